@@ -1,11 +1,10 @@
-//! Compaction: when a conversation nearly fills its model's window, the model summarises it and
-//! continues from the summary.
+//! Compaction: when a conversation nearly fills the context window of its model, the model
+//! summarises the conversation and continues from the summary.
 //!
-//! Compaction happens before a model call, at a point where no tool call is open, and before
-//! waiting mail is delivered. A crash during a compaction leaves nothing behind, because the
-//! transcript still shows that the conversation is full. Compaction does not repeat endlessly: a
-//! conversation is compacted again only after its model has answered and the conversation has
-//! grown.
+//! A compaction happens before a model call, when no tool call is open, and before waiting mail is
+//! delivered. A crash during a compaction does no harm, because the transcript still shows that the
+//! conversation is full. A conversation is compacted again only after its model has answered and
+//! the conversation has grown. Compactions therefore do not repeat endlessly.
 
 use pitcrew_model::Usage;
 use pitcrew_protocol::Status;
@@ -14,26 +13,28 @@ use super::machine::{Agent, Phase};
 use super::{Compaction, Effect, Effects, Mail, Summary};
 use crate::transcript::{LEAST_CHARS, Step, TOKEN_CHARS, tokens_of};
 
-/// Divisor of the context window. If less than a tenth of the window is free right after a
-/// compaction, another compaction is not worth its cost.
+/// If less than a tenth of the context window is free right after a compaction, another compaction
+/// is not worth its cost. This constant is the divisor, ten.
 const LEAST_ROOM: u64 = 10;
 
-/// Maximum number of times that an empty summary is requested again.
+/// Maximum number of times that a summary is requested again because it was empty.
 const EMPTY_SUMMARIES: u32 = 2;
 
-/// The state of a running compaction.
+/// The state of the compaction in progress.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Compacting {
-    /// The model's error if the conversation was too long, or `None` if the conversation is only
-    /// nearly full.
+    /// The error of the model that refused the conversation as too long. `None` if the conversation
+    /// is only nearly full.
     too_long: Option<String>,
-    /// Maximum number of characters of the conversation shown to the model, or `None` for all.
+    /// Maximum number of characters of the conversation that the model gets for the summary. `None`
+    /// means the whole conversation.
     most: Option<usize>,
-    /// Whether the compaction happens between two turns, because only waiting mail needs it.
+    /// Whether the compaction happens between two turns. Then only waiting mail needs the free
+    /// space.
     is_between_turns: bool,
-    /// Number of empty summaries so far.
+    /// The number of empty summaries in this compaction so far.
     empty: u32,
-    /// Usage and cost of the empty summaries.
+    /// The tokens and cost of the empty summaries in this compaction.
     spent: (Usage, Option<f64>),
 }
 
@@ -47,7 +48,7 @@ impl Agent {
             && is_full
     }
 
-    /// Whether the first waiting message fits only after a compaction.
+    /// Whether the first waiting message fits into the context window only after a compaction.
     pub(super) fn mail_needs_room(&self) -> bool {
         let filled = self.conversation.filled_about();
         let needs =
@@ -58,10 +59,10 @@ impl Agent {
         may_compact && is_of_use && self.pending.first().is_some_and(needs)
     }
 
-    /// Returns how many messages to deliver at once: as many as fit below the compaction limit and
-    /// into a quarter of the window, so that they also fit beside a summary. At least one is
-    /// delivered. Messages count as dense text with two characters per token, because a message
-    /// that does not fit would have to be shortened.
+    /// Returns how many waiting messages to deliver at once, at least one. The messages must fit
+    /// below the fill level of the next compaction, and into a quarter of the context window. They
+    /// then also fit beside a summary. The estimate is two characters per token, as in dense text,
+    /// because a message that does not fit would have to be shortened.
     pub(super) fn mail_that_fits(&self) -> usize {
         let room = self
             .room_in_window(self.conversation.filled_about())
@@ -80,15 +81,16 @@ impl Agent {
         self.profile.context.compact_above.saturating_sub(filled)
     }
 
-    /// Whether one more model call is possible after the next one. A summary is a call too, and is
-    /// useless without a call after it.
+    /// Whether the agent is allowed to call its model twice more. A summary needs one model call,
+    /// and is useless without a second call after it.
     fn has_calls_left(&self) -> bool {
         self.profile.max_turns.is_none_or(|most| self.conversation.turns().saturating_add(1) < most)
     }
 
-    /// Returns how full the conversation may become before a compaction. If the last compaction
-    /// left much text, half of the remaining room must fill up first. If it left too much, returns
-    /// `None`: then only the model's own error triggers a compaction.
+    /// Returns the number of tokens above which the conversation is compacted. If much text was
+    /// left after the last compaction, half of the remaining room must fill up first. If too much
+    /// text was left, returns `None`. Then only a "too long" error of the model starts a
+    /// compaction.
     fn compact_above(&self) -> Option<u64> {
         let bound = self.profile.context;
         let room = bound.window.saturating_sub(self.conversation.floor());
@@ -96,14 +98,16 @@ impl Agent {
             .then(|| bound.compact_above.max(self.conversation.floor() + room / 2))
     }
 
-    /// Whether the agent can continue only from a summary.
+    /// Whether the model refused the conversation as too long, so that the agent needs a summary to
+    /// continue.
     #[cfg(test)]
     pub(super) fn is_stuck(&self) -> bool {
         self.compacting.too_long.is_some()
     }
 
-    /// Makes a conversation shorter after the model refused it as too long. First cuts old results,
-    /// then asks for a summary. If a summary cannot help, shortens the unanswered messages.
+    /// Makes the conversation shorter after the model refused it as too long. First removes old
+    /// tool results, and next asks for a summary. If a summary cannot help, shortens the messages
+    /// that the model has not answered.
     pub(super) fn too_long(&mut self, reason: String, fx: &mut Effects) {
         let is_compacting = self.phase == Phase::Compacting;
         if let Some(keep) = self.conversation.next_cut() {
@@ -113,7 +117,8 @@ impl Agent {
         if is_compacting {
             return self.compact_less(reason, fx);
         }
-        // A summary of earlier text does not help against a single message that fills the window.
+        // If a single unanswered message fills the context window, a summary of the earlier text
+        // does not help.
         let unanswered = self.conversation.unanswered_size();
         let is_oversized = unanswered > chars_of(self.profile.context.window / 2);
         if (is_oversized || !self.conversation.can_be_compacted()) && self.shorten(fx) {
@@ -125,8 +130,8 @@ impl Agent {
         self.finish(Status::Failed, Some(reason), fx);
     }
 
-    /// Shortens messages that the model has not answered, until they fit into the window by
-    /// estimate.
+    /// Shortens the messages that the model has not answered, until their estimated size fits into
+    /// the context window.
     pub(super) fn fit_unanswered(&mut self, fx: &mut Effects) {
         let window = chars_of(self.profile.context.window);
         while self.conversation.unanswered_size() > window && self.shorten(fx) {}
@@ -138,9 +143,9 @@ impl Agent {
         true
     }
 
-    /// Asks the model for a summary. If the conversation is longer than the window, for example
-    /// after a change of model, shows only as much as fits. If the model refused the conversation
-    /// as too long, shows an eighth less.
+    /// Asks the model for a summary. If the conversation is longer than the context window (for
+    /// example after a change of model), the model gets only the part that fits. If the model
+    /// refused the conversation as too long, the model gets an eighth less.
     pub(super) fn compact(&mut self, too_long: Option<String>, fx: &mut Effects) {
         let is_between_turns = matches!(self.phase, Phase::Pending | Phase::TurnEnd | Phase::Idle);
         let (filled, bound) = (self.conversation.filled_about(), self.profile.context);
@@ -160,8 +165,8 @@ impl Agent {
         fx.push(Effect::Compact { most: self.compacting.most });
     }
 
-    /// Requests the summary again with half of the conversation, because even the summary call was
-    /// too long. Fails when nothing is left to show.
+    /// Requests the summary again with half of the conversation, because the request for the
+    /// summary was too long too. If too little text is left to summarise, the agent fails.
     fn compact_less(&mut self, reason: String, fx: &mut Effects) {
         match self.conversation.next_shown(self.compacting.most) {
             Some(most) => {
@@ -172,15 +177,15 @@ impl Agent {
         }
     }
 
-    /// Replaces the conversation by the summary, if that makes it shorter.
+    /// Replaces the conversation by the summary, if the summary makes the conversation shorter.
     pub(super) fn summarised(&mut self, summary: Summary, fx: &mut Effects) {
         if self.phase != Phase::Compacting {
             return;
         }
         let Summary { briefing, text, usage, cost_usd } = summary;
         let (before_usage, before_cost) = self.compacting.spent;
-        // Empty summaries cost tokens too, so the report adds their usage to that of the final
-        // summary.
+        // Empty summaries cost tokens too. The report therefore contains the tokens of all summary
+        // calls.
         let spent = (before_usage + usage, added(before_cost, cost_usd));
         if text.is_none() && self.compacting.empty < EMPTY_SUMMARIES && self.has_calls_left() {
             self.compacting.empty += 1;
@@ -188,8 +193,8 @@ impl Agent {
             self.write(vec![Step::NotCompacted { usage, cost_usd }], fx);
             return self.compact_again(fx);
         }
-        // Keep at most a third of the window. The briefing takes up to another third, the summary a
-        // tenth.
+        // Unanswered texts keep at most a third of the context window. The briefing takes at most
+        // another third, and the summary a tenth.
         let kept_chars = Some(chars_of(self.profile.context.window / 3));
         let before = self.conversation.size();
         let summed_up =
@@ -227,8 +232,8 @@ impl Agent {
         }
     }
 
-    /// Returns the phase after a compaction. If the agent was parked during the compaction, it does
-    /// not begin the turn that needed the compaction.
+    /// Returns the phase after a compaction. If the team lost its lead during a compaction between
+    /// two turns, the agent does not start the turn for which it was compacting.
     fn after_compaction(&self, is_between_turns: bool) -> Phase {
         match (is_between_turns && self.is_parked, self.conversation.rested()) {
             (false, _) => Phase::Boundary,
@@ -238,18 +243,18 @@ impl Agent {
     }
 }
 
-/// Returns `whole * part / all`, without overflow.
+/// Returns `whole * part / all`. The multiplication does not overflow.
 fn share(whole: u64, part: u64, all: u64) -> u64 {
     let [whole, part, all] = [whole, part, all.max(1)].map(u128::from);
     u64::try_from(whole.saturating_mul(part) / all).unwrap_or(u64::MAX)
 }
 
-/// Returns the approximate number of characters of so many tokens.
+/// Returns the approximate number of characters in this number of tokens.
 fn chars_of(tokens: u64) -> usize {
     usize::try_from(tokens).unwrap_or(usize::MAX).saturating_mul(TOKEN_CHARS)
 }
 
-/// Adds two costs, where each may be unknown.
+/// Adds two costs. A cost that is not known counts as zero. Returns `None` if neither is known.
 fn added(one: Option<f64>, other: Option<f64>) -> Option<f64> {
     one.into_iter().chain(other).reduce(|one, other| one + other)
 }

@@ -1,18 +1,18 @@
-//! The digest of a question. An answer contains this digest to name the exact question that it
-//! answers.
+//! The digest of the data that a permission request shows. The answer contains the same digest, and
+//! so names exactly the request that it answers.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
-/// A SHA-256 digest in hexadecimal digits.
+/// A SHA-256 digest, written in hexadecimal digits.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Digest(String);
 
 impl Digest {
-    /// Returns the digest of a call: its tool and its input. The order of the input's fields does
-    /// not matter.
+    /// Returns the digest of a tool call: the name of the tool and the input. The order of the
+    /// fields in the input makes no difference.
     #[must_use]
     pub fn of_call(tool: &str, input: &Value) -> Self {
         let mut canonical = String::new();
@@ -20,7 +20,8 @@ impl Digest {
         Self::of_texts([tool, &canonical])
     }
 
-    /// Returns the digest of several texts. It also depends on the position where each text ends.
+    /// Returns the digest of several texts. The same characters give another digest if they are
+    /// divided into texts differently.
     pub fn of_texts<'a>(texts: impl IntoIterator<Item = &'a str>) -> Self {
         let mut hash = Sha256::new();
         for text in texts {
@@ -32,7 +33,7 @@ impl Digest {
         Self(hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
     }
 
-    /// Returns the hexadecimal digits.
+    /// Returns the digest as hexadecimal digits.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
@@ -50,7 +51,7 @@ fn write_canonical(value: &Value, out: &mut String) {
     match value {
         Value::Object(fields) => {
             let mut fields: Vec<_> = fields.iter().collect();
-            // The same object may arrive with its fields in another order.
+            // Two equal objects can have their fields in different orders. Sort the fields by name.
             fields.sort_by_key(|(name, _)| name.as_str());
             out.push('{');
             for (name, value) in fields {

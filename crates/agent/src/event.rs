@@ -1,4 +1,5 @@
-//! Two closed enums: all events that can happen to an agent, and all effects that it can ask for.
+//! All events that can happen to an agent, and all effects that an agent can ask for. Each of the
+//! two is an enum without other variants.
 
 use std::time::Duration;
 
@@ -11,36 +12,36 @@ use super::Mail;
 use crate::FileSeen;
 use crate::transcript::{AnswerFault, Grant, Step, ToolCall};
 
-/// The fixed properties of an agent.
+/// The properties of an agent that never change.
 #[derive(Clone, Debug)]
 pub struct Profile {
     /// The agent's name.
     pub name: AgentName,
     /// The agent's role in the team.
     pub role: Role,
-    /// Maximum number of model calls.
+    /// Maximum number of model calls. `None` means no limit.
     pub max_turns: Option<u32>,
     /// The agent's tools, with their traits.
     pub tools: ToolSet,
-    /// The context limits of the agent's model.
+    /// The limits of the context window of the agent's model.
     pub context: ContextBound,
 }
 
-/// The context limits of a model, in tokens.
+/// The limits of a model's context window, in tokens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ContextBound {
-    /// The whole context window.
+    /// The size of the whole context window.
     pub window: u64,
-    /// Fill level above which the conversation is compacted.
+    /// The number of tokens above which the conversation is compacted.
     pub compact_above: u64,
 }
 
 impl ContextBound {
-    /// Default share of the window that may be filled. The rest is for an answer, for tool results
-    /// that arrived since, and for the summary call.
+    /// The default share of the context window that a conversation is allowed to fill. The rest is
+    /// for an answer, for new tool results, and for the call that makes the summary.
     pub const SHARE_PERCENT: u64 = 85;
 
-    /// Returns the limits for a window.
+    /// Returns the limits for a context window of this size.
     #[must_use]
     pub fn of(window: u64, share_percent: u64) -> Self {
         Self {
@@ -57,156 +58,157 @@ pub enum Role {
     Lead,
     /// A teammate.
     Teammate,
-    /// A subagent, which works for one call of another agent. It has no inbox, and ends with its
-    /// first turn.
+    /// A subagent, which works for one tool call of another agent. A subagent has no inbox, and it
+    /// ends after its first turn.
     Subagent,
 }
 
-/// An event for an agent.
+/// An event that happens to an agent.
 #[derive(Clone, Debug)]
 pub enum Event {
-    /// The agent starts with its prompt.
+    /// The agent starts with a prompt.
     Started {
-        /// The prompt.
+        /// The text of the prompt.
         prompt: String,
     },
-    /// The agent resumes from its transcript. Without a transcript it begins with its inbox.
+    /// The agent resumes from its transcript. An agent without a transcript begins with its inbox.
     Resumed,
-    /// The shutdown request in the conversation is void. The agent continues its work.
+    /// The shutdown request in the conversation is no longer valid. The agent continues its work.
     ShutdownWithdrawn {
-        /// The text that tells the model about the withdrawal.
+        /// The text for the model about the withdrawn request.
         text: String,
     },
-    /// There may be mail in the inbox.
+    /// The inbox possibly contains new mail.
     MailWaiting,
-    /// The inbox was read. Carries all unread messages.
+    /// The inbox was read. The event contains all unread messages.
     MailArrived(Vec<Mail>),
-    /// A text for the model. An idle agent starts a turn.
+    /// A text for the model has arrived. If the agent is idle, it starts a turn.
     Told {
-        /// The text.
+        /// The text for the model.
         text: String,
     },
-    /// Teammates of the lead have ended. The lead learns of each end once.
+    /// Teammates of this lead have ended. The lead gets this event only once for each end.
     Parted {
-        /// The teammates that ended.
+        /// The names of the teammates that ended.
         members: Vec<AgentName>,
-        /// The ids of the shutdown approvals that this event settles. The agent had passed them to
-        /// the team's loop.
+        /// The message ids of the teammates' shutdown approvals. The agent passed these messages to
+        /// the loop that runs the team before, and this event settles them.
         ids: Vec<MessageId>,
-        /// The text that tells the model about the end of the teammates.
+        /// The text for the model about the end of the teammates.
         text: String,
     },
-    /// Teammates whose end was reported to the lead still continue, because their failure could not
-    /// be recorded in the team's files.
+    /// Some teammates continue, although their end was reported to the lead. The reason is that
+    /// their failure could not be recorded in the team's files.
     Rejoined {
-        /// The teammates that continue.
+        /// The names of the teammates that continue.
         members: Vec<AgentName>,
-        /// The text that tells the model that the teammates continue.
+        /// The text for the model about the teammates that continue.
         text: String,
     },
-    /// The lead has created another team after deleting one.
+    /// The lead deleted its team and has created another one.
     TeamMade,
-    /// A further instruction of the user. An idle agent starts a turn.
+    /// The user gave a further instruction. If the agent is idle, it starts a turn.
     Instructed {
-        /// The instruction.
+        /// The text of the instruction.
         text: String,
     },
-    /// The team's loop has handled mail that the agent passed to it. The model need not know of
-    /// this mail.
+    /// The loop that runs the team has handled mail that the agent passed to it. The agent's model
+    /// need not read this mail.
     Settled(Vec<MessageId>),
-    /// The agent must look at mail that does not start a turn, because all other agents are idle.
-    /// The agent starts a turn, or reports idle again.
+    /// The agent must look at waiting mail that does not start a turn by itself, because all other
+    /// agents are idle. The agent starts a turn, or reports again that it is idle.
     Wake,
     /// The model answered.
     ModelFinished {
-        /// The answer.
+        /// The model's answer.
         response: Response,
-        /// The cost of the call, if known.
+        /// The cost of the model call, if it is known.
         cost_usd: Option<f64>,
     },
-    /// The model could not be reached, or refused for good.
+    /// The model could not be reached, or it refused the call and a retry would not help.
     ModelFailed {
-        /// The reason.
+        /// The reason for the failure.
         reason: String,
         /// The kind of failure.
         failure: ModelFailure,
     },
-    /// The model summarised the conversation.
+    /// The model wrote a summary of the conversation.
     Summarised(Summary),
-    /// Hooks and the permission gate have judged a call.
+    /// The hooks and the permission gate have decided about a tool call.
     Judged {
-        /// The id of the call.
+        /// The id of the tool call.
         call: String,
-        /// The judgement.
+        /// The decision about the tool call.
         judgement: Judgement,
-        /// Texts of the hooks for the model, beside the call's result.
+        /// Texts from the hooks. The model gets them together with the result of the tool call.
         context: Vec<String>,
     },
-    /// A permission question was sent to the lead's inbox.
+    /// A permission request was written to the lead's inbox.
     PermissionAsked {
-        /// The id of the call.
+        /// The id of the tool call that needs the permission.
         call: String,
-        /// The id of the request.
+        /// The id of the permission request.
         request: String,
     },
-    /// A permission question was answered without mail.
+    /// A permission request was answered directly, not by a message in the inbox.
     Answered {
-        /// The id of the call.
+        /// The id of the tool call that needs the permission.
         call: String,
-        /// The answer.
+        /// The answer to the permission request.
         grant: Grant,
     },
     /// A tool call ended.
     ToolFinished {
-        /// The id of the call.
+        /// The id of the tool call.
         call: String,
-        /// The result of the call.
+        /// The result of the tool call.
         ending: Ending,
     },
-    /// The effects of a call that a crash interrupted were inspected.
+    /// The effects of a tool call that a crash had interrupted were inspected.
     Inspected {
-        /// The id of the call.
+        /// The id of the tool call.
         call: String,
         /// The result of the inspection.
         inspection: Inspection,
     },
-    /// The hooks for the end of a turn ran.
+    /// The hooks for the end of a turn have run.
     HookAnswered {
-        /// The hooks' request to continue the turn, if any.
+        /// The text with which a hook asks the agent to continue the turn, if there is one.
         keep_going: Option<String>,
     },
     /// The agent's permission mode was changed from outside.
     ModeChanged(PermissionMode),
-    /// A person interrupted the turn.
+    /// A person interrupted the agent's turn.
     Interrupted,
-    /// The team has no lead at the moment. The agent ends its turn, takes no mail and waits.
+    /// The team has lost its lead. The agent ends its turn, and then reads no mail until the team
+    /// has a lead again.
     Parked,
-    /// The team has a lead again.
+    /// The team has a lead again after it had none.
     Unparked,
-    /// The run is being stopped. The agent's current work is cancelled and can be resumed later.
-    /// The agent still reads its inbox, and passes mail that is not for its model to the team's
-    /// loop.
+    /// The run is being stopped. The agent's current work is cancelled, and can be resumed later.
+    /// The agent still reads its inbox. It passes mail that is not for its model to the loop that
+    /// runs the team.
     Held,
-    /// The agent must end before the next step of its turn.
+    /// The agent must end before it makes the next step of its turn.
     StopAsked {
-        /// The reason.
+        /// The reason why the agent must end.
         reason: String,
     },
     /// The agent was ended from outside.
     Killed {
-        /// The reason for the end, or the party that ended the agent.
+        /// The reason why the agent was ended, or who ended it.
         reason: String,
     },
-    /// An effect failed. The effects after it were not carried out.
+    /// An effect failed. The effects that follow it in the list were not carried out.
     Broken {
-        /// The reason.
+        /// The reason for the failure.
         reason: String,
     },
 }
 
 impl Event {
-    /// Whether the agent handles this event while its run is being stopped. It then handles only
-    /// mail, settled mail and its end.
+    /// Whether the agent handles this event while its run is being stopped. During that time, the
+    /// agent handles only mail, settled mail and its own end.
     pub(super) fn is_heard_when_held(&self) -> bool {
         match self {
             Self::MailWaiting
@@ -242,58 +244,60 @@ impl Event {
     }
 }
 
-/// The content that replaces a conversation after compaction.
+/// The content that replaces a conversation at a compaction.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Summary {
-    /// A description of the team, the agent, its task and its open questions.
+    /// A description of the team, the agent, the agent's task and its open permission requests.
     pub briefing: String,
-    /// The model's summary in its stored form, or `None` if the model wrote nothing.
+    /// The model's summary in the form in which it is stored. `None` if the model wrote no summary.
     pub text: Option<String>,
-    /// Usage of the summary call.
+    /// The tokens of the call that made the summary.
     pub usage: Usage,
-    /// The cost of the call, if known.
+    /// The cost of the call that made the summary, if it is known.
     pub cost_usd: Option<f64>,
 }
 
-/// The kind of a final model failure.
+/// The kind of a failure after which the model call is not retried at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ModelFailure {
-    /// The conversation is longer than the model can read. A shorter one may succeed.
+    /// The conversation is longer than the model can read. A shorter conversation can succeed.
     TooLong,
-    /// The model was unavailable for longer than a call may wait. The same call may succeed later.
+    /// The model was unavailable for longer than a call is allowed to wait. The same call can
+    /// succeed later.
     Unavailable {
-        /// How long the vendor asks to wait.
+        /// The time after which the vendor allows a new attempt, if the vendor gave one.
         retry_after: Option<Duration>,
     },
-    /// Any other failure.
+    /// Any other kind of failure.
     Other,
 }
 
-/// The judgement of hooks and the permission gate about a call.
+/// The decision of the hooks and the permission gate about a tool call.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Judgement {
-    /// The call may run, possibly with a changed input.
+    /// The call is allowed to run, possibly with a changed input.
     Allow {
-        /// The changed input, if any.
+        /// The changed input. `None` if the input is unchanged.
         input: Option<Value>,
-        /// The sandbox profile of the call, if it is a command.
+        /// The sandbox profile of the call. It matters only if the call runs a command.
         profile: SandboxProfile,
     },
-    /// The call may not run.
+    /// The call is not allowed to run.
     Deny {
-        /// The reason, for the model.
+        /// The reason for the refusal, as text for the model.
         reason: String,
     },
-    /// A permission is needed.
+    /// The call needs a permission first.
     Ask(Question),
 }
 
-/// A permission question about a call.
+/// A permission request about a tool call, as a person or the lead sees it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Question {
     /// A short description of what the call would do.
     pub description: String,
-    /// Permission updates that would allow this call and similar ones, in the wire format.
+    /// The permission updates, in the wire format, that the answer can include. They would allow
+    /// this call and similar calls in the future.
     pub suggestions: Vec<Value>,
 }
 
@@ -306,76 +310,79 @@ pub struct Ending {
     pub data: Value,
     /// Whether the call failed.
     pub is_error: bool,
-    /// Texts that hooks add.
+    /// Texts from hooks, which the model gets together with the result.
     pub context: Vec<String>,
-    /// The files that the agent has seen through this call.
+    /// The files whose content the agent has learned through this call.
     pub seen: Vec<FileSeen>,
 }
 
 /// The result of inspecting the effects of a call that a crash interrupted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Inspection {
-    /// The call was completed.
+    /// The call was completed before the crash.
     Done {
         /// The result as text for the model.
         text: String,
-        /// The file's current state.
+        /// The current state of the files that the call changed.
         seen: Vec<FileSeen>,
     },
-    /// The call had no effect.
+    /// The call had no effect before the crash.
     Undone,
     /// It cannot be determined whether the call had an effect.
     Unknown,
 }
 
-/// An action that an agent wants done.
+/// An action that an agent asks its driver (the code that carries out effects) to do.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Effect {
-    /// Write steps to the transcript, durably. This happens at the latest before an effect that
-    /// waits for it ([`Effect::waits_for`]).
+    /// Write steps durably to the transcript. The driver can delay this, but only until an effect
+    /// that waits for the steps ([`Effect::waits_for`]).
     Append(Vec<Step>),
-    /// Note in the journal that messages were delivered, then mark them as read, while later
-    /// effects proceed.
+    /// Record in the journal that messages were delivered, and then mark them as read. Later
+    /// effects need not wait for this.
     Acknowledge(Vec<MessageId>),
-    /// Read the inbox. Answered by [`Event::MailArrived`].
+    /// Read the inbox. The answer is [`Event::MailArrived`].
     TakeMail,
-    /// Call the model with the conversation. Answered by [`Event::ModelFinished`] or
+    /// Call the model with the conversation. The answer is [`Event::ModelFinished`] or
     /// [`Event::ModelFailed`].
     CallModel,
-    /// Ask the model to summarise the conversation. Answered by [`Event::Summarised`] or
+    /// Ask the model to summarise the conversation. The answer is [`Event::Summarised`] or
     /// [`Event::ModelFailed`].
     Compact {
-        /// Maximum number of characters of the conversation shown to the model, or `None` for all.
+        /// Maximum number of characters of the conversation that the model gets. `None` means the
+        /// whole conversation.
         most: Option<usize>,
     },
     /// Report the result of a compaction.
     ReportCompaction(Compaction),
-    /// Ask hooks and the permission gate about a call. Answered by [`Event::Judged`].
+    /// Ask the hooks and the permission gate about a tool call. The answer is [`Event::Judged`].
     Judge(Judging),
-    /// Ask for a permission. Answered by [`Event::PermissionAsked`] and mail, or by
-    /// [`Event::Answered`], or by both.
+    /// Ask for a permission. The answer is [`Event::PermissionAsked`] followed by mail, or
+    /// [`Event::Answered`], or both.
     AskPermission {
-        /// The call.
+        /// The tool call that needs the permission.
         call: ToolCall,
-        /// The question about the call.
+        /// The description of the call for the person or lead that decides.
         question: Question,
     },
-    /// A permission question to the lead is answered. Notify all other parties that were asked.
+    /// A permission request to the lead is answered. Inform everybody else who got the same
+    /// request.
     Settle(Settlement),
-    /// Run a tool call with a sandbox profile. [`CallEffect`] is the effect of the call for the
-    /// agent. Answered by [`Event::ToolFinished`].
+    /// Run a tool call with a sandbox profile. [`CallEffect`] is the effect of the call on this
+    /// agent. The answer is [`Event::ToolFinished`].
     Run(ToolCall, SandboxProfile, CallEffect),
-    /// Cancel the running model call, tool calls and hooks. None of them is answered any more.
+    /// Cancel the running model call, tool calls and hooks. No event answers them any more.
     CutOff,
-    /// Report the result of a call.
+    /// Report the result of a tool call.
     Report(ToolCall, Ending),
-    /// Inspect the effects of an interrupted call. Answered by [`Event::Inspected`].
+    /// Inspect the effects of a tool call that a crash interrupted. The answer is
+    /// [`Event::Inspected`].
     Inspect(ToolCall),
-    /// Run the hooks for the end of a turn. Answered by [`Event::HookAnswered`].
+    /// Run the hooks for the end of a turn. The answer is [`Event::HookAnswered`].
     EndTurn(TurnEnd),
-    /// Send the lead an idle notice of this teammate.
+    /// Send the lead a notice that this teammate is idle.
     SendIdle(IdleReport),
-    /// Store a permission mode in the config as the mode of this agent.
+    /// Store this permission mode as the agent's mode in the team's config.
     SetMode(PermissionMode),
     /// Stop the agent's background commands, because the agent enters plan mode and must change
     /// nothing.
@@ -383,27 +390,29 @@ pub enum Effect {
     /// Apply permission updates to the agent's permission gate. If an update changes the mode, the
     /// new mode returns as [`Event::ModeChanged`].
     Permit(Vec<Value>),
-    /// Let the team's loop handle a frame. The frame stays unread until [`Event::Parted`] or
-    /// [`Event::Settled`] names it, so that the loop gets the frame again after a crash.
+    /// Pass the message to the loop that runs the team, which handles its frame. The message stays
+    /// unread until [`Event::Parted`] or [`Event::Settled`] names it. After a crash, the loop
+    /// therefore gets the message again.
     Refer(Mail),
-    /// Report the agent's state.
+    /// Report the agent's new state.
     Announce(Status),
-    /// Report that the agent has used all its model calls.
+    /// Report that the agent has reached its maximum number of model calls.
     ReportLimit,
-    /// Stop for this run because the model is unavailable. The next run continues from here.
+    /// Stop the agent for this run, because the model is unavailable. The next run continues from
+    /// this point.
     Park {
-        /// The reason.
+        /// The reason why the model is unavailable.
         reason: String,
-        /// How long the model's vendor asks to wait.
+        /// The time after which the vendor allows a new attempt, if the vendor gave one.
         retry_after: Option<Duration>,
     },
     /// End the agent.
     End {
-        /// The final status.
+        /// The agent's final state.
         status: Status,
-        /// The reason, if it is not obvious.
+        /// The reason for the end, if the final state does not explain it.
         reason: Option<String>,
-        /// The agent's last text.
+        /// The last text that the agent's model wrote.
         text: Option<String>,
     },
 }
@@ -411,18 +420,19 @@ pub enum Effect {
 /// The data that must be on disk before an effect is carried out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Wait {
-    /// Nothing. Only the agent sees the effect, and after a crash it is requested again.
+    /// No data. Only the agent sees the result of the effect, and after a crash the agent asks for
+    /// the effect again.
     Nothing,
-    /// All earlier steps.
+    /// All steps before the effect.
     Written,
-    /// All earlier steps, and the read marks of all mail delivered before.
+    /// All steps before the effect, and the read marks of all mail delivered before it.
     Marked,
 }
 
 impl Effect {
-    /// Returns which data must be on disk before this effect. An agent may call its model and read
-    /// mail before its steps are on disk, because the results are written after those steps or not
-    /// at all. Effects that others can see wait for the steps.
+    /// Returns which data must be on disk before this effect. An agent can call its model and read
+    /// mail before its steps are on disk: the results of these effects are written after the steps
+    /// or not at all. Effects that others can see wait for the steps.
     #[must_use]
     pub fn waits_for(&self) -> Wait {
         match self {
@@ -433,10 +443,12 @@ impl Effect {
             | Self::CutOff
             | Self::Inspect(_)
             | Self::Permit(_) => Wait::Nothing,
-            // Mail without a read mark would be archived as unread when the team is deleted.
+            // When a team is deleted, its mail is archived. Delivered mail must be marked as read
+            // before that, or it would be archived as unread.
             Self::Run(_, _, CallEffect::EndsTeam) => Wait::Marked,
-            // Unread mail of an ended agent counts as undelivered, so mark delivered mail as read
-            // before the end. An agent that becomes idle must mark its delivered mail too.
+            // Unread mail of an ended agent counts as undelivered. The delivered mail must
+            // therefore be marked as read before the agent ends. The same is required before the
+            // agent becomes idle.
             Self::SendIdle(_) | Self::Park { .. } | Self::End { .. } => Wait::Marked,
             Self::Announce(
                 Status::Pending
@@ -467,22 +479,23 @@ impl Effect {
 /// The result of a compaction.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Compaction {
-    /// Tokens in the conversation before the compaction.
+    /// The number of tokens in the conversation before the compaction.
     pub tokens_before: u64,
-    /// Estimated tokens after the compaction. Unchanged if the summary was not used.
+    /// The estimated number of tokens after the compaction. Equal to `tokens_before` if the summary
+    /// was not used.
     pub tokens_after: u64,
-    /// Usage of the summary call.
+    /// The tokens of the call that made the summary.
     pub usage: Usage,
-    /// The cost of the call, if known.
+    /// The cost of the call that made the summary, if it is known.
     pub cost_usd: Option<f64>,
 }
 
-/// A call that hooks and the permission gate must judge.
+/// A tool call about which the hooks and the permission gate must decide.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Judging {
-    /// The call.
+    /// The tool call.
     pub call: ToolCall,
-    /// The permission mode in which the call is judged.
+    /// The permission mode in which the gate decides.
     pub mode: PermissionMode,
 }
 
@@ -493,38 +506,38 @@ pub struct TurnEnd {
     pub text: Option<String>,
 }
 
-/// A permission question that has been answered.
+/// A permission request that has been answered.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settlement {
-    /// The id of the call.
+    /// The id of the tool call that needed the permission.
     pub call: String,
-    /// The id of the request.
+    /// The id of the permission request.
     pub request: String,
-    /// The party that answered.
+    /// Who answered the permission request.
     pub by: Answerer,
-    /// The reason of a refusal.
+    /// The reason for a refusal. `None` if the call was allowed.
     pub refused: Option<String>,
 }
 
-/// The party that answered a permission question.
+/// Who answered a permission request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answerer {
-    /// The lead, by mail.
+    /// The lead answered by a message.
     Lead,
-    /// A person at the agent's own terminal. The lead does not know of the answer yet.
+    /// A person answered at the agent's own terminal. The lead does not know this answer yet.
     Here,
 }
 
 /// The reason why a teammate is idle.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum IdleCause {
-    /// The turn has ended.
+    /// The agent's turn has ended normally.
     TurnOver,
-    /// A person interrupted the turn.
+    /// A person interrupted the agent's turn.
     Interrupted,
-    /// The agent cannot continue, for this reason.
+    /// The agent cannot continue. The text is the reason.
     Failed(String),
-    /// The turn ended with an answer that has this fault.
+    /// The turn ended, but its last answer has this fault.
     BadAnswer(AnswerFault),
 }
 
@@ -533,23 +546,23 @@ pub enum IdleCause {
 pub struct IdleReport {
     /// The reason why the teammate is idle.
     pub cause: IdleCause,
-    /// The turn's last text. If the teammate did not send its result by message, this text keeps
-    /// the result from being lost.
+    /// The last text of the turn. A teammate sometimes does not send its result in a message. The
+    /// result is then still in this text.
     pub result: Option<String>,
 }
 
-/// The effects to carry out, in order.
+/// The effects to carry out, in this order.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[must_use = "effects do nothing until a driver carries them out"]
 pub struct Effects(Vec<Effect>);
 
 impl Effects {
-    /// Adds an effect at the end.
+    /// Adds an effect at the end of the list.
     pub(super) fn push(&mut self, effect: Effect) {
         self.0.push(effect);
     }
 
-    /// Adds an effect before all others.
+    /// Adds an effect at the beginning of the list.
     pub(super) fn push_first(&mut self, effect: Effect) {
         self.0.insert(0, effect);
     }

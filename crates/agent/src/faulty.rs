@@ -1,22 +1,22 @@
-//! Handles faulty answers. A teammate whose answer was cut off or empty is asked once more. If the
-//! next answer is also cut off, or if the model refused to answer, the lead learns of the fault. A
-//! lead may stay silent while its teammates work. So the team's loop asks the lead for a better
-//! answer only at the end of the run.
+//! Handles faulty answers of a model. If a teammate's answer was cut off or empty, its model is
+//! asked once more. If the next answer is also cut off, or if the model refused to answer, the lead
+//! is informed. A lead is allowed to stay silent while its teammates work. Its model is asked for a
+//! better answer only at the end of the run, by the loop that runs the team.
 
 use super::machine::{Agent, Phase};
 use super::{Effects, IdleCause, Role};
 use crate::transcript::{AnswerFault, Step};
 
-/// Text for the model after an answer that was cut off.
+/// The text for the model after its answer was cut off.
 const CUT_OFF: &str = "<system-reminder>\nYour last answer was cut off at its greatest length. Give it again, whole and \
     shorter.\n</system-reminder>";
 
-/// Text for the model after an empty answer.
+/// The text for the model after its answer was empty.
 const EMPTY: &str = "<system-reminder>\nYour last answer has no text. Go on with your work; if it is done, say what came \
     of it.\n</system-reminder>";
 
 impl Agent {
-    /// Ends the turn, or asks for the last answer once more.
+    /// Asks the model for a better last answer, but only once. Otherwise ends the turn.
     pub(super) fn rest_or_answer_again(&mut self, fx: &mut Effects) {
         match self.to_ask_again() {
             Some(text) if !std::mem::replace(&mut self.was_asked_again, true) => {
@@ -31,20 +31,21 @@ impl Agent {
         match self.conversation.answer_fault()? {
             _ if self.profile.role == Role::Lead => None,
             AnswerFault::Truncated => Some(CUT_OFF),
-            // An agent that has just sent a message has reported already.
+            // If the agent has just sent a message, it has already reported its result.
             AnswerFault::Empty => (!self.has_just_sent()).then_some(EMPTY),
-            // A model that refused would refuse again, so it is not asked.
+            // A model that refused to answer would refuse again. Do not ask it again.
             AnswerFault::Refused => None,
         }
     }
 
-    /// Returns the cause of going idle, including a faulty answer.
+    /// Returns the reason why the agent becomes idle, which can be a faulty answer.
     pub(super) fn cause_of_rest(&self) -> IdleCause {
         match self.conversation.answer_fault() {
             Some(fault @ (AnswerFault::Truncated | AnswerFault::Refused)) => {
                 IdleCause::BadAnswer(fault)
             }
-            // The model was asked again and has nothing to say, so the turn is simply over.
+            // If the answer is still empty, the model was asked again and has nothing to say. The
+            // turn has ended normally.
             Some(AnswerFault::Empty) | None => IdleCause::TurnOver,
         }
     }
@@ -116,7 +117,7 @@ mod tests {
                     "announce idle",
                 ],
             )
-            // New work allows a new request for a better answer.
+            // After new work, the model can be asked again for a better answer.
             .then(
                 mail(&[("m1", "go on")]),
                 &["announce running", "write mail", "acknowledge m1", "call model"],

@@ -1,13 +1,14 @@
-//! A file that an agent has read.
+//! A file whose content an agent knows.
 
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-/// The last known content of a file, stored with the agent's conversation.
+/// The content of a file that the agent knew last, as a hash. The hash is stored with the agent's
+/// conversation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileSeen {
-    /// The canonical path.
+    /// The canonical path of the file.
     pub path: PathBuf,
     /// The SHA-256 of the file's content, in hex.
     pub sha256: String,

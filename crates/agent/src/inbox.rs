@@ -1,7 +1,7 @@
-//! The inbox of an agent. Mail is sorted when it is read, waits for the next boundary between two
-//! steps of a turn, and is delivered there.
+//! The inbox of an agent. New mail is sorted when the inbox is read. Mail for the model then waits
+//! for the next boundary between two steps of a turn, and is delivered there.
 //!
-//! The module `mail` classifies single messages.
+//! The module `mail` decides how a single message is handled.
 
 use pitcrew_protocol::MessageId;
 
@@ -10,13 +10,13 @@ use super::mail::Kind;
 use super::{Effect, Effects, Mail, Role};
 use crate::transcript::Step;
 
-/// Number of superseded notices that are marked as read at once, because each marking rewrites the
-/// whole inbox.
+/// The number of replaced idle notices that are marked as read together. They are collected,
+/// because each marking rewrites the whole inbox.
 const SUPERSEDED_AT_ONCE: usize = 32;
 
 impl Agent {
-    /// Requests the inbox, because there may be mail. An agent between turns whose team has no lead
-    /// reads its mail later.
+    /// Asks for the content of the inbox, because there is possibly new mail. If the team has no
+    /// lead, an agent between two turns does not ask.
     pub(super) fn mail_waits(&self, fx: &mut Effects) {
         if self.profile.role != Role::Subagent && !self.is_at_rest() {
             fx.push(Effect::TakeMail);
@@ -26,18 +26,19 @@ impl Agent {
     pub(super) fn mail_arrived(&mut self, mail: Vec<Mail>, fx: &mut Effects) {
         let phase = self.phase;
         self.sort(mail, fx);
-        // A permission answer among the mail may have led to a boundary. There the inbox is read
-        // again.
+        // If the mail contained a permission answer, the agent has possibly entered another phase.
+        // The inbox is read again there.
         if self.phase == phase {
             self.proceed(fx);
         }
     }
 
-    /// Handles mail that is for the state machine, and keeps the rest for the next boundary.
+    /// Handles mail for the state machine at once. Keeps mail for the model until the next
+    /// boundary.
     fn sort(&mut self, mail: Vec<Mail>, fx: &mut Effects) {
         for mail in mail {
             if self.conversation.holds(&mail.id) {
-                // The message was delivered before a crash, but not yet marked as read.
+                // The message was delivered before a crash. Only the read mark is missing.
                 fx.push(Effect::Acknowledge(vec![mail.id]));
                 continue;
             }
@@ -45,8 +46,9 @@ impl Agent {
                 continue;
             }
             match mail.kind(self.profile.role) {
-                // A crash interrupted the call that sends the plan. The call is repeated, and only
-                // then is it known which answer belongs to it.
+                // A crash interrupted the call that sends the plan. The call is made again. Only
+                // after that is it known whether this answer belongs to the plan. The message stays
+                // unread until then.
                 Kind::Plan { request, .. } if self.may_yet_send_plan(&request) => {}
                 kind @ (Kind::Read | Kind::Fold | Kind::Plan { .. } | Kind::Shutdown { .. }) => {
                     if kind == Kind::Fold {
@@ -72,9 +74,9 @@ impl Agent {
         }
     }
 
-    /// Drops older idle notices of a sender when a newer one arrives. An idle lead can receive
-    /// thousands of notices before its next turn. Every new message rewrites the inbox with all
-    /// unread notices.
+    /// Drops the older idle notices of a sender when a newer notice arrives. An idle lead can
+    /// receive thousands of notices before its next turn. If they all stayed unread, every new
+    /// message would rewrite an inbox with all of them.
     fn supersede(&mut self, sender: &str, fx: &mut Effects) {
         let role = self.profile.role;
         let superseded = &mut self.superseded;
@@ -90,7 +92,7 @@ impl Agent {
         }
     }
 
-    /// Records a message that the model need not read.
+    /// Records a message as delivered that the model need not read.
     pub(super) fn pass_over(&mut self, id: MessageId, fx: &mut Effects) {
         self.write(vec![Step::Mail { ids: vec![id.clone()], text: String::new() }], fx);
         fx.push(Effect::Acknowledge(vec![id]));
@@ -108,11 +110,12 @@ impl Agent {
         self.pending.iter().any(|mail| mail.kind(self.profile.role) == Kind::Read)
     }
 
-    /// Adds as much pending mail to the conversation as fits. The steps are written first, then the
-    /// mail is marked as read. The rest of the mail stays unread until the next boundary.
+    /// Adds as much of the waiting mail to the conversation as fits. The steps are written first,
+    /// and then the mail is marked as read. The rest of the mail stays unread until the next
+    /// boundary.
     pub(super) fn deliver(&mut self, fx: &mut Effects) {
-        // After the agent approved its shutdown, its model is not called again. Mail that it has
-        // not read stays unread and counts as undelivered.
+        // After the agent approved its shutdown, its model is not called again. Mail that the model
+        // has not read stays unread and counts as undelivered.
         if self.is_parked || self.is_agreeing_to_shut_down() {
             return;
         }
@@ -137,8 +140,8 @@ impl Agent {
                         mode.filter(|_| self.conversation.plan() == Some(request.as_str()))
                     {
                         self.mode = mode;
-                        // Store the mode before the delivery. After a crash in between, the mail
-                        // arrives again and sets the mode again.
+                        // Store the mode before the delivery. If a crash happens in between, the
+                        // same mail arrives again and sets the mode again.
                         fx.push(Effect::SetMode(mode));
                     }
                     steps.push(Step::PlanAnswered { request });

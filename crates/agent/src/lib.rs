@@ -1,12 +1,13 @@
 //! One agent as a pure state machine: [`Agent::handle`] takes an [`Event`] and returns [`Effects`].
 //!
-//! This module does no I/O, never waits, and uses no clock and no random numbers. The driver
-//! carries out the effects in order and returns their results as events. A failing effect ends the
-//! list, and the failure returns as [`Event::Broken`]. So "written to the transcript, then marked
-//! as read" is the order of two list entries. Steps and read marks may reach the disk later, but
-//! always before an effect that waits for them ([`Effect::waits_for`]). An agent may call its model
-//! ahead of its transcript. Nothing that others can see happens before the steps for it are in the
-//! transcript.
+//! This crate does no I/O, never waits, and uses no clock and no random numbers. The driver carries
+//! out the effects in order and returns their results as events. If an effect fails, the driver
+//! stops there and returns the failure as [`Event::Broken`]. The order of effects therefore
+//! guarantees rules such as "write to the transcript first, then mark as read".
+//!
+//! Steps and read marks can reach the disk later, but always before an effect that waits for them
+//! ([`Effect::waits_for`]). An agent can call its model before its steps are in the transcript.
+//! Effects that others can see happen only after the steps are in the transcript.
 
 #![cfg_attr(
     test,

@@ -1,9 +1,10 @@
-//! The state machine: its phases, and its reaction to each event.
+//! The state machine of an agent: its phases, and its reaction to each event.
 //!
-//! A turn is a chain of boundaries. At each boundary, the inbox is read and its mail is delivered.
-//! Then come the next calls of the turn, or the model, or the end of the turn. `round` handles
-//! single calls, `inbox` sorts and delivers mail, `pause` interrupts turns and parks agents, and
-//! `compact` handles a conversation that is nearly too long.
+//! A turn is a chain of steps with a boundary before each step. At a boundary, the inbox is read
+//! and its mail is delivered. The next step is then the next tool calls, a model call, or the end
+//! of the turn. The module `round` handles tool calls, and `inbox` sorts and delivers mail. The
+//! module `pause` interrupts turns and stops agents whose team has no lead. The module `compact`
+//! handles conversations that are nearly too long.
 
 use std::collections::HashSet;
 
@@ -26,21 +27,21 @@ pub struct Agent {
     pub(super) mode: PermissionMode,
     pub(super) phase: Phase,
     pub(super) stages: Vec<(String, Stage)>,
-    /// Texts of hooks for calls that have no result yet.
+    /// The texts of hooks for tool calls that have no result yet, by the id of the call.
     pub(super) remarks: Vec<(String, Vec<String>)>,
     pub(super) pending: Vec<Mail>,
-    /// Ids of the messages in `pending`. A busy agent reads its whole inbox again at each
-    /// notification, so known messages must be skipped.
+    /// The ids of the messages in `pending`. At each notification, a busy agent reads its whole
+    /// inbox again. The messages with these ids are then skipped.
     pub(super) waiting: HashSet<MessageId>,
-    /// Idle notices that were replaced by newer ones and are not marked as read yet. They stay in
-    /// `waiting`, because the inbox may be read again before that.
+    /// The ids of idle notices that newer notices replaced and that are not marked as read yet.
+    /// They are also in `waiting`, because the inbox can be read again before they are marked.
     pub(super) superseded: Vec<MessageId>,
-    /// Steps to add to the conversation at the next boundary.
+    /// Steps that are added to the conversation at the next boundary.
     pub(super) told: Vec<Step>,
     pub(super) referred: HashSet<MessageId>,
-    /// Whether answers have arrived for questions that are not on record, because a crash came
-    /// before the questions were on disk. The answers stay unread until the questions are asked
-    /// again.
+    /// Whether answers have arrived for permission requests that the transcript does not contain. A
+    /// crash came before the requests were on disk. The answers stay unread until the permissions
+    /// are requested again.
     pub(super) has_early_answer: bool,
     pub(super) stop: Option<String>,
     pub(super) repeats: Repeats,
@@ -48,36 +49,37 @@ pub struct Agent {
     pub(super) compacting: Compacting,
     pub(super) is_parked: bool,
     pub(super) is_held: bool,
-    /// Whether a faulty answer was asked for again and no good answer has come since.
+    /// Whether the model was asked again after a faulty answer and has not given a good answer
+    /// since.
     pub(super) was_asked_again: bool,
     pub(super) announced: Status,
 }
 
-/// The phase of an agent.
+/// The phase of an agent's state machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Phase {
-    /// Not started.
+    /// The agent is not started yet.
     Pending,
-    /// Between two steps of a turn. The inbox is being read.
+    /// The agent is between two steps of a turn, and its inbox is being read.
     Boundary,
-    /// After an answer without calls. The inbox is read once more.
+    /// The model answered without tool calls. The inbox is being read once more.
     TurnEnd,
-    /// The model is being called.
+    /// A model call is running.
     Thinking,
-    /// The model is being called for a summary.
+    /// A model call for a summary is running.
     Compacting,
     /// Tool calls are running.
     Calling,
     /// The hooks for the end of the turn are running.
     Resting,
-    /// Between turns.
+    /// The agent is between two turns.
     Idle,
-    /// Ended.
+    /// The agent has ended with this status.
     Over(Status),
 }
 
 impl Agent {
-    /// Creates an agent with its earlier conversation, if it had one.
+    /// Creates an agent that continues an earlier conversation, which can be empty.
     #[must_use]
     pub fn new(profile: Profile, mode: PermissionMode, conversation: Conversation) -> Self {
         Self {
@@ -104,7 +106,7 @@ impl Agent {
         }
     }
 
-    /// Returns the agent's fixed properties.
+    /// Returns the agent's properties that never change.
     #[must_use]
     pub fn profile(&self) -> &Profile {
         &self.profile
@@ -122,7 +124,7 @@ impl Agent {
         self.mode
     }
 
-    /// Whether the agent has ended. It then ignores all events.
+    /// Whether the agent has ended. An ended agent ignores all events.
     #[must_use]
     pub fn is_over(&self) -> bool {
         matches!(self.phase, Phase::Over(_))
@@ -182,7 +184,8 @@ impl Agent {
             Event::TeamMade => self.learn([Step::TeamMade], &mut fx),
             Event::Parted { members, ids, text } => self.parted(members, ids, text, &mut fx),
             Event::Instructed { text } => {
-                // A new instruction of the user may justify a call that was already repeated.
+                // The user's new instruction can be a good reason to repeat a call. Forget the
+                // repeats so far.
                 self.repeats.forget();
                 self.learn([Step::Instructed { text }], &mut fx);
             }
@@ -235,15 +238,17 @@ impl Agent {
         self.mode = mode;
     }
 
-    /// Keeps steps with texts for the model until the next boundary.
+    /// Keeps steps with texts for the model. They are added to the conversation at the next
+    /// boundary.
     fn learn(&mut self, steps: impl IntoIterator<Item = Step>, fx: &mut Effects) {
-        // The model learns the texts at the next boundary. An idle agent starts a turn for them.
+        // The model gets the texts at the next boundary. If the agent is idle, it starts a turn for
+        // them.
         self.told.extend(steps);
         self.proceed_when_idle(fx);
     }
 
-    /// Records the end of teammates, together with their shutdown approvals. Ends that the
-    /// conversation already contains do not wake the agent.
+    /// Records the end of teammates, and marks their shutdown approvals as delivered. If the
+    /// conversation already contains all these ends, the agent does not wake.
     fn parted(
         &mut self,
         members: Vec<AgentName>,
@@ -257,9 +262,9 @@ impl Agent {
         self.learn([Step::Parted { members, ids, text }], fx);
     }
 
-    /// Reports a changed state. The start of work is reported before all other effects, so that an
-    /// observer sees the new state before any mail is marked as read. Any other state is reported
-    /// after all other effects.
+    /// Reports the agent's state if it changed. The start of work is reported before all other
+    /// effects: an observer must see it before any mail is marked as read. Any other state is
+    /// reported after all other effects.
     fn announce(&mut self, fx: &mut Effects) {
         let status = self.status();
         if status == self.announced {
@@ -291,7 +296,8 @@ impl Agent {
         }
     }
 
-    /// Enters a boundary, where the inbox is read. An agent without an inbox continues at once.
+    /// Enters a boundary, where the inbox is read. An agent without an inbox continues without
+    /// waiting.
     pub(super) fn boundary(&mut self, phase: Phase, fx: &mut Effects) {
         self.phase = phase;
         match self.profile.role {
@@ -307,7 +313,7 @@ impl Agent {
         }
     }
 
-    /// Continues from a boundary after the inbox was read.
+    /// Continues from a boundary after the inbox was read there.
     pub(super) fn proceed(&mut self, fx: &mut Effects) {
         if self.is_held {
             return;
@@ -325,11 +331,11 @@ impl Agent {
         };
         let waits_for_its_plan = self.conversation.plan().is_some() && !woken;
         if goes_on && !waits_for_its_plan && (self.is_to_compact() || self.mail_needs_room()) {
-            // Pending mail stays pending, so that it is delivered after the summary.
+            // Do not deliver the waiting mail now. It is delivered after the summary.
             return self.compact(None, fx);
         }
-        // When the agent is stopping, the model is not called again. Unread texts stay unread, so
-        // that no sender believes they were read.
+        // If the agent is about to end, its model is not called again. Texts that the model has not
+        // read must stay unread. Otherwise their senders would believe that the model read them.
         if goes_on && !(self.stop.is_some() && self.has_text_to_read()) {
             self.deliver(fx);
         }
@@ -341,7 +347,7 @@ impl Agent {
             } else if self.phase == Phase::Pending {
                 self.phase = Phase::Idle;
             } else if was_called {
-                // The agent was woken and has nothing to do, so it reports its state again.
+                // Somebody woke the agent, but it has nothing to do. It reports its state again.
                 fx.push(Effect::Announce(self.announced));
             }
         } else if self.has_calls_to_make() {
@@ -384,7 +390,7 @@ impl Agent {
             return;
         }
         let fault = AnswerFault::of(&response.stop, &response.blocks);
-        // After a good answer, a later faulty answer may be asked for again.
+        // After a good answer, the model can be asked again about a later faulty answer.
         self.was_asked_again &= fault.is_some();
         self.write(
             vec![Step::Assistant {
@@ -450,7 +456,8 @@ impl Agent {
         fx.push(Effect::SendIdle(IdleReport { cause, result: self.conversation.last_text() }));
     }
 
-    /// Ends the agent. A lead's transcript gets no end mark, because a resumed team continues it.
+    /// Ends the agent. The transcript of a lead gets no end mark, because a resumed team continues
+    /// that transcript.
     pub(super) fn finish(&mut self, status: Status, reason: Option<String>, fx: &mut Effects) {
         if self.profile.role == Role::Teammate {
             if status == Status::Failed {
@@ -468,7 +475,7 @@ impl Agent {
         fx.push(Effect::End { status, reason, text: self.conversation.last_text() });
     }
 
-    /// Adds steps to the conversation, in memory and on disk.
+    /// Adds steps to the conversation in memory and to the transcript on disk.
     pub(super) fn write(&mut self, steps: Vec<Step>, fx: &mut Effects) {
         if steps.is_empty() {
             return;

@@ -1,5 +1,5 @@
-//! Classifies mail for an agent: which messages its model reads, which start a turn, and which are
-//! handled without the model.
+//! Decides how an agent handles each message of its mail: whether its model reads the message,
+//! whether the message starts a turn, or whether it is handled without the model.
 
 use pitcrew_protocol::{Frame, MessageId, PermissionMode, PermissionResponse};
 use serde_json::Value;
@@ -10,62 +10,63 @@ use crate::transcript::Grant;
 
 /// One message from an inbox.
 ///
-/// `team` has already checked that the sender may send such a frame. A frame that the sender may
-/// not send arrives as plain text.
+/// The crate `team` has already checked whether the sender is allowed to send the frame in the
+/// message. If the sender is not allowed to send it, the message arrives here as plain text.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Mail {
     /// The id of the message.
     pub id: MessageId,
-    /// The sender.
+    /// The name of the sender.
     pub from: String,
-    /// The text for the model, with its tags.
+    /// The text that the model reads, including the tags around it.
     pub rendered: String,
-    /// The frame in the message, if any.
+    /// The protocol frame in the message. `None` if the message is plain text.
     pub frame: Option<Frame>,
 }
 
-/// The way an agent handles a message.
+/// How an agent handles a message.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Kind {
-    /// The model reads the message at the next boundary between two steps. An idle agent starts a
-    /// turn for the message.
+    /// The model reads the message at the next boundary between two steps of a turn. If the agent
+    /// is idle, it starts a turn for the message.
     Read,
     /// The model reads the message in the next turn, but the message does not start a turn.
     Fold,
-    /// A permission question was answered.
+    /// The message answers a permission request.
     Permission {
-        /// The id of the request.
+        /// The id of the permission request.
         request: String,
-        /// The answer.
+        /// The answer to the permission request.
         grant: Grant,
-        /// The digest of the call that the lead answered about, if the lead sent a digest.
+        /// The digest of the tool call for which the lead gave the answer. `None` if the lead sent
+        /// no digest.
         digest: Option<Digest>,
     },
-    /// A plan was answered. The model reads the answer too.
+    /// The message answers a plan of this agent. The model reads the answer too.
     Plan {
-        /// The id of the request.
+        /// The id of the plan approval request.
         request: String,
-        /// The agent's new mode, if the plan was approved.
+        /// The agent's new permission mode if the plan was approved.
         mode: Option<PermissionMode>,
     },
-    /// The agent is asked to shut down. The model reads the request too.
+    /// The message asks the agent to shut down. The model reads the request too.
     Shutdown {
-        /// The id of the request.
+        /// The id of the shutdown request.
         request: String,
     },
-    /// The team's loop handles the message. The model does not read the message.
+    /// The loop that runs the team handles the message. The model does not read the message.
     Refer,
 }
 
 impl Mail {
-    /// Whether the message only says that the sender is idle, so that a newer notice of the same
-    /// sender replaces it.
+    /// Whether the message says nothing except that the sender is idle. A newer notice of the same
+    /// sender then replaces the message.
     pub(super) fn says_only_idle(&self, role: Role) -> bool {
         let Some(Frame::IdleNotification(idle)) = &self.frame else { return false };
         self.kind(role) == Kind::Fold && idle.completed_task_id.is_none()
     }
 
-    /// Returns how an agent of that role handles the message.
+    /// Returns how an agent with this role handles the message.
     pub(super) fn kind(&self, role: Role) -> Kind {
         let Some(frame) = &self.frame else { return Kind::Read };
         match (role, frame) {
@@ -117,8 +118,8 @@ impl Mail {
     }
 }
 
-/// Parses the wire name of a mode. Returns `None` for `plan`, because an approved plan ends plan
-/// mode.
+/// Returns the permission mode with this name. Returns `None` for `plan`, because an approved plan
+/// ends plan mode.
 fn mode_named(name: &str) -> Option<PermissionMode> {
     PermissionMode::named(name).filter(|mode| *mode != PermissionMode::Plan)
 }

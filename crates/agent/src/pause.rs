@@ -1,5 +1,5 @@
-//! Interruptions: a turn that a person interrupts, an agent whose team has no lead, and an agent
-//! whose run is being stopped.
+//! Interruptions of an agent: a person interrupts the turn, the team has no lead, the run is being
+//! stopped, or the model is unavailable.
 
 use std::time::Duration;
 
@@ -11,22 +11,23 @@ use super::machine::{Agent, Phase};
 use super::{Answerer, Effect, Effects, Ending, IdleCause, Role, Settlement};
 use crate::transcript::{Step, ToolCall};
 
-/// Text for the model about an interrupted turn, in the reference client's words.
+/// The text for the model after a turn was interrupted. It is the text of the reference client.
 const CUT_OFF: &str = "[Request interrupted by user]";
 
-/// Result of a call in an interrupted turn, in the reference client's words.
+/// The result of a tool call in an interrupted turn. It is the text of the reference client.
 const CALL_CUT_OFF: &str = "[Request interrupted by user for tool use]";
 
-/// The reason why a permission question is void after its turn was interrupted.
+/// The reason why a permission request needs no answer any more: its turn was interrupted.
 const NOBODY_ASKS: &str = "the user interrupted the turn";
 
 impl Agent {
-    /// Whether the agent takes no mail: it is between turns, and the team has no lead.
+    /// Whether the agent reads no mail now. This is so if the agent is between two turns and the
+    /// team has no lead.
     pub(super) fn is_at_rest(&self) -> bool {
         self.is_parked && matches!(self.phase, Phase::Pending | Phase::Idle)
     }
 
-    /// Reads the mail that arrived while the team had no lead.
+    /// Reads the mail that arrived while the team had no lead. The team has a lead again.
     pub(super) fn unparked(&mut self, fx: &mut Effects) {
         self.is_parked = false;
         if self.phase == Phase::Idle {
@@ -34,7 +35,7 @@ impl Agent {
         }
     }
 
-    /// Ends the turn immediately. Running work is cancelled, and each open call gets a result that
+    /// Ends the turn at once. Running work is cancelled, and each open tool call gets a result that
     /// says so.
     pub(super) fn interrupted(&mut self, fx: &mut Effects) {
         match self.phase {
@@ -46,13 +47,14 @@ impl Agent {
             | Phase::Calling
             | Phase::Resting => {}
         }
-        // A subagent has only the turn that its caller waits for. The subagent is cancelled
-        // together with the caller's call.
+        // The only turn of a subagent is the turn for which its caller waits. The subagent is
+        // cancelled together with the caller's tool call.
         if self.profile.role == Role::Subagent {
             return;
         }
         fx.push(Effect::CutOff);
-        // The cancelled calls have no stage any more, so their late results are ignored.
+        // The cancelled tool calls are no longer in `stages`. Results that arrive later are
+        // ignored.
         self.stages.clear();
         self.remarks.clear();
         let open: Vec<_> =
@@ -70,11 +72,12 @@ impl Agent {
             self.write(vec![Step::Told { text: CUT_OFF.to_owned() }], fx);
         }
         self.fall_idle(IdleCause::Interrupted, fx);
-        // Mail that waited for the interrupted turn's next boundary starts the next turn.
+        // Mail that waited for the next boundary of the interrupted turn starts a new turn.
         self.proceed_when_idle(fx);
     }
 
-    /// Cancels running work, as a crash would. The transcript shows where to continue.
+    /// Cancels running work in the same way as a crash would. After a resume, the transcript shows
+    /// where the work continues.
     pub(super) fn held(&mut self, fx: &mut Effects) {
         self.is_held = true;
         fx.push(Effect::CutOff);
@@ -83,9 +86,9 @@ impl Agent {
     /// Stops the turn because the model is unavailable. The conversation still waits for the
     /// model's answer.
     ///
-    /// A lead parks, and its run ends with it. A teammate stays in the team: its lead learns why it
-    /// is idle, and the next message makes it call its model again. A subagent ends, and its caller
-    /// learns why.
+    /// A lead stops, and its run ends; the next run continues from there. A teammate stays in the
+    /// team and becomes idle. Its lead gets the reason, and the next message makes the teammate
+    /// call its model again. A subagent ends, and its caller gets the reason.
     pub(super) fn model_unavailable(
         &mut self,
         reason: String,

@@ -1,9 +1,10 @@
-//! Detects an agent that repeats a call with the same result. The agent is warned first, then each
-//! repeat needs a permission, and at last the agent is stopped.
+//! Detects an agent that repeats the same tool call and gets the same result each time. First the
+//! agent is warned. After more repeats, each further repeat needs a permission. Finally the agent
+//! is stopped.
 //!
-//! Observed cases: a model that wrote the same file 1,596 times, and one that continued for 1,091
-//! turns until a timeout. Repeats with new results in between count as work. For example, tests
-//! that run after each change may fail the same way each time.
+//! Two cases were observed: a model wrote the same file 1,596 times, and another model continued
+//! for 1,091 turns until a timeout. If new results come between the repeats, the repeats count as
+//! work. For example, tests that run after each change can fail in the same way each time.
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher as _};
@@ -12,45 +13,48 @@ use pitcrew_protocol::CallEffect;
 
 use crate::transcript::ToolCall;
 
-/// Number of repeats after which the agent is warned.
+/// The number of equal results of a call after which the agent is warned.
 const TOLD_AFTER: u32 = 5;
 
-/// The warning.
+/// The text of the warning for the model.
 pub(super) const TOLD: &str = "<system-reminder>\nYou made this call five times, and each time the result was the same. Making it \
     again changes nothing. Do something else; or, if you wait for somebody, end your turn: you are called when there is news.\n\
     </system-reminder>";
 
-/// Number of repeats after which each further one needs a permission.
+/// The number of equal results of a call after which each further repeat needs a permission.
 const ASKED_AFTER: u32 = 10;
 
-/// After this many answers about a call, whatever they are, the next repeat stops the agent. So
-/// many answers mean that no person answers, or that the person does not look.
+/// The number of answers to permission requests about one call after which the next repeat stops
+/// the agent, whatever the answers are. So many answers mean that no person answers, or that the
+/// person does not read the requests.
 const MOST_ANSWERS: u32 = 3;
 
 /// Maximum number of different calls that are remembered.
 const MOST_KNOWN: usize = 4096;
 
-/// An agent's past calls, and the number of calls in a row that returned nothing new.
+/// The past tool calls of an agent, and the number of consecutive calls that returned nothing new.
 #[derive(Debug, Default)]
 pub(super) struct Repeats {
-    /// How often each call returned each result.
+    /// How often each call returned each result. The key has the hash of the call and of the
+    /// result.
     made: HashMap<(u64, u64), u32>,
-    /// How many results in a row were already known.
+    /// The number of consecutive results that the agent had already got before.
     known_in_a_row: u32,
-    /// The calls that need a permission, with the number of answers for each.
+    /// The calls whose repeats need a permission, each with the number of answers to such
+    /// permission requests.
     exhausted: HashMap<u64, u32>,
-    /// Whether the agent was stopped because it repeated itself.
+    /// Whether the agent was stopped because it repeated the same call.
     pub(super) has_stopped: bool,
 }
 
-/// The decision about a call before it runs.
+/// The decision about a repeated call before it runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Again {
-    /// The call may run.
+    /// The call is allowed to run.
     Fine,
-    /// A permission is needed.
+    /// The call needs a permission first.
     Ask,
-    /// The agent must be stopped.
+    /// The agent must be stopped instead of running the call.
     Stop,
 }
 
@@ -58,7 +62,8 @@ impl Repeats {
     /// Records the result of a call. Returns true if the agent must be warned now.
     pub(super) fn note(&mut self, call: &ToolCall, effect: CallEffect, result: &str) -> bool {
         let key = call_key(call);
-        // The refusal of a call that was repeated too often is not a new result.
+        // This call was repeated too often. Its result can be the refusal, which is not a new
+        // result.
         if self.exhausted.contains_key(&key) {
             return false;
         }
@@ -68,15 +73,15 @@ impl Repeats {
         let count = self.made.entry((key, hash(&result))).or_default();
         *count += 1;
         if *count == 1 {
-            // A new result is progress, so all earlier repeats are forgiven.
+            // A new result is progress. All earlier repeats no longer count.
             self.known_in_a_row = 0;
             self.exhausted.clear();
             return false;
         }
         self.known_in_a_row += 1;
         let in_vain = (*count).min(self.known_in_a_row + 1);
-        // Calls that check the progress of tasks are meant to be repeated. So the agent is warned,
-        // but needs no permission.
+        // Calls that check the progress of tasks are useful to repeat. For such a call, the agent
+        // is only warned, and no permission is needed.
         if in_vain >= ASKED_AFTER && effect != CallEffect::ChecksTasks {
             self.exhausted.insert(key, 0);
         }
@@ -92,20 +97,20 @@ impl Repeats {
         }
     }
 
-    /// Records an answer to the permission question about a call.
+    /// Counts an answer to a permission request about a repeated call.
     pub(super) fn answered(&mut self, call: &ToolCall) {
         if let Some(answers) = self.exhausted.get_mut(&call_key(call)) {
             *answers += 1;
         }
     }
 
-    /// Forgets all calls, because a person gave a new instruction.
+    /// Forgets all past calls, because a person gave a new instruction.
     pub(super) fn forget(&mut self) {
         *self = Self::default();
     }
 }
 
-/// Returns the reason for stopping an agent that repeats this call.
+/// Returns the text that explains why the agent was stopped after repeating this call.
 pub(super) fn stopped(call: &ToolCall) -> String {
     format!(
         "it is looping: again and again it called {} with the same input, and the result was the same",

@@ -1,9 +1,10 @@
-//! Handles the tool calls of one turn: judge, ask, run, return results. Read-only calls run at the
-//! same time, others one by one.
+//! Handles the tool calls of one turn: the permission gate judges each call, a person or the lead
+//! is asked if necessary, the call runs, and its result is recorded. Read-only calls run at the
+//! same time, and other calls run one by one.
 //!
-//! After a crash the calls without a result are handled here again. The transcript records how far
-//! each call came. So no call that must not be repeated runs twice, and no call stays without a
-//! result.
+//! After a crash, the calls without a result are handled here again. The transcript contains how
+//! far each call came. Therefore no call that must not be repeated runs twice, and every call gets
+//! a result.
 
 use pitcrew_model::{Block, INTERRUPTED};
 use pitcrew_protocol::{CallEffect, MessageId, SandboxProfile, Status, ToolTraits};
@@ -17,19 +18,20 @@ use super::{
 use crate::Digest;
 use crate::transcript::{Grant, OpenCall, Reached, Step, ToolCall};
 
-/// The question text for a call that was already asked about before a crash.
+/// The description in a permission request that was sent before a crash and must be sent again.
 const ASKED_BEFORE: &str = "it was asked about before a crash, and has no answer";
 
-/// The stage of a call in progress.
+/// The stage of a tool call that has no result yet.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Stage {
-    /// Hooks and the permission gate are judging the call.
+    /// The hooks and the permission gate are deciding about the call.
     Judging,
-    /// A permission is being asked for. The request id is known once the question is in an inbox.
+    /// The call waits for an answer to its permission request. The value is the id of the request,
+    /// or `None` until the request is in an inbox.
     Asking(Option<String>),
-    /// A crash interrupted the call, and the effects of the call are being inspected.
+    /// A crash interrupted the call, and its effects are being inspected.
     Inspecting,
-    /// The call is running with this input.
+    /// The call is running. The value contains the input with which it runs.
     Running(ToolCall),
 }
 
@@ -38,15 +40,15 @@ impl Agent {
         !self.conversation.open_calls().is_empty()
     }
 
-    /// Starts the next calls: all read-only calls before the first other call. If there are none,
-    /// starts that other call alone.
+    /// Starts the next calls: all read-only calls before the first call that is not read-only. If
+    /// there are no such read-only calls, starts only that other call.
     pub(super) fn make_calls(&mut self, fx: &mut Effects) {
         let is_read_only = |open: &&OpenCall| self.traits(&open.call.tool).is_read_only;
         let open = self.conversation.open_calls();
         let mut batch: Vec<OpenCall> = open.iter().take_while(is_read_only).cloned().collect();
         if batch.is_empty() {
-            // A call that may change something runs alone, so that its effects do not mix with
-            // those of other calls.
+            // A call that can change something runs alone. Its effects then do not mix with the
+            // effects of other calls.
             batch.extend(open.first().cloned());
         }
         self.stages = batch.iter().map(|open| (open.call.id.clone(), Stage::Judging)).collect();
@@ -78,7 +80,7 @@ impl Agent {
         }
     }
 
-    /// Handles a call that was started before a crash.
+    /// Handles a call that had already started when a crash came.
     fn recover(&mut self, call: ToolCall, fx: &mut Effects) {
         match self.effect(&call.tool) {
             CallEffect::WritesFile | CallEffect::EditsFile => {
@@ -170,28 +172,29 @@ impl Agent {
         if is_news && self.open_call(id).is_some() {
             self.set_stage(id, Stage::Asking(Some(request.clone())));
             self.write(vec![Step::Asked { call: id.to_owned(), request }], fx);
-            // The answer arrived before its question was on disk and stayed unread. Read it now.
+            // An answer arrived before its permission request was on disk, and stayed unread. Read
+            // it now.
             if std::mem::take(&mut self.has_early_answer) {
                 fx.push(Effect::TakeMail);
             }
         }
     }
 
-    /// Whether a call without a result may still ask for a permission. After a crash, the answer to
-    /// its request may arrive first.
+    /// Whether some call without a result can still send a permission request. After a crash, an
+    /// answer can arrive before its request is sent again.
     pub(super) fn may_yet_ask(&self) -> bool {
         self.conversation.open_calls().iter().any(|open| open.reached == Reached::Nothing)
     }
 
-    /// Whether a call without a result may have sent a plan with this request id.
+    /// Whether some call without a result has possibly sent a plan with this request id.
     pub(super) fn may_yet_send_plan(&self, request: &str) -> bool {
         let sends_plan = |open: &OpenCall| self.effect(&open.call.tool) == CallEffect::SubmitsPlan;
         self.conversation.plan() != Some(request)
             && self.conversation.open_calls().iter().any(sends_plan)
     }
 
-    /// Whether one of the open calls approves the agent's shutdown, so that these calls are its
-    /// last.
+    /// Whether one of the calls without a result approves the agent's shutdown. The agent then
+    /// makes no further calls.
     pub(super) fn is_agreeing_to_shut_down(&self) -> bool {
         let agrees = |open: &OpenCall| {
             self.effect(&open.call.tool) == CallEffect::SendsMessage
@@ -200,20 +203,21 @@ impl Agent {
         self.conversation.open_calls().iter().any(agrees)
     }
 
-    /// Whether the last calls approved the shutdown and have results. Then a crash came before the
-    /// end was written.
+    /// Whether one of the last calls approved the shutdown and succeeded. If so, a crash came
+    /// before the agent's end was written.
     pub(super) fn has_agreed_to_shut_down(&self) -> bool {
         self.has_just_called(|effect, input| {
             effect == CallEffect::SendsMessage && shutdown_answer(input) == Some(true)
         })
     }
 
-    /// Whether the model has just sent a message and said nothing after it.
+    /// Whether the last calls of the model sent a message, and the model has written nothing since.
     pub(super) fn has_just_sent(&self) -> bool {
         self.has_just_called(|effect, _| effect == CallEffect::SendsMessage)
     }
 
-    /// Whether the conversation ends with call results, and one of the calls matches and succeeded.
+    /// Whether the conversation ends with the results of tool calls, and one of these calls
+    /// satisfies `is_meant` and succeeded.
     fn has_just_called(&self, is_meant: impl Fn(CallEffect, &Value) -> bool) -> bool {
         let [.., turn, results] = self.conversation.messages() else { return false };
         let has_succeeded = |call: &str| {
@@ -229,16 +233,17 @@ impl Agent {
         })
     }
 
-    /// Returns the call that waits for the answer to a request.
+    /// Returns the id of the call that waits for the answer to the permission request `request`.
     ///
-    /// After a crash the call may not be in progress again yet. Then the transcript still contains
-    /// the request.
+    /// After a crash, the call is possibly not in progress yet. The transcript still contains the
+    /// request.
     pub(super) fn call_asked_in(&self, request: &str) -> Option<String> {
         let waits = |open: &&OpenCall| matches!(&open.reached, Reached::Asked { request: asked } if asked == request);
         self.conversation.open_calls().iter().find(waits).map(|open| open.call.id.clone())
     }
 
-    /// Turns a permission into a refusal if the person who allowed it was shown another call.
+    /// Changes a permission into a refusal if another call than this one was shown to the person
+    /// who allowed it.
     pub(super) fn if_for(&self, id: &str, grant: Grant, digest: Option<&Digest>) -> Grant {
         let is_other = |call: ToolCall| {
             digest.is_some_and(|shown| *shown != Digest::of_call(&call.tool, &call.input))
@@ -260,7 +265,8 @@ impl Agent {
     ) {
         let Some(call) = self.open_call(id) else { return };
         let is_up = matches!(self.stage(id), Some(Stage::Asking(_)));
-        // A direct answer counts only while its question is open. The first answer wins.
+        // A direct answer counts only while its permission request is open. If there are two
+        // answers, the first one counts.
         if ids.is_empty() && !is_up {
             return;
         }
@@ -306,8 +312,8 @@ impl Agent {
 
     fn run(&mut self, call: ToolCall, profile: SandboxProfile, fx: &mut Effects) {
         let ToolTraits { effect, is_read_only, is_repeatable, .. } = self.traits(&call.tool);
-        // The team recognises a teammate by the call that started the teammate. It cannot recognise
-        // a subagent in this way.
+        // If this call is repeated, the team recognises a teammate that the call already started. A
+        // subagent cannot be recognised in this way.
         let starts_subagent = effect == CallEffect::StartsAgent && call.input.get("name").is_none();
         if !(is_read_only || is_repeatable) || starts_subagent {
             self.write(vec![Step::Began { call: call.id.clone() }], fx);
@@ -331,7 +337,8 @@ impl Agent {
         }
     }
 
-    /// Records the result of a call. After the last call of the batch, enters the next boundary.
+    /// Records the result of a call. If no other call of the batch is in progress, enters the next
+    /// boundary.
     fn close(&mut self, call: &ToolCall, mut ending: Ending, fx: &mut Effects) {
         if let Some(at) = self.remarks.iter().position(|(id, _)| *id == call.id) {
             let (_, remarks) = self.remarks.swap_remove(at);
@@ -358,8 +365,8 @@ impl Agent {
         self.stages.retain(|(id, _)| *id != call.id);
         self.write(steps, fx);
         fx.push(Effect::Report(call.clone(), ending));
-        // The approval is already in the transcript, so a crash before the end is recognised at the
-        // resume.
+        // The approval is already in the transcript. If a crash comes before the end, the resume
+        // finds the approval there.
         if meaning == Meaning::ShutdownApproved {
             self.finish(Status::Completed, None, fx);
         } else if self.stages.is_empty() {
@@ -367,7 +374,7 @@ impl Agent {
         }
     }
 
-    /// Returns the id of the open request that asked the lead about a call.
+    /// Returns the id of the permission request to the lead about this call, if it is still open.
     pub(super) fn asked_for(&self, id: &str) -> Option<String> {
         let open = self.conversation.open_calls().iter().find(|open| open.call.id == id)?;
         match &open.reached {
@@ -407,16 +414,16 @@ impl Agent {
     }
 }
 
-/// The meaning of a successful call for the agent itself.
+/// What a successful tool call means for the state of the agent.
 #[derive(Debug, PartialEq)]
 enum Meaning {
-    /// A plan was sent to the lead with this request id.
+    /// The call sent a plan to the lead. The value is the id of the approval request.
     PlanSent(String),
-    /// The agent approved its shutdown.
+    /// With the call, the agent approved its shutdown.
     ShutdownApproved,
-    /// The agent refused its shutdown.
+    /// With the call, the agent refused its shutdown.
     ShutdownRefused,
-    /// No special meaning.
+    /// The call does not change the state of the agent.
     Nothing,
 }
 
@@ -444,7 +451,8 @@ impl Meaning {
     }
 }
 
-/// Reads the answer to a shutdown request from a message, in either dialect of the tool.
+/// Returns the answer to a shutdown request if the input of SendMessage contains one. Both dialects
+/// of the input are read.
 fn shutdown_answer(input: &Value) -> Option<bool> {
     let body = input.get("message").filter(|message| message.is_object()).unwrap_or(input);
     let is_answer = body.get("type").and_then(Value::as_str) == Some("shutdown_response");

@@ -1,12 +1,12 @@
-//! A simulated team: state machines, inboxes and transcripts in memory, a schedule from a seed, and
-//! crashes between any two effects.
+//! A simulated team: state machines, inboxes and transcripts in memory. A seed determines the order
+//! of events, and crashes can come between any two effects.
 //!
 //! Steps and read marks that need not be on disk yet are delayed, and a crash loses some of them.
 //!
-//! These rules are checked after every step. No message is delivered twice or marked as read before
-//! delivery. Vendors accept every conversation. No call that changes something runs twice or
-//! without its permission. An agent that approved its shutdown has read all mail that is marked as
-//! read. At the end, no agent waits for an answer that was given.
+//! The following rules are checked after every step. No message is delivered twice or marked as
+//! read before its delivery. Vendors accept every conversation. No call that changes something runs
+//! twice or without its permission. An agent that approved its shutdown has read all mail that is
+//! marked as read. At the end, no agent waits for an answer that was already given.
 
 use std::collections::{HashMap, HashSet};
 
@@ -22,7 +22,7 @@ use crate::transcript::{Conversation, Step, ToolCall};
 const AGENTS: usize = 3;
 const STEPS: usize = 120;
 
-/// A pseudo-random number generator (SplitMix64). Only the schedule depends on it.
+/// A pseudo-random number generator (SplitMix64). It alone decides the order of events.
 struct Dice(u64);
 
 impl Dice {
@@ -41,18 +41,19 @@ struct SentMessage {
     is_read: bool,
 }
 
-/// One agent, its disk (transcript and inbox), and the events that it waits for.
+/// One agent, its data on disk (transcript and inbox), and its effects that are not answered yet.
 struct Cell {
     agent: Agent,
     transcript: Vec<Step>,
-    /// Steps not yet in the transcript, and messages not yet marked as read.
+    /// The steps that are not in the transcript yet. The next field has the messages not marked as
+    /// read yet.
     unwritten: Vec<Step>,
     unmarked: Vec<MessageId>,
     inbox: Vec<SentMessage>,
     waiting: Vec<Effect>,
     open_requests: Vec<String>,
-    /// The request of each call that asked for a permission. A call that asks again uses the same
-    /// request.
+    /// The id of the permission request of each call that sent one. If a call asks again, it uses
+    /// the same id.
     requests: HashMap<String, String>,
     runs: HashMap<String, usize>,
     granted: HashSet<String>,
@@ -64,7 +65,7 @@ struct World {
     dice: Dice,
     cells: Vec<Cell>,
     ids: usize,
-    /// Whether models read everything from now on.
+    /// Whether models no longer refuse a conversation as too long.
     is_calm: bool,
 }
 
@@ -79,7 +80,7 @@ fn profile() -> Profile {
 }
 
 impl Cell {
-    /// Carries out delayed writes, as far as `wait` demands.
+    /// Carries out the delayed writes that `wait` requires.
     fn catch_up(&mut self, wait: Wait) {
         if wait >= Wait::Written {
             self.transcript.append(&mut self.unwritten);
@@ -93,8 +94,8 @@ impl Cell {
         }
     }
 
-    /// Checks that effects visible to others come after the steps are in the transcript. Before an
-    /// agent goes idle, its read marks must be on disk too.
+    /// Checks that the steps are in the transcript before an effect that others can see. Before an
+    /// agent becomes idle or ends, its read marks must be on disk too.
     fn check_said(&self, effect: &Effect) {
         let is_said = matches!(
             effect,
@@ -153,8 +154,8 @@ impl World {
         self.cells[at].inbox.push(SentMessage { id, text, is_read: false });
     }
 
-    /// Passes an event to an agent and carries out its effects. After `most` effects the agent
-    /// crashes.
+    /// Passes an event to an agent and carries out its effects. After the agent has carried out
+    /// `most` effects, it crashes.
     fn feed(&mut self, at: usize, event: Event, most: usize) {
         let mut events = vec![event];
         let mut carried_out = 0;
@@ -340,8 +341,9 @@ impl World {
         Event::Judged { call: call.id.clone(), judgement, context: Vec::new() }
     }
 
-    /// Returns a summary, or a "too long" failure that a shorter conversation avoids. An agent that
-    /// needs a summary to continue gets a useful one.
+    /// Returns a summary, or a "too long" failure if a shorter part of the conversation can still
+    /// be sent. If the agent needs a summary to continue, the summary is shorter than the
+    /// conversation.
     fn summary(&mut self, at: usize, most: Option<usize>) -> Event {
         let agent = &self.cells[at].agent;
         assert!(agent.conversation().open_calls().is_empty(), "a call is open in a compaction");
@@ -399,8 +401,8 @@ impl World {
         Event::ModelFinished { response, cost_usd: None }
     }
 
-    /// Runs until everything is idle: no new mail, no crashes, a lead for everybody, and models
-    /// with nothing to add.
+    /// Runs until all agents are idle. During this, there is no new mail and no crash, every team
+    /// has a lead, and no model refuses a conversation as too long.
     fn settle(&mut self) {
         self.is_calm = true;
         for at in 0..AGENTS {
@@ -477,8 +479,8 @@ fn check(cell: &Cell) {
     }
 }
 
-/// Checks an agent that approved its shutdown: its model has read all delivered mail. Other mail is
-/// unread and counts as undelivered.
+/// Checks an agent that approved its shutdown: its model has read all mail that was delivered.
+/// Other mail is unread and counts as undelivered.
 fn check_all_was_seen(cell: &Cell) {
     let steps = || cell.transcript.iter().chain(&cell.unwritten);
     let after_the_last_answer = steps().collect::<Vec<_>>().into_iter().rev();
@@ -488,7 +490,8 @@ fn check_all_was_seen(cell: &Cell) {
     assert_eq!(unseen.find(is_mail), None, "mail was marked read and the model never saw it");
 }
 
-/// Checks that roles alternate, and that each call's result is at the start of the next message.
+/// Checks that the roles of the messages alternate. The results of all calls in a message must be
+/// at the start of the next message.
 fn check_form(conversation: &Conversation) {
     let messages = conversation.messages();
     for pair in messages.windows(2) {

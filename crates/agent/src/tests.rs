@@ -1,4 +1,4 @@
-//! Tests as event scripts: events for an agent, and the effects that it returns.
+//! Tests as scripts: events for an agent, and the effects that the agent must return.
 
 use pitcrew_model::{Block, Response, StopReason, Usage};
 use pitcrew_protocol::{
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::transcript::{Conversation, Step};
 
-/// An agent under test, with the steps it wrote.
+/// An agent under test, and the steps that it has written.
 pub(super) struct Play {
     pub(super) agent: Agent,
     written: Vec<Step>,
@@ -33,7 +33,7 @@ impl Play {
         play
     }
 
-    /// Returns the agent as it resumes after a crash at this point.
+    /// Returns the agent that resumes after a crash at this point.
     pub(super) fn crashed(&self) -> Self {
         let again = self.crashed_after(self.written.len());
         assert_eq!(
@@ -44,7 +44,7 @@ impl Play {
         again
     }
 
-    /// Returns the agent as it resumes after a crash that came before its last step was on disk.
+    /// Returns the agent that resumes after a crash that lost the last step.
     pub(super) fn crashed_before_the_last_step(&self) -> Self {
         self.crashed_after(self.written.len() - 1)
     }
@@ -79,7 +79,7 @@ impl Play {
     }
 }
 
-/// The traits of a tool that was added at run time and changes nothing.
+/// The traits of a tool that was added at run time and whose calls change nothing.
 const READS: ToolTraits = ToolTraits { is_read_only: true, ..ToolTraits::UNKNOWN };
 
 fn profile(role: Role) -> Profile {
@@ -522,7 +522,7 @@ fn a_stopped_agent_ends_at_the_next_boundary() {
     play.then(stop(), &[])
         .then(says("ready"), &["write assistant", "take mail"])
         .then(mail(&[]), &end);
-    // No model reads a text that arrives now, so it must not be marked as read.
+    // The model is not called again. A text that arrives now must not be marked as read.
     let mut play = Play::teammate();
     play.then(stop(), &[])
         .then(says("ready"), &["write assistant", "take mail"])

@@ -1,4 +1,5 @@
-//! Event scripts of agents that wait for an answer: to a permission request, or to a plan.
+//! Tests as scripts of events: agents that wait for the answer to a permission request or to a
+//! plan.
 
 use pitcrew_model::Block;
 use pitcrew_protocol::PermissionMode;

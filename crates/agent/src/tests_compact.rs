@@ -1,4 +1,4 @@
-//! Tests as event scripts: conversations that nearly fill their model's window.
+//! Tests as scripts of events: conversations that nearly fill the context window of their model.
 
 use pitcrew_model::{Block, Response, StopReason, Usage};
 use pitcrew_protocol::MessageId;
@@ -8,7 +8,7 @@ use super::tests::{Play, allowed, done, idle_teammate, mail, says};
 use super::*;
 use crate::transcript::Step;
 
-/// More than the 850 tokens that may be filled before a compaction.
+/// A number of tokens above 850, the limit for a compaction in these tests.
 const FULL: u64 = 900;
 
 fn answer(tokens: u64, blocks: Vec<Block>) -> Event {
@@ -40,7 +40,8 @@ fn too_long() -> Event {
     Event::ModelFailed { reason: "too long".to_owned(), failure: ModelFailure::TooLong }
 }
 
-/// A teammate whose call has ended, at the boundary before its full conversation is sent again.
+/// Returns a teammate whose tool call has a result and whose conversation is full. The inbox is
+/// being read before the next model call.
 fn full_teammate() -> Play {
     let mut play = Play::teammate();
     play.then(call(FULL, "a", "Bash"), &["write assistant", "take mail"])
@@ -237,7 +238,8 @@ fn a_summary_that_is_no_help_is_not_asked_for_again_before_much_was_added() {
     }
 }
 
-/// Mail of several messages with `chars` characters each, plus the tags around them.
+/// Returns an event with several messages. Each message has `chars` characters and the tags around
+/// it.
 fn letters(ids: std::ops::Range<usize>, chars: usize) -> Event {
     let text = "x".repeat(chars);
     let letters: Vec<(String, &str)> = ids.map(|at| (format!("m{at}"), text.as_str())).collect();
@@ -246,7 +248,7 @@ fn letters(ids: std::ops::Range<usize>, chars: usize) -> Event {
 
 #[test]
 fn of_a_backlog_that_is_larger_than_the_window_as_much_is_delivered_at_once_as_fits() {
-    // A quarter of the window, 250 tokens, is 500 characters of dense text.
+    // A quarter of the window is 250 tokens, which is 500 characters of dense text.
     let mut play = idle_teammate();
     play.then(
         letters(0..5, 180),
@@ -408,7 +410,7 @@ fn a_compaction_can_be_interrupted_stopped_and_killed_and_can_fail() {
             &["write compacted", "report 901 -> 34 tokens", "take mail"],
         )
         .then(
-            // No model reads the message any more, so it stays unread.
+            // The model is not called again. The message therefore stays unread.
             mail(&[("m1", "hello")]),
             &["write ended", "announce completed", "end completed (the run is over): nothing"],
         );

@@ -1,5 +1,5 @@
-//! Tests as event scripts: crashes during calls, answers that arrive before their question is on
-//! disk, and mail that arrives while an agent approves its shutdown.
+//! Tests as scripts of events: crashes during tool calls, answers that arrive before the permission
+//! request is on disk, and mail that arrives while an agent approves its shutdown.
 
 use pitcrew_model::Block;
 use pitcrew_protocol::{AgentName, MessageId, PermissionMode, Status};
@@ -22,7 +22,7 @@ fn an_answer_that_comes_before_the_question_is_on_disk_waits_until_it_is() {
     play.then(calls(&[("a", "Bash")]), &["write assistant", "take mail"])
         .then(mail(&[]), &["judge a in default"])
         .then(asks("a"), &["ask for a"]);
-    // The request was sent, but the crash came before it was in the transcript.
+    // The request was sent, but the crash came before the request was in the transcript.
     let mut again = play.crashed();
     again
         .then(Event::Resumed, &["announce running", "take mail"])
@@ -80,7 +80,7 @@ fn an_approval_that_comes_before_the_plan_is_known_to_be_sent_waits_until_it_is(
     assert_eq!(again.agent.mode(), PermissionMode::AcceptEdits);
 }
 
-/// A teammate whose model approved its shutdown while more mail arrived.
+/// Returns a teammate whose model approved the shutdown while more mail arrived.
 fn agreeing() -> Play {
     let mut play = Play::teammate();
     let agree = json!({"type": "shutdown_response", "request_id": "s-1", "approve": true});

@@ -1,4 +1,5 @@
-//! Tests as event scripts: an idle lead that receives more idle notices than it will read.
+//! Tests as scripts of events: an idle lead receives several idle notices of one teammate. Its
+//! model reads only the newest one, and each one that reports a completed task.
 
 use serde_json::json;
 
@@ -9,7 +10,7 @@ fn idle(task: Option<&str>) -> String {
     json!({"type": "idle_notification", "from": "bob", "idleReason": "available", "completedTaskId": task}).to_string()
 }
 
-/// A lead that has ended its turn.
+/// Returns a lead that has ended its turn.
 fn rested() -> Play {
     let mut play = Play::of(Role::Lead);
     play.then(

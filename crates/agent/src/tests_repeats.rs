@@ -1,4 +1,4 @@
-//! Tests as event scripts: an agent that repeats the same call.
+//! Tests as scripts of events: an agent that repeats the same tool call.
 
 use pitcrew_model::Block;
 use pitcrew_protocol::Status;
@@ -8,8 +8,8 @@ use super::tests::{Play, allowed, answer, mail};
 use super::*;
 use crate::transcript::Grant;
 
-/// Makes a call and allows it if the gate is asked. Returns the kinds of effects that the agent
-/// asked for.
+/// Makes a tool call, and allows it if the permission gate is asked. Returns the kinds of the
+/// effects that the agent returned.
 fn call(play: &mut Play, nth: usize, input: &Value, result: &str) -> Vec<&'static str> {
     let id = format!("c{nth}");
     let mut kinds = Vec::new();

@@ -1,10 +1,10 @@
-//! An agent's conversation on disk: one JSON line per step, and the function that builds a
-//! conversation from the steps.
+//! The conversation of an agent on disk. It has one line of JSON for each step. A conversation in
+//! memory is built from these steps.
 //!
-//! A running and a resumed agent build their conversation with the same [`Conversation::apply`]. So
-//! a model gets the same messages after a crash as it would have got without one. A message is
-//! delivered when its id is in a step. `apply` ignores the ids that the conversation already
-//! contains. The driver decides when steps are written, and where they are stored.
+//! A running agent and a resumed agent build their conversations with the same
+//! [`Conversation::apply`]. After a crash, a model therefore gets the same messages as without the
+//! crash. A message counts as delivered when its id is in a step. `apply` ignores ids that the
+//! conversation already contains. The driver decides when and where steps are written.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::path::PathBuf;
@@ -28,46 +28,47 @@ pub use step::{AnswerFault, Entry, Grant, Step};
 /// A tool call that the model made.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ToolCall {
-    /// The id of the call, which the result must name.
+    /// The id of the call. The result of the call has the same id.
     pub id: String,
     /// The name of the tool.
     pub tool: String,
-    /// The input: an object, or a string if the model wrote something else.
+    /// The input of the call: an object, or a string if the model wrote something that is not an
+    /// object.
     pub input: Value,
-    /// A key that is unique in the conversation. It is the id, or derived from the id if the model
-    /// used the same id before.
+    /// A key that no other call in the conversation has. The key is the id of the call, or is
+    /// derived from the id if the model has used the same id before.
     pub key: String,
 }
 
-/// A call without a result, and how far it came according to the transcript.
+/// A tool call without a result, and how far the call came according to the transcript.
 #[derive(Clone, Debug, PartialEq)]
 pub struct OpenCall {
-    /// The call.
+    /// The tool call.
     pub call: ToolCall,
-    /// How far the call came.
+    /// How far the call came according to the transcript.
     pub reached: Reached,
 }
 
-/// How far an open call came, according to the transcript.
+/// How far a tool call without a result came, according to the transcript.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Reached {
-    /// Nothing is recorded about the call.
+    /// The transcript contains nothing about the call except the call itself.
     Nothing,
-    /// A permission was asked for.
+    /// A permission request about the call was sent.
     Asked {
-        /// The id of the request.
+        /// The id of the permission request.
         request: String,
     },
-    /// The permission was answered.
+    /// The permission request about the call was answered.
     Granted(Grant),
-    /// The call was started, and may have run in part.
+    /// The call was started. It has possibly run, at least in part.
     Began,
 }
 
-/// A conversation, with all state derived from its steps.
+/// A conversation, with all state that is computed from its steps.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Conversation {
-    /// The messages, shared with the request that is being sent.
+    /// The messages. A request that is being sent shares them without copying.
     messages: Arc<Vec<Message>>,
     prompts: Vec<String>,
     fill: Fill,
@@ -86,91 +87,91 @@ pub struct Conversation {
 }
 
 impl Conversation {
-    /// Returns the messages in the form for a model.
+    /// Returns the messages in the form that a model gets.
     #[must_use]
     pub fn messages(&self) -> &[Message] {
         &self.messages
     }
 
-    /// Returns the messages for a request, without copying. While the request is alive, the next
-    /// step copies the messages.
+    /// Returns the messages for a model request, without copying them. If a step is added while the
+    /// request still exists, the messages are copied then.
     #[must_use]
     pub fn share_messages(&self) -> Arc<Vec<Message>> {
         Arc::clone(&self.messages)
     }
 
-    /// Returns the agent's prompt and all later instructions.
+    /// Returns the agent's prompt and all later instructions of the user.
     #[must_use]
     pub fn prompts(&self) -> &[String] {
         &self.prompts
     }
 
-    /// Returns the calls without a result, in order.
+    /// Returns the tool calls that have no result, in the order of the calls.
     #[must_use]
     pub fn open_calls(&self) -> &[OpenCall] {
         &self.open
     }
 
-    /// Whether the conversation already contains a message.
+    /// Whether the conversation already contains the message with this id.
     #[must_use]
     pub fn holds(&self, id: &MessageId) -> bool {
         self.delivered.contains(id)
     }
 
-    /// Returns the teammates whose end is in the conversation.
+    /// Returns the names of the teammates whose end the conversation contains.
     #[must_use]
     pub fn parted(&self) -> &BTreeSet<AgentName> {
         &self.parted
     }
 
-    /// Returns how many times the model answered.
+    /// Returns the number of answers of the model.
     #[must_use]
     pub fn turns(&self) -> u32 {
         self.turns
     }
 
-    /// Returns the fault of the model's last answer, if any.
+    /// Returns the fault of the model's last answer, or `None` if that answer has no fault.
     #[must_use]
     pub fn answer_fault(&self) -> Option<AnswerFault> {
         self.fault
     }
 
-    /// Returns all permission updates that were ever granted.
+    /// Returns all permission updates that were granted in this conversation.
     #[must_use]
     pub fn updates(&self) -> &[Value] {
         &self.updates
     }
 
-    /// Returns the files that the agent has seen, each in its latest seen version.
+    /// Returns the files that the agent has seen. For each file, the version seen last is returned.
     pub fn seen(&self) -> impl Iterator<Item = &FileSeen> {
         self.seen.values()
     }
 
-    /// Returns the request id of the plan that waits for the lead's answer.
+    /// Returns the request id of the plan for which the lead's answer is still missing.
     #[must_use]
     pub fn plan(&self) -> Option<&str> {
         self.plan.as_deref()
     }
 
-    /// Returns the id of the shutdown request that the agent has neither refused nor followed yet.
+    /// Returns the id of the last shutdown request if the agent has not refused it.
     #[must_use]
     pub fn shutdown(&self) -> Option<&str> {
         self.shutdown.as_deref()
     }
 
-    /// Whether the last turn ended completely, with all its notices sent.
+    /// Whether the last turn ended completely and all notices about its end were sent.
     #[must_use]
     pub fn rested(&self) -> bool {
         self.rested
     }
 
-    /// Returns the agent's end, if it ended.
+    /// Returns the final status and the reason if the agent has ended.
     #[must_use]
     pub fn ended(&self) -> Option<&(Status, Option<String>)> {
         self.ended.as_ref()
     }
 
-    /// Whether the model must answer next.
+    /// Whether the next step must be an answer of the model.
     #[must_use]
     pub fn wants_answer(&self) -> bool {
         self.open.is_empty()
@@ -185,7 +186,8 @@ impl Conversation {
         (!texts.is_empty()).then(|| texts.join("\n"))
     }
 
-    /// Adds a step. Repeated mail, results and reported ends change nothing.
+    /// Adds a step to the conversation. If the conversation already contains the same mail, result
+    /// or end of a teammate, the step adds nothing.
     pub fn apply(&mut self, step: &Step) {
         self.rested = matches!(step, Step::Rested);
         self.ended = None;
@@ -208,7 +210,7 @@ impl Conversation {
                 }
             }
             Step::Rejoined { members, text } => {
-                // A later end of these teammates must be reported to the lead again.
+                // These teammates work again. When they end later, the lead must be informed again.
                 self.parted.retain(|name| !members.contains(name));
                 self.tell(text);
             }
@@ -250,9 +252,9 @@ impl Conversation {
         }
     }
 
-    /// Returns how many results the next cut leaves whole: half of the results that are still
-    /// whole, but at least the newest one. Returns `None` if no more than one result is still
-    /// whole.
+    /// Returns how many tool results the next cut leaves complete. This is half of the results that
+    /// are still complete, and at least the newest one. Returns `None` if at most one result is
+    /// still complete.
     #[must_use]
     pub fn next_cut(&self) -> Option<usize> {
         let blocks = self.messages.iter().flat_map(|message| &message.blocks);
@@ -274,8 +276,9 @@ impl Conversation {
 
     fn answer(&mut self, blocks: &[Block]) {
         self.turns = self.turns.saturating_add(1);
-        // A model is called only when all its calls have results. So a missing result was in a
-        // damaged line, and needs a replacement, because models refuse calls without results.
+        // A model is called only after all its tool calls have results. If a result is missing, its
+        // line in the transcript is damaged. A replacement is needed, because models refuse calls
+        // without results.
         for lost in std::mem::take(&mut self.open) {
             self.open.push(lost.clone());
             self.result(&lost.call.id, LOST_RESULT, true, &[]);
@@ -287,8 +290,8 @@ impl Conversation {
             if let Block::ToolUse { id, name, input, .. } = block
                 && self.open.iter().all(|open| open.call.id != *id)
             {
-                // Some models use a call id twice, also after a compaction. The key keeps such
-                // calls apart.
+                // Some models use the same call id twice, also after a compaction. The key is
+                // different for such calls.
                 let is_new = self.made.insert(id.clone());
                 let key = if is_new { id.clone() } else { format!("{id}#{}", self.turns) };
                 let call =
@@ -298,7 +301,8 @@ impl Conversation {
         }
         if !blocks.is_empty() {
             let messages = Arc::make_mut(&mut self.messages);
-            // The answered message does not grow any more, and its list often has spare room.
+            // The message that was just answered does not grow any more. Free the spare capacity of
+            // its list.
             if let Some(answered) = messages.last_mut() {
                 answered.blocks.shrink_to_fit();
             }
@@ -307,14 +311,15 @@ impl Conversation {
     }
 
     fn result(&mut self, call: &str, text: &str, is_error: bool, context: &[String]) {
-        // Ignore a repeated result, and a result whose call was in a damaged line.
+        // The result is repeated, or its call was in a damaged line. Ignore the result.
         let Some(at) = self.open.iter().position(|open| open.call.id == call) else {
             return;
         };
         self.open.remove(at);
         let block =
             if is_error { Block::tool_error(call, text) } else { Block::tool_result(call, text) };
-        // Results must come first in the user message, because vendors accept no other order.
+        // In a user message, the results must come before the texts, because vendors accept no
+        // other order.
         let blocks = self.user_blocks();
         let results =
             blocks.iter().take_while(|block| matches!(block, Block::ToolResult { .. })).count();
@@ -330,7 +335,8 @@ impl Conversation {
         }
     }
 
-    /// Adds a text to the user message. The first text in a conversation is the prompt.
+    /// Adds a text to the user message. The first text of a conversation is also stored as the
+    /// prompt.
     fn tell(&mut self, text: &str) {
         if self.prompts.is_empty() {
             self.prompts.push(text.to_owned());
@@ -347,7 +353,8 @@ impl Conversation {
         self.user_blocks().push(block);
     }
 
-    /// Returns the blocks of the user message that is being built.
+    /// Returns the blocks of the last message if it is a user message. Otherwise starts a new user
+    /// message.
     fn user_blocks(&mut self) -> &mut Vec<Block> {
         let messages = Arc::make_mut(&mut self.messages);
         if messages.last().is_none_or(|message| message.role == Role::Assistant) {
@@ -359,14 +366,14 @@ impl Conversation {
     }
 }
 
-/// Replaces a result that was in an unreadable line.
+/// The text in place of a tool result that was in an unreadable line of the transcript.
 const LOST_RESULT: &str = "[The result was lost with a damaged line of the transcript.]";
 
-/// Replaces a first message that was in an unreadable line.
+/// The text in place of a first message that was in an unreadable line of the transcript.
 const LOST_BEGINNING: &str =
     "[The beginning of this conversation was lost with damaged lines of the transcript.]";
 
-/// Replaces a result that was cut.
+/// The text in place of a tool result that was removed to shorten the conversation.
 const CUT: &str = "[The result was cut, as the conversation became too long. Make the call again if you need it.]";
 
 fn is_whole_result(block: &Block) -> bool {

@@ -1,22 +1,24 @@
-//! Random numbers that a seed determines, the same in every version (SplitMix64).
+//! Random numbers. The seed determines them, and they are the same in every version of the harness
+//! (algorithm SplitMix64).
 
-/// A source of random numbers.
+/// A generator of random numbers.
 #[derive(Clone, Debug)]
 pub struct Chance {
     state: u64,
 }
 
 impl Chance {
-    /// Starts a sequence from a seed.
+    /// Creates a generator from a seed.
     #[must_use]
     pub fn new(seed: u64) -> Self {
-        // Each step adds a constant to the state. Without this mixing, the sequence of one seed
-        // could be the sequence of another seed, shifted by one step.
+        // The generator adds a constant to its state at each step. So without this mixing, two
+        // seeds could produce the same sequence, shifted by a few numbers.
         let mixed = Self { state: seed }.number();
         Self { state: mixed ^ seed.rotate_left(32) }
     }
 
-    /// Starts a sequence from a seed and a text, for decisions that must not depend on their order.
+    /// Creates a generator from a seed and a text. With a different text for each decision, the
+    /// decisions do not depend on their order.
     #[must_use]
     pub fn of(seed: u64, text: &str) -> Self {
         let mixed = text.bytes().fold(seed ^ 0xCBF2_9CE4_8422_2325, |hash, byte| {
@@ -34,7 +36,7 @@ impl Chance {
         mixed ^ (mixed >> 31)
     }
 
-    /// Returns a number below `bound`; 0 when the bound is 0.
+    /// Returns a number that is less than `bound`, or 0 if `bound` is 0.
     pub fn below(&mut self, bound: u64) -> u64 {
         self.number().checked_rem(bound).unwrap_or(0)
     }
@@ -44,12 +46,12 @@ impl Chance {
         least + self.below(most.saturating_sub(least) + 1)
     }
 
-    /// Returns true in `percent` of 100 cases.
+    /// Returns true with a probability of `percent` percent.
     pub fn percent(&mut self, percent: u64) -> bool {
         self.below(100) < percent
     }
 
-    /// Returns one of the items; `None` when there is none.
+    /// Returns a random item, or `None` if the list is empty.
     pub fn pick<'a, T>(&mut self, items: &'a [T]) -> Option<&'a T> {
         let index = usize::try_from(self.below(items.len() as u64)).unwrap_or(0);
         items.get(index)

@@ -1,4 +1,5 @@
-//! The command line: it selects the runs and how many run at once, and prints their results.
+//! The command line of the harness. It decides which runs to make and how many at the same time,
+//! and prints their results.
 
 use std::collections::BTreeMap;
 use std::io::Write as _;
@@ -18,13 +19,13 @@ use crate::error::{Error, chain};
 use crate::plan::{CUTS_A_RUN, Place, Plan, StaleWrites};
 use crate::run::{Options, Outcome, run};
 
-/// The seeds that failed once. They run first.
+/// Seeds whose runs failed in the past. They run first.
 const KEPT: &str = include_str!("../seeds.txt");
 
-/// The seeds that failed once in runs whose ends are checked.
+/// Seeds whose runs failed in the past, for runs that check every end of the lead.
 const KEPT_ENDS: &str = include_str!("../seeds-ends.txt");
 
-/// Whether Ctrl-C was pressed.
+/// True after the user pressed Ctrl-C, or after SIGTERM.
 static STOP: AtomicBool = AtomicBool::new(false);
 
 /// Crash teams of pitcrew, and check what is left of them
@@ -112,7 +113,7 @@ impl Chaos {
         }
     }
 
-    /// Makes the runs. Returns true if they have no finding.
+    /// Makes all runs. Returns true if no run has a finding.
     async fn all(&self) -> Result<bool, Error> {
         let plans = self.plans();
         if self.plan {
@@ -141,7 +142,7 @@ impl Chaos {
         Ok(tally.failed.is_empty())
     }
 
-    /// Prints each run as it ends, and adds it to the totals.
+    /// Prints the result of each run when the run has ended, and adds it to the totals.
     async fn collect(&self, mut runs: JoinSet<SeedResult>, count: usize) -> Result<Tally, Error> {
         let mut tally = Tally::default();
         while let Some(joined) = runs.join_next().await {
@@ -154,7 +155,7 @@ impl Chaos {
                     self.tell(&outcome, tally.runs, count);
                 }
                 Err(Error::Stopped) => return Err(Error::Stopped),
-                // Continue with the other seeds.
+                // Print the error, and continue with the other seeds.
                 Err(error) => {
                     say(&format!("seed {seed}: the harness failed: {}", chain(&error)));
                     tally.failed.push(seed);
@@ -269,10 +270,10 @@ impl Chaos {
     }
 }
 
-/// The seed of a run, with the outcome of the run or an error of the harness.
+/// The seed of a run, and the run's outcome or an error of the harness.
 type SeedResult = (u64, Result<Outcome, Error>);
 
-/// Stops the runs at Ctrl-C or SIGTERM.
+/// Waits for Ctrl-C or SIGTERM, and then stops the runs.
 async fn stop_at_signal() {
     let Ok(mut term) = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate())
     else {
@@ -312,7 +313,7 @@ impl Tally {
     }
 }
 
-/// Formats counts with their names in one line.
+/// Formats counts in one line, each followed by its name.
 fn counts(counts: &BTreeMap<String, usize>) -> String {
     counts.iter().map(|(kind, count)| format!("{count} {kind}")).collect::<Vec<_>>().join(", ")
 }
@@ -330,19 +331,19 @@ fn json_line(outcome: &Outcome) -> Value {
     })
 }
 
-/// Returns the kept seeds first, then the other seeds of the range.
+/// Returns the seeds in `kept` first, and then the other seeds of the range.
 fn in_order(range: Range<u64>, kept: Vec<u64>) -> Vec<u64> {
     let rest: Vec<u64> = range.filter(|seed| !kept.contains(seed)).collect();
     kept.into_iter().chain(rest).collect()
 }
 
-/// Returns the seeds that failed once.
+/// Returns the seeds whose runs failed in the past.
 #[must_use]
 pub fn kept() -> Vec<u64> {
     seeds_in(KEPT)
 }
 
-/// Returns the seeds that failed once in runs whose ends are checked.
+/// Returns the seeds whose runs failed in the past, for runs that check every end of the lead.
 #[must_use]
 pub fn kept_ends() -> Vec<u64> {
     seeds_in(KEPT_ENDS)
@@ -362,7 +363,7 @@ fn seeds(text: &str) -> Result<Range<u64>, String> {
     }
 }
 
-/// Prints a line. It ignores errors, because the reader of the output may be gone.
+/// Prints a line. An error is ignored, because the program that reads the output may have ended.
 fn say(text: &str) {
     let _gone = writeln!(std::io::stdout(), "{text}");
 }

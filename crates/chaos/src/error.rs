@@ -1,21 +1,22 @@
-//! Errors of the harness itself. A fault of pitcrew is a finding, not an error.
+//! Errors of the harness itself. A fault of pitcrew is not such an error, but a
+//! [`Finding`](crate::oracle::Finding).
 
 use std::io;
 use std::path::Path;
 
-/// A failure of the harness itself.
+/// An error of the harness itself.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// A file, folder or process of the harness failed.
+    /// The operating system refused an action of the harness on a file, a folder or a process.
     #[error("cannot {action}")]
     Io {
-        /// The action, such as `read /tmp/x`.
+        /// The action that failed, such as `read /tmp/x`.
         action: String,
         /// The error of the operating system.
         #[source]
         source: io::Error,
     },
-    /// A program that the harness uses failed.
+    /// A program that the harness runs failed.
     #[error("{program} failed: {output}")]
     Program {
         /// The program and its arguments.
@@ -34,14 +35,15 @@ pub enum Error {
 }
 
 impl Error {
-    /// Wraps an error of the operating system with the action that failed.
+    /// Returns a function that wraps an error of the operating system, together with the action
+    /// that failed.
     pub fn io(action: &str, path: &Path) -> impl FnOnce(io::Error) -> Self {
         let action = format!("{action} {}", path.display());
         move |source| Self::Io { action, source }
     }
 }
 
-/// Formats the error with all its causes in one line.
+/// Formats an error and all its causes in one line.
 #[must_use]
 pub fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();

@@ -1,5 +1,5 @@
-//! The harms that a run can suffer: a kill, a signal, a failing model, a full disk, or a resized
-//! terminal.
+//! The kinds of harm that the harness does to a run: it kills processes, sends signals, makes
+//! models fail, fills the disk, or resizes the terminal.
 
 use std::fmt;
 use std::time::Duration;
@@ -7,20 +7,19 @@ use std::time::Duration;
 use crate::chance::Chance;
 use crate::plan::{Place, Victim};
 
-/// A harm that happens to a run at one moment.
+/// One harm that the harness does to a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Harm {
-    /// SIGKILL kills processes.
+    /// The harness kills processes with SIGKILL.
     Kill(Victim),
-    /// The lead gets a signal that ends its run.
+    /// The harness sends the lead a signal that ends its run.
     Signal {
         /// The kind of signal.
         signal: EndSignal,
-        /// The time after which the same signal is sent a second time. `None` if it is sent only
-        /// once.
+        /// The time until the same signal is sent a second time. `None` if it is sent only once.
         again: Option<Duration>,
     },
-    /// Models return bad answers.
+    /// The fake model server gives bad answers.
     Model {
         /// The kind of bad answer.
         fault: ModelFault,
@@ -29,7 +28,7 @@ pub enum Harm {
         /// The number of bad answers.
         answers: u64,
     },
-    /// The file system of the root is full for this time.
+    /// The file system of pitcrew's root folder is full for this time.
     FullDisk(Duration),
     /// The size of the terminal changes.
     Resize {
@@ -43,11 +42,11 @@ pub enum Harm {
 /// A signal that ends a run of the lead.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EndSignal {
-    /// SIGINT, as Ctrl-C sends it.
+    /// SIGINT, which a terminal sends at Ctrl-C.
     Interrupt,
-    /// SIGTERM.
+    /// SIGTERM, which other programs send.
     Terminate,
-    /// SIGHUP.
+    /// SIGHUP, which a terminal sends when it closes.
     HangUp,
 }
 
@@ -62,7 +61,7 @@ pub enum Whose {
     Everybody,
 }
 
-/// The kinds of bad answers. `Refused` and `Empty` are similar to `Truncated`.
+/// The kinds of bad answers that the fake model server gives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ModelFault {
     /// HTTP status 401.
@@ -71,23 +70,23 @@ pub enum ModelFault {
     Forbidden,
     /// HTTP status 404.
     NotFound,
-    /// HTTP status 429 with a short wait in `retry-after`.
+    /// HTTP status 429. The header `retry-after` asks for a short wait.
     ShortLimit,
-    /// HTTP status 429 with a wait of one hour in `retry-after`.
+    /// HTTP status 429. The header `retry-after` asks for a wait of one hour.
     LongLimit,
     /// HTTP status 500.
     ServerError,
-    /// HTTP status 502 with an HTML page.
+    /// HTTP status 502. The body is an HTML page.
     BadGateway,
     /// HTTP status 529.
     Overloaded,
-    /// A stream that breaks off.
+    /// A stream that ends in the middle of the answer.
     CutStream,
     /// A stream that stays open, but sends nothing more.
     SilentStream,
-    /// An answer that is cut off at the maximum length.
+    /// An answer that ends at the maximum length.
     Truncated,
-    /// An event that is not JSON.
+    /// A stream with an event that is not JSON.
     BadJson,
     /// An answer in which the model refuses.
     Refused,
@@ -114,8 +113,8 @@ impl ModelFault {
         Self::Empty,
     ];
 
-    /// Returns the end of a run whose lead gets only this kind of bad answer, if the run does not
-    /// end as `completed`.
+    /// Returns how a run ends if its lead gets only bad answers of this kind. The end `completed`
+    /// is possible too.
     #[must_use]
     pub fn end(self) -> &'static str {
         match self {
@@ -136,7 +135,7 @@ impl ModelFault {
 }
 
 impl Harm {
-    /// Returns the kind of the harm, for the statistics.
+    /// Returns the name of the kind of harm, for the statistics.
     #[must_use]
     pub fn kind(&self) -> String {
         match self {
@@ -149,7 +148,7 @@ impl Harm {
         }
     }
 
-    /// Selects a random harm after which the run is resumed.
+    /// Chooses a random harm, for a run that is resumed after each harm.
     pub(crate) fn draw(chance: &mut Chance, place: Place) -> Self {
         match chance.below(100) {
             0..=21 => Self::Signal { signal: EndSignal::Interrupt, again: None },

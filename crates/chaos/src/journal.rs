@@ -1,4 +1,4 @@
-//! Reads the team's journal while it grows.
+//! Reads the team's journal while pitcrew appends to it.
 
 use std::fs::File;
 use std::io::{Read as _, Seek as _, SeekFrom};
@@ -7,26 +7,26 @@ use serde_json::Value;
 
 use crate::stage::Stage;
 
-/// A reader that continues where it stopped.
+/// A reader of the journal. Each read continues where the last read stopped.
 #[derive(Debug, Default)]
 pub struct Tail {
     offset: u64,
     rest: Vec<u8>,
-    /// The time of the newest entry so far, in milliseconds.
+    /// The time of the newest entry that was read, in milliseconds.
     newest_ms: u64,
-    /// The time of the newest entry before the file became shorter and is read again from the
-    /// start. Entries up to this time are skipped.
+    /// If the file becomes shorter, it is read again from the start. Entries up to this time (in
+    /// milliseconds) are skipped then, because they were read before.
     known_ms: u64,
 }
 
 impl Tail {
-    /// Returns the entries since the last call.
+    /// Returns the entries that were added since the last call.
     pub fn more(&mut self, stage: &Stage) -> Vec<Value> {
         let opened = File::open(stage.journal());
         let length =
             opened.as_ref().ok().and_then(|file| file.metadata().ok()).map_or(0, |meta| meta.len());
-        // After a power cut the journal is shorter, either at once or when pitcrew removes its
-        // damaged end.
+        // A power cut makes the journal shorter, either immediately or when pitcrew later removes
+        // the damaged end of the file.
         if length < self.offset {
             (self.offset, self.known_ms) = (0, self.newest_ms);
             self.rest.clear();
@@ -49,14 +49,14 @@ impl Tail {
     }
 }
 
-/// Returns all entries so far.
+/// Returns all entries of the journal.
 #[must_use]
 pub fn entries(stage: &Stage) -> Vec<Value> {
     Tail::default().more(stage)
 }
 
-/// Whether an entry is of the given kind: `event`, or `event:detail`. The detail is the state,
-/// change, outcome or frame in the entry.
+/// Returns true if an entry is of the given kind. The kind is `event` or `event:detail`, where the
+/// detail is the state, the change, the outcome or the frame in the entry.
 #[must_use]
 pub fn is_of(entry: &Value, kind: &str) -> bool {
     let (event, detail) =
@@ -66,7 +66,7 @@ pub fn is_of(entry: &Value, kind: &str) -> bool {
         && detail.is_none_or(|detail| details.iter().any(|field| entry[*field] == detail))
 }
 
-/// Returns the member that an entry is about.
+/// Returns the name of the member that an entry is about.
 #[must_use]
 pub fn member_of(entry: &Value) -> Option<&str> {
     entry["member"].as_str().or_else(|| entry["to"].as_str()).filter(|name| *name != "team-lead")

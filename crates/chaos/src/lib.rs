@@ -1,10 +1,11 @@
-//! Crashes teams of pitcrew in every way, and checks the state that they leave.
+//! Crashes teams of pitcrew in many ways, and checks the state in which they are left.
 //!
-//! The seed determines a run, as far as processes allow. [`plan::Plan`] says which process is
-//! killed at which event of the journal, which other programs write into the team's files, and what
-//! fails. [`run::run`] starts the binary from outside with a fake model server, whose agents are in
-//! [`brain`]. At the end, [`oracle`] checks requests, files, processes and panes. The harness uses
-//! no type of pitcrew. It reads only data that any program can read.
+//! A seed determines a run, as far as this is possible with real processes. The plan
+//! ([`plan::Plan`]) says which process is killed at which journal event, which other programs write
+//! into the team's files, and what else fails. [`run::run`] starts the pitcrew binary with a fake
+//! model server. The module [`brain`] decides what the agents do. At the end, [`oracle`] checks
+//! requests, files, processes and panes. The harness uses no Rust type of pitcrew, and reads only
+//! data that any program is able to read.
 
 #![expect(
     clippy::indexing_slicing,

@@ -1,4 +1,4 @@
-//! `pitcrew-chaos`: makes runs from seeds and prints their findings.
+//! `pitcrew-chaos`: makes runs from seeds, and prints the faults that it finds.
 
 use std::process::ExitCode;
 

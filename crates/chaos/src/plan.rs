@@ -1,5 +1,5 @@
-//! The plan of a run: its members, its crashes and their moments, the other writers, and the
-//! faults. The seed determines the plan.
+//! The plan of a run. It lists the members, the crashes with their moments, the other programs that
+//! write, and the faults. The seed determines the plan.
 
 use std::fmt;
 use std::time::Duration;
@@ -7,11 +7,11 @@ use std::time::Duration;
 use crate::chance::Chance;
 use crate::harm::Harm;
 
-/// The names of the workers, in the order of use.
+/// The names of the workers. A run with n workers uses the first n names.
 const ROLES: [&str; 5] = ["ann", "bob", "cas", "dan", "eve"];
 
-/// Journal events at which a process is killed while the team works. Frequent events are in the
-/// list twice.
+/// Journal events during the team's work. A process is killed at such an event. Events that happen
+/// often are in the list twice.
 const WORK_EVENTS: [&str; 22] = [
     "message_persisted",
     "message_injected",
@@ -37,7 +37,7 @@ const WORK_EVENTS: [&str; 22] = [
     "turn_ended",
 ];
 
-/// Journal events at which a process is killed while the team ends.
+/// Journal events while the team ends. A process is killed at such an event.
 const END_EVENTS: [&str; 11] = [
     "message_persisted:shutdown_request",
     "message_persisted:shutdown_approved",
@@ -55,14 +55,14 @@ const END_EVENTS: [&str; 11] = [
 /// The number of power cuts in one run.
 pub const CUTS_A_RUN: u64 = 5;
 
-/// The place where the members of a run work.
+/// Where the members of a run are executed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
-    /// In the lead's process.
+    /// All members run in the lead's process.
     InProcess,
-    /// In panes of a tmux server that belongs to the run.
+    /// All members run in panes of a tmux server that belongs to the run.
     Panes,
-    /// Some in the lead's process, some in panes.
+    /// Some members run in the lead's process, and some in panes.
     Mixed,
 }
 
@@ -70,7 +70,7 @@ impl Place {
     /// All places.
     pub const ALL: [Self; 3] = [Self::InProcess, Self::Panes, Self::Mixed];
 
-    /// Returns the name of the place on the command line.
+    /// Returns the name that the place has on the command line.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -81,50 +81,52 @@ impl Place {
     }
 }
 
-/// A worker: the name of its first member, and its behavior.
+/// A role in the team: the name of its first member, and how the members with this role behave.
 #[derive(Clone, Debug)]
 pub struct Worker {
-    /// The name of the first member with this role. The names of its successors end with a number.
+    /// The name of the first member with this role. If a member ends early, its successor has this
+    /// name with a number at the end.
     pub role: String,
-    /// Whether the worker runs in a pane.
+    /// True if the worker runs in a pane.
     pub in_pane: bool,
-    /// Whether the worker starts in plan mode.
+    /// True if the worker starts in plan mode.
     pub plans: bool,
-    /// Whether the worker has its own git worktree.
+    /// True if the worker has its own git worktree.
     pub has_worktree: bool,
-    /// Whether the worker refuses its first shutdown request.
+    /// True if the worker refuses its first shutdown request.
     pub refuses: bool,
     /// The number of tasks of the worker.
     pub tasks: usize,
 }
 
-/// The processes that are killed in a crash.
+/// Which processes a crash kills.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Victim {
-    /// The lead's process only.
+    /// Only the lead's process is killed.
     Lead,
-    /// The member that the journal event is about. If there is none, a random member.
+    /// The process of a member is killed. It is the member that the journal event is about,
+    /// otherwise a random member.
     Member,
-    /// The lead's process and a member.
+    /// The lead's process and the process of a member are killed.
     LeadAndMember,
-    /// Every process of the run.
+    /// Every process of the run is killed.
     Everyone,
-    /// Every process. In addition, the disk loses all data that is not durable.
+    /// Every process of the run is killed, and the disk loses all data that was not forced to disk.
     Power,
 }
 
-/// The moment of a crash.
+/// When a crash happens.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Moment {
-    /// The moment when all commands of a run with stale writes have ended.
+    /// When all commands of a run with stale writes have ended.
     CommandsDone,
-    /// A time after the previous crash, or after the start.
+    /// This long after the previous crash, or after the start if it is the first crash.
     After(Duration),
-    /// The nth event of a kind from now on, plus a delay.
+    /// At a journal event of a kind, plus a delay. Events are counted from the previous crash.
     At {
-        /// The event, with its state or frame after a colon.
+        /// The kind of event. A state or a frame may follow after a colon.
         event: &'static str,
-        /// The number of the event, counted from 1.
+        /// Which event of this kind is meant, counted from 1.
         nth: u64,
         /// The delay after the event.
         then: Duration,
@@ -134,78 +136,79 @@ pub enum Moment {
 /// One crash of the plan.
 #[derive(Clone, Debug)]
 pub struct Crash {
-    /// The harm to the run.
+    /// What the harness does to the run.
     pub harm: Harm,
-    /// The moment of the harm.
+    /// When the harness does it.
     pub moment: Moment,
-    /// Whether the crash waits until the team is shutting down.
+    /// True if the crash happens only while the team ends.
     pub at_end: bool,
-    /// A random number that selects the member, if any member may be killed.
+    /// A random number. It chooses the member to kill if the journal event names no member.
     pub draw: u64,
 }
 
-/// A fault of the lead's disk or file descriptors.
+/// A fault of the system under the lead: its disk, or a limit for files or file descriptors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// The file system of the root is full for some time.
+    /// The file system of pitcrew's root folder is full for some time.
     FullDisk {
         /// The time from the start of the run until the disk is full, in milliseconds.
         after_ms: u64,
         /// How long the disk stays full, in milliseconds.
         for_ms: u64,
     },
-    /// A limit for the size of files in one process of the lead.
+    /// One process of the lead has a limit for the size of files.
     FileSize {
-        /// The number of the lead's process in the order of starts, counted from 0.
+        /// The number of this process of the lead, counted from 0 in the order of starts.
         life: usize,
         /// The maximum file size in KiB.
         kib: u64,
     },
-    /// The root is on a file system that is cut off from its disk in every crash.
+    /// Pitcrew's root folder is on a file system of its own. In every crash, this file system is
+    /// cut off from its disk.
     PowerCuts,
-    /// A limit for open file descriptors in one process of the lead.
+    /// One process of the lead has a limit for open file descriptors.
     Descriptors {
-        /// The number of the lead's life, counted from 0.
+        /// The number of this process of the lead, counted from 0 in the order of starts.
         life: usize,
         /// The maximum number of open file descriptors.
         count: u64,
     },
 }
 
-/// The other programs that write into the inboxes and tasks.
+/// Which other programs write into the inboxes and tasks of the team.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Writers {
-    /// A client that takes the file lock.
+    /// True if there is a client that takes the file lock before it writes.
     pub honouring: bool,
-    /// A client that ignores the lock and writes outdated contents back.
+    /// True if there is a client that ignores the file lock and writes old contents back.
     pub ignoring: bool,
-    /// The command `pitcrew send`.
+    /// True if the command `pitcrew send` is used.
     pub cli: bool,
-    /// The commands `pitcrew task create` and `pitcrew task claim`.
+    /// True if the commands `pitcrew task create` and `pitcrew task claim` are used.
     pub claims: bool,
 }
 
-/// The amount of writing in a run with stale writes, where a program writes outdated file contents
-/// back.
+/// How much is written in a run with stale writes. In such a run, a program writes old file
+/// contents back and so undoes newer writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StaleWrites {
-    /// The number of messages from `pitcrew send`.
+    /// The number of messages that `pitcrew send` sends.
     pub messages: u64,
-    /// The number of changes by `pitcrew task update` and `pitcrew task claim`.
+    /// The number of changes that `pitcrew task update` and `pitcrew task claim` make.
     pub updates: u64,
-    /// The number of outdated file contents that are written back without a lock.
+    /// How often old file contents are written back without a lock.
     pub writes: u64,
 }
 
-/// The settings of a run in which each end of the lead is checked.
+/// The settings of a run that checks every end of the lead's process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ends {
-    /// Whether the lead has a terminal and draws its view in it.
+    /// True if the lead has a terminal and shows its user interface there.
     pub has_terminal: bool,
 }
 
 impl StaleWrites {
-    /// The amounts of writing in a run of `./test --long`.
+    /// How much is written in a run of `./test --long`.
     pub const LONG: Self = Self { messages: 1_200, updates: 40, writes: 800 };
 }
 
@@ -214,7 +217,7 @@ impl StaleWrites {
 pub struct Plan {
     /// The seed of the plan.
     pub seed: u64,
-    /// The place where the members work.
+    /// Where the members run.
     pub place: Place,
     /// The workers of the team.
     pub workers: Vec<Worker>,
@@ -222,20 +225,20 @@ pub struct Plan {
     pub crashes: Vec<Crash>,
     /// The other programs that write into the team's files.
     pub writers: Writers,
-    /// The fault, if there is one.
+    /// The fault of the system, if there is one.
     pub fault: Option<Fault>,
-    /// The stale writes, if there are any.
+    /// How much is written, if this is a run with stale writes.
     pub stale: Option<StaleWrites>,
-    /// The settings for checking the lead's ends, if every end is checked.
+    /// The settings for a run that checks every end of the lead's process. `None` for other runs.
     pub ends: Option<Ends>,
-    /// Whether the lead deletes the team at the end.
+    /// True if the lead deletes the team at the end.
     pub deletes_team: bool,
     /// The maximum time of one model turn, in milliseconds.
     pub turn_ms: u64,
 }
 
 impl Plan {
-    /// Makes the plan of a seed. With `only`, all members work in that place.
+    /// Makes the plan for a seed. If `only` is set, all members run in that place.
     #[must_use]
     pub fn of(seed: u64, only: Option<Place>) -> Self {
         let mut chance = Chance::new(seed);
@@ -253,7 +256,8 @@ impl Plan {
             claims: false,
         };
         let fault = fault(&mut chance);
-        // Other clients write files in place. On a full disk they would damage an inbox themselves.
+        // If the disk can be full, there are no other clients. They write files in place, so on a
+        // full disk they would damage an inbox themselves.
         let is_full = matches!(fault, Some(Fault::FullDisk { .. }));
         let writers =
             if is_full { Writers { honouring: false, ignoring: false, ..drawn } } else { drawn };
@@ -271,7 +275,7 @@ impl Plan {
         }
     }
 
-    /// Makes the plan of a seed in which every crash is a power cut.
+    /// Makes the plan for a seed. Every crash in it is a power cut.
     #[must_use]
     pub fn of_power_cuts(seed: u64) -> Self {
         let mut plan = Self::of(seed, None);
@@ -283,14 +287,14 @@ impl Plan {
         plan.crashes = (1..=CUTS_A_RUN).map(|nth| cut(nth == CUTS_A_RUN, &mut chance)).collect();
         plan.writers = Writers { cli: true, claims: true, ..Writers::default() };
         plan.fault = Some(Fault::PowerCuts);
-        // The workers' commands write into their worktree without fsync, so a power cut could undo
-        // a completed command.
+        // No worker has a worktree. The workers' commands write there without fsync, so a power cut
+        // could undo a command that has succeeded.
         plan.workers.iter_mut().for_each(|worker| worker.has_worktree = false);
         plan.deletes_team = false;
         plan
     }
 
-    /// Makes the plan of a seed without crashes, in which a program undoes the writes of commands.
+    /// Makes the plan for a seed. It has no crashes, but a program undoes writes of commands.
     #[must_use]
     pub fn of_stale_writes(seed: u64, stale: StaleWrites) -> Self {
         let mut chance = Chance::of(seed, "stale writes");
@@ -312,8 +316,8 @@ impl Plan {
         }
     }
 
-    /// Makes the plan of a seed in which the lead is stopped in every way and resumed, and each end
-    /// is checked.
+    /// Makes the plan for a seed. The lead is stopped in many ways and resumed each time, and every
+    /// end is checked.
     #[must_use]
     pub fn of_ends(seed: u64) -> Self {
         let mut plan = Self::of(seed, None);
@@ -339,14 +343,15 @@ impl Plan {
         plan
     }
 
-    /// Whether the disk is full at some time. The root must then be on a small file system.
+    /// Returns true if the plan makes the disk full. Then pitcrew's root folder must be on a small
+    /// file system of its own.
     #[must_use]
     pub fn fills_disk(&self) -> bool {
         let is_harm = self.crashes.iter().any(|crash| matches!(crash.harm, Harm::FullDisk(_)));
         is_harm || matches!(self.fault, Some(Fault::FullDisk { .. }))
     }
 
-    /// Returns the same plan with only its first crashes.
+    /// Returns this plan with only the first `crashes` crashes.
     #[must_use]
     pub fn shortened(mut self, crashes: usize) -> Self {
         self.crashes.truncate(crashes);
@@ -385,8 +390,8 @@ fn crash(chance: &mut Chance, place: Place, at_end: bool) -> Crash {
         (_, _) => Victim::Everyone,
     };
     let events: &[&'static str] = if at_end { &END_EVENTS } else { &WORK_EVENTS };
-    // For members in the lead's process the journal has no start event, and their permission
-    // requests send no message.
+    // If members run in the lead's process, these events are missing: the journal has no start
+    // event for them, and their permission requests send no message.
     let is_rare = |event: &&str| {
         matches!(*event, "started" | "stopped") || event.ends_with("permission_response")
     };
@@ -408,7 +413,8 @@ fn crash(chance: &mut Chance, place: Place, at_end: bool) -> Crash {
 }
 
 impl Crash {
-    /// Returns the same crash after fewer events, for a run with few crashes.
+    /// Returns this crash with an earlier moment, for a run with few crashes. It needs only a third
+    /// of the events.
     fn sooner(mut self) -> Self {
         if let Moment::At { nth, .. } = &mut self.moment {
             *nth = nth.div_ceil(3);

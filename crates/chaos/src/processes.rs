@@ -1,4 +1,4 @@
-//! Finds the processes of a run among all processes of the machine, in `/proc`.
+//! Finds the processes of a run in `/proc`, among all processes of the machine.
 
 use std::fs;
 use std::path::Path;
@@ -12,14 +12,15 @@ pub struct Process {
     pub pid: u32,
     /// The id of the parent process.
     pub parent: u32,
-    /// The command line, with spaces between the arguments.
+    /// The command line. Its arguments are separated by spaces.
     pub line: String,
-    /// The member that the process runs, according to its arguments.
+    /// The name of the member that the process runs, taken from its arguments. `None` if it runs no
+    /// member.
     pub member: Option<String>,
 }
 
 impl Process {
-    /// Kills the process. It is no error if the process is already gone.
+    /// Kills the process. Does nothing if the process has ended already.
     pub fn kill(&self) {
         kill(self.pid);
     }
@@ -32,7 +33,7 @@ pub fn kill(pid: u32) {
     }
 }
 
-/// Finds all processes whose environment variable `HOME` is the given folder.
+/// Finds all processes whose environment variable `HOME` names this folder.
 #[must_use]
 pub fn processes_at_home(home: &Path) -> Vec<Process> {
     let home = format!("HOME={}", home.display());
@@ -47,7 +48,8 @@ pub fn processes_at_home(home: &Path) -> Vec<Process> {
     .collect()
 }
 
-/// Returns the processes that run members, without the helper processes that those started.
+/// Returns the processes that run members. Leaves out the helper processes that a member has
+/// started.
 #[must_use]
 pub fn members(all: &[Process]) -> Vec<Process> {
     let is_member = |process: &&Process| process.member.is_some();
@@ -63,13 +65,14 @@ fn process(pid: u32) -> Option<Process> {
     let line = String::from_utf8_lossy(&line).into_owned();
     let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
     let field = |name: &str| status.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
-    // A zombie has ended. Only its parent has not collected it yet.
+    // A zombie has already ended. It is in the process table only because its parent has not
+    // collected its status yet.
     if field("State:").is_some_and(|state| state.starts_with('Z')) {
         return None;
     }
     let words: Vec<&str> = line.trim_end_matches('\0').split('\0').collect();
-    // A tmux client that creates a pane has the member's arguments too, but does not run the
-    // member.
+    // The tmux client that creates a member's pane has the member's arguments on its command line.
+    // But it does not run the member.
     let is_pitcrew = words.first().is_some_and(|program| !program.ends_with("tmux"));
     let name =
         words.iter().position(|word| *word == "--agent-name").and_then(|at| words.get(at + 1));

@@ -1,5 +1,5 @@
-//! One run: starts a team, crashes it according to its plan, resumes it, and checks it after its
-//! end.
+//! Makes one run: starts a team, does harm to it as its plan says, resumes it each time, and checks
+//! it at the end.
 
 mod harms;
 
@@ -24,26 +24,27 @@ use crate::stage::{Begin, Disk, Lead, Stage};
 use crate::stale::{self, Commands};
 use crate::writers::{Writer, WriterLog};
 
-/// The maximum time without a request, a journal entry or an end. After it, the run counts as
-/// stuck.
+/// If there is no request, no journal entry and no end for this time, the run counts as stuck.
 const STALLED: Duration = Duration::from_secs(75);
 
-/// The maximum time of a run.
+/// Time limit of a run.
 const LONGEST: Duration = Duration::from_secs(300);
 
-/// The maximum time of a run with stale writes, which starts a process for each message.
+/// Time limit of a run with stale writes. It is longer, because such a run starts a process for
+/// each message.
 const LONGEST_STALE: Duration = Duration::from_secs(1_800);
 
-/// The maximum time to wait for an event. After it, the crash happens without the event.
+/// The maximum time to wait for a journal event. After this time, the crash happens without the
+/// event.
 const EVENT_WAIT: Duration = Duration::from_secs(4);
 
-/// How long the other writers continue after the last crash.
+/// After the last crash, the other programs continue to write for this time.
 const WRITERS_STAY: Duration = Duration::from_secs(5);
 
-/// The pause between two checks.
+/// The pause between two looks at the run.
 const PAUSE: Duration = Duration::from_millis(1);
 
-/// The exit code of a run that ends with open work.
+/// The exit code of a lead's process whose run ends with open work.
 pub const UNFINISHED: i32 = 8;
 
 /// The result of a run.
@@ -51,9 +52,9 @@ pub const UNFINISHED: i32 = 8;
 pub struct Outcome {
     /// The plan of the run.
     pub plan: Plan,
-    /// The number of processes that were killed on purpose.
+    /// The number of crashes: each killed process counts, and each power cut counts once.
     pub crashes: usize,
-    /// The faults that were found.
+    /// The faults of pitcrew that were found.
     pub findings: Vec<Finding>,
     /// The log of the run, one event per line.
     pub log: Vec<String>,
@@ -61,29 +62,29 @@ pub struct Outcome {
     pub folder: Option<PathBuf>,
     /// The duration of the run.
     pub took: Duration,
-    /// The parts of the plan that this machine could not run.
+    /// The faults of the plan that this machine cannot produce, with the reason for each.
     pub skipped: Vec<String>,
-    /// The amounts of writing, in a run with stale writes.
+    /// How much was written, if this was a run with stale writes.
     pub figures: Option<String>,
     /// How often each kind of harm happened.
     pub kinds: BTreeMap<String, usize>,
-    /// How often each end happened, in a run whose ends are checked.
+    /// How often each end of the lead happened, if the run checks every end.
     pub ends: BTreeMap<String, usize>,
 }
 
-/// The settings for making runs.
+/// Options for all runs.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// The path of the pitcrew binary.
     pub binary: PathBuf,
-    /// Whether to keep the folders of runs with findings.
+    /// True if the folder of a run with findings is kept.
     pub keeps: bool,
 }
 
-/// Makes a run according to its plan.
+/// Makes one run as its plan says.
 ///
 /// # Errors
-/// When the harness cannot do its own work, or is stopped.
+/// An error if the harness itself fails, or if the user stops it.
 pub async fn run(
     plan: Plan,
     options: Options,
@@ -114,7 +115,8 @@ fn made(
         end,
         life,
     };
-    // A finding of the run itself ended it early, so its files are not in a final state.
+    // If there is a finding already, the run was ended early, and its files are not in their final
+    // state. So they are not checked.
     if findings.is_empty() {
         findings.extend(oracle::judge(&scene));
         findings.extend(commands.judge(&stage));
@@ -139,7 +141,7 @@ fn made(
     })
 }
 
-/// The faults of the plan that this machine cannot make.
+/// Returns the faults of the plan that this machine cannot produce, with the reason for each.
 fn skipped(plan: &Plan, stage: &Stage) -> Vec<String> {
     if stage.disk() != Disk::Plain {
         return Vec::new();
@@ -151,24 +153,26 @@ fn skipped(plan: &Plan, stage: &Stage) -> Vec<String> {
     }
 }
 
-/// Counts the writes that were undone and restored, according to the journal.
+/// Counts the writes that another program undid and that pitcrew then restored. The journal records
+/// them.
 fn put_back(stage: &Stage) -> usize {
     let entries = crate::journal::entries(stage);
     let names = |entry: &Value| entry["put_back"].as_array().map_or(0, Vec::len);
     entries.iter().filter(|entry| entry["event"] == "overwritten").map(names).sum()
 }
 
-/// The time and the amount of the last progress.
+/// When the run last made progress, and how many requests and journal entries there were at that
+/// time.
 struct Progress {
     at: Instant,
     asked: u64,
     entries: usize,
 }
 
-/// The end of the last process of the lead that ended by itself.
+/// How a process of the lead ended. A process that the harness has killed is not meant.
 #[derive(Clone, Debug)]
 pub struct End {
-    /// The exit code; `None` if a signal ended the process.
+    /// The exit code. `None` if a signal ended the process.
     pub code: Option<i32>,
     /// The JSON report that the process printed.
     pub report: Value,
@@ -189,18 +193,18 @@ struct Driver<'a> {
     progress: Progress,
     crashes: usize,
     end: Option<End>,
-    /// The way in which the next process of the lead starts.
+    /// How the next process of the lead starts.
     begins: Begin,
     harmed: Harmed,
     findings: Vec<Finding>,
     log: Vec<String>,
 }
 
-/// The result of waiting.
+/// Why a wait has ended.
 enum Waited {
-    /// The moment has come. The value is the journal event, if the moment has one.
+    /// The expected moment has come. The value is the journal event, if the moment was an event.
     Now(Option<Value>),
-    /// The run is over.
+    /// The run has ended.
     Over,
 }
 
@@ -236,8 +240,8 @@ impl<'a> Driver<'a> {
         }
     }
 
-    /// Drives the run. Meanwhile the other writers, the commands and the full disk of the plan
-    /// disturb it.
+    /// Drives the run to its end. At the same time, the other programs write, the commands run, and
+    /// the disk becomes full, as the plan says.
     fn drive_beside_others(&mut self) -> Result<(), Error> {
         let (stage, plan, desk) = (self.stage, self.plan, self.desk);
         thread::scope(|scope| {
@@ -284,8 +288,8 @@ impl<'a> Driver<'a> {
             return Ok(());
         }
         self.server.let_end();
-        // The other writers continue for a short time while the team ends, and then stop. Otherwise
-        // their journal entries would hide a team that is stuck.
+        // While the team ends, the other programs write only for a short time. Otherwise their
+        // journal entries would hide a team that is stuck.
         if let Waited::Now(_) = self.wait(Some(&Moment::After(WRITERS_STAY)))? {
             self.desk.stop();
             while let Waited::Now(_) = self.wait(None)? {}
@@ -305,15 +309,16 @@ impl<'a> Driver<'a> {
         Ok(())
     }
 
-    /// Starts the next process of the lead. Returns false if the team is already deleted.
+    /// Starts the next process of the lead. Returns false if it cannot start, because the team was
+    /// already deleted.
     fn start_again(&mut self) -> Result<bool, Error> {
         self.life += 1;
         let is_there = self.stage.team().join("config.json").exists();
         let is_archived = self.stage.archived().is_some();
         if !is_there && is_archived {
             self.note("the team was deleted before the crash".to_owned());
-            // This end belongs to an earlier process, so it must not be checked as the end of the
-            // last process.
+            // The stored end belongs to an earlier process. The oracle must not take it for the end
+            // of the last process.
             self.end = None;
             return Ok(false);
         }
@@ -327,7 +332,7 @@ impl<'a> Driver<'a> {
         Ok(true)
     }
 
-    /// Waits for a moment. If no moment is given, waits for the end of the run.
+    /// Waits for a moment. If `moment` is `None`, waits for the end of the run.
     fn wait(&mut self, moment: Option<&Moment>) -> Result<Waited, Error> {
         let since = Instant::now();
         let mut left = match moment {
@@ -372,8 +377,8 @@ impl<'a> Driver<'a> {
         }
     }
 
-    /// Checks whether the lead has ended by itself. If a fault of the plan caused this end, starts
-    /// the lead again.
+    /// Checks whether the lead's process has ended by itself. If a fault of the plan explains its
+    /// end, starts the lead again.
     fn look_at_lead(&mut self) -> Result<Option<Waited>, Error> {
         let Some(lead) = self.lead.as_mut() else { return Ok(Some(Waited::Over)) };
         let status = lead.child.try_wait().map_err(Error::io("wait for", Path::new("the lead")))?;
@@ -387,7 +392,8 @@ impl<'a> Driver<'a> {
         if self.plan.ends.is_some() {
             return self.look_at_end(status);
         }
-        // The oracle checks later whether open work was reported correctly.
+        // The run has ended as expected. The oracle later checks whether it reported open work
+        // correctly.
         if matches!(status.code(), Some(0 | UNFINISHED)) {
             return Ok(Some(Waited::Over));
         }
@@ -405,11 +411,12 @@ impl<'a> Driver<'a> {
         Ok(if self.start_again()? { None } else { Some(Waited::Over) })
     }
 
-    /// Whether a fault of the plan explains the failure of the lead.
+    /// Returns true if a fault of the plan explains why the lead failed.
     fn is_excused(&mut self, status: ExitStatus) -> bool {
         match self.plan.fault {
-            // At a system limit pitcrew must end with an error that names the cause: before the run
-            // (code 70) or as the end of its lead (code 1). A signal is never excused.
+            // At a system limit, pitcrew must end with an exit code and not by a signal. Before the
+            // run has begun, the code is 70. Later the code is 1, and the report or the log must
+            // name the limit.
             Some(Fault::FileSize { life, .. } | Fault::Descriptors { life, .. }) => {
                 let report =
                     self.end.as_ref().map(|end| end.report.to_string()).unwrap_or_default();
@@ -456,7 +463,8 @@ impl<'a> Driver<'a> {
         true
     }
 
-    /// Describes the last state of each member in the journal, and the running processes.
+    /// Describes the last state of each member according to the journal, and the processes that
+    /// run.
     fn states(&self) -> String {
         let mut states = std::collections::BTreeMap::new();
         for entry in self.entries.iter().filter(|entry| entry["event"] == "member_changed") {
@@ -488,12 +496,12 @@ impl<'a> Driver<'a> {
             there.iter().find(|process| process.member.as_deref() == named && named.is_some());
         let index = usize::try_from(crash.draw % (there.len().max(1) as u64)).unwrap_or(0);
         let member = named.or_else(|| there.get(index));
-        // If no member has a process of its own, kill the lead, so that every crash does something.
+        // If no member has its own process, kill the lead instead. So every crash kills something.
         let kills_lead = victim != Victim::Member || member.is_none();
         if kills_lead && let Some(lead) = self.lead.as_mut() {
             let error = Error::io("kill", Path::new("the lead"));
             if lead.child.try_wait().map_err(error)?.is_some() {
-                // The lead has ended by itself. The next wait handles that.
+                // The lead's process has already ended by itself. The next wait handles this end.
                 return Ok(());
             }
             let error = Error::io("kill", Path::new("the lead"));
@@ -526,7 +534,8 @@ impl<'a> Driver<'a> {
 }
 
 impl Driver<'_> {
-    /// Cuts the power, and checks at once that all acknowledged data is still there.
+    /// Cuts the power, and checks immediately that all messages and tasks that pitcrew had
+    /// confirmed still exist.
     fn cut_power(&mut self, entry: Option<&Value>) -> Result<(), Error> {
         if self.stage.disk() != Disk::Image {
             return Ok(());

@@ -1,5 +1,5 @@
-//! The fake model server. It implements the streaming Messages API, asks the brain for each answer,
-//! and records the requests.
+//! The fake model server. It implements the streaming Messages API and records the requests. The
+//! brain decides each answer.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -23,31 +23,34 @@ use crate::harm::{ModelFault, Whose};
 use crate::plan::Plan;
 use crate::server_faults::{Failing, bad_answer};
 
-/// A text with a unique token that an agent tried to send, or to write with a command.
+/// A text that contains a unique token. An agent tried to send this text as a message, or to write
+/// it with a command.
 #[derive(Clone, Debug)]
 pub struct Tried {
     /// The unique token in the text.
     pub token: String,
     /// The agent that tried to send or write the text.
     pub from: String,
-    /// The receiver; `None` for a command.
+    /// The receiver of the message. `None` for a command.
     pub to: Option<String>,
     /// The id of the tool call.
     pub call: String,
 }
 
-/// The information from all requests to the server.
+/// What the server has learned from all requests.
 #[derive(Clone, Debug, Default)]
 pub struct SeenRequests {
-    /// The newest request of each agent.
+    /// The content of each agent's newest request.
     pub latest: BTreeMap<String, Heard>,
-    /// For each agent and token, the maximum number of places with that token in one request.
+    /// How often a token occurs in one request of an agent, by agent and token. If the requests
+    /// differ, the largest number counts.
     pub most: BTreeMap<(String, String), usize>,
-    /// Every call by its id, with its last result in a request.
+    /// All tool calls by their ids. The value is the newest result of the call: its text, and true
+    /// if it is an error.
     pub results: BTreeMap<String, Option<(String, bool)>>,
-    /// The texts that agents tried to send or to write.
+    /// The texts with tokens that agents tried to send or to write.
     pub tried: Vec<Tried>,
-    /// The errors of steps that failed too often.
+    /// The errors of steps that agents gave up, because the steps failed too often.
     pub given_up: Vec<String>,
     /// The number of requests of each agent.
     pub counts: BTreeMap<String, u64>,
@@ -78,10 +81,10 @@ impl Drop for Server {
 }
 
 impl Server {
-    /// Starts a server for a run, on its own port.
+    /// Starts a fake model server for one run, on a port of its own.
     ///
     /// # Errors
-    /// When no port is available.
+    /// An error if no port is available.
     pub async fn start(plan: Plan) -> Result<Self, Error> {
         let action = |source| Error::Io { action: "listen on a loopback port".to_owned(), source };
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.map_err(action)?;
@@ -96,13 +99,13 @@ impl Server {
         });
         let router = Router::new().fallback(answer).with_state(Arc::clone(&shared));
         let task = tokio::spawn(async move {
-            // The server runs until the task is aborted at the end of the run.
+            // The server never ends by itself. Its task is aborted at the end of the run.
             let _ended = axum::serve(listener, router).await;
         });
         Ok(Self { shared, address, task })
     }
 
-    /// Returns the URL of the server.
+    /// Returns the URL of this server.
     #[must_use]
     pub fn url(&self) -> String {
         format!("http://{}", self.address)
@@ -113,17 +116,18 @@ impl Server {
         self.shared.may_end.store(true, Ordering::SeqCst);
     }
 
-    /// Makes the next answers bad.
+    /// Makes the next answers bad. `answers` is their maximum number.
     pub fn fail(&self, fault: ModelFault, whose: Whose, answers: u64) {
         self.failing().begin(fault, whose, answers);
     }
 
-    /// Makes every answer good again.
+    /// Makes all answers good again.
     pub fn mend(&self) {
         self.failing().mend();
     }
 
-    /// Returns the bad answers since the last call: the agent and the kind of each.
+    /// Returns the bad answers that were given since the last call of this function: the agent, and
+    /// the kind of the answer.
     #[must_use]
     pub fn take_met(&self) -> Vec<(String, ModelFault)> {
         self.failing().take_met()
@@ -139,7 +143,7 @@ impl Server {
         self.shared.asked.load(Ordering::SeqCst)
     }
 
-    /// Returns the information from all requests so far.
+    /// Returns what the server has learned from all requests so far.
     #[must_use]
     pub fn seen(&self) -> SeenRequests {
         self.shared.seen().clone()
@@ -151,7 +155,8 @@ impl Shared {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Records a request, decides its answer, and records the calls in that answer.
+    /// Records a request, lets the brain decide the answer, and records the tool calls in this
+    /// answer.
     fn turn(&self, heard: Heard) -> (Vec<Value>, Duration) {
         let may_end = self.may_end.load(Ordering::SeqCst);
         let say = decide(&heard, World { plan: &self.plan, may_end });
@@ -236,7 +241,8 @@ async fn answer(State(shared): State<Arc<Shared>>, body: Bytes) -> Response<Body
     let tokens = body.to_string().len() / 4;
     let mut pieces = events(&blocks, tokens, shared.numbers.fetch_add(1, Ordering::SeqCst));
     let last = pieces.split_off(1);
-    // The answer starts at once and continues after the delay, so that a crash can interrupt it.
+    // The first part of the answer is sent immediately, and the rest after the delay. So a crash
+    // can interrupt the answer.
     let rest = async move {
         tokio::time::sleep(delay).await;
         Ok::<_, Infallible>(last.concat())
@@ -250,7 +256,7 @@ async fn answer(State(shared): State<Arc<Shared>>, body: Bytes) -> Response<Body
     response
 }
 
-/// Returns the answer as the stream events of the Messages API.
+/// Formats an answer as stream events of the Messages API.
 fn events(blocks: &[Value], tokens: usize, number: u64) -> Vec<String> {
     let usage = json!({"input_tokens": tokens, "output_tokens": 1});
     let message = json!({

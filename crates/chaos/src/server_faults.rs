@@ -1,4 +1,4 @@
-//! The bad answers that the fake model server gives on purpose.
+//! Bad answers, which the fake model server gives on purpose.
 
 use std::convert::Infallible;
 use std::io;
@@ -11,13 +11,13 @@ use serde_json::{Value, json};
 
 use crate::harm::{ModelFault, Whose};
 
-/// The maximum time during which models fail. A resume can end this time earlier.
+/// Models fail for at most this time. A resume can make them work again earlier.
 const FAILS_FOR: Duration = Duration::from_secs(8);
 
-/// How long a silent stream sends nothing. It is longer than any run waits.
+/// A silent stream sends nothing for this time. Pitcrew stops waiting earlier in every run.
 const SILENT_FOR: Duration = Duration::from_secs(60);
 
-/// The agents whose answers are bad now, and the bad answers so far.
+/// Whose answers are bad now, and which bad answers were given.
 #[derive(Debug, Default)]
 pub struct Failing {
     now: Option<Now>,
@@ -28,14 +28,15 @@ pub struct Failing {
 struct Now {
     fault: ModelFault,
     whose: Whose,
-    /// The affected teammate. It is the first teammate that sends a request.
+    /// If only one teammate gets bad answers: its name. It is the first teammate that sends a
+    /// request.
     teammate: Option<String>,
     left: u64,
     until: Instant,
 }
 
 impl Failing {
-    /// Makes the next answers bad.
+    /// Makes the next answers bad. `answers` is their maximum number.
     pub fn begin(&mut self, fault: ModelFault, whose: Whose, answers: u64) {
         self.now = Some(Now {
             fault,
@@ -46,17 +47,19 @@ impl Failing {
         });
     }
 
-    /// Makes every answer good again.
+    /// Makes all answers good again.
     pub fn mend(&mut self) {
         self.now = None;
     }
 
-    /// Returns the bad answers since the last call: the agent and the kind of each.
+    /// Returns the bad answers that were given since the last call of this function: the agent, and
+    /// the kind of the answer.
     pub fn take_met(&mut self) -> Vec<(String, ModelFault)> {
         std::mem::take(&mut self.met)
     }
 
-    /// Returns the kind of the next bad answer to an agent, or `None` if the answer is good.
+    /// Decides whether the next answer to an agent is bad. Returns the kind of the bad answer, or
+    /// `None` for a good answer.
     pub fn of(&mut self, agent: &str) -> Option<ModelFault> {
         let now = self.now.as_mut().filter(|now| now.left > 0 && now.until > Instant::now())?;
         let is_lead = agent == "team-lead";
@@ -144,7 +147,7 @@ fn answer(status: u16, content_type: &'static str, body: Body) -> Response<Body>
     response
 }
 
-/// Returns the start of a streamed answer with a text.
+/// Returns the first events of a streamed answer, which contains `text`.
 fn begun(text: &str) -> String {
     let delta = json!({"type": "text_delta", "text": text});
     let events = [
@@ -162,7 +165,7 @@ fn started() -> Value {
     }})
 }
 
-/// Returns the end of a streamed answer, with its stop reason.
+/// Returns the last events of a streamed answer, with the stop reason `reason`.
 fn stopped(reason: &str, has_text: bool) -> String {
     let block = has_text.then(|| json!({"type": "content_block_stop", "index": 0}));
     let delta = json!({"type": "message_delta", "delta": {"stop_reason": reason}, "usage": {"output_tokens": 5}});

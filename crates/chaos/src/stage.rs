@@ -1,5 +1,5 @@
-//! The place of a run: a folder with a root, a repository and a private tmux server. It also starts
-//! the binary there.
+//! The environment of one run: a folder with pitcrew's root folder, a git repository and a private
+//! tmux server. This module also starts the pitcrew binary there.
 
 use std::fs::{self, File};
 use std::os::unix::process::CommandExt as _;
@@ -16,29 +16,31 @@ use crate::plan::{Fault, Place, Plan};
 use crate::processes::{Process, processes_at_home};
 use crate::terminal::Terminal;
 
-/// The size of the file system for power cuts, in bytes.
+/// The size of the file system whose power is cut, in bytes.
 const IMAGE_BYTES: u64 = 96 * 1024 * 1024;
 
 /// The maximum number of attempts to unmount the file system after a power cut.
 const UNMOUNT_TRIES: usize = 200;
 
-/// A Python program that shuts a file system down without writing its journal (EXT4_IOC_SHUTDOWN
-/// with NOLOGFLUSH, as in Linux's `ext4.h`).
+/// A Python program that shuts down a file system without writing its journal. It uses
+/// EXT4_IOC_SHUTDOWN with NOLOGFLUSH, as defined in Linux's `ext4.h`.
 const SHUT_DOWN: &str = "
 import fcntl, os, struct, sys
 fcntl.ioctl(os.open(sys.argv[1], os.O_RDONLY), 0x8004587d, struct.pack('I', 2))
 ";
 
-/// How long pitcrew waits for a failing model in a run whose ends are checked, in seconds.
+/// How long pitcrew waits for a model that fails, in seconds. It applies to runs that check every
+/// end of the lead.
 const MODEL_PATIENCE_S: u64 = 4;
 
-/// How long pitcrew waits for a silent model in a run whose ends are checked, in seconds.
+/// How long pitcrew waits for a model that sends nothing, in seconds. It applies to runs that check
+/// every end of the lead.
 const MODEL_SILENCE_S: u64 = 2;
 
 /// The name of the team in every run.
 pub const TEAM: &str = "chaos";
 
-/// The place of a run. Dropping the place cleans it up.
+/// The environment of one run. Dropping this value ends its processes and removes its files.
 #[derive(Debug)]
 pub struct Stage {
     dir: tempfile::TempDir,
@@ -48,21 +50,21 @@ pub struct Stage {
     disk: Disk,
 }
 
-/// The way in which a lead's process starts.
+/// How a process of the lead starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Begin {
-    /// With a new team.
+    /// The process creates a new team.
     New,
-    /// With the existing team, without a new prompt.
+    /// The process resumes the existing team, without a new prompt.
     Resume,
-    /// With the existing team and a new prompt from the user.
+    /// The process resumes the existing team, with a new prompt from the user.
     GoOn,
 }
 
 /// A running process of the lead.
 #[derive(Debug)]
 pub struct Lead {
-    /// The process handle.
+    /// The handle of the process.
     pub child: Child,
     /// The lead's terminal, if it has one.
     pub terminal: Option<Terminal>,
@@ -70,14 +72,14 @@ pub struct Lead {
     pub started: Instant,
 }
 
-/// The file system of the root.
+/// The kind of file system that contains pitcrew's root folder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Disk {
-    /// A folder on the machine's own file system.
+    /// A folder on the file system of the machine.
     Plain,
     /// A small file system in memory.
     Small,
-    /// An ext4 file system in an image file, which can be cut off.
+    /// An ext4 file system in an image file. It can be cut off, to simulate a power cut.
     Image,
 }
 
@@ -85,19 +87,20 @@ impl Drop for Stage {
     fn drop(&mut self) {
         self.end_all();
         if self.disk != Disk::Plain {
-            // A lazy unmount also works while a dying process still has files open.
+            // Unmount lazily, because a process that is still ending may have files open.
             let _gone = Command::new("umount").arg("-l").arg(self.root()).output();
         }
     }
 }
 
 impl Stage {
-    /// Creates the place for a run. Its models answer at `url`.
+    /// Creates the environment of a run. `url` is the URL of the fake model server.
     ///
     /// # Errors
-    /// When a folder, the repository or the tmux server cannot be created.
+    /// An error if a folder, the repository or the tmux server cannot be created.
     pub fn new(plan: &Plan, binary: &Path, url: &str) -> Result<Self, Error> {
-        // The folder is directly in `/tmp`, because the path of a socket must be short.
+        // The folder is directly in `/tmp`, because the path of a socket has a small maximum
+        // length.
         let dir = tempfile::Builder::new().prefix("chaos-").tempdir_in("/tmp");
         let dir = dir.map_err(Error::io("make a folder below", Path::new("/tmp")))?;
         let has_terminal = plan.place != Place::InProcess;
@@ -123,10 +126,10 @@ impl Stage {
         Ok(stage)
     }
 
-    /// Starts the tmux server, if the run needs one.
+    /// Starts the tmux server if the run needs one.
     ///
     /// # Errors
-    /// When the tmux server does not start.
+    /// An error if the tmux server does not start.
     fn open_terminal(&self) -> Result<(), Error> {
         if !self.has_terminal {
             return Ok(());
@@ -136,8 +139,8 @@ impl Stage {
         done(self.tool("tmux").args(args).args(["sleep", "100000"]).env_remove("CLAUDE_CONFIG_DIR"))
     }
 
-    /// Mounts the file system that a fault needs at the root, and returns its kind. Without the
-    /// right to mount it returns [`Disk::Plain`].
+    /// If the plan needs a file system of its own, mounts it at pitcrew's root folder. Returns the
+    /// kind of file system. If this process is not allowed to mount, returns [`Disk::Plain`].
     fn mounted(&self, plan: &Plan) -> Disk {
         if plan.fills_disk() && mount_small(&self.root()) {
             Disk::Small
@@ -164,11 +167,11 @@ impl Stage {
         done(Command::new("mount").args(["-o", "loop"]).arg(self.image()).arg(self.root()))
     }
 
-    /// Cuts the power: the file system loses its unwritten data, every process is killed, and the
-    /// disk is mounted again.
+    /// Simulates a power cut. The file system loses all data that is not on its disk, every process
+    /// is killed, and the file system is mounted again.
     ///
     /// # Errors
-    /// When the file system cannot be cut off or mounted again.
+    /// An error if the file system cannot be shut down, unmounted or mounted again.
     pub fn cut_power(&self) -> Result<(), Error> {
         done(Command::new("python3").args(["-c", SHUT_DOWN]).arg(self.root()))?;
         let mut unmounted = Err(Error::Stopped);
@@ -181,9 +184,9 @@ impl Stage {
             thread::park_timeout(Duration::from_millis(50));
         }
         unmounted?;
-        // Another mount namespace, for example of a sandboxed command in another test, may still
-        // hold the old file system. Mounting the same image would show the old file system again,
-        // so a copy of the image is mounted.
+        // Mount a copy of the image. The old file system may still be mounted in another mount
+        // namespace, for example that of a sandboxed command in another test. In that case,
+        // mounting the same image would show the old state again.
         let (image, copy) = (self.image(), self.dir.path().join("copy.img"));
         done(Command::new("cp").arg("--sparse=always").arg(&image).arg(&copy))?;
         fs::rename(&copy, &image).map_err(Error::io("put in place", &image))?;
@@ -191,43 +194,44 @@ impl Stage {
         self.open_terminal()
     }
 
-    /// The folder of the run, which is also the home folder of its processes.
+    /// Returns the folder of the run. It is also the home folder of all processes of the run.
     #[must_use]
     pub fn home(&self) -> &Path {
         self.dir.path()
     }
 
-    /// The root folder of all teams.
+    /// Returns pitcrew's root folder, which contains all teams.
     #[must_use]
     pub fn root(&self) -> PathBuf {
         self.dir.path().join("root")
     }
 
-    /// The folder of the git repository.
+    /// Returns the folder of the git repository in which the team works.
     #[must_use]
     pub fn work(&self) -> PathBuf {
         self.dir.path().join("work")
     }
 
-    /// The folder for temporary files and logs.
+    /// Returns the folder for temporary files and logs.
     #[must_use]
     pub fn temporary(&self) -> PathBuf {
         self.dir.path().join("tmp")
     }
 
-    /// The folder of the team.
+    /// Returns the folder of the team.
     #[must_use]
     pub fn team(&self) -> PathBuf {
         self.root().join("teams").join(TEAM)
     }
 
-    /// The path of the team's journal. It is in the archive if the team is deleted.
+    /// Returns the path of the team's journal. If the team was deleted, the journal is in the
+    /// archive.
     #[must_use]
     pub fn journal(&self) -> PathBuf {
         self.team_or_archive().join("pitcrew/journal.ndjson")
     }
 
-    /// The folder of the team, or its folder in the archive if the team is deleted.
+    /// Returns the folder of the team. If the team was deleted, this is its folder in the archive.
     #[must_use]
     pub fn team_or_archive(&self) -> PathBuf {
         let live = self.team();
@@ -237,7 +241,8 @@ impl Stage {
         self.archived().map_or(live, |folder| folder.join("team"))
     }
 
-    /// The folder of the team's tasks, or their folder in the archive if the team is deleted.
+    /// Returns the folder of the team's tasks. If the team was deleted, this is their folder in the
+    /// archive.
     #[must_use]
     pub fn tasks(&self) -> PathBuf {
         let live = self.root().join("tasks").join(TEAM);
@@ -247,23 +252,24 @@ impl Stage {
         self.archived().map_or(live, |folder| folder.join("tasks"))
     }
 
-    /// The newest folder in the archive.
+    /// Returns the newest folder in the archive.
     #[must_use]
     pub fn archived(&self) -> Option<PathBuf> {
         files(&self.root().join("pitcrew/archive")).pop()
     }
 
-    /// The file system of the root.
+    /// Returns the kind of file system that contains pitcrew's root folder.
     #[must_use]
     pub fn disk(&self) -> Disk {
         self.disk
     }
 
-    /// Keeps the folder after the end of the run, and returns its path.
+    /// Keeps the folder of the run after the run has ended, and returns its path.
     pub fn keep(&mut self) -> PathBuf {
         self.dir.disable_cleanup(true);
         if self.disk != Disk::Plain {
-            // The mounted file system disappears with the run, so copy its files.
+            // Copy the files of the mounted file system, because it is unmounted at the end of the
+            // run.
             let _either = Command::new("cp")
                 .arg("-a")
                 .arg(self.root())
@@ -273,8 +279,8 @@ impl Stage {
         self.dir.path().to_owned()
     }
 
-    /// Builds a command that runs a program in this place. The command gets only `PATH` from the
-    /// environment of the harness.
+    /// Builds a command that runs a program in this environment. From the harness, the program
+    /// inherits only the variable `PATH`.
     #[must_use]
     pub fn tool(&self, program: &str) -> Command {
         let mut command = Command::new(program);
@@ -293,7 +299,7 @@ impl Stage {
         command
     }
 
-    /// Builds a command that runs pitcrew in this place.
+    /// Builds a command that runs pitcrew in this environment.
     #[must_use]
     pub fn pitcrew(&self, args: &[&str]) -> Command {
         let mut command = self.tool(&self.binary.display().to_string());
@@ -301,10 +307,10 @@ impl Stage {
         command
     }
 
-    /// Starts the lead's process, for a new run or a resumed one.
+    /// Starts a process of the lead.
     ///
     /// # Errors
-    /// When the process cannot be started.
+    /// An error if the process cannot be started.
     pub fn lead(&self, life: usize, plan: &Plan, begin: &Begin) -> Result<Lead, Error> {
         let mode = if self.has_terminal { "tmux" } else { "in-process" };
         let common =
@@ -331,7 +337,7 @@ impl Stage {
                 command
             }
             // `setsid` makes the terminal on its standard input its controlling terminal, and then
-            // executes the lead.
+            // executes the lead's program.
             None if has_terminal => {
                 let mut command = self.tool("setsid");
                 command.arg("--ctty").arg(&self.binary);
@@ -366,7 +372,7 @@ impl Stage {
             .unwrap_or_default();
         let (columns, rows) = (columns.to_string(), rows.to_string());
         for window in listed.lines() {
-            // The window may be closed by now.
+            // An error is ignored, because the window may be closed already.
             let _gone = self
                 .tool("tmux")
                 .args(["resize-window", "-t", window, "-x", &columns, "-y", &rows])
@@ -374,7 +380,8 @@ impl Stage {
         }
     }
 
-    /// Returns the panes of the tmux server as `id tag session`; empty without a server.
+    /// Returns the panes of the tmux server, each as `id tag session`. If there is no server, the
+    /// list is empty.
     #[must_use]
     pub fn panes(&self) -> Vec<String> {
         if !self.has_terminal {
@@ -390,8 +397,8 @@ impl Stage {
         listed.lines().map(str::to_owned).collect()
     }
 
-    /// Returns all processes of the run, except the tmux server and the process that the harness
-    /// runs in that server.
+    /// Returns all processes of the run. Leaves out the tmux server, and the process that the
+    /// harness itself runs in that server.
     #[must_use]
     pub fn processes(&self) -> Vec<Process> {
         let all = processes_at_home(self.home()).into_iter();
@@ -399,7 +406,7 @@ impl Stage {
             .collect()
     }
 
-    /// Ends every process in this place.
+    /// Ends all processes of the run.
     pub fn end_all(&self) {
         if self.has_terminal {
             let _gone = self.tool("tmux").arg("kill-server").output();
@@ -413,7 +420,7 @@ impl Stage {
 /// Runs a command that must succeed.
 ///
 /// # Errors
-/// When the command cannot be run, or fails.
+/// An error if the command cannot be run, or if it fails.
 pub fn done(command: &mut Command) -> Result<(), Error> {
     let program = command.get_program().to_string_lossy().into_owned();
     let output = command.output().map_err(Error::io("run", Path::new(&program)))?;
@@ -426,15 +433,16 @@ pub fn done(command: &mut Command) -> Result<(), Error> {
     })
 }
 
-/// Mounts a file system of a few MiB at a folder. Returns false without the right to mount.
+/// Mounts a file system of a few MiB at a folder. Returns false if this process is not allowed to
+/// mount.
 fn mount_small(folder: &Path) -> bool {
     let mut mount = Command::new("mount");
     mount.args(["-t", "tmpfs", "-o", "size=24m", "tmpfs"]).arg(folder).stdin(Stdio::null());
     mount.output().is_ok_and(|output| output.status.success())
 }
 
-/// Returns settings with rate limits that no run reaches. In runs with failing models the settings
-/// also make pitcrew wait only briefly.
+/// Returns settings whose rate limits no run reaches. In a run that checks every end, the settings
+/// also make pitcrew wait only briefly for a failing model.
 fn settings_text(plan: &Plan) -> Value {
     let plenty = json!({"count": 1_000_000, "seconds": 60});
     let mut ours = json!({"limits": {
@@ -449,7 +457,8 @@ fn settings_text(plan: &Plan) -> Value {
     json!({"pitcrew": ours})
 }
 
-/// Lists a folder in sorted order; empty if the folder does not exist.
+/// Returns the paths of everything in a folder, sorted. If the folder does not exist, the list is
+/// empty.
 #[must_use]
 pub fn files(folder: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();

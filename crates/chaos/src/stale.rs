@@ -1,5 +1,5 @@
-//! A run with stale writes: `pitcrew send` and `pitcrew task` change files, and a program that
-//! takes no lock keeps undoing these changes by writing older contents back.
+//! Runs with stale writes. `pitcrew send` and `pitcrew task` change files. At the same time, a
+//! program that takes no lock undoes these changes again and again, by writing older contents back.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -26,7 +26,7 @@ const TASKS: u64 = 5;
 /// The maximum time between reading a file and writing it back, in milliseconds.
 const HELD_MS: u64 = 120;
 
-/// A field of a task that a command has set.
+/// A change that a command has made to one field of a task.
 #[derive(Clone, Debug)]
 pub struct Updated {
     task: String,
@@ -35,7 +35,7 @@ pub struct Updated {
     value: Value,
 }
 
-/// The commands of a run with stale writes, and their results.
+/// Runs the commands and the stale writers of a run with stale writes, and records the results.
 #[derive(Debug, Default)]
 pub struct Commands {
     sent: AtomicU64,
@@ -48,7 +48,8 @@ pub struct Commands {
 }
 
 impl Commands {
-    /// Starts all commands and the stale writers of a run, if its plan has them.
+    /// Starts all commands and stale writers of the run. Does nothing if the plan has no stale
+    /// writes.
     pub fn start<'scope>(&'scope self, scope: &'scope Scope<'scope, '_>, run: Run<'scope>) {
         let Some(wanted) = run.plan.stale else { return };
         self.has_begun.store(true, Ordering::SeqCst);
@@ -75,13 +76,13 @@ impl Commands {
         });
     }
 
-    /// Whether all writes of the plan are done.
+    /// Returns true if all commands and all stale writers have finished.
     #[must_use]
     pub fn are_done(&self) -> bool {
         self.running.load(Ordering::SeqCst) == 0
     }
 
-    /// Returns the counts of the writes, or `None` if the plan has none.
+    /// Returns a text with the numbers of writes. Returns `None` if the plan has no stale writes.
     #[must_use]
     pub fn figures(&self) -> Option<String> {
         let count = |number: &AtomicU64| number.load(Ordering::SeqCst);
@@ -93,8 +94,8 @@ impl Commands {
         self.has_begun.load(Ordering::SeqCst).then_some(text)
     }
 
-    /// Returns a finding for each refused command, and for each update that is missing in its
-    /// task's file.
+    /// Returns a finding for each command that was refused, and for each task update that is
+    /// missing in the file of the task.
     #[must_use]
     pub fn judge(&self, stage: &Stage) -> Vec<Finding> {
         let refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner).clone();
@@ -110,7 +111,8 @@ impl Commands {
             let path = stage.tasks().join(format!("{task}.json"));
             let text = fs::read_to_string(path).unwrap_or_default();
             let found: Value = serde_json::from_str(&text).unwrap_or_default();
-            // The lead completes every task at the end.
+            // The status may differ from the update, because the lead completes every task at the
+            // end.
             let is_completed = pointer == "/status" && found["status"] == "completed";
             if found.pointer(pointer) != Some(&value) && !is_completed {
                 let text = format!("{pointer} of task {task} is not {value}: {found}");
@@ -174,7 +176,8 @@ impl Commands {
             let text = format!("text {number}");
             let round = format!("round={number}");
             let changes = |pointer, value| Updated { task: id.clone(), pointer, value };
-            // Each task is claimed in the first round. Each later round updates another field.
+            // The first round claims each task. Each later round updates one field of each task:
+            // the metadata, the description or the subject.
             let (args, updated): (Vec<&str>, Vec<Updated>) = match number / TASKS {
                 0 => (
                     vec!["task", "claim", id, "--as", "team-lead"],
@@ -225,8 +228,9 @@ impl Commands {
         }
     }
 
-    /// Waits until enough messages are sent, so that the nth of `of` writes is spread over the run.
-    /// Returns false if the run is over.
+    /// Waits until it is time for write number `nth` of `of`. It is time when the same share of all
+    /// messages has been sent. So the writes are spread over the whole run. Returns false if the
+    /// run has ended.
     fn has_come_to(&self, run: Run<'_>, nth: u64, of: u64, messages: u64) -> bool {
         while self.sent.load(Ordering::SeqCst) * of < nth * messages {
             if run.is_over() {
@@ -238,14 +242,14 @@ impl Commands {
     }
 }
 
-/// The data that the commands of a run need.
+/// What the commands and the stale writers need to know about the run.
 #[derive(Clone, Copy, Debug)]
 pub struct Run<'a> {
-    /// The place of the run: its folders and processes.
+    /// The environment of the run: its folders and processes.
     pub stage: &'a Stage,
     /// The plan of the run.
     pub plan: &'a Plan,
-    /// The record of messages and tasks that are written from outside.
+    /// The record of the messages and tasks that other programs write.
     pub desk: &'a WriterLog,
 }
 
@@ -255,7 +259,7 @@ impl Run<'_> {
     }
 
     /// Waits until all members are in the team, and returns their names. Returns `None` if the run
-    /// ends first.
+    /// ends before that.
     fn everybody(self) -> Option<Vec<String>> {
         loop {
             let names = members(self.stage);
@@ -270,7 +274,7 @@ impl Run<'_> {
     }
 }
 
-/// The files that are written back.
+/// Which files a stale writer writes back: inboxes or tasks.
 #[derive(Clone, Copy, Debug)]
 enum Target {
     Inboxes,
@@ -290,11 +294,12 @@ impl Target {
     }
 }
 
-/// Reads a file, waits, and writes the old content back, in place and without a lock.
+/// Reads a file, waits for `held`, and writes the old content back. It writes in place and takes no
+/// lock.
 fn write_older(path: &Path, held: Duration) -> Option<()> {
     let text = fs::read_to_string(path).ok()?;
-    // Skip a file that was read in the middle of a write. A real client would not continue with
-    // such content either.
+    // If the file was read in the middle of a write, its content is not JSON. Skip the file,
+    // because a real client would not write such content back.
     serde_json::from_str::<Value>(&text).ok()?;
     thread::park_timeout(held);
     if !path.exists() {

@@ -1,5 +1,5 @@
-//! A terminal for a lead: a pseudo-terminal whose output goes to a file. The harness sets the size
-//! of the terminal and sends the keys.
+//! A terminal for a lead. It is a pseudo-terminal whose output goes to a file. The harness sets the
+//! size of the terminal and sends key presses to it.
 
 use std::fs::File;
 use std::io::{Read as _, Write as _};
@@ -18,7 +18,7 @@ use crate::error::Error;
 /// The byte that a keyboard sends for Ctrl-C.
 const CTRL_C: u8 = 3;
 
-/// An open terminal. When it is dropped, its programs get SIGHUP.
+/// An open terminal. When this value is dropped, the programs in the terminal receive SIGHUP.
 #[derive(Debug)]
 pub struct Terminal {
     keys: File,
@@ -31,18 +31,18 @@ impl Drop for Terminal {
     fn drop(&mut self) {
         self.is_closed.store(true, Ordering::SeqCst);
         if let Some(drawing) = self.drawing.take() {
-            // A panic of the thread that copies the output already appears on the harness's own
-            // screen.
+            // An error means that the thread that copies the output panicked. It is ignored,
+            // because the panic message is already on the screen of the harness.
             let _either = drawing.join();
         }
     }
 }
 
 impl Terminal {
-    /// Opens a terminal with 80 columns, and writes its output to a file.
+    /// Opens a terminal with 80 columns and 24 rows. Its output is written to the file `log`.
     ///
     /// # Errors
-    /// When the operating system has no free terminal.
+    /// An error if the operating system has no free terminal.
     pub fn open(log: &Path) -> Result<Self, Error> {
         let failed = |source: rustix::io::Errno| Error::Io {
             action: "open a terminal".to_owned(),
@@ -64,10 +64,10 @@ impl Terminal {
         Ok(terminal)
     }
 
-    /// Makes this terminal the standard input and standard error of a command.
+    /// Makes this terminal the standard input and the standard error of a command.
     ///
     /// # Errors
-    /// When the terminal cannot be opened again.
+    /// An error if the terminal cannot be opened a second time.
     pub fn attach(&self, command: &mut Command) -> Result<(), Error> {
         let open = || {
             let file = File::options().read(true).write(true).open(&self.path);
@@ -77,21 +77,21 @@ impl Terminal {
         Ok(())
     }
 
-    /// Changes the size of the terminal. Its programs get SIGWINCH.
+    /// Changes the size of the terminal. The programs in the terminal receive SIGWINCH.
     pub fn resize(&self, columns: u16, rows: u16) {
         let size = Winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
-        // Changing the size can fail after all programs have ended.
+        // An error is ignored, because all programs in the terminal may have ended.
         let _gone = tcsetwinsize(&self.keys, size);
     }
 
-    /// Sends Ctrl-C.
+    /// Sends the key press Ctrl-C to the terminal.
     pub fn interrupt(&self) {
         let _gone = (&self.keys).write_all(&[CTRL_C]);
     }
 }
 
-/// Copies the output of programs to a file, until the last program has ended or the terminal is
-/// closed.
+/// Copies the output of the programs in the terminal to a file. Ends when the last program has
+/// ended or the terminal is closed.
 fn keep(mut drawn: File, mut log: File, stop: &AtomicBool) {
     let pause = Timespec { tv_sec: 0, tv_nsec: 20_000_000 };
     let mut buffer = [0_u8; 4096];

@@ -1,5 +1,5 @@
-//! The programs that write into the team's files from outside during a run: a client that takes the
-//! lock, a client that ignores it, and pitcrew's own commands.
+//! Programs that write into the team's files during a run: a client that takes the file lock, a
+//! client that ignores the lock, and pitcrew's own commands.
 
 use std::fs;
 use std::path::Path;
@@ -13,12 +13,12 @@ use serde_json::{Value, json};
 use crate::chance::Chance;
 use crate::stage::{Stage, TEAM, files};
 
-/// The program that writes from outside.
+/// A kind of program that writes into the team's files from outside the run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Writer {
-    /// A client that takes the lock.
+    /// A client that takes the file lock before it writes.
     Honouring,
-    /// A client that ignores the lock.
+    /// A client that writes without the file lock.
     Ignoring,
     /// The command `pitcrew send`.
     Cli,
@@ -26,22 +26,23 @@ pub enum Writer {
     Claims,
 }
 
-/// A message or task from outside that was written successfully according to its writer.
+/// A message or a task that a program outside the run has written successfully.
 #[derive(Clone, Debug)]
 pub struct Written {
-    /// The program that wrote the message or task.
+    /// The kind of program that wrote it.
     pub writer: Writer,
     /// The unique token in the text of the message or task.
     pub token: String,
-    /// The receiver.
+    /// The receiver of the message, or the owner of the task.
     pub to: String,
-    /// The id, if pitcrew returned one.
+    /// The id of the message or task, if pitcrew returned one.
     pub id: Option<String>,
-    /// Whether this records the lead's claim of a task.
+    /// True if this entry records that the lead has claimed the task.
     pub is_claimed: bool,
 }
 
-/// The record of everything that the writers of a run wrote, with the signal to stop them.
+/// A record of everything that the outside programs of a run have written. It also contains the
+/// signal that stops these programs.
 #[derive(Debug, Default)]
 pub struct WriterLog {
     stop: AtomicBool,
@@ -55,24 +56,24 @@ impl WriterLog {
         self.stop.store(true, Ordering::SeqCst);
     }
 
-    /// Whether the writers should stop.
+    /// Returns true if the writers must stop.
     #[must_use]
     pub fn is_stopped(&self) -> bool {
         self.stop.load(Ordering::SeqCst)
     }
 
-    /// Forgets everything that was written into a team that no longer exists.
+    /// Clears the record, because the team that the entries belong to no longer exists.
     pub fn forget(&self) {
         self.written.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
 
-    /// Returns everything that was written.
+    /// Returns everything that was recorded.
     #[must_use]
     pub fn written(&self) -> Vec<Written> {
         self.written.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Runs one writer until it is stopped.
+    /// Acts as one outside program until [`WriterLog::stop`] is called.
     pub fn write(&self, stage: &Stage, writer: Writer, seed: u64) {
         let mut chance = Chance::of(seed, &format!("{writer:?}"));
         while !self.stop.load(Ordering::SeqCst) {
@@ -84,8 +85,8 @@ impl WriterLog {
             let id = match writer {
                 Writer::Cli => send(stage, &to, &token),
                 Writer::Claims => {
-                    // The subject has no message token, because several notes to the lead may name
-                    // the task.
+                    // The subject contains no message token. Otherwise a message to the lead that
+                    // names the task would count as another copy of a message.
                     self.make_and_claim(stage, &format!("claimed {number}"));
                     continue;
                 }
@@ -105,12 +106,13 @@ impl WriterLog {
         }
     }
 
-    /// Records a message or task that was written.
+    /// Adds a message or a task to the record.
     pub fn add(&self, written: Written) {
         self.written.lock().unwrap_or_else(PoisonError::into_inner).push(written);
     }
 
-    /// Creates a task and claims it for the lead. No other program claims tasks for the lead.
+    /// Creates a task, and claims the task for the lead. No other program claims tasks for the
+    /// lead.
     fn make_and_claim(&self, stage: &Stage, subject: &str) {
         let run = |args: &[&str]| {
             let output = stage.pitcrew(args).args(["--team", TEAM, "--json"]).output().ok()?;
@@ -142,8 +144,8 @@ pub fn members(stage: &Stage) -> Vec<String> {
     members.iter().filter_map(|member| member["name"].as_str().map(str::to_owned)).collect()
 }
 
-/// Sends a message with the binary. Returns `None` if the command failed, otherwise the id of the
-/// message if the answer contains one.
+/// Sends a message with `pitcrew send`. Returns `None` if the command failed. Otherwise returns the
+/// id of the message, if the output contains an id.
 fn send(stage: &Stage, to: &str, token: &str) -> Option<Option<String>> {
     let text = format!("from outside {token}");
     let output = stage.pitcrew(&["send", "--team", TEAM, to, &text, "--json"]).output().ok()?;
@@ -154,7 +156,7 @@ fn send(stage: &Stage, to: &str, token: &str) -> Option<Option<String>> {
     Some(find_id(&answer))
 }
 
-/// Finds the first field with the id of a message or task.
+/// Returns the first id of a message or a task in the JSON output of a command.
 #[must_use]
 pub fn find_id(answer: &Value) -> Option<String> {
     match answer {
@@ -169,7 +171,7 @@ pub fn find_id(answer: &Value) -> Option<String> {
     }
 }
 
-/// Adds a message to an inbox under the lock, in place, as other clients do.
+/// Adds a message to an inbox. It takes the lock and writes the file in place, as other clients do.
 fn append(stage: &Stage, to: &str, token: &str) -> Option<()> {
     let inbox = stage.team().join(format!("inboxes/{to}.json"));
     let lock = stage.team().join(format!("inboxes/{to}.json.lock"));
@@ -185,13 +187,13 @@ fn append(stage: &Stage, to: &str, token: &str) -> Option<()> {
     });
     tries?;
     let written = read(&inbox).and_then(|messages| write_with(&inbox, messages, "visitor", token));
-    // The lock folder can be missing only if another process took it over. That does not happen
-    // within such a short time.
+    // Removing the lock folder fails only if another process has taken the lock over. That does not
+    // happen within such a short time.
     let _gone = fs::remove_dir(&lock);
     written
 }
 
-/// Writes an older content of an inbox back, with one new message, without a lock.
+/// Reads an inbox, waits, and writes the old content back with one new message. It takes no lock.
 fn write_back(stage: &Stage, to: &str, token: &str, pause: Duration) -> Option<()> {
     let inbox = stage.team().join(format!("inboxes/{to}.json"));
     let messages = read(&inbox)?;
@@ -209,7 +211,7 @@ fn write_with(inbox: &Path, mut messages: Value, from: &str, token: &str) -> Opt
     fs::write(inbox, serde_json::to_string_pretty(&messages).ok()?).ok()
 }
 
-/// Writes an older content of a task back, unchanged and without a lock.
+/// Reads a task, waits, and writes the old content back unchanged. It takes no lock.
 fn write_a_task_back(stage: &Stage, chance: &mut Chance, pause: Duration) {
     let tasks = files(&stage.root().join("tasks").join(TEAM));
     let tasks: Vec<_> = tasks
@@ -220,7 +222,8 @@ fn write_a_task_back(stage: &Stage, chance: &mut Chance, pause: Duration) {
     let Ok(text) = fs::read_to_string(path) else { return };
     thread::park_timeout(pause);
     if path.exists() && serde_json::from_str::<Value>(&text).is_ok() {
-        // If this write fails, the oracle sees no difference.
+        // An error is ignored, because the file is then unchanged, and the oracle finds no
+        // difference.
         let _either = fs::write(path, text);
     }
 }

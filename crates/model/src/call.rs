@@ -14,46 +14,47 @@ use crate::{Block, Message, ModelError};
 
 /// A language model.
 ///
-/// It keeps no conversation: every call contains the whole conversation. So one model serves any
-/// number of agents at once.
+/// A model stores no conversation, because every call contains the whole conversation. So any
+/// number of agents can share one model at the same time.
 pub trait Model: Send + Sync {
     /// Returns the model's name with its vendor, such as `anthropic/claude-opus-5-5`.
     fn id(&self) -> &str;
 
-    /// Returns the number of tokens that a conversation may have, if known.
+    /// Returns the maximum number of tokens in a conversation, if it is known.
     fn context_window(&self) -> Option<u64>;
 
-    /// Starts a call. Nothing happens before the stream is polled. Dropping the stream ends the
-    /// call.
+    /// Starts a call. The call begins when the returned stream is polled for the first time.
+    /// Dropping the stream cancels the call.
     fn respond(&self, request: Request) -> ResponseStream;
 }
 
-/// The events of one call: any number of events, then [`StreamEvent::Finished`] once, or an error
-/// as the last item.
+/// The events of one call. After any number of events, the last item is either
+/// [`StreamEvent::Finished`] or an error.
 pub type ResponseStream = Pin<Box<dyn Stream<Item = Result<StreamEvent, ModelError>> + Send>>;
 
 /// The input of one call.
 ///
-/// Conversations are long and calls are retried, so copies of a request share its contents.
+/// A conversation is long, and a failed call is repeated. So clones of a request share the large
+/// parts instead of copying them.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Request {
-    /// The calling agent.
+    /// The agent that makes the call.
     pub agent: AgentTag,
     /// The blocks of the system prompt.
     pub system: Vec<Arc<str>>,
     /// The conversation so far, the oldest message first.
     pub messages: Arc<Vec<Message>>,
-    /// The tools that the model may call.
+    /// The tools that the model is allowed to call.
     pub tools: Arc<[ToolSpec]>,
     /// Maximum number of tokens in the answer.
     pub max_output_tokens: u32,
 }
 
-/// The agent that makes a call. Scripted models choose their answers by the agent; other models
-/// ignore the agent.
+/// The agent that makes a call. A scripted model chooses its answer by this value. Other models
+/// ignore it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AgentTag {
-    /// The agent's name, the same in all its turns.
+    /// The agent's name. It stays the same in all calls of the agent.
     pub name: String,
     /// The name of the agent's team, if it has one.
     pub team: Option<String>,
@@ -64,7 +65,7 @@ pub struct AgentTag {
 pub struct ToolSpec {
     /// The tool's name, as the model uses it in calls.
     pub name: String,
-    /// The tool's purpose, and when to use it.
+    /// What the tool does, and when to use it.
     pub description: String,
     /// The JSON schema of the tool's arguments, with `type: object` at the top level.
     pub input_schema: Value,
@@ -73,24 +74,24 @@ pub struct ToolSpec {
 /// An event during a model's answer.
 #[derive(Debug, Clone, PartialEq)]
 pub enum StreamEvent {
-    /// A further piece of text.
+    /// The next piece of text.
     TextDelta(String),
-    /// A further piece of a thought.
+    /// The next piece of a thought.
     ThinkingDelta(String),
-    /// The model began to write a tool call.
+    /// The model has begun to write a tool call.
     ToolStarted {
         /// The name of the tool.
         name: String,
     },
-    /// The call waits before it is made or retried. All earlier deltas are void, because the answer
-    /// starts again.
+    /// The call waits before its first or next attempt. The receiver must drop all earlier deltas,
+    /// because the answer starts again.
     Waiting {
         /// The reason for waiting, for a person to read.
         reason: String,
         /// The approximate waiting time.
         delay: Duration,
     },
-    /// The server has sent nothing for `silent_for`. The call continues.
+    /// The server has sent nothing for `silent_for`. The call still waits for the server.
     Silent {
         /// The time since the server last sent anything.
         silent_for: Duration,
@@ -102,9 +103,9 @@ pub enum StreamEvent {
 /// A complete answer.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Response {
-    /// The message's id from the vendor.
+    /// The id that the vendor gave to the message.
     pub id: String,
-    /// The model that answered, under the vendor's name for it.
+    /// The vendor's name for the model that answered.
     pub model: String,
     /// The blocks of the answer, in order. The list may be empty.
     pub blocks: Vec<Block>,
@@ -119,15 +120,15 @@ pub struct Response {
 pub enum StopReason {
     /// The model's answer is complete.
     EndTurn,
-    /// The model waits for the results of its tool calls.
+    /// The model has called tools and waits for their results.
     ToolUse,
     /// The answer reached its token limit.
     MaxTokens,
     /// The model wrote a stop sequence.
     StopSequence,
-    /// The model, or a filter of its vendor, refused to answer.
+    /// The model refused to answer, or a filter of its vendor stopped the answer.
     Refusal,
-    /// Any other reason.
+    /// Any other reason, as the vendor names it.
     Other(String),
 }
 
@@ -145,7 +146,8 @@ impl StopReason {
     }
 }
 
-/// The tokens of a call, counted as in the Messages API: the four kinds do not overlap.
+/// The number of tokens of a call. As in the Messages API, each token is counted in exactly one of
+/// the four fields.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Usage {
@@ -160,7 +162,8 @@ pub struct Usage {
 }
 
 impl Usage {
-    /// Returns the number of context tokens after the call: all its input and its output.
+    /// Returns how many tokens the conversation has after the call: all input tokens and the output
+    /// tokens.
     pub fn context_tokens(&self) -> u64 {
         self.input_tokens
             .saturating_add(self.output_tokens)

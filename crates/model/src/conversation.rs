@@ -1,29 +1,29 @@
-//! A conversation as transcripts store it: messages of ordered content blocks in the form of the
-//! Messages API.
+//! A conversation in the form in which transcripts store it: messages that contain content blocks,
+//! as in the Messages API.
 //!
-//! Unknown data from a vendor is kept, as [`Block::Other`] or in a block's extra fields, and
-//! written back unchanged. Cache marks are not part of a conversation. The Anthropic module adds
-//! them to requests.
+//! Unknown data from a vendor is kept and is written back unchanged. It is stored as
+//! [`Block::Other`] or in the extra fields of a block. Cache marks are not part of a conversation.
+//! The Anthropic module adds them to each request.
 
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
 
-/// The unknown fields of a block, kept so that they can be sent back.
+/// The unknown fields of a block. They are kept so that the block can be sent back unchanged.
 pub type Extra = Map<String, Value>;
 
 /// The author of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Role {
-    /// The user side: the person, the team's messages, or the results of tools.
+    /// The user's side: texts of the person, messages of the team, or results of tools.
     User,
-    /// The model.
+    /// The language model.
     Assistant,
 }
 
-/// One message: a role and its blocks, `{"role": ..., "content": [...]}`.
+/// One message: a role and content blocks, written as `{"role": ..., "content": [...]}`.
 ///
-/// A `content` that is a plain string is read as one text block.
+/// If `content` is a plain string, it is read as one text block.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Message {
     /// The author of the message.
@@ -45,9 +45,9 @@ impl Message {
     }
 }
 
-/// One content block, tagged by `type` as in the Messages API.
+/// One content block. Its field `type` names the variant, as in the Messages API.
 ///
-/// A block with an unknown type, or with an unknown form, becomes [`Block::Other`] as a whole.
+/// If the type or the form of a block is unknown, the whole block becomes [`Block::Other`].
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum Block {
@@ -61,9 +61,9 @@ pub enum Block {
     },
     /// A thought of the model. It is sent back unchanged, with its signature.
     Thinking {
-        /// The thought's text. It can be empty when the vendor hides it.
+        /// The text of the thought. It is empty if the vendor hides the text.
         thinking: String,
-        /// The vendor's signature. Empty when the vendor does not sign.
+        /// The vendor's signature. It is empty if the vendor does not sign thoughts.
         #[serde(default)]
         signature: String,
         /// Unknown fields of the block.
@@ -80,12 +80,12 @@ pub enum Block {
     },
     /// A tool call.
     ToolUse {
-        /// The id of the call, which the result must name.
+        /// The id of the call. The result of the call has the same id.
         id: String,
         /// The name of the tool.
         name: String,
-        /// The arguments: an object, or the model's unreadable text as a string (see
-        /// [`Block::invalid_input`]).
+        /// The arguments of the call. Normally they are a JSON object. If the model wrote invalid
+        /// JSON, this is the model's text as a string (see [`Block::invalid_input`]).
         input: Value,
         /// Unknown fields of the block.
         #[serde(flatten)]
@@ -93,12 +93,12 @@ pub enum Block {
     },
     /// The result of a tool call.
     ToolResult {
-        /// The id of the tool call.
+        /// The id of the tool call to which this result belongs.
         tool_use_id: String,
         /// The content of the result.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         content: Option<ToolContent>,
-        /// Whether the tool failed.
+        /// True if the tool failed.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         is_error: bool,
         /// Unknown fields of the block.
@@ -113,7 +113,7 @@ pub enum Block {
         #[serde(flatten)]
         extra: Extra,
     },
-    /// Any other block, kept unchanged.
+    /// Any other block. Its JSON is kept unchanged.
     #[serde(untagged)]
     Other(Value),
 }
@@ -129,7 +129,8 @@ pub enum ToolContent {
 }
 
 impl ToolContent {
-    /// Returns the content's text. The texts of blocks are joined with newlines.
+    /// Returns the text of the content. If the content has several blocks, their texts are joined
+    /// with line breaks.
     pub fn text(&self) -> String {
         match self {
             Self::Text(text) => text.clone(),
@@ -194,11 +195,12 @@ impl Block {
         }
     }
 
-    /// Returns the model's text for a tool's arguments if that text is not a JSON object.
+    /// Returns the arguments of a tool call as the model wrote them, if they are not a JSON object.
+    /// Otherwise returns `None`.
     ///
-    /// Never run such a call. Answer it with an error result, so that the model can try again. The
-    /// call may stay in the conversation. On the wire its arguments become `{"invalid_input":
-    /// "..."}`, because vendors accept only objects.
+    /// Such a call must never be run. Answer it with an error result, so that the model can try
+    /// again. The call may stay in the conversation. When it is sent to a vendor, its arguments
+    /// become `{"invalid_input": "..."}`, because vendors accept only objects.
     pub fn invalid_input(&self) -> Option<&str> {
         match self {
             Self::ToolUse { input: Value::String(raw), .. } => Some(raw),
@@ -213,21 +215,22 @@ impl Block {
     }
 }
 
-/// Reads a tool's arguments from the model's text. Empty text becomes `{}`, an object stays an
-/// object, and anything else is kept as text.
+/// Parses the arguments of a tool call from the model's text. Empty text becomes `{}`. A JSON
+/// object is parsed. Anything else is kept as a string.
 pub(crate) fn parse_tool_input(raw: &str) -> Value {
     if raw.trim().is_empty() {
         return Value::Object(Map::new());
     }
     match serde_json::from_str(raw) {
         Ok(Value::Object(object)) => Value::Object(object),
-        // Invalid arguments are kept as text, so that the turn survives and the model can correct
+        // Keep invalid arguments as text, so that the turn does not fail and the model can correct
         // its call.
         Ok(_) | Err(_) => Value::String(raw.to_owned()),
     }
 }
 
-/// Returns a tool's arguments for the wire, always as an object.
+/// Returns the arguments of a tool call in the form in which they are sent to a vendor. The result
+/// is always an object.
 pub(crate) fn input_for_wire(input: &Value) -> Value {
     if input.is_object() {
         return input.clone();

@@ -1,7 +1,7 @@
-//! Builds a stream from a future that emits events while it runs. The stream itself polls the
-//! future.
+//! Builds a stream from a future that emits events while it runs.
 //!
-//! No task is spawned, so dropping the stream also drops its future.
+//! Polling the stream polls the future. No task is spawned, so dropping the stream also drops the
+//! future.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -12,11 +12,11 @@ use tokio::sync::mpsc;
 
 use crate::{ModelError, ResponseStream, StreamEvent};
 
-/// Number of events that can wait for the reader. One network read produces only a few. When the
-/// channel is full, the future pauses.
+/// Number of events that can wait in the channel for the reader. If the channel is full, the future
+/// waits. One read from the network produces only a few events.
 const CAPACITY: usize = 16;
 
-/// The sending side of a stream, used by the future.
+/// The sending side of a stream. The future emits its events through it.
 pub(crate) struct Emitter {
     events: mpsc::Sender<StreamEvent>,
 }
@@ -24,13 +24,14 @@ pub(crate) struct Emitter {
 impl Emitter {
     /// Sends an event to the reader, and waits while the channel is full.
     pub(crate) async fn emit(&self, event: StreamEvent) {
-        // The channel cannot be closed here: the receiver is dropped after this future.
+        // Sending cannot fail, because the receiver is dropped only after this future.
         let sent = self.events.send(event).await;
         debug_assert!(sent.is_ok(), "the receiver outlives the future");
     }
 }
 
-/// Turns a future that emits events into a stream. The future's error becomes the last item.
+/// Turns a future that emits events into a stream. If the future fails, its error is the last item
+/// of the stream.
 pub(crate) fn stream<F, Fut>(run: F) -> ResponseStream
 where
     F: FnOnce(Emitter) -> Fut,
@@ -60,8 +61,8 @@ impl Stream for Driven {
             && let Poll::Ready(outcome) = future.as_mut().poll(cx)
         {
             self.future = None;
-            // The error waits until all events in the channel are read, so that it is the last
-            // item.
+            // Keep the error until all events in the channel have been read, because it must be the
+            // last item.
             self.failure = outcome.err();
         }
         match self.events.poll_recv(cx) {

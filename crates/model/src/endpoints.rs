@@ -1,15 +1,15 @@
-//! The URLs and keys of model servers. The composition root supplies them; this module does not
-//! read the environment.
+//! The URLs and keys of model servers. This module does not read the environment. The caller
+//! supplies the values.
 
 use std::fmt;
 use std::time::Duration;
 
-/// A secret key that is never displayed.
+/// A secret key. Formatting it never shows the key.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(String);
 
 impl Secret {
-    /// Wraps a key, so that it is never displayed.
+    /// Wraps a key.
     pub fn new(key: impl Into<String>) -> Self {
         Self(key.into())
     }
@@ -25,33 +25,35 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// Base URLs and keys. Without a base URL, the vendor's own service is used. Without a key, none is
-/// sent.
+/// The base URLs and keys of all vendors. If a base URL is not set, the vendor's own service is
+/// used. If a key is not set, requests contain no key.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Endpoints {
     /// The base URL of the Messages API, without `/v1`, such as `https://api.anthropic.com`.
     pub anthropic_base_url: Option<String>,
-    /// The Anthropic key, sent as `x-api-key`.
+    /// The Anthropic key, which is sent in the header `x-api-key`.
     pub anthropic_api_key: Option<Secret>,
-    /// The Anthropic token, sent as a bearer token, as gateways require. If the key is set too, the
-    /// key is used.
+    /// The Anthropic token, sent as a bearer token, which gateways require. If `anthropic_api_key`
+    /// is set too, this token is not used.
     pub anthropic_auth_token: Option<Secret>,
-    /// The base URL of chat completions, with `/v1`, such as `https://api.openai.com/v1`.
+    /// The base URL of the API for chat completions, with `/v1`, such as
+    /// `https://api.openai.com/v1`.
     pub openai_base_url: Option<String>,
     /// The OpenAI key, sent as a bearer token.
     pub openai_api_key: Option<Secret>,
     /// The base URL of an Ollama server, such as `http://127.0.0.1:11434`.
     pub ollama_base_url: Option<String>,
-    /// Time after which a call fails if the server sends nothing. The default is five minutes.
+    /// If the server sends nothing for this time, the call fails. The default is five minutes.
     pub silence: Option<Duration>,
 }
 
 impl Endpoints {
-    /// Reads the usual variables through `lookup`. An empty value counts as not set.
+    /// Reads the usual environment variables through the function `lookup`. An empty value counts
+    /// as not set.
     ///
     /// The variables are `ANTHROPIC_BASE_URL`, `ANTHROPIC_API_KEY`, `ANTHROPIC_AUTH_TOKEN`,
-    /// `OPENAI_BASE_URL`, `OPENAI_API_KEY` and `OLLAMA_HOST`. The value of `OLLAMA_HOST` may lack
-    /// the scheme and the port.
+    /// `OPENAI_BASE_URL`, `OPENAI_API_KEY` and `OLLAMA_HOST`. In the value of `OLLAMA_HOST`, the
+    /// scheme and the port are optional.
     pub fn from_lookup(lookup: impl Fn(&str) -> Option<String>) -> Self {
         let text = |name: &str| {
             lookup(name).map(|value| value.trim().to_owned()).filter(|value| !value.is_empty())
@@ -69,11 +71,13 @@ impl Endpoints {
     }
 }
 
-/// Completes an Ollama host to a URL. Ollama accepts `0.0.0.0`, `box:8000` and `http://box`.
+/// Builds a URL from the value of `OLLAMA_HOST`, such as `0.0.0.0`, `box:8000` or `http://box`.
+/// Ollama itself accepts these forms.
 fn ollama_url(host: &str) -> String {
     let (scheme, authority) = host.split_once("://").unwrap_or(("http", host));
     let authority = authority.trim_end_matches('/');
-    // A server that listens on all addresses is reachable on this machine's loopback address.
+    // `0.0.0.0` means that the server listens on all addresses. Use the loopback address of this
+    // machine instead.
     let authority = match authority.strip_prefix("0.0.0.0") {
         Some(rest) => format!("127.0.0.1{rest}"),
         None => authority.to_owned(),
@@ -81,7 +85,8 @@ fn ollama_url(host: &str) -> String {
     let has_port = authority
         .rsplit_once(':')
         .is_some_and(|(_, port)| !port.is_empty() && port.bytes().all(|b| b.is_ascii_digit()));
-    // An https server usually has the standard port, and a plain http server has Ollama's own port.
+    // If there is no port: an https server usually has the standard port, and a plain http server
+    // has Ollama's port.
     if has_port || scheme == "https" {
         format!("{scheme}://{authority}")
     } else {

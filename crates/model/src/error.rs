@@ -1,12 +1,12 @@
-//! The errors of model calls, classified by the caller's possible reactions.
+//! The errors of model calls, grouped by what a caller can do about them.
 
 use std::time::Duration;
 
 use crate::ScriptError;
 
-/// The failure of a model call, or of opening a model.
+/// An error of a model call, or of opening a model.
 ///
-/// `vendor` is always `anthropic`, `openai` or `ollama`.
+/// The field `vendor` is always `anthropic`, `openai` or `ollama`.
 #[derive(Debug, thiserror::Error)]
 pub enum ModelError {
     /// The text does not name a model.
@@ -14,7 +14,7 @@ pub enum ModelError {
         "{given:?} names no model; write anthropic/NAME, openai/NAME, ollama/NAME or script:FILE, or one of opus, sonnet, haiku"
     )]
     Spec {
-        /// The given text.
+        /// The text that does not name a model.
         given: String,
     },
     /// No model was chosen, and there is no default.
@@ -22,12 +22,12 @@ pub enum ModelError {
         "no model to use: name one with --model or in the settings, or set ANTHROPIC_API_KEY or OPENAI_API_KEY, or start a local Ollama that has a model"
     )]
     NoModel,
-    /// A vendor's own service needs a key, but none is set.
+    /// The vendor's own service needs a key, and no key is set.
     #[error("{vendor} needs a key: set {variable}")]
     MissingKey {
-        /// The vendor's name.
+        /// The name of the vendor.
         vendor: &'static str,
-        /// The environment variable that usually contains the key.
+        /// The environment variable that should contain the key.
         variable: &'static str,
     },
     /// The base URL of a vendor is invalid.
@@ -38,7 +38,7 @@ pub enum ModelError {
         /// The invalid URL.
         url: String,
     },
-    /// The HTTP client could not be created, for example because the system's root certificates are
+    /// The HTTP client could not be created. For example, the root certificates of the system are
     /// not readable.
     #[error("the HTTP client for {vendor} cannot be made")]
     Client {
@@ -70,10 +70,10 @@ pub enum ModelError {
     /// The stream ended before the answer was complete.
     #[error("the stream of {vendor} ended before the answer was complete")]
     StreamCut {
-        /// The vendor's name.
+        /// The name of the vendor.
         vendor: &'static str,
     },
-    /// The server sent data that is not JSON.
+    /// The server sent an event whose data is not JSON.
     #[error("{vendor} sent what cannot be read: {excerpt:?}")]
     Decode {
         /// The vendor's name.
@@ -84,13 +84,13 @@ pub enum ModelError {
         #[source]
         source: serde_json::Error,
     },
-    /// The server sent a single event that exceeds the size limit.
+    /// The server sent an event that is larger than the size limit.
     #[error("{vendor} sent an event that is too long")]
     EventTooLong {
         /// The vendor's name.
         vendor: &'static str,
     },
-    /// The server refused the key (401, 403).
+    /// The server refused the key (HTTP status 401 or 403).
     #[error("{vendor} refused the key ({status}): {message}")]
     Auth {
         /// The vendor's name.
@@ -108,24 +108,24 @@ pub enum ModelError {
         /// The vendor's error message.
         message: String,
     },
-    /// The caller sent too many requests (429).
+    /// The vendor limits the number of requests, and too many were sent (HTTP status 429).
     #[error("{vendor} limits the rate of requests: {message}")]
     RateLimited {
         /// The vendor's name.
         vendor: &'static str,
         /// The vendor's error message.
         message: String,
-        /// The waiting time that the vendor requests.
+        /// How long the vendor asks the caller to wait.
         retry_after: Option<Duration>,
     },
-    /// The service is overloaded (529).
+    /// The vendor's service is overloaded (HTTP status 529).
     #[error("{vendor} is overloaded: {message}")]
     Overloaded {
         /// The vendor's name.
         vendor: &'static str,
         /// The vendor's error message.
         message: String,
-        /// The waiting time that the vendor requests.
+        /// How long the vendor asks the caller to wait.
         retry_after: Option<Duration>,
     },
     /// The conversation is too long for the model.
@@ -133,32 +133,34 @@ pub enum ModelError {
     ContextTooLong {
         /// The vendor's name.
         vendor: &'static str,
-        /// The vendor's error message, which often contains the limit.
+        /// The vendor's error message. It often names the limit.
         message: String,
     },
-    /// Any other refusal, given by an HTTP status or by an error event inside a stream.
+    /// The vendor refused the request for any other reason. The refusal was an HTTP status, or an
+    /// error event inside a stream.
     #[error("{vendor} answered {status}{}: {message}", spaced(kind))]
     Status {
         /// The vendor's name.
         vendor: &'static str,
-        /// The HTTP status, or the status that corresponds to the error event.
+        /// The HTTP status. For an error event inside a stream, the status that corresponds to the
+        /// event.
         status: u16,
-        /// The vendor's name for the error. It can be empty.
+        /// The vendor's name for the error, or an empty string.
         kind: String,
         /// The vendor's error message.
         message: String,
-        /// The waiting time that the vendor requests.
+        /// How long the vendor asks the caller to wait.
         retry_after: Option<Duration>,
     },
-    /// The model failed with temporary errors for longer than the call may wait, or the vendor
-    /// requests a longer wait.
+    /// The call failed with temporary errors until its maximum waiting time was over, or the vendor
+    /// asks for a longer wait than that.
     #[error("{}", out_of_patience(*waited, *patience, source))]
     OutOfPatience {
-        /// The time that the call waited.
+        /// How long the call has waited.
         waited: Duration,
-        /// The maximum time that the call may wait.
+        /// The maximum waiting time of the call.
         patience: Duration,
-        /// The last error of the model.
+        /// The error of the last attempt.
         #[source]
         source: Box<ModelError>,
     },
@@ -172,17 +174,19 @@ fn at_server(server: Option<&str>) -> String {
 }
 
 impl ModelError {
-    /// Whether the same call may succeed later.
+    /// Returns true if the same call may succeed later.
     pub fn is_retryable(&self) -> bool {
         match self {
-            // A request that cannot be built, or a redirect, would fail again in the same way.
+            // If the request could not be built, or the server redirects it, the next attempt would
+            // fail in the same way.
             Self::Transport { source, .. } => !source.is_builder() && !source.is_redirect(),
             Self::Silent { .. }
             | Self::StreamCut { .. }
             | Self::Decode { .. }
             | Self::RateLimited { .. }
             | Self::Overloaded { .. } => true,
-            // Timeouts, conflicts and server errors are usually temporary. Other refusals are not.
+            // These statuses are timeouts, conflicts and server errors, which are usually
+            // temporary. Other refusals are permanent.
             Self::Status { status, .. } => matches!(status, 408 | 409 | 425 | 500..),
             Self::Spec { .. }
             | Self::NoModel
@@ -198,7 +202,7 @@ impl ModelError {
         }
     }
 
-    /// Returns the waiting time that the vendor requested.
+    /// Returns how long the vendor asks the caller to wait.
     pub fn retry_after(&self) -> Option<Duration> {
         match self {
             Self::RateLimited { retry_after, .. }
@@ -222,7 +226,8 @@ impl ModelError {
         }
     }
 
-    /// Whether the vendor lacks capacity, so that all agents that call it should slow down.
+    /// Returns true if the vendor lacks capacity. Then all agents that use the vendor should make
+    /// fewer calls.
     pub fn slows_the_team(&self) -> bool {
         matches!(self, Self::RateLimited { .. } | Self::Overloaded { .. })
     }

@@ -1,4 +1,4 @@
-//! The HTTP client, its timeouts, and the classification of refusals from all vendors.
+//! The HTTP client, its timeouts, and the classification of errors that vendors send.
 
 use std::convert::Infallible;
 use std::net::IpAddr;
@@ -15,33 +15,34 @@ use crate::emit::Emitter;
 use crate::sse::{Decoder, Event};
 use crate::{ModelError, Response, StreamEvent};
 
-/// Maximum time to open a connection.
+/// Time limit for opening a connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(15);
 
-/// Default time after which a call fails if the server sends nothing. Models can think for minutes
-/// before their first byte. The whole call has no time limit.
+/// If the server sends nothing for this time, a call fails. This is the default value. It is long,
+/// because a model may think for minutes before its first byte. There is no time limit for the
+/// whole call.
 const SILENCE: Duration = Duration::from_secs(300);
 
-/// Maximum number of bytes read from the body of a refusal.
+/// Maximum number of bytes to read from the body of an error response.
 const MAX_ERROR_BYTES: usize = 64 * 1024;
 
-/// Maximum number of characters that an error quotes from unreadable data.
+/// Maximum number of characters of unreadable data that an error message quotes.
 const EXCERPT_CHARS: usize = 200;
 
-/// Assembles a vendor's events into an answer.
+/// A state machine that assembles the events of one vendor into an answer.
 pub(crate) trait Answer {
-    /// Processes one event and returns the events for the caller. The result includes
-    /// [`StreamEvent::Finished`] when the answer is complete.
+    /// Processes one event, and returns the events for the caller. If the answer is now complete,
+    /// [`StreamEvent::Finished`] is one of them.
     fn take(&mut self, event: &Event) -> Result<Vec<StreamEvent>, ModelError>;
 
-    /// Returns the answer if it is complete. Called when the connection closes.
+    /// Returns the answer if it is complete. This method is called when the connection closes.
     fn end(&mut self) -> Option<Response>;
 }
 
-/// Creates the client for one base URL. It opens no connection.
+/// Creates the HTTP client for one base URL. This function opens no connection.
 ///
 /// # Errors
-/// When the URL is not http or https, or the client cannot be created.
+/// An error if the URL is not an http or https URL, or if the client cannot be created.
 pub(crate) fn client(
     vendor: &'static str,
     base_url: &str,
@@ -57,11 +58,11 @@ pub(crate) fn client(
         .user_agent(concat!("pitcrew/", env!("CARGO_PKG_VERSION")))
         .connect_timeout(CONNECT_TIMEOUT)
         .read_timeout(silence.unwrap_or(SILENCE))
-        // Redirects are not followed, because they would send the key to another host.
+        // Do not follow redirects, because that could send the key to another host.
         .redirect(reqwest::redirect::Policy::none());
-    // Plain http needs no certificates, and must work on a machine without any.
+    // Plain http needs no certificates, so it also works on a machine that has none.
     let builder = if url.scheme() == "http" { builder.tls_certs_only([]) } else { builder };
-    // A proxy cannot reach this machine's loopback address.
+    // For a loopback address, ignore proxies, because a proxy cannot reach it.
     let builder = if is_loopback(&url) { builder.no_proxy() } else { builder };
     let client = builder.build().map_err(|source| ModelError::Client { vendor, source })?;
     Ok((client, url))
@@ -73,20 +74,20 @@ fn is_loopback(url: &Url) -> bool {
     host == "localhost" || address.is_ok_and(|address| address.is_loopback())
 }
 
-/// Appends a path to a base URL, with or without a slash at its end.
+/// Appends a path to a base URL. The base URL may end with a slash.
 pub(crate) fn join(base: &Url, path: &str) -> String {
     format!("{}/{path}", base.as_str().trim_end_matches('/'))
 }
 
-/// Adds a JSON body that is freed from memory once it is sent.
+/// Adds a JSON body to a request. The memory of the body is freed as soon as it is sent.
 ///
-/// A conversation is long, and a model may think for minutes. An ordinary body would stay in
-/// memory, so that the client could send it again. We do not need that, because we retry whole
-/// calls.
+/// A conversation is long, and a model may think for minutes. An ordinary body would stay in memory
+/// during this time, so that the HTTP client could send it again. Pitcrew does not need that,
+/// because it repeats whole calls.
 pub(crate) fn send_once(request: RequestBuilder, body: &impl Serialize) -> RequestBuilder {
     let mut length = Length(0);
     let written = serde_json::to_writer(&mut length, body).and_then(|()| {
-        // The capacity is exact, because a growing vector can become twice as large as needed.
+        // Reserve exactly the needed size. A growing vector could become twice as large.
         let mut bytes = Vec::with_capacity(length.0);
         serde_json::to_writer(&mut bytes, body).map(|()| bytes)
     });
@@ -98,12 +99,13 @@ pub(crate) fn send_once(request: RequestBuilder, body: &impl Serialize) -> Reque
             request
                 .body(Body::wrap_stream(futures_util::stream::iter([Ok::<_, Infallible>(bytes)])))
         }
-        // The client reports this error when the request is sent.
+        // The body cannot be written as JSON. The HTTP client reports the same error when the
+        // request is sent.
         Err(_) => request.json(body),
     }
 }
 
-/// A writer that only counts bytes.
+/// A writer that counts the bytes and drops them.
 struct Length(usize);
 
 impl std::io::Write for Length {
@@ -117,24 +119,24 @@ impl std::io::Write for Length {
     }
 }
 
-/// Converts a connection error. `heard_at` is the time of the last received byte.
+/// Converts an error of the HTTP client. `heard_at` is the time when the last byte was received.
 pub(crate) fn broken(
     vendor: &'static str,
     source: reqwest::Error,
     heard_at: Instant,
 ) -> ModelError {
-    // A read timeout means a silent server. A timeout during connecting means an unreachable
-    // server.
+    // After the connection is open, a timeout means that the server is silent. While connecting, a
+    // timeout means that the server cannot be reached.
     if source.is_timeout() && !source.is_connect() {
         return ModelError::Silent { vendor, silent_for: heard_at.elapsed() };
     }
-    // The error contains only scheme, host and port, because the rest of the URL can contain
-    // secrets.
+    // The rest of the URL can contain secrets, so the error contains only the scheme, the host and
+    // the port.
     let server = source.url().map(|url| url.origin().ascii_serialization());
     ModelError::Transport { vendor, server, source: source.without_url() }
 }
 
-/// Sends a request and reads its event stream until the answer is complete.
+/// Sends a request and reads the event stream of the response, until the answer is complete.
 pub(crate) async fn exchange(
     vendor: &'static str,
     request: RequestBuilder,
@@ -143,7 +145,8 @@ pub(crate) async fn exchange(
 ) -> Result<(), ModelError> {
     let mut heard_at = Instant::now();
     let response = request.send().await.map_err(|source| broken(vendor, source, heard_at))?;
-    // Some servers report an error with status 200, as JSON or as a web page.
+    // Some servers report an error with status 200. The response is then JSON or a web page, not an
+    // event stream.
     if !response.status().is_success() || is_no_stream(response.headers()) {
         return Err(refusal(vendor, response).await);
     }
@@ -178,8 +181,8 @@ pub(crate) fn parse(vendor: &'static str, data: &str) -> Result<Value, ModelErro
     })
 }
 
-/// Classifies a refusal by its status and by the error object. The Messages API and chat
-/// completions both send such an object, in a body or in a stream.
+/// Converts an error response into an error, using its status and its error object. The Messages
+/// API and chat completions both send such an object, either as the body or inside a stream.
 pub(crate) fn refused(
     vendor: &'static str,
     status: u16,
@@ -187,10 +190,11 @@ pub(crate) fn refused(
     fallback: &str,
     retry_after: Option<Duration>,
 ) -> ModelError {
-    // The error object can also be the whole body.
+    // If there is no field `error`, the whole body is the error object.
     let error = body.get("error").unwrap_or(body);
     let text = |key: &str| error.get(key).and_then(Value::as_str).unwrap_or_default();
-    // OpenAI's `code` is more specific than its `type`. Some servers send a number as `code`.
+    // OpenAI's `code` is more specific than its `type`. Some servers send a number as `code`, and
+    // then `type` is used.
     let kind = if text("code").is_empty() { text("type") } else { text("code") }.to_owned();
     let message = match (text("message"), error.as_str()) {
         ("", Some(plain)) => plain.to_owned(),
@@ -213,7 +217,7 @@ pub(crate) fn refused(
     }
 }
 
-/// Whether an error says that the conversation is too long, in one of the known forms.
+/// Returns true if an error says, in one of the known forms, that the conversation is too long.
 fn is_context_overflow(status: u16, code: &str, kind: &str, message: &str) -> bool {
     let named = ["context_length_exceeded", "exceed_context_size_error", "request_too_large"];
     if status == 413 || named.contains(&code) || named.contains(&kind) {
@@ -235,7 +239,8 @@ async fn refusal(vendor: &'static str, response: reqwest::Response) -> ModelErro
     let retry_after = retry_after(response.headers());
     let mut body = Vec::new();
     let mut bytes = response.bytes_stream();
-    // The part of the body that arrives before a failure or the limit is enough to name the error.
+    // If reading fails or the limit is reached, the part of the body that was read is enough to
+    // describe the error.
     while let Some(Ok(piece)) = bytes.next().await {
         body.extend_from_slice(&piece);
         if body.len() >= MAX_ERROR_BYTES {
@@ -250,18 +255,19 @@ async fn refusal(vendor: &'static str, response: reqwest::Response) -> ModelErro
     refused(vendor, status.as_u16(), &json, fallback, retry_after)
 }
 
-/// Whether the content type shows that the reply is not an event stream: a web page, or a JSON
-/// error with status 200.
+/// Returns true if the content type is not that of an event stream, but that of a web page or of
+/// JSON. Some servers send errors in this form with status 200.
 fn is_no_stream(headers: &HeaderMap) -> bool {
     let content_type = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
     content_type
         .is_some_and(|kind| kind.starts_with("text/html") || kind.starts_with("application/json"))
 }
 
-/// Reads `retry-after-ms`, and `retry-after` in seconds or as a date.
+/// Reads how long the vendor asks the caller to wait. The header is `retry-after-ms`, or
+/// `retry-after` with a number of seconds or a date.
 ///
-/// A date is compared with the server's own clock, or with ours if the server does not send its
-/// time.
+/// A date is compared with the time that the server sends in the response. If the server sends
+/// none, it is compared with the clock of this machine.
 #[expect(
     clippy::disallowed_methods,
     reason = "a server names the time until which it wants no call"
@@ -281,7 +287,8 @@ fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     Some(Duration::try_from(wait).unwrap_or_default())
 }
 
-/// Converts a number of seconds. A number that is too large becomes the longest duration.
+/// Converts a number of seconds to a duration. If the number is too large, returns the longest
+/// possible duration.
 fn seconds(number: f64) -> Option<Duration> {
     let too_long = number.is_finite() && number > 0.0;
     Duration::try_from_secs_f64(number).ok().or(too_long.then_some(Duration::MAX))

@@ -1,12 +1,12 @@
 //! Calls language models.
 //!
-//! One trait, [`Model`], takes a whole conversation and streams one answer. It has three
-//! implementations: the Anthropic Messages API, chat completions as in OpenAI and many local
-//! servers, and scripts, which answer from a file. A conversation is a list of Anthropic content
+//! The trait [`Model`] takes a whole conversation and streams one answer. There are three
+//! implementations: the Anthropic Messages API, chat completions (OpenAI and many local servers),
+//! and scripts, whose answers come from a file. A conversation consists of Anthropic content
 //! blocks. Their order is kept, and no block is dropped.
 //!
-//! This crate runs no tools, stores no transcripts, knows only the names of teams, and reads
-//! neither the environment nor the settings. The caller supplies the URLs of models as
+//! This crate runs no tools and stores no transcripts. It does not know teams, except their names.
+//! It reads neither the environment nor the settings. The caller supplies the URLs and keys as
 //! [`Endpoints`].
 //!
 //! Start reading at [`Model`] and [`Request`], then [`open()`].

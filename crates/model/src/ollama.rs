@@ -1,4 +1,5 @@
-//! Lists the models of a local Ollama server. They are called through chat completions.
+//! Lists the models of a local Ollama server. Calls of these models use the API for chat
+//! completions.
 
 use std::time::{Duration, Instant};
 
@@ -9,14 +10,14 @@ use crate::{Endpoints, ModelError, http};
 /// The default URL of an Ollama server.
 pub(crate) const DEFAULT_BASE_URL: &str = "http://127.0.0.1:11434";
 
-/// Maximum time for a server to list its models. A local server answers at once.
+/// Time limit for the list of models. It is short, because a local server answers immediately.
 const LIST_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Lists the models of a local Ollama, the most recently used first.
-/// [`default_spec`](crate::default_spec) takes this list.
+/// Lists the models of a local Ollama server. The most recently used model comes first. The list is
+/// an input of [`default_spec`](crate::default_spec).
 ///
 /// # Errors
-/// When there is no Ollama, which is the usual case, or when its answer is not readable.
+/// An error if no Ollama server answers, which is the usual case, or if its answer is not readable.
 pub async fn ollama_models(endpoints: &Endpoints) -> Result<Vec<String>, ModelError> {
     const VENDOR: &str = "ollama";
     #[derive(Deserialize)]

@@ -8,13 +8,14 @@ use crate::{
     Endpoints, Model, ModelError, ModelSpec, Pace, RetryPolicy, Retrying, Script, Scripted,
 };
 
-/// Opens a model. No connection is opened yet. For a script, only the file is read, and no HTTP
-/// client is created.
+/// Opens a model. This function opens no connection. For a script, it only reads the file, and
+/// creates no HTTP client.
 ///
-/// An HTTP model has a pool of connections. Open the model once and share it between agents.
+/// An HTTP model has its own pool of connections. So open each model only once, and share it
+/// between agents.
 ///
 /// # Errors
-/// When a key is missing, a base URL is invalid, or a script cannot be read.
+/// An error if a key is missing, a base URL is invalid, or a script cannot be read.
 pub fn open(
     spec: &ModelSpec,
     endpoints: &Endpoints,
@@ -22,7 +23,7 @@ pub fn open(
     policy: &RetryPolicy,
 ) -> Result<Arc<dyn Model>, ModelError> {
     let inner: Arc<dyn Model> = match spec {
-        // A script cannot fail temporarily, so it is not wrapped in retries.
+        // A script has no temporary failures, so it needs no [`Retrying`] around it.
         ModelSpec::Script(file) => return Ok(Arc::new(Scripted::new(Script::read(file)?))),
         ModelSpec::Anthropic(name) => Arc::new(Anthropic::new(name, endpoints)?),
         ModelSpec::OpenAi(name) => Arc::new(ChatCompletions::openai(name, endpoints)?),

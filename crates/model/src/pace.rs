@@ -1,5 +1,5 @@
-//! The pace of a team's model calls. When a vendor asks one agent to slow down, all agents with the
-//! same pace wait.
+//! The common pace of a team's model calls. If a vendor asks one agent to wait, all agents that
+//! share the pace wait.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,19 +7,20 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-/// A handle to a team's pace. Clones share the same pace.
+/// A handle to the pace of a team. Clones of the handle share the pace.
 #[derive(Debug, Clone)]
 pub struct Pace {
     held_until: Arc<watch::Sender<Option<Instant>>>,
 }
 
 impl Pace {
-    /// Creates a pace without a delay.
+    /// Creates a pace in which nobody has to wait.
     pub fn new() -> Self {
         Self { held_until: Arc::new(watch::Sender::new(None)) }
     }
 
-    /// Makes all callers wait for at least `delay` from now. A longer existing delay is kept.
+    /// Makes all callers wait for `delay`, counted from now. If they must already wait longer,
+    /// nothing changes.
     pub fn hold(&self, delay: Duration) {
         let Some(until) = Instant::now().checked_add(delay) else {
             return;
@@ -33,7 +34,7 @@ impl Pace {
         });
     }
 
-    /// Returns the remaining delay, if there is one now.
+    /// Returns how long callers still have to wait. `None` if they do not have to wait.
     pub fn remaining(&self) -> Option<Duration> {
         let held_until = (*self.held_until.borrow())?;
         let remaining = held_until.saturating_duration_since(Instant::now());

@@ -7,28 +7,28 @@ use serde::Serialize;
 
 use crate::Usage;
 
-/// The source of a price.
+/// Where a price comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PriceSource {
-    /// The built-in list of [`LISTED_IN`].
+    /// The price comes from the built-in list, which is dated [`LISTED_IN`].
     List,
-    /// The user's settings.
+    /// The price comes from the user's settings.
     Settings,
 }
 
-/// The month of the built-in list prices.
+/// The month in which the built-in prices were collected.
 pub const LISTED_IN: &str = "2026-11";
 
-/// Prices by model name. A model has the price of the longest entry that the model's name begins
-/// with.
+/// Prices of models. Each entry has a name, and applies to all models whose names begin with it. If
+/// several entries match, the longest name counts.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PriceTable {
     prices: BTreeMap<String, (Price, PriceSource)>,
 }
 
-/// List prices of [`LISTED_IN`] for prompts of usual length: name, input, output, cache write (5
-/// minutes), cache read.
+/// The list prices in [`LISTED_IN`] for prompts of ordinary length, in dollars per million tokens.
+/// Each line has the name, and the prices of input, output, cache write (5 minutes) and cache read.
 const LIST: [(&str, f64, f64, f64, f64); 32] = [
     ("claude-fable-5", 10.0, 50.0, 12.5, 1.0),
     ("claude-fable-5-1", 10.0, 50.0, 12.5, 0.25),
@@ -82,12 +82,12 @@ impl PriceTable {
         self.prices.keys().cloned().collect::<Vec<_>>().into_iter()
     }
 
-    /// Adds prices, in dollars per million tokens, to the table. An existing name gets the new
-    /// price.
+    /// Adds prices to the table, in dollars per million tokens. If a name exists already, its price
+    /// is replaced.
     ///
     /// # Errors
-    /// When the JSON is not an object of prices, or when a price is negative. The table then stays
-    /// unchanged.
+    /// An error if the JSON is not an object of prices, or if a price is negative. In this case the
+    /// table does not change.
     pub fn override_with(&mut self, json: &serde_json::Value) -> Result<(), PriceError> {
         let prices = prices_from(json)?;
         self.prices
@@ -95,16 +95,16 @@ impl PriceTable {
         Ok(())
     }
 
-    /// Returns every model name in the table, with its price and the price's source.
+    /// Returns all entries of the table: the name, the price, and the source of the price.
     pub fn iter(&self) -> impl Iterator<Item = (&str, Price, PriceSource)> {
         self.prices.iter().map(|(name, (price, source))| (name.as_str(), *price, *source))
     }
 
-    /// Returns the price of a model, named with or without its vendor (`anthropic/claude-x`,
-    /// `claude-x`).
+    /// Returns the price of a model. The name may contain the vendor (`anthropic/claude-x`) or not
+    /// (`claude-x`).
     ///
-    /// An entry matches only if a dash, a colon or nothing follows it: `gpt-5` does not match
-    /// `gpt-5.1`.
+    /// In the model's name, the name of the entry must be followed by a dash, by a colon, or by
+    /// nothing. So the entry `gpt-5` does not match the model `gpt-5.1`.
     pub fn price(&self, model: &str) -> Option<Price> {
         longest_named(self.prices.iter().map(|(name, (price, _))| (name.as_str(), *price)), model)
     }

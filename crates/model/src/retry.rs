@@ -1,5 +1,5 @@
-//! Retries model calls, with back-off, in the team's pace, and with the waiting times that the
-//! vendor requests.
+//! Repeats failed model calls. The pause grows with each failure. The team's pace and the waiting
+//! times that the vendor asks for are respected.
 
 use std::error::Error;
 use std::sync::Arc;
@@ -13,30 +13,30 @@ use tokio::time::Instant;
 use crate::emit::{self, Emitter};
 use crate::{Model, ModelError, Pace, Request, ResponseStream, StreamEvent};
 
-/// Time without any part of an answer after which a [`StreamEvent::Silent`] is emitted. The time
-/// doubles with each further such event.
+/// If no part of an answer arrives for this time, a [`StreamEvent::Silent`] is emitted. After each
+/// such event, the time is doubled for the next one.
 const SILENT_AFTER: Duration = Duration::from_secs(30);
 
-/// The rules for retrying a call.
+/// The rules for repeating a failed call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RetryPolicy {
-    /// Maximum time that a call may wait for its model, counted from its first wait. The number of
-    /// attempts is not limited.
+    /// How long a call may wait for its model, counted from the start of its first wait. The number
+    /// of attempts is not limited.
     pub patience: Duration,
     /// The first pause. Each later pause is twice as long.
     pub first_delay: Duration,
-    /// The longest pause, unless the vendor requests a longer one.
+    /// The longest pause. If the vendor asks for a longer pause, that pause is used.
     pub longest_delay: Duration,
 }
 
 impl RetryPolicy {
-    /// The default for the maximum time that a call may wait for its model.
+    /// The default value of `patience`: how long a call may wait for its model.
     pub const PATIENCE: Duration = Duration::from_secs(600);
 }
 
 impl Default for RetryPolicy {
-    /// Returns a policy that waits at most ten minutes, with pauses from half a second to 32
-    /// seconds.
+    /// Returns a policy that waits at most ten minutes in total. Its pauses are between half a
+    /// second and 32 seconds.
     fn default() -> Self {
         Self {
             patience: Self::PATIENCE,
@@ -47,10 +47,10 @@ impl Default for RetryPolicy {
 }
 
 impl RetryPolicy {
-    /// Returns our own pause after `failed` failed attempts.
+    /// Returns the pause after `failed` failed attempts, without the time that a vendor asks for.
     ///
-    /// `jitter` is between 0 and 1. It shortens the pause by up to half, so that the agents of a
-    /// team do not all retry at the same moment.
+    /// `jitter` is between 0 and 1, and shortens the pause by up to half. So the agents of a team
+    /// do not all repeat their calls at the same moment.
     fn back_off(&self, failed: u32, jitter: f64) -> Duration {
         let doublings = failed.saturating_sub(1).min(31);
         let delay = self.first_delay.saturating_mul(1 << doublings).min(self.longest_delay);
@@ -58,11 +58,11 @@ impl RetryPolicy {
     }
 }
 
-/// The waiting state of one call: the number of its failures, and the start of its first wait.
+/// How one call has waited so far: the number of its failures, and the start of its first wait.
 struct Waiting {
     policy: RetryPolicy,
     failed: u32,
-    /// The time of the call's first wait.
+    /// The start of the first wait, or `None` if the call has not waited yet.
     since: Option<Instant>,
 }
 
@@ -71,7 +71,8 @@ impl Waiting {
         Self { policy, failed: 0, since: None }
     }
 
-    /// Returns the remaining patience. The first call of this function starts the clock.
+    /// Returns how long the call may still wait. The time starts with the first call of this
+    /// function.
     fn patience_left(&mut self) -> Duration {
         let since = *self.since.get_or_insert_with(Instant::now);
         self.policy.patience.saturating_sub(since.elapsed())
@@ -79,8 +80,8 @@ impl Waiting {
 
     /// Returns the pause before the next attempt, or the error that ends the call.
     ///
-    /// The pause is never shorter than our own, even if the vendor requests less. The last pause
-    /// ends together with the patience, so that one more attempt follows.
+    /// If the vendor asks for a shorter pause than our own, our own is used. The last pause ends
+    /// exactly when the patience ends, and then one more attempt follows.
     fn after(
         &mut self,
         error: ModelError,
@@ -92,8 +93,8 @@ impl Waiting {
         self.failed = self.failed.saturating_add(1);
         let left = self.patience_left();
         let asked = error.retry_after().unwrap_or_default();
-        // A wait that the vendor requests beyond the patience would be in vain, so the call fails
-        // now.
+        // If the vendor asks for a longer wait than the remaining patience, the call fails now,
+        // because waiting would not help.
         if left.is_zero() || asked > left {
             let waited = self.policy.patience.saturating_sub(left);
             return Err(ModelError::OutOfPatience {
@@ -107,10 +108,10 @@ impl Waiting {
     }
 }
 
-/// A model that retries its calls after temporary failures.
+/// A model that repeats its calls after temporary failures.
 ///
-/// If an answer breaks off, the whole call is repeated. So [`StreamEvent::Finished`] never contains
-/// half an answer.
+/// If a stream ends in the middle of an answer, the whole call is repeated. So
+/// [`StreamEvent::Finished`] always contains a complete answer.
 pub struct Retrying {
     inner: Arc<dyn Model>,
     pace: Pace,
@@ -118,7 +119,7 @@ pub struct Retrying {
 }
 
 impl Retrying {
-    /// Wraps a model. All models of a team share one pace.
+    /// Wraps a model. All models of a team must share one `pace`.
     pub fn new(inner: Arc<dyn Model>, pace: Pace, policy: RetryPolicy) -> Self {
         Self { inner, pace, policy }
     }
@@ -146,7 +147,7 @@ impl Model for Retrying {
                 };
                 let (delay, error) = waiting.after(error, jitter())?;
                 tracing::debug!(model = inner.id(), failed = waiting.failed, ?delay, %error, "call is made again");
-                // The vendor's limit affects all agents of the team, so all of them wait.
+                // The vendor's limit applies to all agents of the team, so make all of them wait.
                 if error.slows_the_team() {
                     pace.hold(delay);
                 }
@@ -158,15 +159,15 @@ impl Model for Retrying {
     }
 }
 
-/// Makes the call once and forwards its events.
+/// Makes the call once and emits its events.
 async fn attempt(model: &dyn Model, request: Request, out: &Emitter) -> Result<(), ModelError> {
     let mut events = model.respond(request);
     let (mut heard_at, mut told_after) = (Instant::now(), SILENT_AFTER);
     loop {
         let Ok(next) = tokio::time::timeout_at(heard_at + told_after, events.next()).await else {
             out.emit(StreamEvent::Silent { silent_for: told_after }).await;
-            // The next notice comes after twice the time. The call itself continues until the HTTP
-            // client's own timeout.
+            // The next such event comes after twice the time. The call continues. The timeout of
+            // the HTTP client ends it if the server stays silent.
             told_after = told_after.saturating_mul(2);
             continue;
         };
@@ -181,13 +182,14 @@ async fn attempt(model: &dyn Model, request: Request, out: &Emitter) -> Result<(
     }
 }
 
-/// Waits until the team's delay is over, plus a short random time, so that the agents do not all
-/// start at the same moment. If other agents extend the delay again and again, the wait ends when
-/// the patience is used up.
+/// Waits as long as the team's pace requires, plus a short random time, so that the agents do not
+/// all start at the same moment. Other agents may extend the wait again and again. The wait ends at
+/// the latest when the patience of this call is used up.
 async fn keep_pace(pace: &Pace, waiting: &mut Waiting, out: &Emitter) {
     while let Some(remaining) = pace.remaining() {
         let delay = (remaining + remaining.mul_f64(jitter() / 4.0)).min(waiting.patience_left());
-        // The patience is used up, so the call is made in spite of the team's delay.
+        // The patience is used up. Make the call now, although the team's pace requires a longer
+        // wait.
         if delay.is_zero() {
             return;
         }
@@ -197,7 +199,7 @@ async fn keep_pace(pace: &Pace, waiting: &mut Waiting, out: &Emitter) {
     }
 }
 
-/// Writes an error with all its causes.
+/// Formats an error together with all its causes.
 fn in_full(error: &ModelError) -> String {
     let causes = std::iter::successors(error.source(), |&cause| cause.source());
     causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
@@ -208,8 +210,8 @@ fn jitter() -> f64 {
     f64::from(random()) / f64::from(u32::MAX)
 }
 
-/// Returns a random number. A system without a random source always returns the middle of the
-/// range.
+/// Returns a random number. If the system has no source of random numbers, always returns the
+/// middle of the range.
 pub(crate) fn random() -> u32 {
     SysRng.try_next_u32().unwrap_or(u32::MAX / 2)
 }

@@ -1,4 +1,4 @@
-//! Model names: the text after `--model`, and the default if that option is not given.
+//! Names of models: the text after `--model`, and the default if this option is not given.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -9,27 +9,30 @@ use crate::{Endpoints, ModelError};
 /// The name of a model that is not opened yet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ModelSpec {
-    /// `anthropic/NAME`: a model of the Messages API.
+    /// `anthropic/NAME`: a model that is called through the Messages API.
     Anthropic(String),
-    /// `openai/NAME`: a model of chat completions.
+    /// `openai/NAME`: a model that is called through the API for chat completions.
     OpenAi(String),
-    /// `ollama/NAME`: a model of an Ollama server, called through chat completions.
+    /// `ollama/NAME`: a model on an Ollama server. It is called through the API for chat
+    /// completions.
     Ollama(String),
-    /// `script:FILE`: a model that answers from a file.
+    /// `script:FILE`: a model whose answers come from a script file.
     Script(PathBuf),
 }
 
-/// The short names in the reference client's settings and agents, with their current models.
+/// Short names for models, as the reference client uses them in settings and agent files. Each
+/// short name stands for the current model.
 pub const ALIASES: [(&str, &str); 3] =
     [("opus", "claude-opus-5-5"), ("sonnet", "claude-sonnet-5-5"), ("haiku", "claude-haiku-5-5")];
 
-/// The default model for each vendor, if only a key is set.
+/// The default model of each vendor. It is used if no model is named and a key of the vendor is
+/// set.
 const DEFAULT_ANTHROPIC: &str = "claude-opus-5-5";
 const DEFAULT_OPENAI: &str = "gpt-6.1-sol";
 
 impl ModelSpec {
-    /// Whether calls cost nothing, because the model answers from a file or runs on the user's
-    /// machine.
+    /// Returns true if calls of the model cost nothing. Such a model answers from a file, or runs
+    /// on the user's machine.
     pub fn is_free(&self) -> bool {
         match self {
             Self::Script(_) | Self::Ollama(_) => true,
@@ -75,14 +78,15 @@ impl fmt::Display for ModelSpec {
     }
 }
 
-/// Chooses the model when the command line names none.
+/// Chooses the model if the command line names none.
 ///
-/// The settings' model is preferred. Next is the vendor of an existing key, Anthropic before
-/// OpenAI. Last is the first model of a local Ollama (see [`ollama_models`](crate::ollama_models)).
+/// The order is: the model in the settings, then the default model of a vendor whose key is set
+/// (Anthropic before OpenAI), then the first model of a local Ollama server (see
+/// [`ollama_models`](crate::ollama_models)).
 ///
 /// # Errors
-/// When the settings contain an invalid model name, or when there is no model. The error message
-/// then lists all ways to choose one.
+/// An error if the settings contain an invalid model name, or if there is no model. In the second
+/// case the message lists all ways to choose one.
 pub fn default_spec(
     settings_model: Option<&str>,
     endpoints: &Endpoints,

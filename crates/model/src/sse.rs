@@ -1,30 +1,30 @@
-//! Decodes server-sent events from bytes, in pieces of any size.
+//! Decodes server-sent events. The bytes may arrive in pieces of any size.
 //!
-//! The decoder follows the WHATWG description of an event stream. Lines end with CR, LF or CRLF. A
-//! byte order mark may start the stream. Comments, ids and retry times are skipped. An event
-//! without an empty line after it is dropped.
+//! The decoder follows the WHATWG definition of an event stream. Lines end with CR, LF or CRLF. The
+//! stream may start with a byte order mark. Comments, ids and retry times are skipped. If the
+//! stream ends before the empty line after an event, this event is dropped.
 
 /// One server-sent event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Event {
-    /// The event's name. Empty when the server gave none.
+    /// The name of the event. Empty if the server sent no name.
     pub(crate) name: String,
-    /// The event's data lines, joined by newlines.
+    /// The data lines of the event, joined by line breaks.
     pub(crate) data: String,
 }
 
-/// An event exceeds the size limit.
+/// The error for an event that is longer than the size limit.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a server-sent event is longer than {MAX_EVENT_BYTES} bytes")]
 pub(crate) struct EventTooLong;
 
-/// Maximum size of one event in bytes. The largest normal events contain a whole tool input, and
-/// are much smaller.
+/// Maximum size of one event in bytes. Normal events are much smaller. The largest ones contain the
+/// whole input of a tool.
 const MAX_EVENT_BYTES: usize = 16 * 1024 * 1024;
 
 const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
 
-/// The decoder's state between two pieces.
+/// The state of the decoder between two pieces.
 #[derive(Debug, Default)]
 pub(crate) struct Decoder {
     line: Vec<u8>,
@@ -36,10 +36,11 @@ pub(crate) struct Decoder {
 }
 
 impl Decoder {
-    /// Takes the next bytes and returns the events that they complete.
+    /// Decodes the next bytes, and returns the events that are complete now.
     ///
     /// # Errors
-    /// When an event is longer than 16 MiB. The decoder must not be used afterwards.
+    /// [`EventTooLong`] if an event is longer than 16 MiB. The decoder must not be used after this
+    /// error.
     pub(crate) fn push(&mut self, bytes: &[u8]) -> Result<Vec<Event>, EventTooLong> {
         let mut events = Vec::new();
         let mut rest = bytes;
@@ -52,8 +53,8 @@ impl Decoder {
             self.line.extend_from_slice(line);
             rest = match ending {
                 [b'\r'] => {
-                    // The piece ends with CR. The next piece may begin with the LF of the same line
-                    // ending.
+                    // The bytes end with CR. If the next bytes begin with LF, this LF belongs to
+                    // the same line ending.
                     self.after_carriage_return = true;
                     &[]
                 }
@@ -81,7 +82,7 @@ impl Decoder {
             self.past_first_line = true;
             bytes = bytes.strip_prefix(BYTE_ORDER_MARK).unwrap_or(bytes);
         }
-        // Decoded only as a whole line, because a piece can end inside a UTF-8 character.
+        // Decode only whole lines, because a piece can end in the middle of a UTF-8 character.
         let line = String::from_utf8_lossy(bytes).into_owned();
         self.line.clear();
         if line.is_empty() {
@@ -106,7 +107,7 @@ impl Decoder {
     fn end_event(&mut self, events: &mut Vec<Event>) {
         let name = std::mem::take(&mut self.name);
         let data = std::mem::take(&mut self.data);
-        // The WHATWG description drops an event without data lines.
+        // The WHATWG definition says that an event without data lines is dropped.
         if std::mem::take(&mut self.has_data) {
             events.push(Event { name, data });
         }
@@ -186,8 +187,8 @@ mod tests {
             cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..12),
         ) {
             let events: Vec<Event> = events.iter().map(|(name, data)| event(name, data)).collect();
-            // CR followed by LF would be read as one line ending, so a test stream uses only one of
-            // them.
+            // A CR before an LF would be read as one line ending. So a generated stream uses only
+            // one of the two.
             let endings = if endings.contains(&"\r") && endings.contains(&"\n") { vec!["\r"] } else { endings };
             let bytes = written(&events, &endings, mark).into_bytes();
             let mut cuts: Vec<usize> = cuts.iter().map(|cut| cut.index(bytes.len())).collect();

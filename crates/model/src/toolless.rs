@@ -1,16 +1,16 @@
 //! Rewrites a conversation as plain text, for a call that offers no tools.
 //!
-//! Some servers refuse tool calls and tool results if the request does not define the tools. So a
-//! request without tools describes the calls and results in plain text. Thoughts are omitted,
-//! because they belong to tool calls that are no longer there.
+//! Some servers refuse a request with tool calls and results if it does not define the tools. So in
+//! a request without tools, plain text describes the calls and the results. Thoughts are left out,
+//! because they belong to the tool calls.
 
 use std::borrow::Cow;
 
 use crate::conversation::input_for_wire;
 use crate::{Block, Message, Request, ToolContent};
 
-/// Returns the messages of a request for sending: unchanged if the request offers tools, otherwise
-/// rewritten as plain text.
+/// Returns the messages of a request in the form in which they are sent. If the request offers
+/// tools, they are unchanged. Otherwise tool calls and results are rewritten as plain text.
 pub(crate) fn sendable(request: &Request) -> Cow<'_, [Message]> {
     if request.tools.is_empty() {
         Cow::Owned(request.messages.iter().map(in_words).collect())
@@ -38,8 +38,7 @@ fn told(block: &Block) -> Option<Block> {
     }
 }
 
-/// Returns a note with the number of pictures in a result, because a text cannot contain the
-/// pictures themselves.
+/// Returns a note that says how many pictures a result had, because text cannot contain pictures.
 fn pictures(content: Option<&ToolContent>) -> String {
     let Some(ToolContent::Blocks(blocks)) = content else { return String::new() };
     match blocks.iter().filter(|block| matches!(block, Block::Image { .. })).count() {

@@ -1,22 +1,22 @@
-//! Context windows: the number of tokens that a conversation may have. The windows are in a table
+//! Context windows: how many tokens a conversation may have. The windows are in a built-in table,
 //! like the prices, and settings can override them.
 //!
-//! Sources: Anthropic's models overview and OpenAI's list of models, November 2026. If a model has
-//! a larger window only with a beta header, the table has the window without that header. Ollama
-//! gives a model as large a window as memory allows, and cuts longer conversations without an
-//! error. So the models of Ollama have no entry and get a small window.
+//! The sources are Anthropic's overview of models and OpenAI's list of models, November 2026. Some
+//! models have a larger window with a beta header. For them, the table has the window without that
+//! header. The table has no entries for models of Ollama. Ollama makes the window as large as
+//! memory allows, and silently cuts longer conversations. So these models get a small window.
 
 use pitcrew_protocol::{ContextWindows, longest_named};
 
 use crate::Model;
 
-/// The window of an unknown model. If this number is too small, conversations are summarised too
-/// early. If it is too large, the server refuses a conversation that does not fit, and the
+/// The window that is assumed for an unknown model, in tokens. If it is too small, conversations
+/// are summarised too early. If it is too large, the server refuses a long conversation, and the
 /// conversation is then shortened.
 pub const UNKNOWN_WINDOW: u64 = 128_000;
 
-/// The window of a model on an Ollama server. If this number were too large, the server would
-/// silently drop the beginning of the conversation.
+/// The window that is assumed for a model on an Ollama server, in tokens. If it were too large, the
+/// server would silently drop the beginning of a long conversation.
 pub(crate) const OLLAMA_WINDOW: u64 = 32_768;
 
 const LIST: [(&str, u64); 20] = [
@@ -42,14 +42,14 @@ const LIST: [(&str, u64); 20] = [
     ("gpt-4o", 128_000),
 ];
 
-/// Returns the window of a model, named with or without its vendor, if it is known without asking a
-/// server.
+/// Returns the window of a model if it is known without a request to a server. The name may contain
+/// the vendor or not.
 pub fn known_window(model: &str) -> Option<u64> {
     longest_named(LIST.iter().map(|(name, tokens)| (*name, *tokens)), model)
 }
 
-/// Returns the window of a model: from the settings, otherwise the model's known window, otherwise
-/// [`UNKNOWN_WINDOW`].
+/// Returns the window of a model. It comes from the settings, otherwise from the model itself,
+/// otherwise it is [`UNKNOWN_WINDOW`].
 pub fn window_of(windows: &ContextWindows, model: &dyn Model) -> u64 {
     windows.named(model.id()).or_else(|| model.context_window()).unwrap_or(UNKNOWN_WINDOW)
 }

@@ -1,9 +1,11 @@
-//! The iTerm2 backend. It uses the command-line tool `it2` (0.2, the PyPI package of that name).
+//! The iTerm2 backend. It uses the command-line tool `it2` (version 0.2, from the PyPI package
+//! `it2`).
 //!
-//! `it2` creates a pane with the user's shell in it and can only type into that shell. So the
-//! backend types one line that replaces the shell by the program: `exec` and two quoted paths. The
-//! program's arguments and variables are in a launch file. The session variable `user.pitcrew` of a
-//! pane contains the pane's tag, and `user.pitcrewPid` contains the process id.
+//! `it2` can create a pane only with the user's shell in it, and can only type into that shell. So
+//! the backend types one line, which replaces the shell by the requested program: `exec`, the
+//! launcher, and the path of a launch file. The launch file contains the program's arguments and
+//! variables. In iTerm2, the session variable `user.pitcrew` of a pane contains the pane's tag, and
+//! `user.pitcrewPid` contains the process id.
 //!
 //! This code was written without access to macOS. The calls are tested against a fake `it2` that
 //! records them.
@@ -25,20 +27,20 @@ use super::launch::Launch;
 use super::pane::complaint;
 use super::{NewPane, PaneError, PaneId, PaneState, PaneTag, Panes, StartedPane};
 
-/// The required program and version, for the error message.
+/// The text in error messages that names the required program and version.
 const NEEDED: &str = "it2 0.2 (`pip install it2`) with iTerm2's Python API switched on";
 
 /// Time limit of one call. Each call opens a new connection to iTerm2.
 const CALL_TIME: Duration = Duration::from_secs(20);
 
-/// Time limit for the user's shell to start and be replaced by the program. It is long enough for a
-/// slow rc file.
+/// Time limit within which the user's shell must start and must be replaced by the program. It is
+/// long enough for a slow startup file of the shell.
 const SHELL_TIME: Duration = Duration::from_secs(30);
 
-/// Interval for checking whether the program has replaced the shell.
+/// Pause between two checks whether the program has replaced the shell.
 const SHELL_TICK: Duration = Duration::from_millis(20);
 
-/// The exit status of `it2` for an unknown session.
+/// The exit status with which `it2` reports that a session does not exist.
 const NO_SESSION: i32 = 3;
 
 /// The text that `it2` prints before the id of a new session.
@@ -51,10 +53,11 @@ const PID_VARIABLE: &str = "user.pitcrewPid";
 /// The options of the iTerm2 backend.
 #[derive(Clone, Debug)]
 pub struct ITerm2Options {
-    /// The `it2` program.
+    /// The program `it2`.
     pub program: PathBuf,
-    /// The lead's own session (`$ITERM_SESSION_ID`). `None` means that the active session is used,
-    /// and that the new pane then keeps the focus.
+    /// The session of the lead (`$ITERM_SESSION_ID`). New panes are placed beside it, and it keeps
+    /// the focus. If `None`, new panes are placed beside the active session, and each new pane gets
+    /// the focus.
     pub beside: Option<String>,
     /// The command that starts a program from a launch file (`pitcrew pane-exec`).
     pub launcher: Vec<String>,
@@ -66,13 +69,13 @@ pub struct ITerm2Options {
 #[derive(Debug)]
 pub struct ITerm2 {
     options: ITerm2Options,
-    /// Allows only one pane to be created at a time, because each pane is split from the previous
-    /// one.
+    /// Allows only one pane to be created at a time. This is necessary because each new pane is
+    /// created by splitting the previous one.
     turn: Semaphore,
     last: Mutex<Option<String>>,
 }
 
-/// The used fields of one session in the output of `it2 session list --json`.
+/// One session in the output of `it2 session list --json`, with only the fields that pitcrew uses.
 #[derive(Debug, Deserialize)]
 struct Session {
     id: String,
@@ -86,7 +89,7 @@ struct Answer {
 }
 
 impl ITerm2 {
-    /// Creates the backend. Starts nothing yet.
+    /// Creates the backend. This function starts no process.
     #[must_use]
     pub fn new(options: ITerm2Options) -> Self {
         Self { options, turn: Semaphore::new(1), last: Mutex::new(None) }
@@ -143,10 +146,11 @@ impl ITerm2 {
         Ok(sessions.into_iter().map(|session| session.id).collect())
     }
 
-    /// Reads a variable of a session. Returns `None` if the session is gone. If the variable is not
-    /// set, the returned text can be anything.
+    /// Reads a variable of a session. Returns `None` if the session does not exist. If the session
+    /// exists but the variable is not set, the returned text is not defined.
     async fn variable(&self, pane: &str, name: &str) -> Result<Option<String>, PaneError> {
-        // `it2` also accepts `active` and `all` as session names, so accept only real ids.
+        // Accept only real ids, because `it2` would also accept `active` and `all` as session
+        // names.
         if !is_session(pane) {
             return Ok(None);
         }
@@ -161,15 +165,16 @@ impl ITerm2 {
         }
     }
 
-    /// Creates a pane by splitting an existing one. The first new pane is to the right of the lead.
-    /// Each later pane is below the previous one.
+    /// Creates a pane by splitting an existing pane. The first new pane is placed to the right of
+    /// the lead's pane. Each later pane is placed below the previous new pane.
     async fn split(&self) -> Result<String, PaneError> {
         let last = self.last.lock().unwrap_or_else(PoisonError::into_inner).take();
         let mut answer = None;
         if let Some(last) = &last {
             answer = Some(self.call(&["session", "split", "--session", last]).await?);
         }
-        // The previous pane may have been closed.
+        // If the previous pane was closed in the meantime, `it2` answers `NO_SESSION`. Then split
+        // the lead's pane instead.
         let answer = match answer.filter(|answer| answer.status != Some(NO_SESSION)) {
             Some(answer) => answer,
             None => {
@@ -199,8 +204,8 @@ impl ITerm2 {
             what: self.options.temporary.display().to_string(),
             source,
         };
-        // The name of the launch file is random. So create a new private folder that contains the
-        // launch file and the pid file.
+        // The name of the launch file is not known before it is written. So create a new private
+        // folder that contains both the launch file and the file with the process id.
         let folder = tempfile::Builder::new()
             .prefix("pitcrew-iterm2-")
             .tempdir_in(&self.options.temporary)
@@ -211,7 +216,8 @@ impl ITerm2 {
         let words =
             self.options.launcher.iter().cloned().chain([file.to_string_lossy().into_owned()]);
         let line: Vec<String> = words.map(|word| quoted(&word)).collect();
-        // Set the tag before the program starts, so that a crash never leaves an untagged program.
+        // Set the tag before the program starts. Otherwise a crash could leave a running program in
+        // a pane without a tag.
         self.ask(&["session", "set-var", TAG_VARIABLE, &pane.tag.to_string(), "--session", id])
             .await?;
         self.ask(&["session", "set-name", "--session", id, "--", &title(&pane.title)]).await?;
@@ -220,7 +226,7 @@ impl ITerm2 {
         let end = Instant::now() + SHELL_TIME;
         while Instant::now() < end {
             let told = std::fs::read_to_string(&tell_pid).unwrap_or_default();
-            // Without the line break at the end, the process id may not be written completely yet.
+            // The process id is complete only if a line break follows it.
             if let Some(pid) = told.strip_suffix('\n').and_then(|pid| pid.parse::<u32>().ok()) {
                 self.ask(&["session", "set-var", PID_VARIABLE, &pid.to_string(), "--session", id])
                     .await?;
@@ -261,7 +267,7 @@ impl Panes for ITerm2 {
         // The semaphore is never closed, so `acquire` cannot fail.
         let _turn = self.turn.acquire().await.ok();
         let id = self.split().await?;
-        // A new pane takes the focus, so give it back to the lead.
+        // A new pane gets the focus, so return the focus to the lead's pane.
         if let Some(lead) = &self.options.beside {
             self.ask(&["session", "focus", lead]).await?;
         }
@@ -274,8 +280,8 @@ impl Panes for ITerm2 {
                 is_split: Some(true),
             }),
             Err(error) => {
-                // Pitcrew has just created this pane, and it contains nothing that belongs to the
-                // user. So it can be closed.
+                // Close the pane. Pitcrew has just created it, so it contains nothing that belongs
+                // to the user.
                 let _ = self.close(&id).await;
                 Err(error)
             }
@@ -283,7 +289,8 @@ impl Panes for ITerm2 {
     }
 
     async fn state(&self, pane: &PaneId) -> Result<PaneState, PaneError> {
-        // The variable is not a number while the pane is still being created.
+        // While a pane is still being created, the variable is not a number. Then the program
+        // counts as running, without a process id.
         let told = self.variable(&pane.0, PID_VARIABLE).await?;
         Ok(told.map_or(PaneState::Gone, |pid| PaneState::Running { pid: pid.parse().ok() }))
     }
@@ -313,8 +320,8 @@ impl Panes for ITerm2 {
 
     async fn stop(&self, pane: &PaneId, tag: &PaneTag) -> Result<(), PaneError> {
         let Some(its) = self.variable(&pane.0, TAG_VARIABLE).await? else { return Ok(()) };
-        // The session may belong to the user, so close it only if its tag proves that pitcrew
-        // created it.
+        // The session may belong to the user. Close it only if its tag proves that pitcrew created
+        // it.
         if !its.parse().is_ok_and(|its| tag.covers(&its)) {
             return Err(PaneError::Foreign { pane: pane.clone(), tag: tag.to_string() });
         }
@@ -331,19 +338,19 @@ impl Panes for ITerm2 {
     }
 }
 
-/// Returns true if the text is the id of one session, which is a UUID.
+/// Returns true if the text is the id of one session. Such an id is a UUID.
 fn is_session(id: &str) -> bool {
     uuid::Uuid::try_parse(id).is_ok()
 }
 
-/// Returns a short form of the call for an error message. The text that is typed into the shell is
-/// left out.
+/// Returns the first words of a call, for an error message. The text that is typed into the shell
+/// is left out.
 fn told(arguments: &[&str]) -> String {
     let words: Vec<&str> = arguments.iter().take(2).copied().collect();
     format!("it2 {}", words.join(" "))
 }
 
-/// Quotes a word so that every shell reads it unchanged, including fish and csh.
+/// Quotes a word so that every shell reads it unchanged. This includes fish and csh.
 fn quoted(word: &str) -> String {
     format!("'{}'", word.replace('\'', "'\"'\"'"))
 }

@@ -1,9 +1,9 @@
-//! A launch file. It contains the program, arguments and variables for a new pane, if they are too
-//! long or too secret for a terminal command.
+//! Launch files. A launch file contains the program, the arguments and the environment variables
+//! for a new pane. It is used if they are too long or too secret for a command line of the
+//! terminal.
 //!
-//! This module writes the file, readable only by the user. `pitcrew pane-exec FILE` deletes the
-//! file first and then replaces itself by the program. After that, the pane is responsible for the
-//! process.
+//! This module writes the file so that only the user can read it. `pitcrew pane-exec FILE` reads
+//! and deletes the file, and then replaces itself by the program (`exec`).
 
 use std::fs;
 use std::io::{self, Read, Write as _};
@@ -14,14 +14,14 @@ use serde::{Deserialize, Serialize};
 
 use super::pane::NewPane;
 
-/// Maximum size of a launch file in bytes. The kernel does not accept a longer argument list
-/// either.
+/// Maximum size of a launch file in bytes. The kernel does not accept longer argument lists anyway.
 const LAUNCH_BYTES: u64 = 4 * 1024 * 1024;
 
-/// The permission bits of the launch file, which may contain keys.
+/// The permission bits of a launch file. Only the user can read it, because it may contain secret
+/// keys.
 const PRIVATE: u32 = 0o600;
 
-/// A program to start.
+/// The content of a launch file: a program to start.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Launch {
     /// The program and its arguments.
@@ -30,8 +30,8 @@ pub struct Launch {
     pub cwd: PathBuf,
     /// The environment variables to set.
     pub env: Vec<(String, String)>,
-    /// The file to which the process writes its process id before it becomes the program. This is
-    /// for terminals that cannot report the process id.
+    /// If set, the process writes its process id to this file before the program replaces it. This
+    /// is needed for terminals that cannot report the process id.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tell_pid: Option<PathBuf>,
 }
@@ -48,7 +48,8 @@ impl Launch {
         }
     }
 
-    /// Writes the launch data into a new file in `folder` that only this user can read.
+    /// Writes the launch data into a new file in `folder`. Only this user can read the file.
+    /// Returns its path.
     ///
     /// # Errors
     /// The error of the operating system if the file cannot be written.
@@ -58,25 +59,29 @@ impl Launch {
             .permissions(fs::Permissions::from_mode(PRIVATE))
             .tempfile_in(folder)?;
         file.write_all(&serde_json::to_vec(self)?)?;
-        // Keep the file. The process that reads it deletes it.
+        // Do not delete the file when this value is dropped. The process that reads the file
+        // deletes it.
         Ok(file.into_temp_path().keep()?)
     }
 
     /// Reads a launch file and deletes it.
     ///
     /// # Errors
-    /// The error of the operating system, or an error if the path is not a private file of this
-    /// user with valid launch data. Such a file is not deleted.
+    /// The error of the operating system if the file cannot be read or deleted. Also an error if
+    /// the path is not a private file of this user, or if the file contains no valid launch data.
+    /// In these two cases the file is not deleted.
     #[expect(clippy::disallowed_methods, reason = "the launch file is removed once it is read")]
     pub fn take(path: &Path) -> io::Result<Self> {
-        // Without `NONBLOCK`, opening a FIFO at this path would block forever.
+        // Another file type may be at this path. Without `NONBLOCK`, opening a FIFO would block
+        // forever.
         let flags = rustix::fs::OFlags::RDONLY
             | rustix::fs::OFlags::NOFOLLOW
             | rustix::fs::OFlags::NONBLOCK;
         let mut file =
             fs::File::from(rustix::fs::open(path, flags | rustix::fs::OFlags::CLOEXEC, 0.into())?);
         let found = file.metadata()?;
-        // Check the open file and not the path, because the path may change in between.
+        // Check the open file, not the path. The path could be replaced between the check and the
+        // read.
         let is_private =
             found.mode() & 0o077 == 0 && found.uid() == rustix::process::getuid().as_raw();
         if !found.is_file() || !is_private || found.len() > LAUNCH_BYTES {

@@ -1,12 +1,14 @@
-//! Panes: places in a terminal where the user can watch teammates that run in their own process.
+//! Panes: places in a terminal in which the user can watch teammates. Each of these teammates runs
+//! in its own process.
 //!
-//! [`Panes`] is the trait, and its methods document their guarantees. The implementations are
-//! [`Tmux`], [`ITerm2`] and [`PaneProgram`]. [`PaneProgram`] supports any other terminal through a
-//! script that uses the pane protocol (`docs/pane-protocol.md`). [`serve`] turns a backend into
-//! such a pane program, and [`conformance`] tests the rules that all pane programs must follow.
+//! The trait is [`Panes`]. The documentation of its methods says what they guarantee. [`Tmux`],
+//! [`ITerm2`] and [`PaneProgram`] implement it. [`PaneProgram`] supports any other terminal through
+//! an external program that uses the pane protocol (`docs/pane-protocol.md`). [`serve`] turns a
+//! backend into such a pane program, and [`conformance`] tests the rules that all pane programs
+//! must follow.
 //!
 //! The callers decide which program runs in a pane, when the program starts and how it ends. For
-//! this crate, a pane is an argv, a folder and an environment.
+//! this crate, a pane is only a list of arguments, a folder and an environment.
 
 #![cfg_attr(
     test,

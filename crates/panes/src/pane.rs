@@ -1,7 +1,7 @@
 //! The trait that every terminal backend implements, and its types.
 //!
-//! Each backend creates panes in its own way. But all backends share the check of a request, which
-//! is in this module.
+//! Each backend creates panes in its own way. But all backends check a request in the same way, and
+//! this module contains that check.
 
 use std::fmt;
 use std::io;
@@ -13,56 +13,58 @@ use pitcrew_process::PaneTag;
 use pitcrew_protocol::PaneHost;
 use serde::{Deserialize, Serialize};
 
-/// A terminal that can show programs side by side.
+/// A terminal that can show several programs side by side.
 ///
-/// All methods may be called at any time, also from several tasks at once. Except in iTerm2, no
-/// text is typed into a shell. A pane without a pitcrew tag is never changed.
+/// All methods may be called at any time, also from several tasks at once. Only the iTerm2 backend
+/// types text into a shell. A pane without a pitcrew tag is never changed.
 #[async_trait]
 pub trait Panes: Send + Sync + fmt::Debug {
-    /// Returns the value of `backendType` for a member whose pane belongs to this backend.
+    /// Returns the value of `backendType` in the team's config, for members with a pane of this
+    /// backend.
     fn backend_type(&self) -> &'static str;
 
-    /// Returns the data that another process needs to find the panes of this terminal.
+    /// Returns the data with which another process finds the panes of this terminal.
     fn host(&self) -> PaneHost {
         PaneHost::of(self.backend_type())
     }
 
     /// Starts a program in a new pane.
     ///
-    /// The program receives the argv unchanged, and runs in the requested folder with the requested
-    /// variables. The pane has its tag before the program's first instruction. The pane stays open
+    /// The program gets exactly the requested arguments, and runs in the requested folder with the
+    /// requested variables. The pane has its tag before the program starts. The pane stays open
     /// after the program ends, until [`Panes::stop`] is called. The focus does not move. If this
-    /// call fails, no pane is left behind.
+    /// call fails, it leaves no pane behind.
     ///
     /// # Errors
     /// [`PaneError`] if the terminal is missing or refuses the request, or if the request is
     /// invalid.
     async fn start(&self, pane: &NewPane) -> Result<StartedPane, PaneError>;
 
-    /// Returns the state of the program in a pane. If the pane never existed, was closed, or its
-    /// terminal is gone, the state is [`PaneState::Gone`] and not an error.
+    /// Returns the state of the program in a pane. The state is [`PaneState::Gone`] if the pane
+    /// never existed or was closed, or if the terminal no longer exists. These cases are not
+    /// errors.
     ///
     /// # Errors
     /// [`PaneError`] if the terminal does not answer.
     async fn state(&self, pane: &PaneId) -> Result<PaneState, PaneError>;
 
-    /// Returns the text on the pane's screen. If the program has ended, returns the last text that
-    /// was shown. Returns `None` if the pane is gone.
+    /// Returns the text on the pane's screen. If the program has ended, returns the last text on
+    /// the screen. Returns `None` if the pane does not exist any more.
     ///
     /// # Errors
     /// [`PaneError`] if the terminal does not answer or cannot read screens.
     async fn screen(&self, pane: &PaneId) -> Result<Option<String>, PaneError>;
 
-    /// Makes a hidden pane visible again. Idempotent.
+    /// Makes a hidden pane visible again. Does nothing if the pane is visible.
     ///
     /// # Errors
-    /// [`PaneError::Gone`] if there is no such pane, [`PaneError::Foreign`] if it is not a pitcrew
-    /// pane.
+    /// [`PaneError::Gone`] if the pane does not exist, [`PaneError::Foreign`] if pitcrew did not
+    /// create the pane.
     async fn show(&self, pane: &PaneId) -> Result<(), PaneError>;
 
-    /// Returns the place where a person can see a pane: a session of the terminal, and the command
-    /// that switches to this session. Returns `None` if the terminal has no such places, or if the
-    /// pane is hidden or gone.
+    /// Returns where a person can see a pane: a session of the terminal, and the command that
+    /// switches to this session. Returns `None` if the terminal has no sessions, or if the pane is
+    /// hidden or does not exist any more.
     ///
     /// # Errors
     /// [`PaneError`] if the terminal does not answer.
@@ -70,64 +72,65 @@ pub trait Panes: Send + Sync + fmt::Debug {
         Ok(None)
     }
 
-    /// Hides a pane. The pane's program continues to run. Idempotent.
+    /// Hides a pane. The program in the pane continues to run. Does nothing if the pane is already
+    /// hidden.
     ///
     /// # Errors
-    /// The errors of [`Panes::show`].
+    /// The same errors as [`Panes::show`].
     async fn hide(&self, pane: &PaneId) -> Result<(), PaneError>;
 
-    /// Closes a pane if the pane has the tag. Idempotent: succeeds if the pane is already gone.
+    /// Closes a pane that has the tag. Succeeds also if the pane does not exist any more.
     ///
-    /// The program receives a hangup signal, as from any terminal that closes. If the program
-    /// ignores the signal, the owner of the process must stop it.
+    /// The program receives a hangup signal, as when any terminal closes. If the program ignores
+    /// this signal, the owner of the process must stop the process.
     ///
     /// # Errors
-    /// [`PaneError::Foreign`] if the pane has another tag or none. Such a pane is not changed.
+    /// [`PaneError::Foreign`] if the pane has another tag or no tag. Then the pane is not changed.
     async fn stop(&self, pane: &PaneId, tag: &PaneTag) -> Result<(), PaneError>;
 
-    /// Finds all panes that have the tag. Includes hidden panes, panes of ended programs, and panes
-    /// left over from a crash.
+    /// Finds all panes that have the tag. This includes hidden panes, panes whose program has
+    /// ended, and panes that a crash has left behind.
     ///
     /// # Errors
     /// [`PaneError`] if the terminal does not answer.
     async fn tagged(&self, tag: &PaneTag) -> Result<Vec<(PaneId, PaneTag)>, PaneError>;
 }
 
-/// The place of a visible pane.
+/// The place where a person can see a pane.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PaneView {
     /// The name of the place, such as `the tmux session work`.
     pub place: String,
     /// The command that switches to this place, as a list of words.
     pub command: Vec<String>,
-    /// Whether a terminal currently shows this place.
+    /// True if a terminal shows this place now.
     pub is_shown: bool,
 }
 
 /// A program to start in a pane.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewPane {
-    /// The program and its arguments. It is executed directly, without a shell.
+    /// The program and its arguments. No shell interprets them.
     pub argv: Vec<String>,
     /// The folder in which the program starts, as an absolute path.
     pub cwd: PathBuf,
-    /// Variables to set, in addition to those that the terminal itself sets in its panes.
+    /// Environment variables to set. The terminal may set further variables in its panes.
     pub env: Vec<(String, String)>,
     /// The title of the pane.
     pub title: String,
-    /// The color of the pane's border, one of the protocol's colors (`blue`, `pink`, ...). Other
-    /// values are ignored.
+    /// The color of the pane's border. It must be a color of the team protocol (`blue`, `pink`,
+    /// ...). Other values are ignored.
     pub color: Option<String>,
-    /// The tag of the pane's owner.
+    /// The pane's tag, which names the pane's owner.
     pub tag: PaneTag,
 }
 
 impl NewPane {
-    /// Checks that a terminal can start this program.
+    /// Checks that this request is valid, so that a terminal can start the program.
     ///
     /// # Errors
-    /// [`PaneError::Unfit`] if the argv is empty, a text contains NUL, a variable is invalid, or
-    /// the folder does not exist.
+    /// [`PaneError::Unfit`] if the list of arguments is empty, a text contains a NUL character, a
+    /// variable is invalid, or the folder does not exist.
     pub fn check(&self) -> Result<(), PaneError> {
         let unfit = |what: String| Err(PaneError::Unfit { what });
         if self.argv.first().is_none_or(String::is_empty) {
@@ -150,7 +153,7 @@ fn is_variable(name: &str, value: &str) -> bool {
     !name.is_empty() && !name.contains(['=', '\0']) && !value.contains('\0')
 }
 
-/// The terminal's own id of a pane, such as `%3`.
+/// The id that the terminal gives to a pane, such as `%3` in tmux.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct PaneId(pub String);
@@ -161,7 +164,7 @@ impl fmt::Display for PaneId {
     }
 }
 
-/// A pane that was started.
+/// The data of a pane that was just started.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StartedPane {
     /// The id of the pane.
@@ -172,8 +175,8 @@ pub struct StartedPane {
     pub session: Option<String>,
     /// The name of the window that contains the pane, if the terminal has windows.
     pub window: Option<String>,
-    /// Whether the pane was split from an existing pane. False if it has its own window. `None` if
-    /// this is not known.
+    /// True if the pane was created by splitting an existing pane, false if it has its own window.
+    /// `None` if this is not known.
     pub is_split: Option<bool>,
 }
 
@@ -185,13 +188,13 @@ pub enum PaneState {
         /// The process id of the program, if the terminal can report it.
         pid: Option<u32>,
     },
-    /// The program has ended. The pane still shows the last screen.
+    /// The program has ended. The pane still shows the program's last screen.
     Ended {
-        /// The exit status of the program as in a shell: 128 plus the signal number for a signal.
-        /// `None` if the terminal cannot report the exit status.
+        /// The exit status of the program. If a signal ended the program, it is 128 plus the signal
+        /// number, as in a shell. `None` if the terminal cannot report the exit status.
         exit: Option<i32>,
     },
-    /// There is no such pane.
+    /// The pane does not exist.
     Gone,
 }
 
@@ -199,7 +202,7 @@ pub enum PaneState {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PaneError {
-    /// The requested program cannot be started.
+    /// The request is invalid, so the program cannot be started.
     #[error("a pane cannot be started: {what}")]
     Unfit {
         /// The reason why the program cannot be started.
@@ -224,15 +227,15 @@ pub enum PaneError {
     /// A command of the terminal failed.
     #[error("`{command}` failed: {stderr}")]
     Command {
-        /// The command, without the program that the command should start.
+        /// The command, without the program that it was to start in a pane.
         command: String,
-        /// The error message.
+        /// The error text that the command printed.
         stderr: String,
     },
     /// A terminal command or a pane program did not answer in time.
     #[error("`{command}` did not answer within {} s", .after.as_secs())]
     Slow {
-        /// The command.
+        /// The command or the pane program that did not answer.
         command: String,
         /// The time limit.
         after: Duration,
@@ -240,32 +243,33 @@ pub enum PaneError {
     /// The operating system refused an action.
     #[error("cannot {action} {what}")]
     Io {
-        /// The action that failed.
+        /// The action that failed, as a phrase that `what` completes, such as `write a launch file
+        /// in`.
         action: &'static str,
         /// The object of the action, such as a path.
         what: String,
         /// The error of the operating system.
         source: io::Error,
     },
-    /// There is no such pane.
+    /// The pane does not exist.
     #[error("there is no pane {pane}")]
     Gone {
         /// The id of the pane.
         pane: PaneId,
     },
-    /// The pane does not have the requested tag. It may belong to someone else, so it is not
-    /// changed.
+    /// The pane does not have the requested tag. It was not changed, because it may belong to
+    /// someone else.
     #[error("pane {pane} does not carry the tag {tag}")]
     Foreign {
         /// The id of the pane.
         pane: PaneId,
-        /// The tag that was requested.
+        /// The requested tag.
         tag: String,
     },
     /// This terminal does not support the operation.
     #[error("{terminal} cannot {what}")]
     Unsupported {
-        /// The terminal.
+        /// The name of the terminal.
         terminal: String,
         /// The operation that is not supported.
         what: &'static str,
@@ -273,26 +277,26 @@ pub enum PaneError {
     /// A pane program answered with an error.
     #[error("{program}: {message} ({code})")]
     Answered {
-        /// The pane program.
+        /// The name of the pane program.
         program: String,
         /// The error code.
         code: String,
         /// The error message.
         message: String,
     },
-    /// A pane program violated the protocol or ended.
+    /// A pane program broke the rules of the protocol, or ended.
     #[error("{program}: {what}{}", stderr_tail(.stderr))]
     Broken {
-        /// The pane program.
+        /// The name of the pane program.
         program: String,
         /// What the pane program did wrong.
         what: String,
-        /// The last part of the program's standard error output.
+        /// The last part of the text that the pane program wrote to standard error.
         stderr: String,
     },
 }
 
-/// Returns the error text of a failed terminal command. If the command printed no error text,
+/// Returns the error text that a failed terminal command printed. If the command printed none,
 /// describes how the command ended.
 pub(super) fn complaint(output: &std::process::Output) -> String {
     let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();

@@ -1,10 +1,10 @@
-//! Finds the folder that a glob pattern begins with.
+//! Finds the folder with which a glob pattern begins.
 
 use std::path::{Component, Path, PathBuf};
 
-/// Moves the leading literal folders of a pattern into the folder to search. So a pattern can be
-/// absolute, can use `..`, and can name folders that git ignores. The search then also reads fewer
-/// folders.
+/// Moves the leading folders without wildcards from a pattern to the folder to search. As a result,
+/// a pattern is allowed to be absolute, to use `..`, and to name folders that git ignores. The
+/// search also reads fewer folders.
 pub fn split_pattern(folder: &Path, pattern: &str) -> (PathBuf, String) {
     let mut folder = folder.to_owned();
     let mut components = Path::new(pattern).components().peekable();

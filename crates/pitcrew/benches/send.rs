@@ -1,10 +1,10 @@
-//! The time that `pitcrew send` takes as a whole process, and the time until its message is in a
+//! The time that the whole process `pitcrew send` takes, and the time until its message is in a
 //! conversation of a running team.
 //!
-//! The limits: `pitcrew send` takes at most three times the time of `git --version` plus the time
-//! of one durable write. At the 99th percentile a message is in the conversation at most 20 ms
-//! after `pitcrew send` has stored it. One run measures all of them in alternation, because other
-//! programs use the machine too.
+//! There are two limits. `pitcrew send` takes at most three times the time of `git --version` plus
+//! the time of one durable write. In 99 of 100 cases, a message is in the conversation at most 20
+//! ms after `pitcrew send` has stored it. One run of the benchmark measures all of these times in
+//! turn, because other programs use the machine too.
 
 #![allow(clippy::disallowed_methods, reason = "tests arrange files, the environment and times")]
 #![expect(
@@ -114,8 +114,8 @@ fn timed(command: &mut Command) -> Duration {
     start.elapsed()
 }
 
-/// Durably writes a file of the same size as `like`: it syncs the file, renames it and syncs the
-/// folder. Returns the time that this took.
+/// Durably writes a file of the same size as the file `like`: syncs the file, renames it and syncs
+/// the folder. Returns the time that the write took.
 fn durable_write(folder: &Path, like: &Path) -> Duration {
     let bytes = std::fs::read(like).expect("an inbox");
     let (temporary, target) = (folder.join("raw.tmp"), folder.join("raw"));
@@ -144,8 +144,8 @@ fn wait_for(journal: &Path, wanted: impl Fn(&Value) -> bool, times: usize) {
     }
 }
 
-/// For each message to bob, the time between its two journal entries: stored in the inbox, and
-/// added to the conversation.
+/// Returns a time for each message to bob. It is the time between two journal entries: the message
+/// is stored in the inbox, and the message is added to the conversation.
 fn delays(journal: &Path) -> Vec<Duration> {
     let entries = entries(journal);
     let at = |entry: &Value| entry["at_ms"].as_i64().unwrap_or_default();

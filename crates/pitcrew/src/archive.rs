@@ -1,4 +1,5 @@
-//! Moves the team of a completed run into the archive, and moves a resumed team back out of it.
+//! Moves the team of a completed run into the archive. When the team is resumed, moves it back out
+//! of the archive.
 
 use jiff::Timestamp;
 use pitcrew_process::identity::ProcessIdentity;
@@ -11,9 +12,10 @@ use crate::context::Context;
 use crate::failure::Failure;
 use crate::output::{self, shell_word};
 
-/// Moves the team of a completed run into the archive and returns the archive's name. Returns
-/// `None` when the team is not moved: the team was deleted, the run did not end with success, a
-/// task is open, a member is still in the team, or another process already runs the team.
+/// Moves the team of a completed run into the archive. Returns the name of the archived team, or
+/// `None` if the team was not moved. The team is not moved in these cases: the team was deleted,
+/// the run did not end with success, a task is open, a member is still in the team, or another
+/// process already runs the team.
 pub(crate) async fn put_away(context: &Context, outcome: &RunOutcome) -> Option<String> {
     if outcome.team_deleted || !matches!(outcome.end, RunEnd::Success { .. }) {
         return None;
@@ -34,7 +36,7 @@ async fn archived(context: &Context, name: &str) -> Result<Option<String>, Failu
     match lease.map_err(Failure::internal)? {
         Ok(_lease) => {
             let is_open = |task: &Task| task.status != TaskStatus::Completed;
-            // A team with open tasks stays, so that a resumed run can complete them.
+            // A team with open tasks is not archived, so that a resumed run can complete the tasks.
             if team.tasks().await?.iter().any(is_open) {
                 Ok(None)
             } else {
@@ -56,19 +58,20 @@ fn own_hold(team: &Team) -> LeaseHolder {
     }
 }
 
-/// Restores the team that `--resume` names from the archive, unless a team of that name exists
-/// outside of the archive. Returns whether the team was restored. If so, `begin` then names the
-/// team by its folder.
+/// Restores the team that `--resume` names from the archive. A team of that name outside of the
+/// archive takes precedence, and then nothing is restored. Returns whether the team was restored.
+/// If the team was restored, `begin` names the team by its folder afterwards.
 ///
 /// # Errors
-/// When there is no such team, or the name of the archived team is taken.
+/// Returns an error if no team has this name, or if an active team already has the name of the
+/// archived team.
 pub(crate) async fn bring_back(context: &Context, begin: &mut Begin) -> Result<bool, Failure> {
     let Begin::Resume { team: name, .. } = begin else { return Ok(false) };
     let (team, is_restored) =
         context.teams()?.open_or_restore(name).await.map_err(|error| taken(error, name))?;
     if is_restored {
-        // The user may have given the id of the archive, which no longer names anything after the
-        // team is restored.
+        // The user is allowed to give the id of the archived team instead of its name. After the
+        // team is restored, that id names nothing.
         *name = team.dir().to_string();
     }
     Ok(is_restored)
@@ -83,7 +86,8 @@ fn taken(error: pitcrew_protocol::ApiError, name: &str) -> Failure {
     failure
 }
 
-/// Moves a team back into the archive when the run that it was taken out for could not start.
+/// Moves a team back into the archive. Called when the team was restored for a run that could not
+/// start.
 pub(crate) async fn put_back(context: &Context, begin: &Begin) {
     let Begin::Resume { team, .. } = begin else { return };
     if let Err(failure) = archived(context, team).await {
@@ -94,7 +98,7 @@ pub(crate) async fn put_back(context: &Context, begin: &Begin) {
     }
 }
 
-/// The time at which a team was archived, as text for people.
+/// Formats the time at which a team was archived, for people.
 pub(crate) fn since(archived: &ArchivedTeam) -> String {
     day_and_time(archived.archived_at_ms).unwrap_or_else(|| "an unknown time".to_owned())
 }
@@ -105,8 +109,8 @@ pub(crate) fn day_and_time(at_ms: Option<i64>) -> Option<String> {
     Some(at.strftime("%Y-%m-%d %H:%M:%S UTC").to_string())
 }
 
-/// A hint with the commands that show and resume an archived team. `word` is the team's name or the
-/// archive's name.
+/// Returns a hint with the commands that show and resume an archived team. `word` is the name of
+/// the team or the id of the archived team.
 pub(crate) fn hint(word: &str) -> String {
     let word = shell_word(word);
     format!("`pitcrew team show {word}` shows it, `pitcrew run --resume {word}` goes on with it")

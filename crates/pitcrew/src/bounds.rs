@@ -1,6 +1,6 @@
-//! A resumed run keeps the limits of the team's previous run: its deny and ask rules, permission
-//! mode, limits and teammate settings. This module copies them into the new command line and tells
-//! the user which of them hold.
+//! Copies the restrictions of a team's previous run into the command line of a resumed run. The
+//! restrictions are the deny and ask rules, the permission mode, the limits and the teammate
+//! settings. This module also tells the user which restrictions hold.
 
 use clap::ValueEnum as _;
 use pitcrew_permission::gate::allow_flag;
@@ -26,8 +26,8 @@ pub(crate) struct Bounded<'a> {
     pub(crate) layer: &'a mut Map<String, Value>,
 }
 
-/// The flags of the previous run that are reported to the user: those that still hold and those
-/// that were replaced.
+/// The flags of the previous run, as reported to the user: `held` contains the flags that still
+/// hold, `replaced` those that the new command line replaces.
 #[derive(Debug, Default)]
 struct Said {
     held: Vec<String>,
@@ -35,8 +35,8 @@ struct Said {
 }
 
 impl Said {
-    /// Copies a value of the previous run into `own`, unless the command line sets a value of its
-    /// own. Records which of the two values holds.
+    /// Copies a value of the previous run into `own`, unless the command line already sets `own`.
+    /// Records the flag of the previous run as held or as replaced.
     fn take<T: Clone + PartialEq>(
         &mut self,
         own: &mut Option<T>,
@@ -55,12 +55,12 @@ impl Said {
 }
 
 /// Copies the restrictions of the previous run into the command line of a resumed run, and tells
-/// the user. A restriction is not copied if the command line sets one of the same kind.
-/// `default_mode` is the permission mode from the settings. Returns the restrictions that hold now,
-/// to be recorded for the next run.
+/// the user which of them hold. A restriction is not copied if the command line sets another value
+/// for the same option. `default_mode` is the permission mode from the settings. Returns the
+/// restrictions that hold now, to be recorded for the next run.
 ///
 /// # Errors
-/// When the team or the record of its restrictions cannot be read.
+/// Returns an error if the team or the record of its restrictions cannot be read.
 pub(crate) async fn taken_over(
     context: &Context,
     begin: &Begin,
@@ -88,8 +88,8 @@ pub(crate) async fn taken_over(
             if !said.held.is_empty() {
                 output::remark(&format!("from the run before: {}", said.held.join(" ")));
             }
-            // The flags in `gone` get a remark of their own below, so they are not reported here
-            // too.
+            // The code below reports the flags in `gone` in a separate remark, so this remark omits
+            // them.
             said.replaced.retain(|flag| !gone.contains(&flag.as_str()));
             if !said.replaced.is_empty() {
                 let (flags, verb) =
@@ -109,7 +109,7 @@ pub(crate) async fn taken_over(
 
 impl Bounded<'_> {
     /// Copies the restrictions of the previous run into this command line. Returns the flags to
-    /// report.
+    /// report to the user.
     fn heed(
         &mut self,
         before: &RunBounds,
@@ -142,8 +142,8 @@ impl Bounded<'_> {
         said.take(&mut self.models.teammate_model, model, |model| {
             format!("--teammate-model {}", shell_word(model))
         });
-        // A `--teammate-mode` on the command line also replaces the `--teammate-program` of the
-        // previous run, because mode and program belong together.
+        // A teammate mode and its program belong together. If the command line sets
+        // `--teammate-mode`, the `--teammate-program` of the previous run is not kept.
         if self.hosting.teammate_mode.is_none() {
             let program = before
                 .teammate_program
@@ -171,8 +171,8 @@ impl Bounded<'_> {
             _ => format!("permissions.{list} {}", shell_word(rule)),
         };
         let own = self.rules(list);
-        // Rules of this kind on the command line replace the earlier list as a whole. The lists are
-        // not merged.
+        // If the command line has rules of this kind, these rules replace all earlier ones. The two
+        // lists are not merged.
         if !own.is_empty() {
             said.replaced.extend(before.iter().filter(|rule| !own.contains(rule)).map(flag));
             return;
@@ -184,8 +184,8 @@ impl Bounded<'_> {
         }
     }
 
-    /// Keeps the permission mode of the previous run if it allows less than the mode that the run
-    /// would have otherwise.
+    /// Keeps the permission mode of the previous run if the command line sets none and that mode is
+    /// more restrictive than `default_mode`.
     fn heed_mode(&mut self, before: &RunBounds, default_mode: PermissionMode, said: &mut Said) {
         let Some(mode) = before.mode.as_deref().and_then(PermissionMode::named) else {
             return;
@@ -201,7 +201,7 @@ impl Bounded<'_> {
         }
     }
 
-    /// The restrictions that hold for this run, to be recorded for the next run.
+    /// Returns the restrictions that hold for this run, to be recorded for the next run.
     fn bounds(&self, freed_by: Vec<String>) -> RunBounds {
         RunBounds {
             deny: self.rules("deny"),
@@ -221,7 +221,8 @@ impl Bounded<'_> {
         }
     }
 
-    /// The flags of this command line that let the run do more, such as `--allow` and `--yes`.
+    /// Returns the flags of this command line that give the run more permissions, such as `--allow`
+    /// and `--yes`.
     fn freed_by(&self) -> Vec<String> {
         let allowed = self.rules("allow").iter().map(|rule| allow_flag(rule)).collect::<Vec<_>>();
         let is_freer =
@@ -253,9 +254,10 @@ impl Bounded<'_> {
     }
 }
 
-/// Whether teammates keep the teammate mode of the previous run. `auto` is not kept, because the
-/// record of the panes contains the kind of panes that `auto` selected. A pane program is kept only
-/// if the user named it, because other programs can write the record in the team's folder.
+/// Returns whether a resumed run keeps the teammate mode of the previous run. `auto` is not kept:
+/// the record of the panes already contains the kind of panes that `auto` selected. A pane program
+/// is kept only if the user named it, because other programs can write the record in the team's
+/// folder.
 fn is_taken_over(mode: &TeammateMode, named_programs: &[Vec<String>]) -> bool {
     match mode {
         TeammateMode::InProcess | TeammateMode::Tmux | TeammateMode::ITerm2 => true,
@@ -268,7 +270,8 @@ fn mode_flag(mode: &str) -> String {
     format!("--permission-mode {}", shell_word(mode))
 }
 
-/// How restrictive a permission mode is. A higher number allows less without asking.
+/// Returns how restrictive a permission mode is. A mode with a higher number lets the agents do
+/// less without asking the user.
 fn boundness(mode: PermissionMode) -> u8 {
     match mode {
         PermissionMode::BypassPermissions => 0,

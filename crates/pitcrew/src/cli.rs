@@ -128,7 +128,7 @@ impl Command {
     }
 }
 
-/// The flags that a lead puts first on the command line of a teammate.
+/// The flags with which the command line of a teammate begins when a lead starts the teammate.
 const TEAMMATE_FLAGS: [&str; 3] = ["--agent-id", "--agent-name", "--team-name"];
 
 /// Reads the command line, runs its command, and returns the exit code.
@@ -153,7 +153,7 @@ pub(crate) fn start() -> ExitCode {
     match ended {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
-            // Some commands have printed the failure already, as part of their answer.
+            // Some commands have already printed the failure as part of their answer.
             if !failure.is_told() {
                 output.failure(&failure);
             }
@@ -162,21 +162,21 @@ pub(crate) fn start() -> ExitCode {
     }
 }
 
-/// Inserts the word `agent` into a command line that has the flags of a teammate and no command.
-/// Another client's lead calls pitcrew like this when pitcrew is configured in place of that
-/// client's own teammate program.
+/// Inserts the word `agent` into a command line that has a teammate's flags and no command. Another
+/// client's lead calls pitcrew with such a command line if the user configured pitcrew as the
+/// program for that client's teammates.
 fn with_agent_command(mut args: Vec<OsString>) -> Vec<OsString> {
     let mut at = 1;
     while let Some(arg) = args.get(at).map(|arg| arg.to_string_lossy()) {
         match arg.as_ref() {
-            // Skip the global options, which may come before the command.
+            // This loop skips the global options, because they can come before the command.
             "--root" | "--color" => at += 2,
             "--json" => at += 1,
             other if other.starts_with("--root=") || other.starts_with("--color=") => at += 1,
             other => {
                 let name = other.split_once('=').map_or(other, |(name, _)| name);
-                // Only the first word counts: after a command the same flags belong to that
-                // command.
+                // Only the first word is compared. After a command, the same flags are options of
+                // that command.
                 if TEAMMATE_FLAGS.contains(&name) {
                     args.insert(at, "agent".into());
                 }
@@ -187,9 +187,9 @@ fn with_agent_command(mut args: Vec<OsString>) -> Vec<OsString> {
     args
 }
 
-/// The output form that a command line asks for, even if the rest of the line cannot be parsed.
-/// `stream-json` counts as text: the end of a run is in the stream's last event, and errors before
-/// the run are printed as text.
+/// Returns the output format that a command line requests. This works even if the rest of the line
+/// cannot be parsed. `stream-json` counts as text, because errors before the run are printed as
+/// text. An error that ends a run is in the last event of the stream.
 fn asked_form(args: &[OsString]) -> Form {
     const FORMAT: &str = "--output-format";
     let (mut is_json, mut format) = (false, None);
@@ -213,7 +213,8 @@ fn asked_form(args: &[OsString]) -> Form {
     }
 }
 
-/// Removes the hidden commands, which only pitcrew itself calls, from the list in the error.
+/// Removes the hidden commands, which only pitcrew itself calls, from the suggestions in a clap
+/// error.
 fn without_hidden(mut error: clap::Error) -> clap::Error {
     if let Some(ContextValue::Strings(names)) = error.get(ContextKind::ValidSubcommand) {
         let all = definition();
@@ -225,13 +226,13 @@ fn without_hidden(mut error: clap::Error) -> clap::Error {
     error
 }
 
-/// Handles a clap error. Help and version are printed as answers. Every other error is a malformed
-/// request, reported in the form that the command line asks for.
+/// Handles a clap error. Help and version are printed as answers. Every other clap error is
+/// reported as a usage error, in the output format that the command line requests.
 fn not_understood(error: clap::Error, args: &[OsString]) -> ExitCode {
     let is_answer = matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion);
     if is_answer || asked_form(args) == Form::Text {
         return match error.print() {
-            // A closed pipe at stdout does not change the exit code.
+            // If stdout is a closed pipe, printing help or the version still counts as a success.
             Err(failed) if is_answer && failed.kind() != io::ErrorKind::BrokenPipe => {
                 let failure = Failure::internal(failed);
                 Output::new(Form::Text, anstream::ColorChoice::Auto).failure(&failure);

@@ -1,4 +1,5 @@
-//! Finds the installed version of the reference client, and whether pitcrew was tested with it.
+//! Finds the installed version of the reference client, and whether pitcrew was tested with that
+//! version.
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
@@ -16,12 +17,12 @@ use tokio_util::sync::CancellationToken;
 use crate::context::Context;
 use crate::output::printable;
 
-/// The time limit for a call of the reference client with `--version`. `GRACE` is the time that the
-/// client then has to end.
+/// `VERSION_TIME` is the time limit for running the reference client with `--version`. After that
+/// time the client is stopped and has `GRACE` to end.
 const VERSION_TIME: Duration = Duration::from_secs(10);
 const GRACE: Duration = Duration::from_secs(1);
 
-/// The most bytes of the version output that are read.
+/// About how many bytes of the version output are kept. The rest is dropped.
 const VERSION_BYTES: usize = 1024;
 
 /// Finds a program by its path, or by its name on the `PATH`.
@@ -30,8 +31,8 @@ pub(crate) fn find(context: &Context, program: &str) -> Option<PathBuf> {
         return Some(context.cwd.join(program)).filter(|path| is_program(path));
     }
     let mut folders = std::env::split_paths(context.environment.get("PATH")?);
-    // Relative entries of the `PATH` are skipped: they could name a program in the repository that
-    // the command runs in.
+    // Relative entries of the `PATH` are skipped, because a relative entry can lead to a program in
+    // the repository in which pitcrew runs.
     folders
         .by_ref()
         .filter(|folder| folder.is_absolute())
@@ -43,7 +44,8 @@ fn is_program(path: &Path) -> bool {
     Path::metadata(path).is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)
 }
 
-/// The version that the client reports, if it reports one.
+/// Runs the client with `--version` and returns the version. Returns `None` if the client reports
+/// no version.
 pub(crate) async fn of(client: &Path) -> Option<String> {
     let mut said = Vec::new();
     let job = Job::spawn(Command::new(client).arg("--version")).ok()?;
@@ -56,18 +58,19 @@ pub(crate) async fn of(client: &Path) -> Option<String> {
         .await
         .ok()?;
     let version = String::from_utf8_lossy(&said).split_whitespace().next()?.to_owned();
-    // The output of a failed call is not a version.
+    // If the client failed, its output is not a version.
     (ended.ending.exit_code() == Some(0)).then_some(version)
 }
 
-/// Returns the remark to show when the first teammate that the reference client runs is started.
-/// There is no remark if pitcrew was tested with the client's version.
+/// Returns a function that makes a remark about the client's version. The first call makes the
+/// remark, when the first teammate that the reference client runs is started. There is no remark if
+/// pitcrew was tested with the client's version.
 pub(crate) fn remark(client: PathBuf) -> ClientRemark {
     let was_asked = Arc::new(AtomicBool::new(false));
     Arc::new(move || {
         let (client, was_asked) = (client.clone(), was_asked.clone());
         Box::pin(async move {
-            // Only the first teammate of a run gets the remark.
+            // The remark is made only once in a run, for the first teammate.
             if was_asked.swap(true, Ordering::Relaxed) {
                 return None;
             }

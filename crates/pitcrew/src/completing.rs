@@ -1,8 +1,8 @@
-//! Shell completions: the candidates for the word being typed, such as commands, options, and names
-//! of teams and members.
+//! Shell completions. The candidates complete the word that the user types, such as a command, an
+//! option or the name of a team.
 //!
-//! The shell calls this binary with the line so far (clap's engine). Errors are not reported,
-//! because a completion can only print candidates.
+//! The shell runs this binary with the current command line, and clap's completion engine handles
+//! the call. Errors are not reported, because a completion can print only candidates.
 
 use pitcrew_protocol::PermissionMode;
 use std::ffi::{OsStr, OsString};
@@ -19,13 +19,13 @@ use crate::failure::Failure;
 use crate::output::{Form, Output};
 use crate::selection::{self, Purpose};
 
-/// The environment variable in which a shell names itself when it asks for completions.
+/// The environment variable that a shell sets to its own name when it requests completions.
 const VARIABLE: &str = "PITCREW_COMPLETE";
 
 /// The program name that the completion script completes.
 const NAME: &str = "pitcrew";
 
-/// Answers a shell that asks for completions. Returns whether a shell asked.
+/// Prints completions if a shell requests them. Returns whether a shell requested them.
 pub(crate) fn answered(surroundings: &Surroundings) -> Result<bool, Failure> {
     if !surroundings.environment.contains_key(VARIABLE) {
         return Ok(false);
@@ -38,10 +38,10 @@ pub(crate) fn answered(surroundings: &Surroundings) -> Result<bool, Failure> {
         .map_err(Failure::internal)
 }
 
-/// The script that registers the completions with a shell.
+/// Returns the script that registers the completions with a shell.
 ///
 /// # Errors
-/// When the shell is not supported.
+/// Returns an error if the shell is not supported.
 pub(crate) fn script(shell: &str) -> Result<String, Failure> {
     let shells = Shells::builtins();
     let completer = shells
@@ -69,7 +69,8 @@ pub(crate) fn teammate_modes(typed: &OsStr) -> Vec<CompletionCandidate> {
     candidates(typed, ["auto", "in-process", "tmux", "iterm2", "pane:"].map(str::to_owned))
 }
 
-/// Completes models with a price, their aliases, and the prefixes for scripts and local models.
+/// Completes models whose price is known, aliases of models, and the prefixes for scripts and local
+/// models.
 pub(crate) fn models(typed: &OsStr) -> Vec<CompletionCandidate> {
     let short = ALIASES.iter().map(|(alias, _)| (*alias).to_owned());
     let open = ["ollama/", "openai/", "script:"].map(str::to_owned);
@@ -85,7 +86,7 @@ pub(crate) fn teams(typed: &OsStr) -> Vec<CompletionCandidate> {
     candidates(typed, names)
 }
 
-/// Completes the teams that can be resumed: the existing ones and the archived ones, by name.
+/// Completes the names of teams that can be resumed: existing teams and archived teams.
 pub(crate) fn resumable_teams(typed: &OsStr) -> Vec<CompletionCandidate> {
     let mut found = teams(typed);
     let names: Vec<String> = asked(async |context: &Context, _: Option<&str>| {
@@ -105,7 +106,7 @@ pub(crate) fn resumable_teams(typed: &OsStr) -> Vec<CompletionCandidate> {
     found
 }
 
-/// Completes the members of the team on the command line, or else of the default team.
+/// Completes the members of the team that the command line names, otherwise of the default team.
 pub(crate) fn members(typed: &OsStr) -> Vec<CompletionCandidate> {
     let names = asked(async |context: &Context, team: Option<&str>| {
         let config = selection::open(context, team, Purpose::Look).await?.config().await?;
@@ -114,8 +115,8 @@ pub(crate) fn members(typed: &OsStr) -> Vec<CompletionCandidate> {
     candidates(typed, names)
 }
 
-/// Completes the members whose plans wait for an answer, in the team on the command line or else in
-/// the default team.
+/// Completes the members whose plans wait for an answer. The team is the one that the command line
+/// names, otherwise the default team.
 pub(crate) fn plans(typed: &OsStr) -> Vec<CompletionCandidate> {
     let names = asked(async |context: &Context, team: Option<&str>| {
         let plans = selection::open(context, team, Purpose::Look).await?.plans().await?;
@@ -134,8 +135,8 @@ fn candidates(typed: &OsStr, names: impl IntoIterator<Item = String>) -> Vec<Com
         .collect()
 }
 
-/// Runs `ask` with the context and the team that the command line names. Returns no candidates if
-/// `ask` fails.
+/// Calls `ask` with the context and with the team that the command line names, if any. Returns no
+/// candidates if `ask` fails.
 fn asked(
     ask: impl AsyncFnOnce(&Context, Option<&str>) -> Result<Vec<String>, Failure>,
 ) -> Vec<String> {
@@ -144,7 +145,7 @@ fn asked(
     let root = given(&line, &["--root"]).map(PathBuf::from);
     let team = given(&line, &["--team", "-t"]).and_then(|team| team.into_string().ok());
     let shared = Shared { root, json: false, color: Color::Never };
-    // A completion is not printed through `Output`, but the context needs one.
+    // The context needs an `Output`, but completions are printed in another way.
     let output = Output::new(Form::Text, anstream::ColorChoice::Never);
     let answer = Context::new(surroundings, &shared, output)
         .map(|context| context.quiet())
@@ -152,7 +153,7 @@ fn asked(
     answer.unwrap_or_default()
 }
 
-/// The value of an option on the command line so far.
+/// Returns the value of an option, if the unfinished command line contains the option.
 fn given(line: &[OsString], names: &[&str]) -> Option<OsString> {
     let mut words = line.iter();
     while let Some(word) = words.next() {

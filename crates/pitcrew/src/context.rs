@@ -41,14 +41,15 @@ const ROOT_VARIABLE: &str = "CLAUDE_CONFIG_DIR";
 /// The environment variable that sets the log filter.
 const LOG_VARIABLE: &str = "PITCREW_LOG";
 
-/// The settings file of the machine's policy (API reference, "Claude Code Settings").
+/// The file with settings that the machine's administrator enforces. Source: API reference, "Claude
+/// Code Settings".
 pub(crate) const MANAGED_SETTINGS: &str = if cfg!(target_os = "macos") {
     "/Library/Application Support/ClaudeCode/managed-settings.json"
 } else {
     "/etc/claude-code/managed-settings.json"
 };
 
-/// The time that a process detached by an agent's command has to end before it is killed.
+/// How long a process that an agent's command left behind has to end. Then the process is killed.
 const STRAY_GRACE: Duration = Duration::from_secs(1);
 
 /// The command line and the environment that the process was started with.
@@ -56,7 +57,7 @@ const STRAY_GRACE: Duration = Duration::from_secs(1);
 pub(crate) struct Surroundings {
     /// The command line, starting with the program's name.
     pub(crate) args: Vec<OsString>,
-    /// The environment; variables that are not UTF-8 are left out.
+    /// The environment variables. Variables that are not UTF-8 are omitted.
     pub(crate) environment: BTreeMap<String, String>,
 }
 
@@ -74,8 +75,8 @@ impl Surroundings {
     }
 
     /// Writes logs of all crates to stderr, filtered by `PITCREW_LOG` (`debug`,
-    /// `pitcrew_store=trace`, ...). Without that variable no logger is set up, because it would
-    /// slow down short commands.
+    /// `pitcrew_store=trace`, ...). Without that variable no logger is set up, because a logger
+    /// would slow down short commands.
     pub(crate) fn listen(&self) {
         if let Some(filter) = self.non_empty(LOG_VARIABLE) {
             let filter = tracing_subscriber::EnvFilter::new(filter);
@@ -88,16 +89,16 @@ impl Surroundings {
     }
 }
 
-/// The settings in force, and what was read together with them.
+/// The settings in force, and other data that is read together with the settings.
 #[derive(Debug)]
 pub(crate) struct Loaded {
     /// The settings in force.
     pub(crate) settings: Settings,
-    /// The project's agent definitions, as far as the project is trusted.
+    /// The project's agent definitions. Definitions that are not trusted are omitted.
     pub(crate) project_agents: AgentFiles,
-    /// The top folder of the repository. Trust is stored under this path.
+    /// The top folder of the repository. The user's answer about trust is stored under this path.
     pub(crate) top: Option<PathBuf>,
-    /// The parts of the project's files that were ignored, because they are not trusted.
+    /// The parts of the project's files that were ignored because the user does not trust them.
     pub(crate) left_out: Vec<LeftOut>,
     /// Warnings about project files that could not be read.
     pub(crate) warnings: Vec<String>,
@@ -106,11 +107,11 @@ pub(crate) struct Loaded {
 /// The environment of a command: root, folders, variables and output.
 #[derive(Clone, Debug)]
 pub(crate) struct Context {
-    /// The folder that contains all teams, as an absolute path.
+    /// The folder below which all teams are stored, as an absolute path.
     pub(crate) root: PathBuf,
-    /// The root that the command line names, if it names one.
+    /// The root that the command line names. `None` if the command line names no root.
     pub(crate) given_root: Option<PathBuf>,
-    /// Whether a command without `--root` would use the same root.
+    /// Whether commands use this root even without `--root`.
     is_default_root: bool,
     /// The working folder of the process.
     pub(crate) cwd: PathBuf,
@@ -120,17 +121,18 @@ pub(crate) struct Context {
     pub(crate) exe: PathBuf,
     /// The environment variables of the process.
     pub(crate) environment: BTreeMap<String, String>,
-    /// The writer for a command's answer.
+    /// Prints the result of the command.
     pub(crate) output: Output,
     /// Whether the warning about unusable settings was already printed.
     has_told: Rc<Cell<bool>>,
 }
 
 impl Context {
-    /// The context of a command with these options.
+    /// Builds the context of a command from these options.
     ///
     /// # Errors
-    /// When there is no working folder, or neither a root nor a home folder is known.
+    /// Returns an error if there is no working folder, or if neither a root nor a home folder is
+    /// known.
     pub(crate) fn new(
         surroundings: Surroundings,
         shared: &Shared,
@@ -143,8 +145,8 @@ impl Context {
         let root = shared
             .root
             .clone()
-            // The same order as in the reference client: the client's environment variable,
-            // otherwise `.claude` in the home folder.
+            // The root is found in the same order as in the reference client: the client's
+            // environment variable, otherwise `.claude` in the home folder.
             .or_else(|| surroundings.non_empty(ROOT_VARIABLE).map(PathBuf::from))
             .or_else(|| home.as_ref().map(|home| home.join(".claude")))
             .ok_or_else(|| {
@@ -169,12 +171,13 @@ impl Context {
         })
     }
 
-    /// A copy of this context with another root.
+    /// Copies this context and uses another root.
     pub(crate) fn at_root(&self, root: PathBuf) -> Self {
         Self { root, is_default_root: false, has_told: Rc::default(), ..self.clone() }
     }
 
-    /// The flag that a suggested command needs to use this root: empty, or ` --root ROOT`.
+    /// Returns the flag that a suggested command needs so that it uses this root. The flag is `
+    /// --root ROOT`, or empty for the default root.
     pub(crate) fn root_flag(&self) -> String {
         match self.is_default_root {
             true => String::new(),
@@ -182,10 +185,10 @@ impl Context {
         }
     }
 
-    /// The file store below the root.
+    /// Opens the file store below the root.
     ///
     /// # Errors
-    /// When the settings cannot be used.
+    /// Returns an error if the settings cannot be used.
     pub(crate) fn files(&self, settings: &Settings) -> Result<FileBackend, Failure> {
         let durability = match settings.pitcrew("durability").and_then(Value::as_str) {
             Some("process") => Durability::Process,
@@ -227,17 +230,18 @@ impl Context {
         Ok(FileBackend::open(&self.root, options))
     }
 
-    /// All teams below the root, with the limits from the usable part of the settings.
+    /// Opens all teams below the root. The teams' limits come from the usable part of the settings.
     ///
     /// # Errors
-    /// When the files of teams cannot be opened.
+    /// Returns an error if the files of teams cannot be opened.
     pub(crate) fn teams(&self) -> Result<Teams, Failure> {
         self.teams_with(&self.usable_settings())
     }
 
-    /// The settings for commands that run no agent. Unusable parts are left out with one warning.
-    /// An unusable part must not prevent the user from viewing or ending a team. Because no agent
-    /// runs, leaving a part out gives nobody more permissions.
+    /// Returns the settings for commands that run no agent. Unusable parts are omitted, and one
+    /// warning is printed. Such a command must work with unusable settings too, so that the user
+    /// can view or end a team. Because no agent runs, omitting a part gives nobody more
+    /// permissions.
     pub(crate) fn usable_settings(&self) -> Settings {
         let (layers, unread) = match self.project(&self.cwd) {
             Ok(files) => {
@@ -249,7 +253,7 @@ impl Context {
         let (settings, refused) = Settings::load_usable(&self.paths(&self.cwd, None), layers);
         let unused: Vec<Failure> =
             unread.into_iter().chain(refused.into_iter().map(Failure::unusable)).collect();
-        // A command may read the settings several times, but it warns only once.
+        // A command can read the settings several times, but the warning is printed only once.
         if !self.has_told.replace(true) {
             for failure in unused {
                 let said = failure.chain();
@@ -262,31 +266,31 @@ impl Context {
         settings
     }
 
-    /// A copy of this context that prints no warning about unusable settings.
+    /// Copies this context. The copy prints no warning about unusable settings.
     pub(crate) fn quiet(&self) -> Self {
         Self { has_told: Rc::new(Cell::new(true)), ..self.clone() }
     }
 
-    /// All teams below the root, with the limits from these settings.
+    /// Opens all teams below the root, with the limits from these settings.
     ///
     /// # Errors
-    /// When the settings cannot be used.
+    /// Returns an error if the settings cannot be used.
     pub(crate) fn teams_with(&self, settings: &Settings) -> Result<Teams, Failure> {
         Self::teams_in(Arc::new(self.files(settings)?), settings)
     }
 
-    /// An empty store in memory. Its teams vanish when the process ends.
+    /// Creates an empty store in memory. Its teams vanish when the process ends.
     ///
     /// # Errors
-    /// When the settings cannot be used.
+    /// Returns an error if the settings cannot be used.
     pub(crate) fn teams_in_memory(settings: &Settings) -> Result<Teams, Failure> {
         Self::teams_in(Arc::new(MemoryBackend::new()), settings)
     }
 
-    /// All teams of this store, with the limits from these settings.
+    /// Opens all teams of this store, with the limits from these settings.
     ///
     /// # Errors
-    /// When the settings cannot be used.
+    /// Returns an error if the settings cannot be used.
     pub(crate) fn teams_in(store: Arc<dyn Backend>, settings: &Settings) -> Result<Teams, Failure> {
         let limits = match settings.pitcrew("limits") {
             Some(limits) => Limits::deserialize(limits).map_err(|e| {
@@ -297,11 +301,11 @@ impl Context {
         Ok(Teams::new(store, limits, Arc::new(SystemClock)))
     }
 
-    /// The settings for a project's folder: the trusted part of the project's own settings, and the
-    /// command line's layer on top.
+    /// Returns the settings for a project's folder. They include the trusted part of the project's
+    /// own settings. The settings of the command line have precedence over all other settings.
     ///
     /// # Errors
-    /// When a settings file cannot be read.
+    /// Returns an error if a settings file cannot be read.
     pub(crate) fn settings_with(
         &self,
         project: &Path,
@@ -310,21 +314,21 @@ impl Context {
         Ok(self.load(project, cli)?.settings)
     }
 
-    /// The settings for a project's folder, with the project's agent definitions and the list of
-    /// what was ignored.
+    /// Returns the settings for a project's folder, the project's agent definitions, and a list of
+    /// the parts that were ignored.
     ///
     /// # Errors
-    /// When a settings file cannot be read.
+    /// Returns an error if a settings file cannot be read.
     pub(crate) fn load(&self, project: &Path, cli: Option<Value>) -> Result<Loaded, Failure> {
         let files = self.project(project)?;
-        // If the trust answers cannot be read, the project counts as not trusted. That only removes
-        // permissions, and the run reports it.
+        // If the stored answers about trust cannot be read, the project is treated as not trusted.
+        // That only removes permissions, and the run reports the problem.
         let (trust, unread) = match Trust::load(&self.root) {
             Ok(trust) => (trust, None),
             Err(error) => (Trust::default(), Some(Failure::internal(error).chain())),
         };
-        // `--trust` of this run, or of the run that started this pane, adds trust for this run
-        // only.
+        // `--trust` adds trust for the current run only. The flag was given to this run, or to the
+        // run that started the pane of this process.
         let trust = match &cli {
             Some(layer) => trust.with_run_items(layer),
             None => trust,
@@ -345,7 +349,7 @@ impl Context {
         })
     }
 
-    /// The paths of the settings files.
+    /// Returns the paths of the settings files.
     fn paths(&self, project: &Path, cli: Option<Value>) -> Paths {
         Paths {
             managed: Some(PathBuf::from(MANAGED_SETTINGS)),
@@ -355,13 +359,13 @@ impl Context {
         }
     }
 
-    /// Reads the files of a project that need trust.
+    /// Reads the files of a project that take effect only if the project is trusted.
     ///
-    /// Every command reads them through this function. It first moves files aside that a sandboxed
-    /// command of a killed run planted, because they would take effect otherwise.
+    /// A sandboxed command of a killed run may have planted such files. This function moves planted
+    /// files aside before it reads, because otherwise they would take effect.
     ///
     /// # Errors
-    /// When the files cannot be read.
+    /// Returns an error if the files cannot be read.
     pub(crate) fn project(&self, folder: &Path) -> Result<Project, Failure> {
         for words in put_aside_unfinished(&self.root) {
             output::remark(&format!("warning: {}", output::visible(&words)));
@@ -369,11 +373,12 @@ impl Context {
         Project::read(folder, &self.root).map_err(Failure::unusable)
     }
 
-    /// The settings for a command that only looks and so moves no planted files aside. If a killed
-    /// run left planted files, the project's settings are not read.
+    /// Returns the settings for a command that only displays data. Such a command does not move
+    /// planted files aside. If a killed run left planted files, the project's settings are not
+    /// read.
     ///
     /// # Errors
-    /// When a settings file cannot be read.
+    /// Returns an error if a settings file cannot be read.
     pub(crate) fn settings_for_looking(&self) -> Result<Settings, Failure> {
         let is_planted =
             Unfinished::below(&self.root).iter().any(|command| !command.appeared().is_empty());
@@ -385,7 +390,8 @@ impl Context {
         Settings::load(&paths, Vec::new()).map_err(Failure::unusable)
     }
 
-    /// Runs a short command on the current thread only, so that it starts fast.
+    /// Runs a short command on the current thread only, because a runtime with one thread starts
+    /// faster.
     pub(crate) fn briefly<T>(
         &self,
         work: impl Future<Output = Result<T, Failure>>,
@@ -393,7 +399,7 @@ impl Context {
         limits::block_on(&mut tokio::runtime::Builder::new_current_thread(), work)
     }
 
-    /// Runs a long command with many concurrent tasks, on several threads.
+    /// Runs a long command with many concurrent tasks on a runtime with several threads.
     pub(crate) fn at_length<T>(
         &self,
         work: impl Future<Output = Result<T, Failure>>,
@@ -401,14 +407,14 @@ impl Context {
         limits::block_on(&mut tokio::runtime::Builder::new_multi_thread(), work)
     }
 
-    /// Runs a command with agents, and then ends the processes that the agents' commands detached.
-    /// `run` stores the name of the agents' team in its argument as soon as the name is known.
+    /// Runs a command that runs agents. At the end, stops the processes that the agents' commands
+    /// left behind. `run` must store the team's name in its argument as soon as the name is known.
     pub(crate) fn with_agents<T>(
         &self,
         run: impl FnOnce(&OnceCell<String>) -> Result<T, Failure>,
     ) -> Result<T, Failure> {
-        // Unusable settings end the command here, before a warning about the same settings is
-        // printed.
+        // If the settings cannot be used, the command ends here with an error. Otherwise a warning
+        // about the same settings would be printed first.
         self.settings_with(&self.cwd, None)?;
         let adopts = adopt_strays().unwrap_or_else(|error| {
             output::remark(&format!(
@@ -425,8 +431,8 @@ impl Context {
             }
         }
         if let Some(team) = team.get() {
-            // A failure is ignored: a deleted team has no records any more, and for other teams the
-            // next run removes the remaining records.
+            // An error is ignored here. A deleted team has no records, and for other teams the next
+            // run removes the remaining records.
             let _dropped = self.briefly(self.forget_ended(team));
         }
         ended
@@ -436,12 +442,13 @@ impl Context {
         Ok(forget_ended(&self.teams()?.open(team).await?).await?)
     }
 
-    /// An environment variable that is set and not empty.
+    /// Returns the value of an environment variable. Returns `None` if the variable is not set or
+    /// is empty.
     pub(crate) fn variable(&self, name: &str) -> Option<&str> {
         self.environment.get(name).map(String::as_str).filter(|value| !value.is_empty())
     }
 
-    /// Whether a program of this name is on the `PATH`.
+    /// Returns whether a folder of the `PATH` contains a program of this name.
     pub(crate) fn is_on_path(&self, program: &str) -> bool {
         let folders = self.variable("PATH").map(std::env::split_paths).into_iter().flatten();
         folders.map(|folder| folder.join(program)).any(|file| file.is_file())
@@ -452,7 +459,7 @@ impl Context {
         self.variable("TMPDIR").map_or_else(|| PathBuf::from("/tmp"), PathBuf::from)
     }
 
-    /// The facts about the machine and its user that the sandbox needs.
+    /// Returns the facts about the machine and the user that the sandbox needs.
     pub(crate) fn machine(&self) -> Machine {
         Machine {
             root: self.root.clone(),
@@ -473,13 +480,14 @@ impl Context {
         }
     }
 
-    /// Whether a user at a terminal can see questions and answer them.
+    /// Whether a user at a terminal can read questions from pitcrew and answer them.
     pub(crate) fn has_terminal(&self) -> bool {
         std::io::stdin().is_terminal() && std::io::stderr().is_terminal()
     }
 }
 
-/// A warning that says whether a process detached by a command was ended.
+/// Returns a warning about a process that a command left behind. The warning says whether the
+/// process was stopped.
 fn in_words(stray: &Stray) -> String {
     let done = match stray.stopped {
         Stopped::Ended | Stopped::WasGone => "ended",

@@ -1,5 +1,5 @@
-//! Removes the temporary folders of killed demos. Each folder has a mark file that names its
-//! process; the next demo removes the folders whose process is dead.
+//! Removes the temporary folders of killed demos. Each folder has a mark file that names the demo's
+//! process. A later demo removes the folders whose process is dead.
 
 use std::fs;
 use std::io::{self, ErrorKind, Read as _, Write as _};
@@ -16,28 +16,28 @@ use crate::context::Context;
 use crate::demo_repo::Showcase;
 use crate::failure::Failure;
 
-/// The prefix of the folders' names.
+/// The prefix of the names of temporary demo folders.
 pub(crate) const PREFIX: &str = "pitcrew-demo-";
 
-/// The mark file, which names the process of a demo.
+/// The name of the mark file. The file contains the identity of the demo's process.
 const MARK: &str = ".pitcrew-demo";
 
-/// The most bytes of a mark file that are read.
+/// The maximum number of bytes that are read from a mark file.
 const MARK_BYTES: u64 = 1_000;
 
 /// Marks a folder as the temporary folder of this process.
 ///
 /// # Errors
-/// When the mark cannot be written.
+/// Returns an error if the mark file cannot be written.
 pub(crate) fn mark(folder: &Path) -> io::Result<()> {
     let text = serde_json::to_vec(&ProcessIdentity::own())?;
     own_mode::file_options().write(true).create_new(true).open(folder.join(MARK))?.write_all(&text)
 }
 
-/// Removes the mark, so that the folder belongs to the user from now on and no demo removes it.
+/// Removes the mark file. From then on the folder belongs to the user, and no demo removes it.
 ///
 /// # Errors
-/// When the mark exists and cannot be removed.
+/// Returns an error if the mark file exists and cannot be removed.
 #[expect(clippy::disallowed_methods, reason = "the mark of a demo is a file of this crate")]
 pub(crate) fn unmark(folder: &Path) -> io::Result<()> {
     match fs::remove_file(folder.join(MARK)) {
@@ -49,7 +49,7 @@ pub(crate) fn unmark(folder: &Path) -> io::Result<()> {
 /// Removes the folders of dead demos. If a folder cannot be removed, the next demo tries again.
 ///
 /// # Errors
-/// When the settings cannot be used.
+/// Returns an error if the settings cannot be used.
 #[expect(clippy::disallowed_methods, reason = "the folder of a demo belongs to this crate")]
 pub(crate) async fn remove(context: &Context, temporary: &Path, team: &str) -> Result<(), Failure> {
     for folder in dead(temporary) {
@@ -69,14 +69,15 @@ fn dead(temporary: &Path) -> Vec<PathBuf> {
         .collect()
 }
 
-/// Whether the path is a folder of this user and not a link to one.
+/// Returns whether the path is a real folder, not a link, and belongs to this user.
 fn is_own_folder(path: &Path) -> bool {
     fs::symlink_metadata(path).is_ok_and(|it| it.is_dir() && it.uid() == geteuid().as_raw())
 }
 
-/// Whether the folder has a mark file that this user owns and that names a dead process.
+/// Returns whether the folder has a mark file that belongs to this user and names a dead process.
 fn is_dead(folder: &Path) -> bool {
-    // The temporary folder is shared, so the mark may be a link or a pipe that somebody planted.
+    // Other users can write to the temporary folder. The mark file may therefore be a link or a
+    // pipe that another user created.
     let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
     let flags = i32::try_from(flags.bits()).unwrap_or_default();
     let Ok(file) = fs::OpenOptions::new().read(true).custom_flags(flags).open(folder.join(MARK))
@@ -90,9 +91,10 @@ fn is_dead(folder: &Path) -> bool {
     process.is_some_and(|process| !process.is_alive())
 }
 
-/// Whether another process has resumed the demo's team. `run --resume` does not remove the mark.
+/// Returns whether another process has resumed the demo's team. The mark file cannot tell this,
+/// because `run --resume` does not remove the mark.
 async fn is_resumed(at_root: &Context, team: &str) -> Result<bool, Failure> {
     let team = at_root.teams()?.at(&TeamDir::of(team))?;
-    // A lease that cannot be read may be held, so the team counts as resumed.
+    // If the lease cannot be read, a process may hold the lease. The team then counts as resumed.
     Ok(team.lease_holder(&LeaseName::Run).await.map_or(true, |holder| holder.is_some()))
 }

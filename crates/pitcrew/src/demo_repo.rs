@@ -1,5 +1,5 @@
-//! The repository of the demo: a small crate with failing tests. It is unpacked from this binary
-//! into a git repository.
+//! The repository of the demo. It contains a small crate with failing tests. The files of the crate
+//! are part of this binary and are unpacked into a new git repository.
 
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
@@ -14,9 +14,10 @@ use tokio_util::sync::CancellationToken;
 
 use crate::failure::{Failure, FailureKind};
 
-/// The files of the demo, by their path below the demo's folder.
+/// The files of the demo. Each path is relative to the demo's folder.
 const FILES: [(&str, &str); 11] = [
-    // The settings of the demo's own root. A later `run --resume` reads them from there.
+    // The settings file below the root that only the demo uses. A later `run --resume` reads the
+    // settings from this file.
     ("root/settings.json", include_str!("../demo/settings.json")),
     ("script.yaml", include_str!("../demo/script.yaml")),
     ("repository/.gitignore", include_str!("../demo/crate/gitignore")),
@@ -30,17 +31,17 @@ const FILES: [(&str, &str); 11] = [
     ("repository/tests/stats.rs", include_str!("../demo/crate/tests/stats.rs")),
 ];
 
-/// The file that is written last. If it exists, all files do.
+/// The file that is written last. If this file exists, all other files exist too.
 const LAST_FILE: (&str, &str) =
     ("repository/tests/wrap.rs", include_str!("../demo/crate/tests/wrap.rs"));
 
-/// The time limit of one command. The slowest compiles a crate of 80 lines.
+/// The time limit of one command. The slowest command compiles a crate of 80 lines.
 const COMMAND_TIME: Duration = Duration::from_secs(120);
 
-/// The time that a stopped command has to end.
+/// How long a command has to end after it was stopped at the time limit.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// The hint when there is no demo to resume.
+/// The hint that is shown when the folder contains no demo to resume.
 const DIR_HINT: &str = "`pitcrew demo --dir NEW_FOLDER` starts a demo that can be resumed";
 
 /// A demo that was unpacked into a folder.
@@ -70,15 +71,15 @@ fn write_to_repository(path: &Path, text: &str) -> io::Result<()> {
 }
 
 impl Showcase {
-    /// Unpacks the demo into a folder, and commits it to git.
+    /// Unpacks the demo into a folder, and commits the demo's crate to a new git repository.
     ///
     /// # Errors
-    /// When git or cargo cannot be run, or the folder cannot be written.
+    /// Returns an error if git or cargo cannot be run, or if the folder cannot be written.
     pub(crate) async fn unpack(folder: &Path) -> Result<Self, Failure> {
         let showcase = Self { folder: folder.to_owned() };
         for (path, text) in FILES.iter().chain([&LAST_FILE]) {
-            // Only the user may access the root, as with any root. The repository's permissions
-            // follow the umask.
+            // As in every root, only the user gets access to the files of the demo's root. The
+            // files of the repository get the permissions that the umask allows.
             let is_of_root = path.starts_with("root/");
             let path = folder.join(path);
             let written = if is_of_root {
@@ -91,7 +92,7 @@ impl Showcase {
         }
         for args in [
             &["init", "--quiet", "--initial-branch=main"][..],
-            // The commits must work without the user's git identity and signing key.
+            // The commits must not depend on the user's git identity or signing key.
             &["config", "user.name", "pitcrew demo"],
             &["config", "user.email", "demo@pitcrew.invalid"],
             &["config", "commit.gpgsign", "false"],
@@ -109,10 +110,10 @@ impl Showcase {
         Ok(showcase)
     }
 
-    /// Finds the demo that an earlier process unpacked into a folder, without writing anything.
+    /// Finds the demo that an earlier process unpacked into a folder. Writes nothing.
     ///
     /// # Errors
-    /// When the folder does not exist, or does not contain a complete demo.
+    /// Returns an error if the folder does not exist or does not contain a complete demo.
     pub(crate) async fn find(folder: &Path) -> Result<Self, Failure> {
         let shown = folder.display();
         if !folder.is_dir() {
@@ -127,17 +128,17 @@ impl Showcase {
         Ok(showcase)
     }
 
-    /// The path of the demo's git repository.
+    /// Returns the path of the demo's git repository.
     pub(crate) fn repository(&self) -> PathBuf {
         self.folder.join("repository")
     }
 
-    /// The path of the script with the models' answers.
+    /// Returns the path of the script that contains the answers of the scripted models.
     pub(crate) fn script(&self) -> PathBuf {
         self.folder.join("script.yaml")
     }
 
-    /// The default root of the demo's team.
+    /// Returns the root that the demo's team uses, below the demo's folder.
     pub(crate) fn root(folder: &Path) -> PathBuf {
         folder.join("root")
     }
@@ -145,7 +146,7 @@ impl Showcase {
     /// Runs the crate's tests.
     ///
     /// # Errors
-    /// When cargo cannot be run, or the crate does not compile.
+    /// Returns an error if cargo cannot be run, or if the crate does not compile.
     pub(crate) async fn test(&self) -> Result<Tests, Failure> {
         let (_, said) = self.command("cargo", &["test", "--offline", "--no-fail-fast"]).await?;
         let count = |what: &str| {
@@ -153,7 +154,7 @@ impl Showcase {
         };
         let number = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
         let tests = Tests { passed: number(count("... ok")), failed: number(count("... FAILED")) };
-        // No test result at all means that the crate did not compile or that cargo failed.
+        // If the output contains no test result, the crate did not compile or cargo failed.
         if tests.passed + tests.failed == 0 {
             let error = format!("the demo's crate cannot be tested: {}", said.trim_end());
             return Err(Failure::new(FailureKind::Failed, error)
@@ -162,10 +163,10 @@ impl Showcase {
         Ok(tests)
     }
 
-    /// The commits of the repository, one per line, the newest first.
+    /// Returns the commits of the repository, the newest first. Each line is one commit.
     ///
     /// # Errors
-    /// When git cannot be run.
+    /// Returns an error if git cannot be run.
     pub(crate) async fn commits(&self) -> Result<Vec<String>, Failure> {
         let (_, said) = self.command("git", &["log", "--format=%h %s"]).await?;
         Ok(said.lines().map(str::to_owned).collect())
@@ -182,13 +183,13 @@ impl Showcase {
                 .hint("the demo needs git and cargo on the PATH")
         };
         let mut command = Command::new(program);
-        // The output is parsed, so it must not be translated.
+        // pitcrew parses the output, so the command must print English.
         command
             .args(args)
             .current_dir(self.repository())
             .env("CARGO_TARGET_DIR", "target")
             .env("LC_ALL", "C");
-        // Backtraces of rustup and of failing tests are useless to a user of the demo; their error
+        // A user of the demo does not need the backtraces of rustup and of failing tests. The error
         // messages are enough.
         command.env("RUST_BACKTRACE", "0").env("RUST_LIB_BACKTRACE", "0");
         let job = Job::spawn(&mut command).map_err(not_run)?;

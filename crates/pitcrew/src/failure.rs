@@ -1,6 +1,7 @@
 //! The error of a command: its kind, the chain of causes, hints, and the exit code.
 //!
-//! Libraries have error types of their own; each becomes a [`Failure`] here. `output` prints it.
+//! Each library has its own error types, which are converted to a [`Failure`] here. The module
+//! `output` prints a [`Failure`].
 
 use std::error::Error;
 use std::fmt::Write as _;
@@ -22,23 +23,24 @@ use crate::output::shell_word;
 /// The kind of a command's error. Each kind has one exit code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FailureKind {
-    /// The command did its work, and the result is negative.
+    /// The command was carried out, but its result is negative.
     Failed,
-    /// The request itself is malformed.
+    /// The command line or other input is malformed.
     Usage,
     /// The team, agent, task or message does not exist.
     NotFound,
-    /// The name is taken, or the state of a team, member or task does not allow this.
+    /// The name is already in use, or the state of a team, member or task does not allow the
+    /// request.
     Conflict,
-    /// The caller is not allowed to do this.
+    /// The caller does not have the permission for the request.
     Denied,
     /// A limit on size, rate or number was reached.
     RateLimit,
-    /// A run ended at a limit that its user set.
+    /// A run reached a limit that the user had set.
     LimitReached,
-    /// A run ended by itself, and its work is not complete.
+    /// A run ended without a signal or a limit, but its work is not complete.
     Unfinished,
-    /// A run stopped because its model was unavailable; it can be resumed.
+    /// A run stopped because its model was unavailable. The run can be resumed.
     Parked,
     /// The disk, the system or pitcrew itself failed.
     Internal,
@@ -64,7 +66,7 @@ impl FailureKind {
         Self::Terminated,
     ];
 
-    /// The exit code of this kind.
+    /// Returns the exit code of this kind.
     pub(crate) fn code(self) -> u8 {
         match self {
             Self::Failed => 1,
@@ -82,7 +84,7 @@ impl FailureKind {
         }
     }
 
-    /// The meaning of the exit code, for the help and the manual.
+    /// Describes the exit code for the help and for the manual.
     fn meaning(self) -> &'static str {
         match self {
             Self::Failed => {
@@ -108,7 +110,7 @@ impl FailureKind {
         }
     }
 
-    /// The value of `error` in JSON, for errors that do not come from the API.
+    /// Returns the value of the JSON field `error`, for errors that do not come from the API.
     fn name(self) -> &'static str {
         match self {
             Self::Failed => "failed",
@@ -144,7 +146,7 @@ impl FailureKind {
     }
 }
 
-/// The table of exit codes, as the help shows it.
+/// Formats the table of exit codes that the help shows.
 pub(crate) fn exit_code_table() -> String {
     let mut table = String::from("  0    done");
     for kind in FailureKind::ALL {
@@ -162,13 +164,13 @@ pub(crate) struct Failure {
 }
 
 impl Failure {
-    /// A failure of this kind.
+    /// Builds a failure of this kind.
     pub(crate) fn new(kind: FailureKind, error: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
         Self { kind, error: error.into(), hints: Vec::new() }
     }
 
-    /// A failure that was already printed as part of the command's answer, so that only its exit
-    /// code counts.
+    /// Builds a failure that the command has already printed as part of its result. Only the exit
+    /// code of the failure is still needed.
     pub(crate) fn told(kind: FailureKind) -> Self {
         Self { kind, error: String::new().into(), hints: Vec::new() }
     }
@@ -178,14 +180,14 @@ impl Failure {
         self.error.to_string().is_empty()
     }
 
-    /// A failure for a malformed request.
+    /// Builds a failure for a malformed request.
     pub(crate) fn usage(message: impl Into<String>) -> Self {
         Self::new(FailureKind::Usage, message.into())
     }
 
-    /// A failure for input that cannot be used. It is a malformed request, unless the system failed
-    /// to read the input. A settings file that the system does not let us read is also a system
-    /// failure, because no request names that file.
+    /// Builds a failure for input that cannot be used. The kind is a usage error, unless the system
+    /// failed to read the input. A settings file without read permission is a system failure too,
+    /// because the user's request does not name that file.
     pub(crate) fn unusable(error: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
         let error = error.into();
         let is_of_system = system_error(&*error).is_some() || are_settings_closed(&*error);
@@ -193,8 +195,8 @@ impl Failure {
         Self::new(kind, error)
     }
 
-    /// A failure of the system or of pitcrew itself. If a team was deleted or archived after it was
-    /// opened, the kind is "not found" instead.
+    /// Builds a failure of the system or of pitcrew itself. If a team was deleted or archived after
+    /// the command had opened it, the kind is "not found" instead.
     pub(crate) fn internal(error: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
         let error = error.into();
         if let Some(StoreError::NoTeam { team }) = error.downcast_ref() {
@@ -206,30 +208,31 @@ impl Failure {
         Self::new(FailureKind::Internal, error)
     }
 
-    /// The same failure with one more hint for the user.
+    /// Adds one more hint for the user to the failure.
     pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hints.push(hint.into());
         self
     }
 
-    /// The exit code of the process.
+    /// Returns the exit code of the process.
     pub(crate) fn exit_code(&self) -> ExitCode {
         ExitCode::from(self.kind.code())
     }
 
-    /// The text of the error and all its causes, without repetitions.
+    /// Returns the texts of the error and of all its causes, without repetitions.
     pub(crate) fn chain(&self) -> String {
         chain(&*self.error)
     }
 
-    /// Hints that tell the user how to solve the problem.
+    /// Returns hints that tell the user how to solve the problem.
     pub(crate) fn hints(&self) -> Vec<String> {
         let limit = system_error(&*self.error).and_then(limit_hint).map(str::to_owned);
         let of_store = self.error.downcast_ref::<StoreError>().and_then(hint_of);
         self.hints.iter().cloned().chain(of_store).chain(limit).collect()
     }
 
-    /// The failure as a JSON document: the API's error envelope, with the exit code and the hints.
+    /// Formats the failure as a JSON document: the API's error envelope with the exit code and the
+    /// hints.
     pub(crate) fn document(&self) -> Map<String, Value> {
         let mut document = Map::new();
         document.insert("success".to_owned(), false.into());
@@ -248,7 +251,7 @@ impl Failure {
         document
     }
 
-    /// The same failure, marked as already printed.
+    /// Marks the failure as already printed.
     pub(crate) fn into_told(self) -> Self {
         Self::told(self.kind)
     }
@@ -294,7 +297,7 @@ impl From<LeadError> for Failure {
     }
 }
 
-/// An error with a sentence in front that says which step failed.
+/// An error with a preceding sentence that says which step failed.
 #[derive(Debug)]
 pub(crate) struct Explained {
     said: String,
@@ -302,7 +305,7 @@ pub(crate) struct Explained {
 }
 
 impl Explained {
-    /// Puts a sentence in front of an error.
+    /// Wraps an error and puts a sentence in front of its text.
     pub(crate) fn new(
         said: impl Into<String>,
         source: impl Into<Box<dyn Error + Send + Sync>>,
@@ -323,13 +326,14 @@ impl Error for Explained {
     }
 }
 
-/// The text of an error and all its causes, without repetitions.
+/// Joins the texts of an error and of all its causes, without repetitions.
 pub(crate) fn chain(error: &(dyn Error + 'static)) -> String {
     let mut said = error.to_string();
     let mut under = error.source();
     while let Some(error) = under {
         let more = format!(": {error}");
-        // A wrapper error often repeats the text of its cause, so a repeated text is skipped.
+        // The text of a wrapper error often ends with the text of its cause. That text is not
+        // appended a second time.
         if !said.ends_with(&more) {
             said.push_str(&more);
         }
@@ -338,7 +342,7 @@ pub(crate) fn chain(error: &(dyn Error + 'static)) -> String {
     said
 }
 
-/// Whether the cause is a settings file that the system does not let us read or write.
+/// Returns whether the cause is a settings file for which pitcrew has no read or write permission.
 fn are_settings_closed(error: &(dyn Error + 'static)) -> bool {
     let mut at = Some(error);
     while let Some(error) = at {
@@ -350,7 +354,8 @@ fn are_settings_closed(error: &(dyn Error + 'static)) -> bool {
     false
 }
 
-/// The system error that is the root cause. An error about a wrongly named path does not count.
+/// Returns the system error that caused this error. An error for a wrong path from the user is not
+/// a system error.
 fn system_error<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a io::Error> {
     let mut at = Some(error);
     let found = loop {
@@ -360,7 +365,8 @@ fn system_error<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a io::Error> {
         }
         at = error.source();
     };
-    // These kinds mean that the user named a wrong path, not that the system failed.
+    // An error of one of these kinds means that the user named a wrong path. Such an error is not a
+    // failure of the system.
     let is_of_the_request = matches!(
         found.kind(),
         io::ErrorKind::NotFound
@@ -374,7 +380,7 @@ fn system_error<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a io::Error> {
     (!is_of_the_request).then_some(found)
 }
 
-/// A hint that names the system limit that was reached, and tells the user how to display that
+/// Returns a hint that names the system limit that was reached, and the command that displays the
 /// limit.
 fn limit_hint(error: &io::Error) -> Option<&'static str> {
     match Errno::from_io_error(error)? {
@@ -391,7 +397,7 @@ fn limit_hint(error: &io::Error) -> Option<&'static str> {
     }
 }
 
-/// The hints that follow from the details of an API error.
+/// Returns the hints that follow from the details of an API error.
 fn hints_in(error: &ApiError) -> Vec<String> {
     let mut hints = Vec::new();
     for (key, value) in &error.details {
@@ -417,7 +423,7 @@ fn hints_in(error: &ApiError) -> Vec<String> {
     hints
 }
 
-/// A hint for a file or folder of the store that cannot be used.
+/// Returns a hint for a file or folder of the store that cannot be used.
 pub(crate) fn hint_of(error: &StoreError) -> Option<String> {
     match error {
         StoreError::Corrupt { path, .. } => Some(hint_of_corrupt(path)),
@@ -449,14 +455,14 @@ fn hint_of_corrupt(path: &Path) -> String {
     }
 }
 
-/// The hint for a path that should be a folder and is something else.
+/// The hint for a path that must be a folder but is something else.
 const NO_FOLDER: &str = "move it away by hand; a folder that is missing is made when it is needed (only the root itself may be a link)";
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// The rows of the table in the manual: exit code, names in JSON, and meaning.
+    /// Reads the rows of the table in the manual: exit code, names in JSON, and meaning.
     fn rows_of_manual() -> Vec<[String; 3]> {
         let manual = include_str!("../../../docs/exit-codes.md");
         let table = manual.lines().skip_while(|line| !line.starts_with("| code |")).skip(2);

@@ -1,5 +1,5 @@
-//! Decides where the teammates of a run are hosted, from the command line, the settings and the
-//! terminal.
+//! Decides where the teammates of a run are hosted, which means in panes or in the lead's process.
+//! The decision depends on the command line, the settings and the terminal.
 
 mod in_settings;
 mod launch;
@@ -31,7 +31,7 @@ use crate::context::Context;
 use crate::failure::{Failure, FailureKind};
 use crate::{client_version, output};
 
-/// The tmux session for panes when the lead does not run inside tmux.
+/// The name of the tmux session that gets the panes when the lead runs outside of tmux.
 const TMUX_SESSION: &str = "pitcrew";
 
 /// The options that choose where teammates run.
@@ -48,10 +48,10 @@ pub(crate) struct HostingArgs {
     pub(crate) teammate_program: Option<TeammateProgram>,
 }
 
-/// The place in which the user wants teammates to run.
+/// Where the user wants teammates to run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum TeammateMode {
-    /// In panes if the user's terminal supports them, else in the lead's process.
+    /// In panes if the user's terminal supports panes, otherwise in the lead's process.
     Auto,
     /// In the process of the lead.
     InProcess,
@@ -59,8 +59,8 @@ pub(crate) enum TeammateMode {
     Tmux,
     /// In iTerm2 panes.
     ITerm2,
-    /// In the panes of a program that speaks the pane protocol. Holds the program and its
-    /// arguments.
+    /// In the panes of a program that implements the pane protocol. The vector contains the program
+    /// and its arguments.
     Program(Vec<String>),
 }
 
@@ -110,7 +110,7 @@ pub(crate) enum TeammateProgram {
 }
 
 impl TeammateProgram {
-    /// The program's name on the command line.
+    /// Returns the program's name on the command line.
     pub(crate) fn as_str(self) -> &'static str {
         Program::from(self).as_str()
     }
@@ -125,12 +125,12 @@ impl From<TeammateProgram> for Program {
     }
 }
 
-/// Decides where the teammates of a run are hosted. A resumed team keeps its earlier kind of panes,
-/// unless the command line asks for another.
+/// Decides where the teammates of a run are hosted. A resumed team keeps the kind of panes of its
+/// earlier run, unless the command line sets another teammate mode.
 ///
 /// # Errors
-/// When the settings name a program that does not exist, or the requested panes are not available
-/// here.
+/// Returns an error if the settings name a program that does not exist, or if the requested panes
+/// are not available here.
 pub(crate) fn hosting(
     context: &Context,
     settings: &Settings,
@@ -145,7 +145,8 @@ pub(crate) fn hosting(
             (Some(chosen(context, mode.clone())?), left.and_then(|left| left.socket))
         }
         (None, Some(left)) => (Some(must_be_named(left.mode, &programs)?), left.socket),
-        // `named_programs` has already warned about an invalid mode in the settings.
+        // An error is ignored here, because `named_programs` has already warned about an invalid
+        // mode in the settings.
         (None, None) => {
             (mode_of(settings).ok().flatten().map(|mode| chosen(context, mode)).transpose()?, None)
         }
@@ -158,12 +159,14 @@ pub(crate) fn hosting(
         | TeammateMode::Program(_)) => mode,
     };
     let socket = socket.or_else(|| tmux_socket(context));
-    // Teammates of an earlier run may still be in panes of another kind than the new ones.
+    // Teammates of an earlier run may still run in panes, and those panes may be of another kind
+    // than the new panes.
     let former_panes = former
         .filter(|left| left.mode != mode)
         .and_then(|left| former_panes(context, left, &programs));
     let panes = panes(context, &mode, socket.clone())?;
-    // Outside of tmux the user cannot see the panes, so print how to attach.
+    // The lead runs outside of tmux, so the user cannot see the panes. A remark says how to attach
+    // to them.
     if mode == TeammateMode::Tmux && context.variable("TMUX").is_none() {
         let server = socket.as_ref().map_or_else(String::new, |socket| {
             format!(" -S {}", output::shell_word(&socket.to_string_lossy()))
@@ -181,7 +184,7 @@ pub(crate) fn hosting(
         Some(program) => program.into(),
         None => program_of(settings),
     };
-    // The reference client runs only in panes, so without panes it is not needed.
+    // The reference client runs only in panes. If the run has no panes, the client is not needed.
     if program == Program::Claude && panes.is_some() {
         must_be_there(context, client_of(settings), "the client that teammates are to run")?;
     }
@@ -206,8 +209,8 @@ pub(crate) fn hosting(
     })
 }
 
-/// The panes of an earlier run, for teammates that still run in them. If they cannot be reached,
-/// only a warning is printed, because the run can do without them.
+/// Opens the panes of an earlier run, because teammates may still run in them. If the panes cannot
+/// be reached, the run continues with a warning.
 fn former_panes(context: &Context, left: Left, programs: &[Vec<String>]) -> Option<Arc<dyn Panes>> {
     let panes =
         must_be_named(left.mode, programs).and_then(|mode| panes(context, &mode, left.socket));
@@ -220,8 +223,8 @@ fn former_panes(context: &Context, left: Left, programs: &[Vec<String>]) -> Opti
     })
 }
 
-/// Accepts a mode that the user named, and records the mode's pane program. Later commands may then
-/// run that program to control its panes.
+/// Accepts a mode that the user named, and records the mode's pane program. The record allows later
+/// commands to run that program to control its panes.
 fn chosen(context: &Context, mode: TeammateMode) -> Result<TeammateMode, Failure> {
     if let TeammateMode::Program(argv) = &mode {
         Trust::keep_pane_program(&context.root, &as_recorded(context, argv))
@@ -230,8 +233,8 @@ fn chosen(context: &Context, mode: TeammateMode) -> Result<TeammateMode, Failure
     Ok(mode)
 }
 
-/// Accepts a mode from a record of the team only if the user named its pane program, because other
-/// programs can write that record.
+/// Checks a mode that comes from a record of the team. Other programs can write that record, so a
+/// pane program is accepted only if the user named the program.
 fn must_be_named(mode: TeammateMode, programs: &[Vec<String>]) -> Result<TeammateMode, Failure> {
     match &mode {
         TeammateMode::Program(argv) if !programs.contains(argv) => {
@@ -258,10 +261,11 @@ pub(crate) struct Left {
 }
 
 impl Left {
-    /// The kind of panes in which teammates of the team run, if any do.
+    /// Returns the kind of panes in which teammates of the team run. Returns `None` if the team has
+    /// no panes.
     ///
     /// # Errors
-    /// When the team cannot be read.
+    /// Returns an error if the team cannot be read.
     pub(crate) async fn by(team: &Team) -> Result<Option<Self>, Failure> {
         let latest = team.pane_hosts().await?.pop();
         Ok(latest.and_then(|host| {
@@ -270,10 +274,10 @@ impl Left {
     }
 }
 
-/// The pane of a member, and the panes backend that controls it.
+/// Returns the pane of a member, and the panes backend that controls the pane.
 ///
 /// # Errors
-/// When the member has no pane, or its pane cannot be reached from here.
+/// Returns an error if the member has no pane, or if the pane cannot be reached from this process.
 pub(crate) async fn pane_of(
     context: &Context,
     team: &Team,
@@ -295,8 +299,8 @@ pub(crate) async fn pane_of(
     }
 }
 
-/// The failure when a member's pane cannot be shown or hidden. A closed pane is a conflict, not an
-/// internal error.
+/// Builds the failure for a pane that cannot be shown or hidden. If the pane is closed, the kind is
+/// a conflict, not an internal error.
 pub(crate) fn pane_failure(name: &str, error: PaneError) -> Failure {
     match error {
         PaneError::Gone { pane } => {
@@ -307,7 +311,8 @@ pub(crate) fn pane_failure(name: &str, error: PaneError) -> Failure {
 }
 
 impl TeammateMode {
-    /// The mode that a record of panes stands for, or `None` for an unknown kind.
+    /// Returns the mode that matches a record of panes. Returns `None` if the kind of panes is
+    /// unknown.
     fn of(host: &PaneHost) -> Option<Self> {
         match host.backend.as_str() {
             "tmux" => Some(Self::Tmux),
@@ -318,7 +323,8 @@ impl TeammateMode {
     }
 }
 
-/// The meaning of `auto` here: panes if the user's terminal supports them, else the lead's process.
+/// Resolves the mode `auto`: panes if the user's terminal supports panes, otherwise the lead's
+/// process.
 fn here(context: &Context) -> TeammateMode {
     if !context.has_terminal() {
         return TeammateMode::InProcess;
@@ -353,10 +359,11 @@ fn panes(
     }
 }
 
-/// Checks that a program can be started, before the run starts anything that needs it.
+/// Checks that a program can be executed. The check is made before anything that needs the program
+/// is started.
 ///
 /// # Errors
-/// When the program does not exist or is not executable.
+/// Returns an error if the program does not exist or is not executable.
 fn must_be_there(context: &Context, program: &str, what: &str) -> Result<(), Failure> {
     let is_there = if program.contains('/') {
         let meta = std::fs::metadata(context.cwd.join(program));
@@ -372,8 +379,8 @@ fn must_be_there(context: &Context, program: &str, what: &str) -> Result<(), Fai
         .hint("--teammate-mode in-process needs no program and no terminal"))
 }
 
-/// A pane program as it is recorded: with an absolute path, so that commands in other folders find
-/// it too.
+/// Returns the command line of a pane program in the form in which it is recorded. Its path is
+/// absolute, so that commands in other folders find the program too.
 fn as_recorded(context: &Context, argv: &[String]) -> Vec<String> {
     let found = |(at, word): (usize, &String)| match at {
         0 if word.contains('/') => context.cwd.join(word).to_string_lossy().into_owned(),
@@ -382,8 +389,8 @@ fn as_recorded(context: &Context, argv: &[String]) -> Vec<String> {
     argv.iter().enumerate().map(found).collect()
 }
 
-/// The pane programs that may be run when a record names them: those that the user named for a run
-/// or in the settings, and `pitcrew pane serve`.
+/// Returns the pane programs that may be run when a record of the team names them. These are the
+/// programs that the user named for a run or in the settings, and `pitcrew pane serve`.
 pub(crate) fn named_programs(context: &Context) -> Vec<Vec<String>> {
     let mode = mode_of(&context.usable_settings()).unwrap_or_else(|unknown| {
         output::remark(&format!("warning: {unknown}"));
@@ -420,7 +427,7 @@ fn tmux(context: &Context, socket: Option<PathBuf>) -> Result<Tmux, Failure> {
         return Err(Failure::usage("tmux is not on the PATH")
             .hint("--teammate-mode in-process needs no terminal"));
     }
-    // A pane beside this one is possible only on the tmux server that this process runs in.
+    // A new pane can be opened beside the current pane only if both are on the same tmux server.
     let is_ours = socket == tmux_socket(context);
     Ok(Tmux::new(TmuxOptions {
         program: PathBuf::from("tmux"),
@@ -449,8 +456,8 @@ fn iterm2(context: &Context) -> Result<ITerm2, Failure> {
     }))
 }
 
-/// The socket of the tmux server that this process runs in. `$TMUX` has the socket, the server's
-/// process and the session.
+/// Returns the socket of the tmux server in which this process runs. `$TMUX` contains the socket,
+/// the server's process id and the session.
 fn tmux_socket(context: &Context) -> Option<PathBuf> {
     let socket = context.variable("TMUX")?.rsplitn(3, ',').nth(2)?;
     Some(PathBuf::from(socket))

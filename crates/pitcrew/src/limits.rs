@@ -1,7 +1,8 @@
-//! Turns the system's limits on a process (`ulimit`) into errors that name the limit.
+//! Converts failures at the system's process limits (`ulimit`) into errors that name the limit.
 //!
-//! Without this the process ends in other ways: tokio panics when it gets no file descriptor or
-//! thread, and a file over the size limit kills the process by SIGXFSZ.
+//! Without this module such a failure ends the process. tokio panics when it gets no file
+//! descriptor or no thread. When a file exceeds the size limit, the signal SIGXFSZ kills the
+//! process.
 
 use std::any::Any;
 use std::fs::File;
@@ -16,18 +17,18 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use crate::failure::{Explained, Failure};
 
-/// The number of file descriptors that a tokio runtime opens at its start: its poll, its waker, and
-/// two socket pairs for signals.
+/// The number of file descriptors that a tokio runtime opens when it starts: its poll, its waker,
+/// and two socket pairs for signals.
 const RUNTIME_DESCRIPTORS: usize = 8;
 
-/// The place and message of the latest panic.
+/// The source location and the message of the latest panic.
 static PANIC: Mutex<Option<String>> = Mutex::new(None);
 
-/// Builds a tokio runtime and runs `work` on it.
+/// Builds a tokio runtime and runs `work` on the runtime.
 ///
 /// # Errors
-/// The errors of `work`, and an error if the system has no file descriptor or thread left for the
-/// runtime.
+/// Returns the errors of `work`. Also returns an error if the system has no file descriptor or
+/// thread left for the runtime.
 pub(crate) fn block_on<T>(
     builder: &mut Builder,
     work: impl Future<Output = Result<T, Failure>>,
@@ -44,8 +45,9 @@ pub(crate) fn block_on<T>(
     })
 }
 
-/// Checks that a tokio runtime can start: opens as many file descriptors as it needs, starts a
-/// thread, and releases them again. tokio itself would panic where this returns an error.
+/// Checks that a tokio runtime can start. This function opens as many file descriptors as the
+/// runtime needs and starts a thread, and then releases them. Where this function returns an error,
+/// tokio would panic.
 #[expect(clippy::disallowed_methods, reason = "the device is opened to hold descriptors")]
 fn leave_room() -> io::Result<()> {
     let mut opened = Vec::with_capacity(RUNTIME_DESCRIPTORS);
@@ -56,27 +58,28 @@ fn leave_room() -> io::Result<()> {
     thread.join().map_err(|_| io::Error::other("a thread ended before it began"))
 }
 
-/// Makes a write over the file size limit fail with EFBIG instead of killing the process. It
-/// installs a signal handler, because an ignored signal would stay ignored in the commands of
-/// agents.
+/// Makes a write over the file size limit fail with EFBIG, so that SIGXFSZ does not kill the
+/// process. SIGXFSZ gets a handler and is not ignored, because agents' commands would inherit an
+/// ignored signal.
 fn refuse_long_files() -> io::Result<()> {
-    // tokio's handler stays installed after the listener is dropped.
+    // The listener can be dropped here, because tokio's signal handler stays installed.
     signal(SignalKind::from_raw(Signal::XFSZ.as_raw())).map(drop)
 }
 
 /// Runs a command that needs no async runtime.
 ///
 /// # Errors
-/// The errors of `work`, and an error if the system has no file descriptor left.
+/// Returns the errors of `work`. Also returns an error if the system has no file descriptor left.
 pub(crate) fn without_runtime<T>(work: impl FnOnce() -> Result<T, Failure>) -> Result<T, Failure> {
     block_on(&mut Builder::new_current_thread(), async { work() })
 }
 
-/// Runs `work` and turns a panic in it into a failure like any other.
+/// Runs `work`. If `work` panics, returns the panic as a failure.
 pub(crate) fn without_panic<T>(work: impl FnOnce() -> Result<T, Failure>) -> Result<T, Failure> {
     let (usual, ours) = (std::panic::take_hook(), std::thread::current().id());
     std::panic::set_hook(Box::new(move |panic| {
-        // A panic of another thread is printed by the usual hook, because nothing else reports it.
+        // The default hook prints a panic of another thread, because nothing else reports such a
+        // panic.
         if std::thread::current().id() != ours {
             usual(panic);
         }
@@ -88,8 +91,8 @@ pub(crate) fn without_panic<T>(work: impl FnOnce() -> Result<T, Failure>) -> Res
         *PANIC.lock().unwrap_or_else(PoisonError::into_inner) = Some(said);
     }));
     catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|payload| {
-        // The payload does not contain the place of the panic, so the text that the hook stored is
-        // used.
+        // The payload does not contain the source location of the panic. The hook stored a text
+        // that contains the location.
         let noted = PANIC.lock().unwrap_or_else(PoisonError::into_inner).take();
         let said = noted.unwrap_or_else(|| panic_text(&*payload).to_owned());
         Err(Failure::internal(format!("pitcrew stopped at a fault of its own: {said}")))

@@ -1,8 +1,8 @@
 //! `pitcrew`: teams of coding agents, from the command line.
 //!
-//! This crate puts the others together: [`cli`] reads the command line, [`context`] reads the
-//! environment, the other crates do the work, and [`output`] and [`failure`] print the result. The
-//! rules about teams are in the `team` and `runtime` crates.
+//! This crate connects the other crates. [`cli`] reads the command line, [`context`] reads the
+//! environment, and [`output`] and [`failure`] print the result. The other crates do the work. The
+//! `team` and `runtime` crates implement the rules about teams.
 
 #![cfg_attr(
     test,

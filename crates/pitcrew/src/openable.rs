@@ -1,11 +1,11 @@
-//! The models that a run can open, listed for agents that spawn other agents.
+//! Lists the models that a run can use, for agents that spawn other agents.
 
 use pitcrew_model::{ALIASES, Endpoints, ModelSpec, PriceSource, PriceTable, ollama_models};
 
-/// Lists the models that a run on `model` can open. These are `model` itself, the models of a local
-/// Ollama, and, if there is a key for the vendor, the aliases, the models with a price in the
-/// settings, and a pattern for the vendor's other models. A scripted run does not look for an
-/// Ollama.
+/// Lists the models that a run on `model` can use: `model` itself and the models of a local Ollama.
+/// If there is an API key for a vendor, the list also contains the vendor's aliases, the vendor's
+/// models with a price in the settings, and a pattern for the vendor's other models. A scripted run
+/// does not look for an Ollama.
 pub(crate) async fn openable(
     model: &str,
     endpoints: &Endpoints,
@@ -15,13 +15,15 @@ pub(crate) async fn openable(
     let local = if is_scripted {
         Vec::new()
     } else {
-        // Most machines have no Ollama, so an error here is not reported.
+        // Most machines do not run Ollama, so an error here only means that there are no local
+        // models.
         ollama_models(endpoints).await.unwrap_or_default()
     };
     listed(model, endpoints, prices, &local)
 }
 
-/// Whether the model can be used: there is a key for its vendor, or the model runs on this machine.
+/// Returns whether the model can be used: either there is an API key for its vendor, or the model
+/// runs on this machine.
 pub(crate) fn has_key(spec: &ModelSpec, endpoints: &Endpoints) -> bool {
     match spec {
         ModelSpec::Anthropic(_) => {

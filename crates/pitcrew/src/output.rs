@@ -1,8 +1,8 @@
-//! Prints the answers of commands: text for people or one JSON document on stdout. Errors are
-//! printed as the API's envelope, or as text with hints.
+//! Prints the results of commands to stdout, either as text for people or as one JSON document. An
+//! error is printed as text with hints, or as the API's error envelope in JSON.
 //!
-//! All output goes through this module. So text from a file cannot control the terminal, and a
-//! closed pipe is not an error.
+//! All output goes through this module. The module makes sure that text from a file cannot control
+//! the terminal, and that a closed pipe is not an error.
 
 use std::borrow::Cow;
 use std::io::{self, IsTerminal, Write};
@@ -16,7 +16,7 @@ use crate::failure::{Explained, Failure};
 use crate::live::warnings;
 pub(crate) use pitcrew_view::text::{first_line, in_one_line, printable};
 
-/// The narrowest table, in columns. A terminal with fewer columns wraps it.
+/// The minimum width of a table in columns. A terminal with fewer columns wraps the rows.
 const NARROWEST_TABLE: u16 = 30;
 
 /// The style of a heading, a name or an id.
@@ -26,7 +26,7 @@ pub(crate) const FAINT: Style = Style::new().dimmed();
 const ERROR: Style = AnsiColor::Red.on_default().bold();
 const HINT: Style = AnsiColor::Cyan.on_default();
 
-/// The form of a command's answer.
+/// The format of a command's result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Form {
     /// Text for people.
@@ -35,25 +35,25 @@ pub(crate) enum Form {
     Json,
 }
 
-/// The writer for a command's answer, in text or JSON.
+/// Prints a command's result as text or JSON.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Output {
     form: Form,
 }
 
 impl Output {
-    /// A writer for this form. `color` applies to the whole process.
+    /// Builds an output for this format. `color` applies to the whole process.
     pub(crate) fn new(form: Form, color: anstream::ColorChoice) -> Self {
         color.write_global();
         Self { form }
     }
 
-    /// The form of the answer, text or JSON.
+    /// Returns the format of the result: text or JSON.
     pub(crate) fn form(self) -> Form {
         self.form
     }
 
-    /// Prints an answer: `value` as JSON, or the text that `text` returns for it.
+    /// Prints a result: `value` as JSON, or the text that `text` makes from `value`.
     pub(crate) fn answer<T: Serialize>(
         self,
         value: &T,
@@ -65,11 +65,13 @@ impl Output {
         }
     }
 
-    /// Prints the answer of a command that ended with `ended`. In JSON the answer and the failure
-    /// are one document. In text the answer comes first and the caller reports the failure.
+    /// Prints the last result of a command. `ended` says whether the command succeeded. In JSON,
+    /// the result and a failure are one document. In text, only the result is printed, and the
+    /// caller prints the failure.
     ///
     /// # Errors
-    /// The failure in `ended`, marked as already printed if it is part of the document.
+    /// Returns the failure in `ended`. If the JSON document contains the failure, it is marked as
+    /// already printed. Also returns an error if the result cannot be printed.
     pub(crate) fn last_answer<T: Serialize>(
         self,
         value: &T,
@@ -83,7 +85,8 @@ impl Output {
                     document.extend(failure.document());
                 }
                 line(&serde_json::to_string_pretty(&document).map_err(Failure::internal)?)?;
-                // The document above already contains the failure.
+                // The document already contains the failure, so the caller must not print the
+                // failure again.
                 Err(failure.into_told())
             }
             (Form::Json, Ok(())) => self.answer(value, text),
@@ -91,8 +94,8 @@ impl Output {
         }
     }
 
-    /// Prints one item of an answer that has many: a JSON line, or the text that `text` returns for
-    /// it.
+    /// Prints one item of a result that consists of many items: a JSON line, or the text that
+    /// `text` makes from the item.
     pub(crate) fn item<T: Serialize>(
         self,
         value: &T,
@@ -104,19 +107,19 @@ impl Output {
         }
     }
 
-    /// Prints why a command failed: for JSON the API's error envelope on stdout, otherwise text on
-    /// stderr.
+    /// Prints why a command failed. In JSON, prints the API's error envelope to stdout. In text,
+    /// prints to stderr.
     pub(crate) fn failure(self, failure: &Failure) {
         let told = match self.form {
             Form::Json => serde_json::to_string_pretty(&failure.document())
                 .map_err(io::Error::other)
                 .and_then(|text| writeln!(anstream::stdout().lock(), "{text}"))
-                // If stdout cannot be written, for example because of a full disk, stderr may still
-                // work.
+                // If writing to stdout fails, for example because the disk is full, writing to
+                // stderr may still work.
                 .or_else(|_| error_text(failure)),
             Form::Text => error_text(failure),
         };
-        // If stderr fails too, there is no place left to report that.
+        // If writing to stderr fails too, the error cannot be reported anywhere.
         drop(told);
     }
 }
@@ -130,8 +133,8 @@ fn error_text(failure: &Failure) -> io::Result<()> {
     Ok(())
 }
 
-/// Writes one or several lines to stdout. If the pipe is closed, the command ends without an error
-/// message.
+/// Writes one or several lines to stdout. If the reader has closed the pipe, the command ends
+/// without an error message.
 pub(crate) fn line(text: &str) -> Result<(), Failure> {
     let mut out = anstream::stdout().lock();
     match writeln!(out, "{text}").and_then(|()| out.flush()) {
@@ -144,8 +147,8 @@ pub(crate) fn line(text: &str) -> Result<(), Failure> {
     }
 }
 
-/// Passes a remark to the display that uses the terminal, or writes it to stderr if there is no
-/// such display. Write errors are ignored.
+/// Passes a remark to the display that uses the terminal. If there is no such display, writes the
+/// remark to stderr. Write errors are ignored.
 pub(crate) fn remark(text: &str) {
     if warnings::taken_by_view(text) {
         return;
@@ -153,8 +156,8 @@ pub(crate) fn remark(text: &str) {
     let _ = writeln!(anstream::stderr().lock(), "{}", printable(text));
 }
 
-/// The text on one line. Every character that could control a terminal or is invisible is written
-/// as its escape: `\n`, `\u{1b}`.
+/// Returns the text on one line. A character that could control a terminal or is invisible is
+/// replaced by its escape, such as `\n` or `\u{1b}`.
 pub(crate) fn visible(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     for c in text.chars() {
@@ -167,9 +170,10 @@ pub(crate) fn visible(text: &str) -> String {
     shown
 }
 
-/// The text as one word for a shell. It is quoted if it contains characters with a special meaning.
+/// Returns the text as one word of a shell command. The text is quoted if it contains characters
+/// that have a special meaning in a shell.
 pub(crate) fn shell_word(text: &str) -> Cow<'_, str> {
-    // Only characters that no common shell interprets stay unquoted.
+    // A word stays unquoted only if no common shell interprets any of its characters.
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./:@%+=,".contains(c);
     if !text.is_empty() && text.chars().all(is_plain) {
         return Cow::Borrowed(text);
@@ -177,18 +181,18 @@ pub(crate) fn shell_word(text: &str) -> Cow<'_, str> {
     Cow::Owned(format!("'{}'", text.replace('\'', r"'\''")))
 }
 
-/// A table with a heading and columns as wide as their widest cell; the last column is not padded.
-/// If the terminal is too narrow, cells are wrapped within their columns.
+/// Formats a table with a heading. Each column is as wide as its widest cell, and the last column
+/// is not padded. If the terminal is too narrow, the text of a cell is wrapped within its column.
 pub(crate) fn table<const N: usize>(heading: [&str; N], rows: &[[String; N]]) -> String {
     table_within(width_of(&io::stdout()), heading, rows)
 }
 
-/// A table for a remark, sized for the terminal at stderr.
+/// Formats a table for a remark. The width of the terminal at stderr limits the table.
 pub(crate) fn remarked_table<const N: usize>(heading: [&str; N], rows: &[[String; N]]) -> String {
     table_within(width_of(&io::stderr()), heading, rows)
 }
 
-/// The number of columns of a terminal, or `None` if the stream is not a terminal.
+/// Returns the number of columns of a terminal. Returns `None` if the stream is not a terminal.
 fn width_of(stream: &impl IsTerminal) -> Option<u16> {
     let (columns, _rows) = stream.is_terminal().then(|| crossterm::terminal::size().ok())??;
     Some(columns)

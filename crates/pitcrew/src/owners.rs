@@ -1,5 +1,5 @@
-//! Finds folders of a team that another user owns. That user can write to the team's agents and
-//! change its tasks and members.
+//! Finds folders of a team that belong to another user. That user can send messages to the team's
+//! agents and can change the team's tasks and members.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
@@ -18,8 +18,8 @@ pub(crate) struct Foreign {
 }
 
 impl Foreign {
-    /// Finds the folders of a team that another user owns. Folders of root are left out, because
-    /// root can change everything anyway.
+    /// Finds the folders of a team that belong to another user. Folders of the superuser are
+    /// omitted, because the superuser can change every folder anyway.
     pub(crate) fn of_team(root: &Path, team: &TeamDir) -> Vec<Self> {
         let (team, tasks) =
             (root.join("teams").join(team.as_str()), root.join("tasks").join(team.as_str()));
@@ -30,7 +30,7 @@ impl Foreign {
         owned.filter(|it| it.uid != 0 && it.uid != geteuid().as_raw()).collect()
     }
 
-    /// A sentence that says which user owns the path and what that user can do.
+    /// Returns a sentence that says which user owns the path and what that user is able to do.
     pub(crate) fn in_words(&self) -> String {
         let Self { path, uid } = self;
         format!(
@@ -40,7 +40,8 @@ impl Foreign {
     }
 }
 
-/// Prints a warning for each folder of the team that another user owns, when a run starts.
+/// Prints a warning for each folder of the team that belongs to another user. Called when a run
+/// starts.
 pub(crate) fn say(root: &Path, team: &str) {
     for foreign in Foreign::of_team(root, &TeamDir::of(team)) {
         output::remark(&format!("warning: {}", output::printable(&foreign.in_words())));

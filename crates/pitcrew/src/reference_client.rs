@@ -1,17 +1,17 @@
-//! The permission flags for the reference client when it starts as a teammate of pitcrew: the tools
-//! that it may call without asking, and the deny rules.
+//! The permission flags for the reference client when it runs as a teammate of pitcrew. The flags
+//! contain the tools that the client may call without asking, and the deny rules.
 //!
-//! The client reads its own settings files, but not the rules of pitcrew's command line. The client
-//! asks its lead only about calls that the client's own rules do not decide. So the client gets
-//! every deny rule of the run. Source: `docs/interop.md`, "As our teammate".
+//! The client reads its own settings files, but does not know the rules of pitcrew's command line.
+//! The client asks its lead only about calls that its own rules do not decide. Therefore pitcrew
+//! passes every deny rule of the run to the client. Source: `docs/interop.md`, "As our teammate".
 
 use pitcrew_permission::settings::{Permissions, SourcedRule};
 use pitcrew_protocol::tool_name::{
     BASH, SEND_MESSAGE, TASK_CREATE, TASK_GET, TASK_LIST, TASK_UPDATE,
 };
 
-/// The client's team tools. For some models the client offers the task tools only if
-/// `--allowedTools` names them.
+/// The tools with which the client takes part in a team. For some models, the client offers the
+/// task tools only if `--allowedTools` names them.
 const TEAM_TOOLS: [&str; 5] = [SEND_MESSAGE, TASK_CREATE, TASK_GET, TASK_LIST, TASK_UPDATE];
 
 /// Returns the client's permission flags for these deny rules.
@@ -25,7 +25,7 @@ pub(crate) fn rights(denied: &[String]) -> Vec<String> {
     flags
 }
 
-/// Returns the deny rules of a run in the form that works on the client's command line.
+/// Returns the deny rules of a run in the form that the client's command line needs.
 pub(crate) fn deny_rules(permissions: &Permissions) -> Vec<String> {
     let mut rules: Vec<String> = Vec::new();
     for rule in &permissions.deny {
@@ -37,8 +37,8 @@ pub(crate) fn deny_rules(permissions: &Permissions) -> Vec<String> {
     rules
 }
 
-/// Makes the path in a rule absolute. A path with one leading slash is relative to the folder of
-/// its settings file, and a command line has no such folder.
+/// Makes the path in a rule absolute. In a settings file, a path with one leading slash is relative
+/// to the folder of that file. On a command line there is no such folder.
 fn with_absolute_path(rule: &SourcedRule) -> String {
     let parts =
         rule.text.split_once('(').and_then(|(tool, rest)| Some((tool, rest.strip_suffix(')')?)));

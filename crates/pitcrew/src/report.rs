@@ -1,5 +1,5 @@
-//! The report at the end of a run, for people: the result of each agent, the things that were kept,
-//! and the exit code.
+//! The report for people at the end of a run: the result of each agent and the worktrees that were
+//! kept. This module also determines the exit code.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -18,13 +18,14 @@ use crate::failure::{Failure, FailureKind};
 use crate::live::signals::EndSignal;
 use crate::output::{self, in_one_line, printable, shell_word};
 
-/// The prefix of a scripted model's name. Such a model costs nothing.
+/// The prefix in the name of a scripted model. A scripted model costs nothing.
 const SCRIPTED: &str = "script:";
 
-/// The most characters of a reason in the table.
+/// The maximum number of characters of a reason in the table.
 const REASON_CHARS: usize = 50;
 
-/// The result of a whole team. `archive` is the name of the archive, if the team was archived.
+/// Formats the result of a whole team. `archive` is the name of the archived team, or `None` if the
+/// team was not archived.
 pub(crate) fn summary(outcome: &RunOutcome, archive: Option<&str>) -> String {
     let mut text = table(outcome);
     if archive.is_some() {
@@ -35,7 +36,7 @@ pub(crate) fn summary(outcome: &RunOutcome, archive: Option<&str>) -> String {
     text
 }
 
-/// A table with the result of every agent, and remarks below it.
+/// Formats a table with the result of every agent, and remarks below the table.
 pub(crate) fn table(outcome: &RunOutcome) -> String {
     let state = fold(TeamState::default(), &ViewEvent::Ended(outcome));
     let rows: Vec<_> = state.agents.iter().map(|agent| cells(agent, &outcome.end)).collect();
@@ -73,14 +74,15 @@ pub(crate) fn table(outcome: &RunOutcome) -> String {
     text
 }
 
-/// The flags that would have allowed the calls that were refused because there was nobody to ask.
+/// Some tool calls were denied because no user was there to ask. Returns a text with the flags that
+/// would have allowed these calls.
 pub(crate) fn refused<'a>(rules: impl Iterator<Item = &'a str>) -> Option<String> {
     let flags: Vec<String> = rules.map(allow_flag).collect();
     let said = "nobody was there to ask; what was refused would have been allowed by: ";
     (!flags.is_empty()).then(|| format!("{said}{}", flags.join(" ")))
 }
 
-/// The command that resumes the team, unless the team was deleted.
+/// Returns the command that resumes the team. Returns `None` if the team was deleted.
 pub(crate) fn resume(outcome: &RunOutcome) -> Option<String> {
     (!outcome.team_deleted).then(|| format!("pitcrew run --resume {}", shell_word(&outcome.team)))
 }
@@ -91,8 +93,8 @@ fn cells(agent: &AgentState, end: &RunEnd) -> [String; 7] {
         .as_deref()
         .filter(|reason| fits_the_table(reason))
         .map(|reason| format!(": {reason}"));
-    // Another client may keep no conversation. Then the number of its model calls is not known, and
-    // a zero would be wrong.
+    // Another client may not record its conversation. In that case the number of its model calls is
+    // not known, and the table shows `-`, because a zero would be wrong.
     let counted = |count: String| if agent.is_counted { count } else { "-".to_owned() };
     [
         agent.name.to_string(),
@@ -109,11 +111,11 @@ fn cells(agent: &AgentState, end: &RunEnd) -> [String; 7] {
     ]
 }
 
-/// The table cell for an agent's result, in a run with this end.
+/// Formats the table cell for an agent's result. `end` is the end of the whole run.
 fn end_of(agent: &AgentState, end: &RunEnd) -> String {
     match (agent.status, agent.role, end) {
-        // At the end of every run the lead's status is "completed", even if the run did not
-        // succeed. So the table does not show that status.
+        // The lead's status is "completed" at the end of every run, even if the run did not
+        // succeed. The table shows "ended" in its place.
         (Status::Completed, Some(Role::Lead), end) if !matches!(end, RunEnd::Success { .. }) => {
             "ended".to_owned()
         }
@@ -122,12 +124,14 @@ fn end_of(agent: &AgentState, end: &RunEnd) -> String {
     }
 }
 
-/// Whether a reason fits into the table. A longer one gets a line of its own below the table.
+/// Returns whether a reason fits into the table. A longer reason is printed on its own line below
+/// the table.
 fn fits_the_table(reason: &str) -> bool {
     !reason.contains('\n') && reason.chars().count() <= REASON_CHARS
 }
 
-/// The name of a model; for a scripted one without the folders of its script.
+/// Shortens the name of a model. The name of a scripted model is shown without the folders of its
+/// script.
 fn short_model(model: &str) -> &str {
     match model.strip_prefix(SCRIPTED) {
         Some(file) => file.rsplit('/').next().unwrap_or(file),
@@ -135,7 +139,8 @@ fn short_model(model: &str) -> &str {
     }
 }
 
-/// A hint that says when and how a parked run can be resumed.
+/// Returns a hint that says when and how the user can resume a run that stopped because its model
+/// was unavailable.
 fn later(retry_after: Option<Duration>, resume: &str, now: &Zoned) -> String {
     let time = retry_after.and_then(|asked| now.checked_add(asked).ok());
     match time {
@@ -146,10 +151,11 @@ fn later(retry_after: Option<Duration>, resume: &str, now: &Zoned) -> String {
     }
 }
 
-/// The result of the run for the exit code. `resume` is the command that resumes the run.
+/// Returns the result of the run, which determines the exit code. `resume` is the command that
+/// resumes the run.
 ///
 /// # Errors
-/// When the run did not end with success.
+/// Returns an error if the run did not end with success.
 #[expect(clippy::disallowed_methods, reason = "the report says when a run may be resumed")]
 pub(crate) fn ended(
     outcome: &RunOutcome,
@@ -158,7 +164,7 @@ pub(crate) fn ended(
 ) -> Result<(), Failure> {
     let by_signal = signal.map_or(FailureKind::Interrupted, EndSignal::failure);
     let failure = match &outcome.end {
-        // A finished run succeeds even if a signal came too late to stop anything.
+        // A run that was already completed succeeds, even if a signal arrived at the end.
         RunEnd::Success { .. } => return Ok(()),
         RunEnd::Unfinished { shortfall, open, .. } => {
             let said = std::iter::once(shortfall.in_words().to_owned());
@@ -170,8 +176,8 @@ pub(crate) fn ended(
             );
             let failure = Failure::new(FailureKind::Unfinished, said);
             match resume {
-                // An unapproved plan needs the user's decision, so there is one hint for each
-                // answer.
+                // The user must decide about the plan, so there is one hint for approving the plan
+                // and one hint for having the plan changed.
                 Some(resume) if *shortfall == Shortfall::PlanUnapproved => {
                     return Err(failure
                         .hint(format!(
@@ -201,7 +207,7 @@ pub(crate) fn ended(
             let failure = Failure::new(FailureKind::LimitReached, reason.clone());
             let flag = limit.flag();
             return Err(match resume {
-                // A resumed run keeps the limits of this run, so a higher limit must be given.
+                // A resumed run keeps the limits of this run, so the user must set a higher limit.
                 Some(resume) => failure.hint(format!("{resume} goes on, with a higher {flag}")),
                 None => failure,
             });

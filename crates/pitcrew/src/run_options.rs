@@ -27,79 +27,82 @@ use crate::output::shell_word;
 use crate::owners;
 use crate::trusting;
 
-/// The time that agents have to end when they are asked to shut down.
+/// How long agents have to end after they were asked to shut down.
 const SHUTDOWN_GRACE: Duration = Duration::from_secs(20);
 
-/// The reference client's environment variable that switches its team tools on or off.
+/// The reference client's environment variable that enables or disables its team tools.
 const TEAMS_SWITCH: &str = "CLAUDE_CODE_EXPERIMENTAL_AGENT_TEAMS";
 
-/// The run that a command asks for. Settings and environment supply the missing values.
+/// The run that a command requests. The settings and the environment supply values that the command
+/// does not set.
 #[derive(Debug)]
 pub(crate) struct Plan {
-    /// Whether the run creates a new team or resumes an old one.
+    /// Whether the run creates a new team, resumes a team or takes over a team.
     pub(crate) begin: Begin,
-    /// The folder that the lead of a new team works in. A resumed team works in its earlier folder.
+    /// The folder in which the lead of a new team works. The lead of a resumed team works in its
+    /// earlier folder.
     pub(crate) cwd: PathBuf,
     /// The lead's model.
     pub(crate) model: Option<String>,
-    /// The model of teammates that name none.
+    /// The model of teammates for which no model is named.
     pub(crate) teammate_model: Option<String>,
     /// The layer of settings that comes from the command line.
     pub(crate) settings: Map<String, Value>,
     /// The lead's permission mode.
     pub(crate) mode: Option<String>,
-    /// The way in which permission questions are answered.
+    /// Who answers permission requests.
     pub(crate) asks: Asks,
-    /// The limits at which the run ends by itself.
+    /// The limits at which the run stops.
     pub(crate) limits: RunLimits,
-    /// More instructions for the lead.
+    /// Additional instructions for the lead.
     pub(crate) append_system_prompt: Option<String>,
     /// Where teammates run.
     pub(crate) hosting: HostingArgs,
-    /// The restrictions from the command line, recorded for the team's next run.
+    /// The restrictions of the run. They are recorded for the team's next run.
     pub(crate) bounds: RunBounds,
 }
 
-/// The single member that a command wants to run. Config, settings and environment supply the
-/// missing values.
+/// The request to run a single member. The team's config, the settings and the environment supply
+/// values that the command does not set.
 #[derive(Debug)]
 pub(crate) struct SoloPlan {
     /// The name of the member's team.
     pub(crate) team: String,
     /// The name of the member.
     pub(crate) name: String,
-    /// How the member enters the team: either its lead added it, or it joins by itself.
+    /// How the member enters the team: either its lead has added the member, or the member joins by
+    /// itself.
     pub(crate) entry: Entry,
     /// The member's model.
     pub(crate) model: Option<String>,
-    /// The member's agent type, used if the config has none.
+    /// The member's agent type. Used only if the config names no agent type.
     pub(crate) agent_type: Option<String>,
-    /// The member's color, used if the config has none.
+    /// The member's color. Used only if the config names no color.
     pub(crate) color: Option<String>,
-    /// The session id of the member's lead.
+    /// The session id of the member's lead. `None` if the session id is not known.
     pub(crate) session_id: Option<String>,
     /// The layer of settings that comes from the command line.
     pub(crate) settings: Map<String, Value>,
-    /// The member's permission mode, used if the config has none.
+    /// The member's permission mode. Used only if the config names no mode.
     pub(crate) mode: Option<String>,
-    /// How permission questions are answered, besides by the member's lead.
+    /// Who answers permission requests in addition to the member's lead.
     pub(crate) asks: Asks,
-    /// The limits at which the member ends by itself.
+    /// The limits at which the member stops.
     pub(crate) limits: RunLimits,
-    /// More instructions for the member.
+    /// Additional instructions for the member.
     pub(crate) append_system_prompt: Option<String>,
     /// The key that verifies the lead's signatures.
     pub(crate) lead_key: Option<LeadKeys>,
-    /// The lead's process that owns this key.
+    /// The lead's process to which `lead_key` belongs.
     pub(crate) lead_process: Option<ProcessIdentity>,
 }
 
-/// Starts one member of a team in this process, without the others. Also returns its team, for
-/// display.
+/// Starts one member of a team in this process, without the other members. Returns the handle of
+/// the run, and the team for the display.
 ///
 /// # Errors
-/// When the settings, the model, the team or the member cannot be used, or another process runs the
-/// member.
+/// Returns an error if the settings, the model, the team or the member cannot be used, or if
+/// another process runs the member.
 pub(crate) async fn start_alone(
     context: &Context,
     plan: SoloPlan,
@@ -108,7 +111,8 @@ pub(crate) async fn start_alone(
     let member = config.member(&plan.name);
     let cwd = folder_of(context, member);
     let loaded = context.load(&cwd, Some(Value::Object(cli_layer(context, plan.settings))))?;
-    // If the lead added the member to the team, the lead has already printed these warnings.
+    // If the lead added the member, the lead has already printed these warnings. Only a member that
+    // joins by itself prints them.
     if plan.entry == Entry::Joins {
         trusting::say(&loaded);
         owners::say(&context.root, &plan.team);
@@ -118,8 +122,8 @@ pub(crate) async fn start_alone(
     let has_model =
         member.and_then(|member| member.model.as_deref()).is_some_and(|model| !model.is_empty());
     let model = match plan.model.as_deref() {
-        // A member that its lead added to the team has its model in the config. If the config does
-        // not contain the member, the runtime reports that below.
+        // If the config names a model for the member, that model is used. A member that its lead
+        // added must be in the config; if it is missing there, the runtime reports the error below.
         None if has_model || (plan.entry == Entry::Placed && member.is_none()) => None,
         named => Some(model_name(named, settings, &endpoints).await?),
     };
@@ -159,16 +163,17 @@ pub(crate) async fn start_alone(
 pub(crate) struct StartedRun {
     /// The handle of the run.
     pub(crate) handle: RunHandle,
-    /// The team of the run, for display.
+    /// The team of the run, used by the display.
     pub(crate) team: Team,
-    /// Whether the team is on disk. It is only in memory when teams are switched off.
+    /// Whether the team is stored on disk. If teams are disabled, a new team exists only in memory.
     pub(crate) is_kept: bool,
 }
 
 /// Starts the run of a team.
 ///
 /// # Errors
-/// When the settings, the model or the team cannot be used, or another process runs the team.
+/// Returns an error if the settings, the model or the team cannot be used, or if another process
+/// runs the team.
 pub(crate) async fn start(context: &Context, mut plan: Plan) -> Result<StartedRun, Failure> {
     let cwd = run_folder(context, &plan.begin, plan.cwd).await?;
     let layer = cli_layer(context, plan.settings);
@@ -179,7 +184,7 @@ pub(crate) async fn start(context: &Context, mut plan: Plan) -> Result<StartedRu
     owners::say(&context.root, team);
     let settings = &loaded.settings;
     let endpoints = endpoints(context, settings);
-    // An existing team stays on disk even when teams are switched off.
+    // An existing team stays on disk even if teams are disabled.
     let is_kept = settings.teams_enabled() || !matches!(plan.begin, Begin::New { .. });
     let teams =
         if is_kept { context.teams_with(settings)? } else { in_memory(settings, &mut plan.begin)? };
@@ -195,7 +200,7 @@ pub(crate) async fn start(context: &Context, mut plan: Plan) -> Result<StartedRu
     let model = unless_policy(settings, &["model"], "--model", plan.model);
     let teammate_model =
         unless_policy(settings, &["model"], "--teammate-model", plan.teammate_model);
-    // A resumed team keeps its lead's model unless the command line names another.
+    // A resumed team keeps its lead's model, unless the command line names another model.
     let named = match (model, &plan.begin) {
         (None, Begin::Resume { team, .. } | Begin::TakeOver { team, .. }) => {
             lead_model(&teams, team).await?
@@ -227,9 +232,9 @@ pub(crate) async fn start(context: &Context, mut plan: Plan) -> Result<StartedRu
     Ok(StartedRun { handle, team, is_kept })
 }
 
-/// The store of a run while teams are switched off: it has one agent and vanishes with the process.
-/// The team's name gets a unique suffix, because the agent's other files below the root are found
-/// by that name.
+/// Creates the store of a run when teams are disabled. The store has one agent and vanishes when
+/// the process ends. The agent has other files below the root, which are named after the team. The
+/// team's name gets a unique suffix, so that different runs do not share these files.
 fn in_memory(settings: &Settings, begin: &mut Begin) -> Result<Teams, Failure> {
     if let Begin::New { team, .. } = begin {
         let session = new_session_id();
@@ -238,10 +243,10 @@ fn in_memory(settings: &Settings, begin: &mut Begin) -> Result<Teams, Failure> {
     Context::teams_in_memory(settings)
 }
 
-/// Refuses to create a team when teams are switched off.
+/// Returns an error if teams are disabled, so that no team is created.
 ///
 /// # Errors
-/// When teams are switched off, or the settings cannot be read.
+/// Returns an error if teams are disabled, or if the settings cannot be read.
 pub(crate) fn teams_must_be_on(context: &Context) -> Result<(), Failure> {
     let layer = cli_layer(context, Map::new());
     if context.settings_with(&context.cwd, Some(Value::Object(layer)))?.teams_enabled() {
@@ -254,8 +259,9 @@ pub(crate) fn teams_must_be_on(context: &Context) -> Result<(), Failure> {
     )))
 }
 
-/// The value from the command line, unless the machine's policy sets this field. The policy cannot
-/// be overridden, so a different value is dropped with a warning.
+/// Returns the value from the command line, unless the machine's policy sets this field. The policy
+/// cannot be overridden. If the command line has a different value, that value is ignored with a
+/// warning.
 fn unless_policy(
     settings: &Settings,
     field: &[&str],
@@ -272,10 +278,10 @@ fn unless_policy(
     None
 }
 
-/// Checks that a limit on the cost can be enforced.
+/// Checks that pitcrew can enforce the limit on the cost.
 ///
 /// # Errors
-/// When a model has no known price, and the turns are not limited either.
+/// Returns an error if the price of a model is not known and the number of turns has no limit.
 fn cost_is_known<'a>(
     limits: RunLimits,
     prices: &PriceTable,
@@ -289,11 +295,11 @@ fn cost_is_known<'a>(
         .hint("or limit the turns as well, with --max-turns; `pitcrew models` lists what is known"))
 }
 
-/// The folder a run works in: the working folder for a new team, the earlier folder for a resumed
-/// one.
+/// Returns the folder in which a run works. A new team works in the current working folder, and a
+/// resumed team works in its earlier folder.
 ///
 /// # Errors
-/// When the team cannot be read, or its folder is gone.
+/// Returns an error if the team cannot be read, or if its folder no longer exists.
 pub(crate) async fn run_folder(
     context: &Context,
     begin: &Begin,
@@ -307,10 +313,10 @@ pub(crate) async fn run_folder(
     }
 }
 
-/// The folder that a single member works in.
+/// Returns the folder in which a single member works.
 ///
 /// # Errors
-/// When the team cannot be read.
+/// Returns an error if the team cannot be read.
 pub(crate) async fn member_folder(
     context: &Context,
     team: &str,
@@ -329,8 +335,8 @@ fn folder_of(context: &Context, member: Option<&Member>) -> PathBuf {
         .unwrap_or_else(|| context.cwd.clone())
 }
 
-/// The agents' options from the context and the settings, with every permission question denied.
-/// `mode` overrides the settings' permission mode.
+/// Builds the agents' options from the context and the settings. The options deny every permission
+/// request; callers set another policy. `mode` overrides the permission mode of the settings.
 fn agent_options(
     context: &Context,
     cwd: PathBuf,
@@ -343,7 +349,7 @@ fn agent_options(
         Some(name) => permission_mode(name)?,
         None => settings.permissions().default_mode.unwrap_or_default(),
     };
-    // The settings can forbid this mode, also when the command line asks for it.
+    // The settings can forbid the mode `bypassPermissions`, even if the command line requests it.
     if mode == PermissionMode::BypassPermissions && settings.disables_bypass() {
         return Err(Failure::usage(
             "the settings disable bypassPermissions (permissions.disableBypassPermissionsMode)",
@@ -375,7 +381,7 @@ fn new_session_id() -> String {
 /// Reads a settings file that the command line names.
 ///
 /// # Errors
-/// When the file cannot be read or is not a JSON object.
+/// Returns an error if the file cannot be read or is not a JSON object.
 #[expect(clippy::disallowed_methods, reason = "the user names the file")]
 pub(crate) fn settings_file(path: &Path) -> Result<Map<String, Value>, Failure> {
     let unusable = |source: Box<dyn std::error::Error + Send + Sync>| {
@@ -386,8 +392,8 @@ pub(crate) fn settings_file(path: &Path) -> Result<Map<String, Value>, Failure> 
     serde_json::from_str(&text).map_err(|e| unusable(e.into()))
 }
 
-/// The layer of settings that comes from the command line. The layer also switches teams off if the
-/// reference client's environment variable does.
+/// Returns the layer of settings that comes from the command line. If the reference client's
+/// environment variable disables teams, the layer also disables teams.
 fn cli_layer(context: &Context, mut layer: Map<String, Value>) -> Map<String, Value> {
     if matches!(context.environment.get(TEAMS_SWITCH).map(String::as_str), Some("0" | "false")) {
         let ours = layer.entry("pitcrew").or_insert_with(|| Value::Object(Map::new()));
@@ -398,8 +404,8 @@ fn cli_layer(context: &Context, mut layer: Map<String, Value>) -> Map<String, Va
     layer
 }
 
-/// The addresses and keys of model providers, from the environment and, with precedence, from `env`
-/// in the settings.
+/// Returns the addresses and keys of model providers. They come from `env` in the settings,
+/// otherwise from the environment.
 pub(crate) fn endpoints(context: &Context, settings: &Settings) -> Endpoints {
     let env = settings.env();
     let found = Endpoints::from_lookup(|name| {
@@ -408,8 +414,8 @@ pub(crate) fn endpoints(context: &Context, settings: &Settings) -> Endpoints {
     Endpoints { silence: settings.model_silence(), ..found }
 }
 
-/// The folder the lead of a team worked in before. A resumed team continues there, whatever the
-/// working folder is now.
+/// Returns the folder in which the lead of a team worked before. A resumed team continues in that
+/// folder, even if the current working folder is different.
 async fn lead_folder(teams: &Teams, team: &str) -> Result<Option<PathBuf>, Failure> {
     let recorded = teams.open(team).await?.member(LEAD_NAME).await?.cwd;
     let Some(folder) = recorded.map(PathBuf::from) else { return Ok(None) };
@@ -419,11 +425,11 @@ async fn lead_folder(teams: &Teams, team: &str) -> Result<Option<PathBuf>, Failu
     Err(folder_is_gone(team, &folder))
 }
 
-/// The error for a team whose folder was moved, removed, or replaced by something else.
+/// Builds the error for a team whose folder was moved, removed, or replaced by something else.
 fn folder_is_gone(team: &str, folder: &Path) -> Failure {
     let shown = folder.display();
-    // The highest missing folder is the one that was moved: often the repository or a folder above
-    // it.
+    // The topmost missing folder is the folder that the user moved. Often it is the repository or a
+    // folder above the repository.
     let missing =
         folder.ancestors().take_while(|path| std::fs::symlink_metadata(path).is_err()).last();
     let said = match missing {
@@ -442,14 +448,15 @@ fn folder_is_gone(team: &str, folder: &Path) -> Failure {
         .hint(format!("`pitcrew team delete {team} --force` gives the team up; its conversations go to the archive"))
 }
 
-/// The model that the lead of a team used before.
+/// Returns the model that the lead of a team used before. Returns `None` if pitcrew does not know
+/// the name of that model.
 async fn lead_model(teams: &Teams, team: &str) -> Result<Option<String>, Failure> {
     let recorded = teams.open(team).await?.member(LEAD_NAME).await?.model;
     Ok(recorded.filter(|model| model.parse::<ModelSpec>().is_ok()))
 }
 
-/// The model of the lead: the model named by `named`, otherwise the model in the settings,
-/// otherwise one that the environment offers. A local Ollama comes last.
+/// Returns the model of the lead: the model `named`, otherwise the model in the settings, otherwise
+/// a model that the environment offers. A local Ollama is the last choice.
 async fn model_name(
     named: Option<&str>,
     settings: &Settings,
@@ -468,7 +475,7 @@ async fn model_name(
     match default_spec(of_settings, endpoints, None) {
         Ok(spec) => Ok(spec.to_string()),
         Err(ModelError::NoModel) => {
-            // Most machines have no Ollama, so its absence is not an error.
+            // Most machines do not run Ollama. If no Ollama answers, that is not an error.
             let local = ollama_models(endpoints).await.ok();
             let spec = default_spec(None, endpoints, local.as_deref());
             let of_model =
@@ -480,14 +487,14 @@ async fn model_name(
     }
 }
 
-/// The model in the settings, if pitcrew knows such a name. Other clients have model names of their
-/// own.
+/// Returns the model in the settings. Returns `None` if pitcrew does not know the name, because
+/// other clients use other model names in the same setting.
 pub(crate) fn model_of(settings: &Settings) -> Option<&str> {
     settings.model().filter(|name| name.parse::<ModelSpec>().is_ok())
 }
 
-/// A function that opens models by name. All models of a run share one [`Pace`]: when a vendor asks
-/// one agent to slow down, all of them wait.
+/// Returns a function that opens models by name. All models of a run share one [`Pace`]: when a
+/// vendor asks one agent to slow down, all agents wait.
 fn opener(endpoints: Endpoints, patience: Duration) -> OpenModel {
     let (pace, policy) = (Pace::new(), RetryPolicy { patience, ..RetryPolicy::default() });
     Arc::new(move |name: &str| -> Result<Arc<dyn Model>, ModelError> {

@@ -1,6 +1,6 @@
-//! Chooses the team of a command: the named team, else the team that runs in this repository, else
-//! the one with the repository's name, else the one that was stopped here. [`pick`] implements this
-//! order for a command without a named team.
+//! Chooses the team of a command: the named team, otherwise the team that runs in this repository,
+//! otherwise the team with the repository's name, otherwise the team that was stopped here.
+//! [`pick`] implements this order for a command without a named team.
 
 use std::path::{Path, PathBuf};
 
@@ -50,16 +50,17 @@ pub(crate) struct NamedTeam {
 }
 
 impl TeamWord {
-    /// The team name that the user gave, as a positional argument or with `--team`.
+    /// Returns the team name that the user gave, as a positional argument or with `--team`.
     pub(crate) fn name(&self) -> Option<&str> {
         self.team.as_deref().or(self.by_flag.as_deref())
     }
 }
 
 impl NamedTeam {
-    /// The team name that the user gave, as a positional argument or with `--team`.
+    /// Returns the team name that the user gave, as a positional argument or with `--team`.
     pub(crate) fn name(&self) -> &str {
-        // clap requires one of the two, so the default is never used.
+        // clap requires either the positional argument or `--team`, so the default value is never
+        // used.
         self.team.as_deref().or(self.by_flag.as_deref()).unwrap_or_default()
     }
 }
@@ -68,8 +69,8 @@ impl TeamChoice {
     /// Opens the team for a command that changes something.
     ///
     /// # Errors
-    /// When the team does not exist, or none is named and there is no default. The hints then list
-    /// the teams.
+    /// Returns an error if the team does not exist. Also returns an error if no team is named and
+    /// there is no default team; the hints then list the teams.
     pub(crate) async fn open(&self, context: &Context) -> Result<Team, Failure> {
         open(context, self.team.as_deref(), Purpose::Change).await
     }
@@ -77,7 +78,7 @@ impl TeamChoice {
     /// Opens the team for a command that only shows something.
     ///
     /// # Errors
-    /// As for [`Self::open`].
+    /// Returns the same errors as [`Self::open`].
     pub(crate) async fn look(&self, context: &Context) -> Result<Team, Failure> {
         let team = open(context, self.team.as_deref(), Purpose::Look).await?;
         if self.team.is_none() {
@@ -86,11 +87,11 @@ impl TeamChoice {
         Ok(team)
     }
 
-    /// Opens the team of a member for a command that changes something: the team of `--team`, else
-    /// the one in `NAME@TEAM`.
+    /// Opens the team of a member for a command that changes something. The team is the value of
+    /// `--team`, otherwise the team in `NAME@TEAM`, otherwise the default team.
     ///
     /// # Errors
-    /// As for [`Self::open`].
+    /// Returns the same errors as [`Self::open`].
     pub(crate) async fn open_of(&self, context: &Context, member: &str) -> Result<Team, Failure> {
         open(context, self.team.as_deref().or_else(|| team_of(member)), Purpose::Change).await
     }
@@ -98,7 +99,7 @@ impl TeamChoice {
     /// Opens the team of a member for a command that only shows something.
     ///
     /// # Errors
-    /// As for [`Self::open`].
+    /// Returns the same errors as [`Self::open`].
     pub(crate) async fn look_of(&self, context: &Context, member: &str) -> Result<Team, Failure> {
         match team_of(member) {
             Some(team) if self.team.is_none() => open(context, Some(team), Purpose::Look).await,
@@ -107,7 +108,7 @@ impl TeamChoice {
     }
 }
 
-/// A team, either live or archived.
+/// The chosen team, which is live or archived.
 #[derive(Debug)]
 pub(crate) enum Chosen {
     /// A team outside of the archive.
@@ -116,10 +117,10 @@ pub(crate) enum Chosen {
     Archived(Box<ArchivedTeam>),
 }
 
-/// Opens the team called `name`, or the default team if there is no name.
+/// Opens the team called `name`. If `name` is `None`, opens the default team.
 ///
 /// # Errors
-/// As for [`TeamChoice::open`].
+/// Returns the same errors as [`TeamChoice::open`].
 pub(crate) async fn open(
     context: &Context,
     name: Option<&str>,
@@ -135,11 +136,11 @@ pub(crate) async fn open(
     }
 }
 
-/// The team called `name`, or the default team if there is no name. If no such team is live,
-/// returns an archived one.
+/// Opens the team called `name`. If `name` is `None`, opens the default team. If no such team is
+/// live, returns an archived team.
 ///
 /// # Errors
-/// As for [`TeamChoice::open`].
+/// Returns the same errors as [`TeamChoice::open`].
 pub(crate) async fn open_or_archived(
     context: &Context,
     name: Option<&str>,
@@ -169,25 +170,25 @@ pub(crate) async fn open_or_archived(
     }
 }
 
-/// A team that may be the default team of a command.
+/// A team that can become the default team of a command.
 struct Candidate {
     folder: TeamDir,
     /// The team's name, which may differ from the name of its folder.
     name: String,
     /// Whether a process runs the team now.
     runs: bool,
-    /// The repository that the team's lead works in, if it is known.
+    /// The repository in which the team's lead works. `None` if the repository is not known.
     repository: Option<PathBuf>,
-    /// Whether the lead's repository is the one that the command runs in.
+    /// Whether the lead works in the repository in which the command runs.
     is_here: bool,
-    /// Whether the team has the name of the repository that the command runs in.
+    /// Whether the team's name is the name of the repository in which the command runs.
     is_named_after: bool,
-    /// Whether the folder that the lead worked in no longer exists, for example because the
-    /// repository was moved.
+    /// Whether the folder in which the lead worked no longer exists. For example, the repository
+    /// was moved.
     is_homeless: bool,
 }
 
-/// Whether a command shows or changes the team.
+/// Whether a command only shows the team or also changes the team.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Purpose {
     /// The command only shows the team.
@@ -196,7 +197,7 @@ pub(crate) enum Purpose {
     Change,
 }
 
-/// Why a command has no default team.
+/// The reason why a command has no default team.
 enum NotMeant<'a> {
     /// Several teams run in this repository.
     SeveralRun(Vec<&'a Candidate>),
@@ -216,7 +217,7 @@ impl NotMeant<'_> {
     }
 }
 
-/// The default team of the command, or `None` if there is no team at all.
+/// Returns the default team of the command. Returns `None` if there is no team at all.
 async fn meant(
     context: &Context,
     teams: &Teams,
@@ -227,14 +228,14 @@ async fn meant(
     let mut candidates = Vec::new();
     let mut unreadable = None;
     for folder in teams.folders().await.map_err(Failure::internal)? {
-        // Read each config only once: reading a damaged one waits, because another process may be
-        // writing it just now.
+        // Each config is read only once, because reading a damaged config takes time: another
+        // process may be writing the file, so the reader waits and tries again.
         let config = match teams.config_in(&folder).await {
             Ok(config) => config,
-            // A link in place of a team's folder is never the default team, because every command
-            // refuses it.
+            // Every command rejects a team folder that is a link. Such a folder is never the
+            // default team.
             Err(StoreError::NoFolder { .. } | StoreError::NoTeam { .. }) => continue,
-            // A team that cannot be read must be named to be chosen.
+            // A team that cannot be read is never the default team. The user must name such a team.
             Err(error) => {
                 unreadable.get_or_insert(error);
                 continue;
@@ -263,7 +264,7 @@ async fn meant(
         });
     }
     if candidates.is_empty() {
-        // If an unreadable team is the only one, report its error.
+        // If no team can be read, the error of the first unreadable team is reported.
         return unreadable.map_or(Ok(None), |error| Err(Failure::internal(error)));
     }
     match pick(&candidates, purpose) {
@@ -272,21 +273,22 @@ async fn meant(
     }
 }
 
-/// Picks the default team: the one that runs in this repository, else the one with the repository's
-/// name, else the one that was stopped here. A command that changes something never picks a team of
-/// another folder. A command that only shows something may also pick such a team if it has the
-/// repository's name or is the only team.
+/// Picks the default team: the team that runs in this repository, otherwise the team with the
+/// repository's name, otherwise the team that was stopped here. A command that changes something
+/// never picks a team of another existing folder. A command that only shows something can also pick
+/// such a team if the team has the repository's name or is the only team.
 fn pick(candidates: &[Candidate], purpose: Purpose) -> Result<&Candidate, NotMeant<'_>> {
     let (running, waiting): (Vec<_>, Vec<_>) = candidates
         .iter()
         .filter(|candidate| candidate.is_here)
         .partition(|candidate| candidate.runs);
-    // The team with this name may belong to another repository of the same name.
+    // A team with this repository's name can belong to another repository that has the same name.
     let named = candidates.iter().find(|candidate| candidate.is_named_after);
     let named_here = named.filter(|candidate| candidate.is_here || candidate.is_homeless);
     match (running.as_slice(), named_here, waiting.as_slice()) {
         ([only], ..) | ([], None, [only]) => return Ok(only),
-        // The name decides even if several stopped teams belong to this repository.
+        // The team with the repository's name is picked, even if several stopped teams belong to
+        // this repository.
         ([], Some(named), _) => return Ok(named),
         ([_, ..], ..) => return Err(NotMeant::SeveralRun(running)),
         ([], None, [_, ..]) => return Err(NotMeant::SeveralWait(waiting)),
@@ -298,7 +300,7 @@ fn pick(candidates: &[Candidate], purpose: Purpose) -> Result<&Candidate, NotMea
     }
 }
 
-/// If the shown team belongs to another repository, tells the user which repository that is.
+/// If the shown team belongs to another repository, tells the user the path of that repository.
 async fn say_where(context: &Context, team: &Team) {
     let here = repository(&context.cwd);
     let Ok(config) = team.config().await else { return };
@@ -357,7 +359,7 @@ async fn none_there(context: &Context, teams: &Teams) -> Failure {
     }
 }
 
-/// The team of this repository that was archived last.
+/// Returns the team of this repository that was archived last.
 async fn last_here(context: &Context, teams: &Teams) -> Option<ArchivedTeam> {
     let here = repository(&context.cwd);
     let archived = teams.archived().await.ok()?;
@@ -366,21 +368,23 @@ async fn last_here(context: &Context, teams: &Teams) -> Option<ArchivedTeam> {
     of_here.max_by_key(|archived| (archived.archived_at_ms, archived.name.clone()))
 }
 
-/// The repository that the lead of a team works in.
+/// Returns the repository in which the lead of a team works.
 fn lead_folder(config: &TeamConfig) -> Option<PathBuf> {
     let folder = config.member(LEAD_NAME)?.cwd.as_deref()?;
     Some(repository(Path::new(folder)))
 }
 
-/// The top folder of the git repository that contains `folder`. For a worktree it is the top folder
-/// of the main repository, and without a repository it is `folder` itself.
+/// Returns the top folder of the git repository that contains `folder`. If `folder` is in a
+/// worktree, returns the top folder of the main checkout. If `folder` is in no repository, returns
+/// `folder`.
 fn repository(folder: &Path) -> PathBuf {
-    // The folder may no longer exist, because a team can outlive the folder that its lead worked
-    // in.
+    // A team can outlive the folder in which its lead worked. If that folder no longer exists, its
+    // path is returned.
     Repository::of(folder).map_or_else(|_gone| folder.to_owned(), |repository| repository.top)
 }
 
-/// The name of the folder of the git repository that `folder` is in, or of `folder` itself.
+/// Returns the name of the top folder of the git repository that contains `folder`. If `folder` is
+/// in no repository, returns the name of `folder`.
 pub(crate) fn repository_name(folder: &Path) -> Option<String> {
     let top = folder.ancestors().find(|folder| folder.join(".git").exists()).unwrap_or(folder);
     Some(top.file_name()?.to_str()?.to_owned())
@@ -392,7 +396,7 @@ mod tests {
 
     use super::Purpose::{Change, Look};
 
-    /// Bits for the properties of a candidate.
+    /// Bit flags for the properties of a candidate.
     const RUNS: u8 = 1;
     const HERE: u8 = 2;
     const NAMED: u8 = 4;

@@ -1,12 +1,14 @@
-//! Lets a command wait for a moment after a change, to redo the change if the reference client
-//! overwrites it.
+//! After a change, lets a command wait for a moment. If the reference client overwrites the change
+//! in that time, the change is made again.
 //!
 //! The reference client writes `config.json` and tasks without a lock. In a test, 4 of 25 changes
 //! of a busy member's mode were lost to such a write (2.1.39, two cores under load). The client's
 //! writes came up to 0.11 s after the change. One write came 0.85 s after the change, from a
-//! teammate that was just starting; a command should not wait that long. The store redoes a lost
-//! change when it reads the file again. A run reads the files again and again, but a command must
-//! do so here.
+//! teammate that was just starting; a command should not wait that long.
+//!
+//! When the store reads a file whose changes were overwritten, it makes the changes again. A run
+//! reads the files all the time. Other commands do not, so this module reads the files several
+//! times.
 
 use std::time::Duration;
 
@@ -14,17 +16,18 @@ use pitcrew_team::{SpawnRecord, Team};
 
 use crate::failure::Failure;
 
-/// The time that a command waits. It is twice the longest delay seen from a teammate in a turn.
+/// How long a command waits: twice the longest delay that was measured for a working teammate.
 const STAY: Duration = Duration::from_millis(240);
 
-/// The pause between two reads.
+/// The pause between two reads of the team's files.
 const PAUSE: Duration = Duration::from_millis(40);
 
-/// Waits until a change to the team's config or tasks is unlikely to be overwritten with an older
-/// version. Does not wait if pitcrew runs all teammates, because pitcrew locks the files.
+/// Waits until it is unlikely that another program overwrites a change to the team's config or
+/// tasks with an older version. Does not wait if pitcrew runs all teammates, because pitcrew locks
+/// the files.
 ///
 /// # Errors
-/// When the team's files cannot be read.
+/// Returns an error if the team's files cannot be read.
 pub(crate) async fn until_kept(team: &Team) -> Result<(), Failure> {
     let config = team.config().await?;
     if config.teammates().all(SpawnRecord::is_run_by_us) {
@@ -34,7 +37,7 @@ pub(crate) async fn until_kept(team: &Team) -> Result<(), Failure> {
     while stayed < STAY {
         tokio::time::sleep(PAUSE).await;
         stayed += PAUSE;
-        // Reading the files makes the store redo a change that was overwritten.
+        // When the store reads the files, it makes overwritten changes again.
         let _kept = (team.config().await?, team.tasks().await?);
     }
     Ok(())

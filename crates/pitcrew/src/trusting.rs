@@ -1,8 +1,8 @@
-//! Asks the user whether a project's files are trusted, with a list of what the files would do, and
-//! reports the parts that are ignored.
+//! Asks the user whether a project's files are trusted, and shows a list of what the files would
+//! do. This module also reports the parts of the files that are ignored.
 //!
-//! `pitcrew_runtime::trust` determines what the files would do and which of them take effect. This
-//! module prints the list and asks the question.
+//! `pitcrew_runtime::trust` determines what the files would do and which of their parts take
+//! effect.
 
 use std::path::{Path, PathBuf};
 
@@ -17,18 +17,19 @@ use crate::failure::{Failure, FailureKind};
 use crate::live::trust_prompt;
 use crate::output::{self, visible};
 
-/// The most names of ignored entries that are printed. For the remaining entries only their number
-/// is printed.
+/// The maximum number of ignored entries whose names are printed. For the remaining entries only
+/// their number is printed.
 const MOST_KEYS: usize = 12;
 
-/// The most characters that are printed of one name.
+/// The maximum number of characters that are printed of one name.
 const KEY_CHARS: usize = 60;
 
-/// Trusts what a project's files would do now, for this run only. The trust is stored in the layer
-/// of settings that comes from the command line, because teammates in panes get this layer too.
+/// Trusts, for this run only, everything that a project's files would do now. The trust is stored
+/// in the layer of settings that comes from the command line, because teammates in panes get this
+/// layer too.
 ///
 /// # Errors
-/// When the files cannot be read.
+/// Returns an error if the files cannot be read.
 pub(crate) fn for_this_run(
     context: &Context,
     folder: &Path,
@@ -36,7 +37,7 @@ pub(crate) fn for_this_run(
 ) -> Result<(), Failure> {
     let project = read(context, folder)?;
     let digests: Vec<&str> = project.items().iter().map(|item| item.digest.as_str()).collect();
-    // A project without such files needs no trust.
+    // The project has no files that need trust.
     if digests.is_empty() {
         return Ok(());
     }
@@ -46,15 +47,15 @@ pub(crate) fn for_this_run(
     Ok(())
 }
 
-/// Asks the user at the terminal whether a project is trusted, unless that was answered before, and
-/// stores the answer.
+/// Asks the user at the terminal whether a project is trusted, and stores the answer. Does not ask
+/// if the files need no trust, or if the user has already answered for what the files would do now.
 ///
 /// # Errors
-/// When the files cannot be read, or the answer cannot be stored.
+/// Returns an error if the files cannot be read, or if the answer cannot be stored.
 pub(crate) fn ask(context: &Context, folder: &Path) -> Result<(), Failure> {
     let project = read(context, folder)?;
-    // If the earlier answers cannot be read, a new one cannot be stored either. The run reports the
-    // error.
+    // If the earlier answers cannot be read, a new answer cannot be stored. The user is not asked,
+    // and the run reports the error.
     let Ok(trust) = Trust::load(&context.root) else { return Ok(()) };
     let before = match trust.state(&project) {
         TrustState::UsersOwn
@@ -73,7 +74,7 @@ pub(crate) fn ask(context: &Context, folder: &Path) -> Result<(), Failure> {
     }
 }
 
-/// Prints a short list of the parts of a project's files that are ignored.
+/// Prints a short list of the ignored parts of a project's files.
 pub(crate) fn say(loaded: &Loaded) {
     let top =
         loaded.top.as_deref().map(|top| visible(&top.display().to_string())).unwrap_or_default();
@@ -85,7 +86,8 @@ pub(crate) fn say(loaded: &Loaded) {
             WhyLeftOut::Grown => format!("it would do more than when you trusted {top}"),
             WhyLeftOut::Never => "no project may set it".to_owned(),
         };
-        // The hint about trust helps only for entries that trust would let take effect.
+        // The hint about trust is printed only if at least one ignored entry would take effect with
+        // trust.
         can_be_trusted |= *why != WhyLeftOut::Never;
         output::remark(&format!(
             "left out of {}: {} ({because})",
@@ -103,11 +105,11 @@ pub(crate) fn say(loaded: &Loaded) {
     }
 }
 
-/// Reads the project in a folder, by default the working folder. Also returns the top folder of the
-/// project's repository.
+/// Reads the project in `folder`, or in the working folder if `folder` is `None`. Also returns the
+/// top folder of the project's repository.
 ///
 /// # Errors
-/// When the folder does not exist, or the project's files cannot be read.
+/// Returns an error if the folder does not exist, or if the project's files cannot be read.
 pub(crate) fn find(
     context: &Context,
     folder: Option<&Path>,
@@ -123,10 +125,10 @@ pub(crate) fn find(
     }
 }
 
-/// Reads the files of a project that need trust.
+/// Reads the files of a project that take effect only if the project is trusted.
 ///
 /// # Errors
-/// When the files cannot be read.
+/// Returns an error if the files cannot be read.
 pub(crate) fn read(context: &Context, folder: &Path) -> Result<Project, Failure> {
     context.project(folder)
 }
@@ -134,15 +136,15 @@ pub(crate) fn read(context: &Context, folder: &Path) -> Result<Project, Failure>
 /// Stores the user's answer for a project.
 ///
 /// # Errors
-/// When the answer cannot be written.
+/// Returns an error if the answer cannot be written.
 #[expect(clippy::disallowed_methods, reason = "an answer is kept with its time")]
 pub(crate) fn keep(context: &Context, project: &Project, answer: Answer) -> Result<(), Failure> {
     let now = jiff::Timestamp::now().to_string();
     Trust::answer(&context.root, project, answer, &now).map_err(Failure::unusable)
 }
 
-/// The effects of a project's files, one per line, and then the settings that never take effect
-/// from a project.
+/// Lists the effects of a project's files, one per line. The list ends with the settings that never
+/// take effect from a project.
 pub(crate) fn list(project: &Project) -> String {
     let lines = TrustQuestion::list(project);
     lines.iter().map(|line| format!("  {}", line.text)).collect::<Vec<_>>().join("\n")

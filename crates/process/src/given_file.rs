@@ -1,9 +1,10 @@
 //! Reads files that may come from other people: settings, agent definitions and instructions.
 //!
 //! The author of a repository or archive decides what is at such a path. It can be a FIFO without a
-//! writer, a device without an end, a link to a private key, or a file of many gigabytes. So only
-//! plain files of limited size are read, and a project's file only below the project's folder.
-//! Nothing here blocks. Everything else is refused with a reason.
+//! writer, a device without an end, a link to a private key, or a file of many gigabytes. Therefore
+//! this module reads only plain files of limited size. It reads a project's file only if the file
+//! is below the project's folder. Every other path is refused with a reason, and no function of
+//! this module blocks the thread.
 
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Read as _, Seek as _, SeekFrom};
@@ -29,9 +30,9 @@ pub enum Refused {
     /// A symbolic link leads out of the allowed folder.
     #[error("it leads to {}, out of {}", target.display(), folder.display())]
     LeadsOut {
-        /// The target of the link.
+        /// The target of the link that leads out of the folder.
         target: PathBuf,
-        /// The allowed folder.
+        /// The folder that the link leads out of.
         folder: PathBuf,
     },
     /// The file is larger than the limit.
@@ -43,7 +44,7 @@ pub enum Refused {
     /// The file is not UTF-8.
     #[error("it is not UTF-8 text")]
     NotText,
-    /// The system call failed.
+    /// A system call failed with this error.
     #[error("{0}")]
     Io(#[source] io::Error),
 }
@@ -71,13 +72,14 @@ impl Refused {
     }
 }
 
-/// The origin of a file, which decides where its symbolic links may lead.
+/// The origin of a file. The origin decides where symbolic links on the file's path may lead.
 #[derive(Clone, Copy, Debug)]
 pub enum Given<'a> {
-    /// The user or the machine's administrator. Links may lead anywhere.
+    /// The file belongs to the user or to the machine's administrator. Its symbolic links may lead
+    /// anywhere.
     ByUser,
-    /// A project. The file, with links resolved, must be below one of these folders, but not inside
-    /// a `.git` folder.
+    /// The file belongs to a project. With its symbolic links resolved, the file must be below one
+    /// of these folders, but not inside a `.git` folder.
     Below(&'a [PathBuf]),
 }
 
@@ -86,7 +88,7 @@ impl Given<'_> {
     ///
     /// # Errors
     /// If the path is not a plain file, leads out of the allowed folder, or cannot be read, or if
-    /// the file is too large.
+    /// the file is larger than `limit`.
     pub fn read(self, path: &Path, limit: u64) -> Result<Option<Vec<u8>>, Refused> {
         match self.open(path) {
             Ok(file) => contents(file, limit).map(Some),
@@ -104,9 +106,9 @@ impl Given<'_> {
         bytes.map(|bytes| String::from_utf8(bytes).map_err(|_| Refused::NotText)).transpose()
     }
 
-    /// Returns the files of a folder whose names have the extension `ending`, sorted. Returns at
-    /// most `most` files, and a flag that says whether there are more. Returns no files if there is
-    /// no such folder.
+    /// Returns the paths of the files in a folder whose names have the extension `ending`, sorted.
+    /// Returns at most `most` paths, and a flag that is true if the folder has more such files.
+    /// Returns no paths if the folder does not exist.
     ///
     /// # Errors
     /// If the path is not a folder, leads out of the allowed folder, or cannot be read.
@@ -134,8 +136,8 @@ impl Given<'_> {
         Ok((files, has_more))
     }
 
-    /// Reads the last `most` bytes of a plain file as text. Bytes that are not UTF-8 are replaced.
-    /// Returns `None` if there is no such file.
+    /// Reads the last `most` bytes of a plain file as text. Bytes that are not UTF-8 are replaced
+    /// by the replacement character. Returns `None` if there is no such file.
     ///
     /// # Errors
     /// If the path is not a plain file, leads out of the allowed folder, or cannot be read.
@@ -174,8 +176,8 @@ impl Given<'_> {
         Ok(Some(bytes))
     }
 
-    /// Returns the paths of all entries of a folder, of any kind, sorted. Returns nothing if there
-    /// is no such folder.
+    /// Returns the paths of all entries of a folder, of any kind, sorted. Returns an empty list if
+    /// the folder does not exist.
     ///
     /// # Errors
     /// If the path is not a folder, leads out of the allowed folder, or cannot be read.
@@ -206,7 +208,8 @@ impl Given<'_> {
         Ok(file)
     }
 
-    /// Returns the path with symbolic links resolved, if it may be read.
+    /// Returns the path with symbolic links resolved, or an error if the origin does not allow the
+    /// resolved path.
     pub fn real(self, path: &Path) -> Result<PathBuf, Refused> {
         let real = fs::canonicalize(path).map_err(Refused::Io)?;
         match self {
@@ -228,11 +231,11 @@ fn leads_out(target: &Path, folders: &[PathBuf]) -> Refused {
     Refused::LeadsOut { target: target.to_path_buf(), folder }
 }
 
-/// Checks that another program can safely open the path, with symbolic links followed: the path
-/// must be a plain file of at most `limit` bytes, or must not exist.
+/// Checks that another program can safely open the path. Symbolic links are followed. The path must
+/// lead to a plain file of at most `limit` bytes, or must not exist.
 ///
 /// # Errors
-/// If the path is anything else.
+/// If the path leads to another kind of file, or to a larger file.
 pub fn check_plain(path: &Path, limit: u64) -> Result<(), Refused> {
     let stat = match rustix::fs::stat(path).map_err(system) {
         Err(Refused::Io(_)) => return Ok(()),
@@ -246,8 +249,8 @@ pub fn check_plain(path: &Path, limit: u64) -> Result<(), Refused> {
     }
 }
 
-/// Opens a plain file by its resolved path. Fails if a part of the path was replaced by a symbolic
-/// link in the meantime.
+/// Opens a plain file by its path, in which all symbolic links are already resolved. Fails if a
+/// part of the path was replaced by a symbolic link in the meantime.
 pub fn open_real(real: &Path) -> Result<File, Refused> {
     let (Some(folder), Some(name)) = (real.parent(), real.file_name()) else {
         return Err(Refused::not_plain(FileType::Directory));
@@ -260,7 +263,7 @@ pub fn open_real(real: &Path) -> Result<File, Refused> {
 /// but the file itself must not be one.
 ///
 /// # Errors
-/// If the path is anything else or does not exist.
+/// If the file does not exist, is not a plain file, is too large, or is not UTF-8.
 pub fn read_plain(path: &Path, limit: u64) -> Result<String, Refused> {
     let (Some(folder), Some(name)) = (path.parent(), path.file_name()) else {
         return Err(Refused::not_plain(FileType::Directory));
@@ -271,7 +274,7 @@ pub fn read_plain(path: &Path, limit: u64) -> Result<String, Refused> {
 }
 
 /// Reads a git configuration file. Follows symbolic links and replaces bytes that are not UTF-8.
-/// Returns None unless the file is a plain file of at most `limit` bytes.
+/// Returns `None` if the file is not a plain file, is larger than `limit` bytes, or cannot be read.
 pub fn read_git_config(path: &Path, limit: u64) -> Option<String> {
     let bytes = Given::ByUser.read(path, limit).ok()??;
     Some(String::from_utf8_lossy(&bytes).into_owned())
@@ -280,7 +283,7 @@ pub fn read_git_config(path: &Path, limit: u64) -> Option<String> {
 /// Reads the whole content of an open file.
 ///
 /// # Errors
-/// If it is larger than `limit` bytes, or cannot be read.
+/// If the file is larger than `limit` bytes, or cannot be read.
 pub fn contents(file: File, limit: u64) -> Result<Vec<u8>, Refused> {
     if file.metadata().map_err(Refused::Io)?.len() > limit {
         return Err(Refused::TooLong { limit });

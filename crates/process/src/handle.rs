@@ -4,8 +4,8 @@
 //! A caller resolves and checks a path, and opens the file a moment later. In between, a running
 //! command can replace a folder on the path by a symbolic link. This module opens exactly the
 //! checked file or returns an error, and never opens the target of such a link. Each file is opened
-//! relative to the descriptor of its folder. Nothing here waits for a FIFO, and no device is
-//! opened.
+//! relative to the descriptor of its folder. No function of this module waits for a FIFO or opens a
+//! device.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -16,15 +16,15 @@ use std::path::{Component, Path};
 use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, RenameFlags, Stat};
 use rustix::io::Errno;
 
-/// Flags to open the folders on the path to a file. Because of `PATH`, the process needs no
+/// Flags to open the folders on the path to a file. Because of `PATH`, the process does not need
 /// permission to list these folders.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 const WAY: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
 const WAY: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
 
-/// Flags to open a file for reading. Opening a FIFO or device does not block, and a terminal does
-/// not become our controlling terminal.
+/// Flags to open a file for reading. With these flags, opening a FIFO or device does not block, and
+/// opening a terminal does not make it the controlling terminal of this process.
 pub const READ: OFlags =
     OFlags::RDONLY.union(OFlags::NONBLOCK).union(OFlags::NOCTTY).union(OFlags::CLOEXEC);
 
@@ -39,7 +39,7 @@ pub enum Unopened {
     /// The path is not a plain file.
     #[error("it is no plain file")]
     NotPlain(FileType),
-    /// The system call failed.
+    /// A system call failed with this error.
     #[error("{0}")]
     Io(#[from] io::Error),
 }
@@ -50,13 +50,13 @@ impl From<Errno> for Unopened {
     }
 }
 
-/// Whether opening failed because a part of the resolved path is now a symbolic link.
+/// Returns true if opening failed because a part of the resolved path is now a symbolic link.
 pub fn is_link_in_the_way(error: &io::Error) -> bool {
     error.raw_os_error() == Some(Errno::LOOP.raw_os_error())
 }
 
-/// An open folder. This value refers to the same folder even if another folder takes its path
-/// meanwhile.
+/// An open folder. This value still refers to the same folder if another folder takes over its
+/// path.
 #[derive(Debug)]
 pub struct Folder(OwnedFd);
 
@@ -64,15 +64,16 @@ impl Folder {
     /// Opens a folder by its absolute path, which must not contain symbolic links.
     ///
     /// # Errors
-    /// If the system call fails. The error is `ELOOP` ([`is_link_in_the_way`]) if a part of the
-    /// path is a link.
+    /// If the system call fails. If a part of the path is a symbolic link, the error is `ELOOP`,
+    /// which [`is_link_in_the_way`] recognizes.
     pub fn open(real: &Path) -> io::Result<Self> {
         #[cfg(any(target_os = "linux", target_os = "android"))]
         {
             use rustix::fs::ResolveFlags;
             let no_links = ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
             match rustix::fs::openat2(CWD, real, WAY, Mode::empty(), no_links) {
-                // Some containers return EPERM for system calls that they do not know.
+                // The kernel may not have `openat2`. Some containers return `EPERM` instead of
+                // `ENOSYS` for system calls that they do not know.
                 Err(Errno::NOSYS | Errno::PERM) => {}
                 opened => return Ok(Self(opened?)),
             }
@@ -80,7 +81,8 @@ impl Folder {
         Self::walk_to(real)
     }
 
-    /// Opens a folder like [`Folder::open`], component by component, for kernels without `openat2`.
+    /// Opens the folder like [`Folder::open`], but one path component at a time, for kernels
+    /// without `openat2`.
     fn walk_to(real: &Path) -> io::Result<Self> {
         let mut folder = Self(rustix::fs::openat(CWD, "/", WAY, Mode::empty())?);
         for part in real.components() {
@@ -103,20 +105,20 @@ impl Folder {
             Ok(opened) => return Ok(Self(opened)),
             Err(problem) => problem,
         };
-        // For a symbolic link the system reports `ENOTDIR`, because a folder was requested. Report
-        // `ELOOP` instead.
+        // The system reports `ENOTDIR` for a symbolic link, because the flags ask for a folder.
+        // Report `ELOOP` instead.
         let is_link = problem == Errno::NOTDIR
             && self.stat(name).is_ok_and(|stat| kind(&stat) == FileType::Symlink);
         Err(if is_link { Errno::LOOP } else { problem }.into())
     }
 
-    /// Opens a subfolder of this folder, and creates it if it is missing.
+    /// Opens a subfolder of this folder. Creates the subfolder with `mode` if it is missing.
     ///
     /// # Errors
-    /// The errors of [`Folder::open`], or if it cannot be created.
+    /// The errors of [`Folder::open`], or an error if the subfolder cannot be created.
     pub fn folder_made(&self, name: &OsStr, mode: u32) -> io::Result<Self> {
         match rustix::fs::mkdirat(&self.0, name, Mode::from_raw_mode(mode)) {
-            // An existing entry may be a symbolic link, so open it with the check for links.
+            // An existing entry may be a symbolic link. `folder` refuses links.
             Ok(()) | Err(Errno::EXIST) => self.folder(name),
             Err(problem) => Err(problem.into()),
         }
@@ -139,7 +141,7 @@ impl Folder {
 
     /// Opens a plain file by a path relative to this folder, and follows symbolic links. Use this
     /// function only for files that control the behavior of pitcrew and whose content is never
-    /// shown.
+    /// shown to an agent or a user.
     ///
     /// # Errors
     /// If there is no such file, or if it is not a plain file.
@@ -150,7 +152,8 @@ impl Folder {
         Ok((file, stat))
     }
 
-    /// Returns the metadata of an entry. A symbolic link is not followed.
+    /// Returns the metadata of an entry. If the entry is a symbolic link, returns the metadata of
+    /// the link itself.
     ///
     /// # Errors
     /// If there is no such entry, or if the system call fails.
@@ -173,7 +176,8 @@ impl Folder {
                 continue;
             }
             let kind = match entry.file_type() {
-                // Some file systems do not report the kind in a listing.
+                // Some file systems do not report the kind in a listing, so read the metadata of
+                // the entry.
                 FileType::Unknown => self.stat(name).map_or(FileType::Unknown, |stat| kind(&stat)),
                 known => known,
             };
@@ -199,14 +203,14 @@ impl Folder {
         Ok(rustix::fs::renameat(&self.0, from, &self.0, to)?)
     }
 
-    /// Renames a file in this folder to a name that must be free.
+    /// Renames a file in this folder. No entry with the new name may exist.
     ///
     /// # Errors
     /// `AlreadyExists` if the name is in use, or another error if the system call fails.
     pub fn rename_to_new(&self, from: &OsStr, to: &OsStr) -> io::Result<()> {
         match rustix::fs::renameat_with(&self.0, from, &self.0, to, RenameFlags::NOREPLACE) {
-            // Some file systems do not support `RENAME_NOREPLACE`, so create a hard link and remove
-            // the old name.
+            // Some file systems do not support `RENAME_NOREPLACE`. Instead, create a hard link with
+            // the new name and remove the old name.
             Err(Errno::INVAL | Errno::NOSYS) => {
                 rustix::fs::linkat(&self.0, from, &self.0, to, AtFlags::empty())?;
                 self.remove_file(from)
@@ -215,7 +219,7 @@ impl Folder {
         }
     }
 
-    /// Removes an entry of this folder that is not a folder.
+    /// Removes an entry of this folder. The entry must not be a folder.
     ///
     /// # Errors
     /// If the system call fails.
@@ -228,10 +232,10 @@ fn kind(stat: &Stat) -> FileType {
     FileType::from_raw_mode(stat.st_mode)
 }
 
-/// Returns the metadata unchanged if it describes a plain file.
+/// Returns the metadata unchanged if the metadata describes a plain file.
 ///
 /// # Errors
-/// If it describes another kind of file.
+/// If the metadata describes another kind of file.
 pub fn plain(stat: Stat) -> Result<Stat, Unopened> {
     match kind(&stat) {
         FileType::RegularFile => Ok(stat),

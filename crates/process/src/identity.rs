@@ -1,9 +1,9 @@
 //! Identifies a process by its number *and* its start time, so that a later process with the same
 //! number is never confused with it.
 //!
-//! This module also waits for the end of a process and sends signals, even if the process is not a
-//! child of this process. Without `/proc`, the start time is unknown and only the number is
-//! compared. The module `job` finds the processes that a process has started.
+//! This module also waits for the end of a process and sends signals to it. The process need not be
+//! a child of this process. On systems without `/proc`, the start time is unknown and only the
+//! number is compared. The module `job` finds the processes that a process has started.
 
 use std::fs;
 use std::io;
@@ -16,10 +16,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::job::ProcessGroup;
 
-/// Interval for checking whether a process has ended, on systems that cannot report it.
+/// Interval for checking whether a process has ended, on systems that cannot report the end of a
+/// process.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
-/// A process, distinguished from a later one with the same number.
+/// Identifies one process. A later process with the same number has another identity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct ProcessIdentity {
     /// The process id.
@@ -46,7 +47,8 @@ pub enum Stopped {
     WasGone,
     /// All of the processes have ended.
     Ended,
-    /// Some of the processes still run. They belong to another user or hang in a system call.
+    /// Some of the processes still run, because they belong to another user or hang in a system
+    /// call.
     StillRunning,
 }
 
@@ -70,8 +72,8 @@ impl ProcessIdentity {
         Self::of(pid).unwrap_or(Self { pid, start_ticks: 0 })
     }
 
-    /// Returns the current time on the clock that measures process starts. A process that starts
-    /// later has more ticks.
+    /// Returns the current time on the clock that also measures start times of processes, in clock
+    /// ticks since boot.
     #[cfg(target_os = "linux")]
     pub fn ticks_now() -> u64 {
         let up = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
@@ -82,27 +84,28 @@ impl ProcessIdentity {
             .saturating_add(nanoseconds.saturating_mul(a_second) / 1_000_000_000)
     }
 
-    /// Process start times are not known on this system.
+    /// Returns the current time on the clock of the start times. This variant is for systems where
+    /// start times are not known.
     #[cfg(not(target_os = "linux"))]
     pub fn ticks_now() -> u64 {
         u64::MAX
     }
 
-    /// Returns the running process with this number. Returns `None` if there is none, or if it has
-    /// ended and is not yet reaped.
+    /// Returns the running process with this number. Returns `None` if there is no such process, or
+    /// if the process has ended and is not yet reaped.
     #[must_use]
     #[cfg(target_os = "linux")]
     pub fn of(pid: u32) -> Option<Self> {
         Entry::read(pid).map(|entry| entry.identity)
     }
 
-    /// Returns the process with this number, or `None` if there is none.
+    /// Returns the process with this number. Returns `None` if there is no such process.
     #[must_use]
     #[cfg(not(target_os = "linux"))]
     pub fn of(pid: u32) -> Option<Self> {
         let process = Self { pid, start_ticks: 0 };
         let there = rustix::process::test_kill_process(process.number()?);
-        // The error `EPERM` shows that the process exists but belongs to another user.
+        // The error `EPERM` means that the process exists but belongs to another user.
         matches!(there, Ok(()) | Err(Errno::PERM)).then_some(process)
     }
 
@@ -112,8 +115,8 @@ impl ProcessIdentity {
         Self::of(self.pid).as_ref() == Some(self)
     }
 
-    /// Waits until the process ends. Returns at once if it has already ended. On Linux, the kernel
-    /// reports the end without polling.
+    /// Waits until the process ends. Returns at once if the process has already ended. On Linux,
+    /// the kernel reports the end, so no polling is needed.
     pub async fn ended(&self) {
         #[cfg(target_os = "linux")]
         match self.open().and_then(|process| process.map(watched).transpose()) {
@@ -158,8 +161,8 @@ impl ProcessIdentity {
     pub fn signal_group(&self, signal: Signal) -> io::Result<Signalled> {
         let entry = Entry::read(self.pid).filter(|entry| entry.identity == *self);
         match (entry, self.number()) {
-            // Signal the group only if this process leads it. Otherwise the process number may name
-            // another group.
+            // Signal the group only if this process leads the group. Otherwise the process number
+            // may be the number of an unrelated group.
             (Some(entry), Some(number)) if entry.group == self.pid => {
                 told(rustix::process::kill_process_group(number, signal))
             }
@@ -167,9 +170,10 @@ impl ProcessIdentity {
         }
     }
 
-    /// Stops the process and all processes that it started: sends TERM to the process group, waits
-    /// `grace`, then sends KILL. If the process itself has already ended, stops the processes that
-    /// it left running. A process never stops itself this way.
+    /// Stops the process and all processes that it started. The function sends TERM to the process
+    /// group, waits `grace`, then sends KILL. If the process itself has already ended, the function
+    /// stops the processes that it left running. Called with the identity of the current process,
+    /// the function stops nothing.
     pub async fn stop(&self, grace: Duration) -> Stopped {
         if *self == Self::own() {
             return Stopped::StillRunning;
@@ -177,7 +181,7 @@ impl ProcessIdentity {
         ProcessGroup::of_stranger(*self).stop_all(grace).await
     }
 
-    /// Opens a handle on exactly this process. Returns `None` if it has ended.
+    /// Opens a handle on exactly this process. Returns `None` if the process has ended.
     #[cfg(target_os = "linux")]
     fn open(&self) -> io::Result<Option<std::os::fd::OwnedFd>> {
         use rustix::process::{PidfdFlags, pidfd_open};
@@ -187,11 +191,11 @@ impl ProcessIdentity {
             Err(Errno::SRCH) => return Ok(None),
             Err(error) => return Err(error.into()),
         };
-        // Check after opening, so that a later process with the same number is noticed.
+        // Check after opening: a later process with the same number may have been opened instead.
         Ok(self.is_alive().then_some(process))
     }
 
-    /// Returns the process id in the type that system calls need.
+    /// Returns the process id as the type that system calls need.
     pub fn number(&self) -> Option<Pid> {
         i32::try_from(self.pid).ok().and_then(Pid::from_raw)
     }
@@ -217,7 +221,7 @@ fn told(sent: rustix::io::Result<()>) -> io::Result<Signalled> {
     }
 }
 
-/// The error for a text that is not a valid process identity.
+/// The error for a text that is not a process identity of the form `<pid>.<start_ticks>`.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{given:?} is no process: expected <pid>.<start in clock ticks since boot>")]
 pub struct ProcessWordsError {
@@ -225,7 +229,7 @@ pub struct ProcessWordsError {
 }
 
 impl ProcessIdentity {
-    /// Returns the process in its command-line form: `<pid>.<start_ticks>`.
+    /// Returns the process identity in the form that command lines use: `<pid>.<start_ticks>`.
     #[must_use]
     pub fn to_words(self) -> String {
         format!("{}.{}", self.pid, self.start_ticks)
@@ -250,9 +254,9 @@ impl std::fmt::Display for ProcessIdentity {
     }
 }
 
-/// The machine and process namespace in which the process ids of this process are valid, in the
-/// form that the session format on disk uses: `HOST#pid:[NUMBER]`. `None` on systems without
-/// `/proc`.
+/// Returns the machine and the process namespace in which the process ids of this process are
+/// valid. The result has the form that the session format on disk uses: `HOST#pid:[NUMBER]`.
+/// Returns `None` on systems without `/proc`.
 #[must_use]
 pub fn own_pid_space() -> Option<String> {
     let machine = fs::read_to_string("/proc/sys/kernel/hostname").ok()?;
@@ -260,8 +264,8 @@ pub fn own_pid_space() -> Option<String> {
     Some(format!("{}#{}", machine.trim_end(), namespace.to_str()?))
 }
 
-/// Finds the process that was started with this agent id among its arguments. The agent id contains
-/// a part of the session's id, so it is unique to the session.
+/// Finds the process that was started with this agent id among its arguments. An agent id contains
+/// a part of the session's id, so no agent of another session has the same id.
 #[must_use]
 pub fn process_of_agent(agent_id: &str) -> Option<ProcessIdentity> {
     let is_it = |entry: &Entry| {
@@ -270,7 +274,7 @@ pub fn process_of_agent(agent_id: &str) -> Option<ProcessIdentity> {
             .windows(2)
             .any(|pair| matches!(pair, [flag, id] if flag == "--agent-id" && id == agent_id))
     };
-    // Child processes may have the same arguments, so take the one that started first.
+    // Child processes may have the same arguments. Take the process that started first.
     Entry::all()
         .into_iter()
         .filter(is_it)
@@ -278,8 +282,7 @@ pub fn process_of_agent(agent_id: &str) -> Option<ProcessIdentity> {
         .min_by_key(|process| process.start_ticks)
 }
 
-/// One line of the process table. Processes that have ended but are not reaped are left out,
-/// because they no longer run.
+/// One line of the process table. Processes that have ended but are not reaped have no `Entry`.
 pub struct Entry {
     /// The process.
     pub identity: ProcessIdentity,
@@ -287,7 +290,7 @@ pub struct Entry {
     pub parent: u32,
     /// The id of the process group.
     pub group: u32,
-    /// The id of the session.
+    /// The id of the operating system's session.
     pub session: u32,
 }
 
@@ -303,15 +306,16 @@ impl Entry {
             .collect()
     }
 
-    /// Returns the process with this id, if it is running.
+    /// Returns the running process with this id. Returns `None` if there is no such process.
     pub fn read(pid: u32) -> Option<Self> {
         let bytes = fs::read(format!("/proc/{pid}/stat")).ok()?;
         Self::parse(pid, &String::from_utf8_lossy(&bytes))
     }
 
     /// Returns the children that this process adopted and that have ended, but are not reaped yet.
-    /// A child counts as adopted if it is in another session, or in a process group that neither
-    /// this process nor the child itself leads.
+    /// A child counts as adopted if it is in another session of the operating system. It also
+    /// counts as adopted if neither this process nor the child itself leads the child's process
+    /// group.
     pub fn ended_and_adopted(&self) -> Vec<ProcessIdentity> {
         let Ok(folder) = fs::read_dir("/proc") else {
             return Vec::new();
@@ -327,20 +331,21 @@ impl Entry {
         ended.collect()
     }
 
-    /// Returns the arguments of the process. Empty if they cannot be read.
+    /// Returns the arguments of the process. Returns an empty list if the arguments cannot be read.
     pub fn words(&self) -> Vec<String> {
         let line = fs::read(format!("/proc/{}/cmdline", self.identity.pid)).unwrap_or_default();
         String::from_utf8_lossy(&line).split_terminator('\0').map(str::to_owned).collect()
     }
 
-    /// Returns true if the process still has a program file. A process that is ending loses it
-    /// shortly before the process table shows its end.
+    /// Returns true if the process still has a program file. The program file of a process that is
+    /// ending disappears shortly before the process table shows the end.
     pub fn has_program(&self) -> bool {
         let gone = |error: io::Error| error.kind() == io::ErrorKind::NotFound;
         !fs::read_link(format!("/proc/{}/exe", self.identity.pid)).is_err_and(gone)
     }
 
-    /// Returns the program's name from the process table. Empty if it cannot be read.
+    /// Returns the program's name from the process table. Returns an empty text if the name cannot
+    /// be read.
     pub fn name(&self) -> String {
         let name = fs::read(format!("/proc/{}/comm", self.identity.pid)).unwrap_or_default();
         String::from_utf8_lossy(&name).trim_end().to_owned()
@@ -352,9 +357,9 @@ impl Entry {
     }
 
     /// Parses `/proc/PID/stat`. Also returns whether the process has ended. The program name in
-    /// this file may contain spaces and brackets.
+    /// this file may contain spaces and parentheses.
     fn parse_any(pid: u32, line: &str) -> Option<(Self, bool)> {
-        // The name may contain `)` itself, so split at the last one.
+        // The program name may itself contain `)`, so split at the last `)` of the line.
         let (_, after_name) = line.rsplit_once(')')?;
         let mut fields = after_name.split_ascii_whitespace();
         let state = fields.next()?;

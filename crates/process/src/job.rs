@@ -1,14 +1,14 @@
 //! Starts processes, each as the leader of its own process group, and stops each one together with
 //! all processes that it started.
 //!
-//! A command may fork, put children into the background, or move them to another session. So the
-//! processes that a command started are found in three ways: by process group, by parent process,
-//! and by a tag in the environment that every child inherits. Signals are sent only to processes
-//! found this way, each by its [`ProcessIdentity`]. Without `/proc`, only the process group is
-//! known.
+//! A command may fork, put children into the background, or move them to another session of the
+//! operating system. This module therefore finds the processes that a command started in three
+//! ways: by process group, by parent process, and by a tag in the environment that every child
+//! inherits. Signals are sent only to processes found this way, each by its [`ProcessIdentity`]. On
+//! systems without `/proc`, only the process group is known.
 //!
-//! A second tag names the process that started the command. If that process is killed, another
-//! process finds and stops the processes that it left running.
+//! A second tag names the process that started the command. If the starting process is killed,
+//! another process can find and stop the processes that it left running.
 //!
 //! The callers (the Bash tool, hooks) decide which commands run and how their output is used.
 
@@ -38,26 +38,28 @@ pub use tags::{
     started_by_a_tool,
 };
 
-/// Time to read the pipes after the command has ended. All output of the command is in the pipes by
-/// then. The wait is necessary only because a grandchild may keep a pipe open.
+/// Time to read the pipes after the command has ended. At that moment all output of the command
+/// itself is already in the pipes. Reading may take longer only because a process that the command
+/// started keeps a pipe open.
 const DRAIN_GRACE: Duration = Duration::from_millis(250);
 
-/// Maximum number of bytes read from a pipe after `DRAIN_GRACE`. It is as much as a pipe can hold,
-/// so a grandchild that keeps writing cannot prolong the read.
+/// Maximum number of bytes read from a pipe after `DRAIN_GRACE`. The limit is the most that a pipe
+/// can hold, so a grandchild that keeps writing cannot prolong the read.
 const PIPE_MOST: usize = 1 << 20;
 
 /// Interval for checking whether all processes have ended.
 const STOP_TICK: Duration = Duration::from_millis(10);
 
-/// How long to repeat KILL for the remaining processes. They may fork while they are killed, and on
-/// a busy machine a killed process needs time to end.
+/// How long to repeat KILL for the remaining processes. These processes may fork while they are
+/// killed, and on a busy machine a killed process needs time to end.
 const KILL_TIME: Duration = Duration::from_secs(5);
 
 /// Maximum number of bytes read from a pipe at once.
 const CHUNK_BYTES: usize = 16 * 1024;
 
-/// Git's own environment variables that pitcrew may inherit from a git hook. They would redirect a
-/// git started by pitcrew or by an agent's command, so they are removed.
+/// Git sets these environment variables for its hooks, and pitcrew inherits them when it runs in a
+/// git hook. A git command started by pitcrew or by an agent's command would then use the wrong
+/// repository. The variables are therefore removed.
 const GIT_LEAKS: [&str; 6] = [
     "GIT_DIR",
     "GIT_WORK_TREE",
@@ -76,20 +78,22 @@ pub enum Stream {
     Stderr,
 }
 
-/// How a job ended.
+/// How a job ended: by itself, or because pitcrew stopped it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ending {
     /// The command ended by itself.
     Exited(ExitStatus),
-    /// The deadline passed. The command and all processes it had started were stopped.
+    /// The deadline passed. Pitcrew stopped the command and all processes that the command had
+    /// started.
     DeadlinePassed,
-    /// The job was cancelled. The command and all processes it had started were stopped.
+    /// The job was cancelled. Pitcrew stopped the command and all processes that the command had
+    /// started.
     Cancelled,
 }
 
 impl Ending {
-    /// Returns the exit code as in a shell: 128 plus the signal number for a signal. Returns `None`
-    /// if pitcrew stopped the command.
+    /// Returns the exit code as a shell reports it. For a command that a signal ended, this is 128
+    /// plus the signal number. Returns `None` if pitcrew stopped the command.
     pub fn exit_code(&self) -> Option<i32> {
         use std::os::unix::process::ExitStatusExt;
         match self {
@@ -117,15 +121,15 @@ pub struct Ended {
 /// Dropping the job kills the command and all processes it started.
 #[derive(Debug)]
 pub struct Job {
-    /// This is the first field, so that it is dropped first. The processes that the command started
+    /// Must be the first field, so that it is dropped first. The processes that the command started
     /// must be found before the command itself is killed.
     group: ProcessGroup,
     child: Reaped,
     pipes: (Option<ChildStdout>, Option<ChildStderr>),
 }
 
-/// A child process that is reaped even if this value is dropped while the child runs, so that no
-/// zombie is left.
+/// A child process that is always reaped, so that no zombie is left. If this value is dropped while
+/// the child runs, a background task reaps the child.
 ///
 /// Tokio would reap such a child only when its driver wakes up again. In an idle process that may
 /// take hours.
@@ -156,8 +160,8 @@ impl Drop for Reaped {
         if matches!(child.try_wait(), Ok(Some(_))) {
             return;
         }
-        // Without a tokio runtime this process is about to end, and another process reaps its
-        // children.
+        // Without a tokio runtime this process is about to end. The child then gets a new parent
+        // process, which reaps it.
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
             runtime.spawn(async move {
                 let reaped = child.kill().await;
@@ -168,7 +172,8 @@ impl Drop for Reaped {
 }
 
 impl Job {
-    /// Starts `command` in its own process group, without input and with both outputs piped.
+    /// Starts `command` in its own process group. Its standard input is empty, and stdout and
+    /// stderr are pipes.
     ///
     /// Must be called inside a tokio runtime.
     ///
@@ -176,7 +181,7 @@ impl Job {
     /// The error of the operating system if the process cannot be started.
     pub fn spawn(command: &mut Command) -> io::Result<Self> {
         let tag = uuid::Uuid::new_v4().to_string();
-        // If pitcrew runs inside a git hook, these variables point to the outer repository.
+        // If pitcrew runs inside a git hook, these variables point to the repository of that hook.
         for name in GIT_LEAKS {
             command.env_remove(name);
         }
@@ -198,7 +203,8 @@ impl Job {
         Ok(Self { group, child: Reaped::new(child), pipes })
     }
 
-    /// Sets the cleanup that runs when the command and all processes it left running have ended.
+    /// Sets the cleanup that runs when the command and all processes that it left running have
+    /// ended.
     pub fn with_aftermath(mut self, aftermath: Aftermath) -> Self {
         self.group.aftermath = Some(aftermath);
         self
@@ -206,8 +212,8 @@ impl Job {
 
     /// Reads both pipes until the command ends, is cancelled or reaches its deadline.
     ///
-    /// `sink` receives every piece of output as it arrives and must not block. To stop the command,
-    /// sends TERM, waits `grace`, then kills it.
+    /// `sink` receives every piece of output as it arrives and must not block. At the deadline or
+    /// on cancellation, this function sends TERM, waits `grace`, then sends KILL.
     ///
     /// # Errors
     /// The error of the operating system if waiting for the command fails.
@@ -251,7 +257,7 @@ impl Job {
     }
 }
 
-/// Waits until a moment. Waits forever for `None`.
+/// Waits until the given moment, or forever if `moment` is `None`.
 async fn at(moment: Option<Instant>) {
     match moment {
         Some(moment) => tokio::time::sleep_until(moment).await,
@@ -274,8 +280,8 @@ impl<R: AsyncRead + Unpin> Pipe<R> {
         self.reader.is_some()
     }
 
-    /// Reads the data that is in the pipe now, without waiting. This is needed if the task runs so
-    /// late that the time for reading has already passed.
+    /// Reads the data that is in the pipe now, without waiting. This is needed if this task is
+    /// scheduled so late that the time for reading has already passed.
     fn rest(&mut self, mut sink: impl FnMut(&[u8])) {
         let mut room = PIPE_MOST;
         while room > 0 {
@@ -288,7 +294,8 @@ impl<R: AsyncRead + Unpin> Pipe<R> {
         }
     }
 
-    /// Returns the next piece of data, or `None` when the pipe closes. Later calls never complete.
+    /// Returns the next piece of data, or `None` when the pipe closes. Calls after that never
+    /// complete.
     async fn next(&mut self) -> Option<&[u8]> {
         let Some(reader) = self.reader.as_mut() else {
             return std::future::pending().await;
@@ -305,29 +312,30 @@ impl<R: AsyncRead + Unpin> Pipe<R> {
 
 /// All processes that one job started and that still run.
 ///
-/// Dropping it kills them.
+/// Dropping this value kills these processes.
 #[derive(Debug)]
 pub struct ProcessGroup {
     claim: Claim,
     is_gone: bool,
-    /// The cleanup that runs when this group is dropped.
+    /// The cleanup that runs when this value is dropped.
     aftermath: Option<Aftermath>,
 }
 
-/// How the processes of a job are recognized.
+/// The attributes by which the processes of a job are recognized.
 #[derive(Debug, Clone)]
 struct Claim {
     leader: ProcessIdentity,
     hold: Hold,
-    /// The environment entry that all processes of the job carry.
+    /// The environment entry that all processes of the job inherit.
     mark: String,
-    /// The tag of the member that the leader ran. The processes it started carry the tag too.
+    /// The tag of the team member that the leader ran. The processes that the leader started carry
+    /// the tag too.
     member: Option<String>,
     /// The processes that were still running at the last check.
     survivors: Vec<ProcessIdentity>,
 }
 
-/// Whether the leader's process id still identifies the leader's process group, and why.
+/// States whether the leader's process id still identifies the leader's process group, and why.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Hold {
     /// The leader is an unreaped child of this process, so its process id cannot be reused.
@@ -335,7 +343,7 @@ enum Hold {
     /// The leader is a child of another process. Its process id is valid only while the leader is
     /// alive.
     Stranger,
-    /// The leader's process id may have been reused.
+    /// The leader has ended, and its process id may have been reused.
     None,
 }
 
@@ -347,8 +355,8 @@ impl ProcessGroup {
     }
 
     /// Creates the group of a process that is not a child of this process. The group contains all
-    /// processes which that process started, even if it has ended itself. Dropping the group kills
-    /// them.
+    /// processes that `process` started, even if `process` itself has ended. Dropping the group
+    /// kills all of its processes.
     pub fn of_stranger(process: ProcessIdentity) -> Self {
         Self { claim: Claim::on_stranger(process), is_gone: false, aftermath: None }
     }
@@ -367,20 +375,21 @@ impl ProcessGroup {
         &self.claim.survivors
     }
 
-    /// Stops the processes that a command left running: sends TERM, waits `grace`, sends KILL.
+    /// Stops the processes that a command left running. The function sends TERM, waits `grace`,
+    /// then sends KILL.
     pub async fn stop_left_behind(mut self, grace: Duration) {
         self.end_all(grace, None).await;
     }
 
-    /// Stops all processes of the group and returns the result.
+    /// Stops all processes of the group, and returns whether they have ended.
     pub async fn stop_all(mut self, grace: Duration) -> Stopped {
         if !self.is_running().await {
             return Stopped::WasGone;
         }
         self.end_all(grace, None).await;
         let stopped = if self.is_gone { Stopped::Ended } else { Stopped::StillRunning };
-        // Processes that could not be killed now cannot be killed on drop either, so do not try
-        // again.
+        // Set this so that drop does not try again. Processes that could not be killed now cannot
+        // be killed on drop either.
         self.is_gone = true;
         stopped
     }
@@ -389,19 +398,20 @@ impl ProcessGroup {
         self.end_all(grace, Some(child)).await;
     }
 
-    /// Records that the leader has ended. Returns the group if processes are still running.
+    /// Records that the command itself has ended. Returns the group if processes of the group are
+    /// still running.
     async fn after_leader(mut self) -> Option<Self> {
         let mut still_running = self.is_running().await;
         if self.aftermath.as_ref().is_some_and(Aftermath::ends_all) {
-            // The kernel ends these processes together with the command, so wait until they have
-            // ended.
+            // In this case the kernel ends the remaining processes together with the command, so
+            // wait until they have ended.
             let end_of_waiting = Instant::now() + KILL_TIME;
             while still_running && Instant::now() < end_of_waiting {
                 tokio::time::sleep(STOP_TICK).await;
                 still_running = self.is_running().await;
             }
         }
-        // If this fails, the next call reaps the ended processes.
+        // If this call fails, a later call of `reap_adopted` reaps the ended processes.
         let _reaped = tokio::task::spawn_blocking(reap_adopted).await;
         self.claim.hold = Hold::None;
         still_running.then_some(self)
@@ -409,13 +419,13 @@ impl ProcessGroup {
 
     async fn end_all(&mut self, grace: Duration, mut child: Option<&mut Reaped>) {
         let mut left = self.owned().await;
-        // Remember these processes. If one of them changes its session and environment, it cannot
-        // be found any other way after its parent has ended.
+        // Remember these processes. After the parent of a process has ended, the process can be
+        // found only by its session or environment, and it can change both.
         self.claim.survivors.clone_from(&left);
         self.claim.signal_group(Signal::TERM);
         signal_all(&left, Signal::TERM);
-        // Wait only for these processes. The KILL loop below also finds those that were forked in
-        // the meantime.
+        // Wait only for these processes. The KILL loop below also finds processes that were forked
+        // in the meantime.
         let end_of_grace = Instant::now() + grace;
         while !left.is_empty() && Instant::now() < end_of_grace {
             tokio::time::sleep(STOP_TICK).await;
@@ -424,7 +434,8 @@ impl ProcessGroup {
         let end_of_killing = Instant::now() + KILL_TIME;
         loop {
             self.claim.signal_group(Signal::KILL);
-            // Look for processes again in every round, because one may have forked in the meantime.
+            // Look for processes again in every round, because a process may have forked in the
+            // meantime.
             left = self.owned().await;
             if left.is_empty() || Instant::now() > end_of_killing {
                 break;
@@ -433,8 +444,8 @@ impl ProcessGroup {
             tokio::time::sleep(STOP_TICK).await;
         }
         if let Some(child) = child.as_mut() {
-            // A process in an uninterruptible system call may not end in time. Tokio reaps it
-            // later.
+            // A process in an uninterruptible system call may not end in time. Tokio reaps such a
+            // process later.
             let reaped = tokio::time::timeout(grace, child.wait()).await;
             tracing::debug!(leader = %self.claim.leader, ?reaped, "stopped");
         }
@@ -444,8 +455,8 @@ impl ProcessGroup {
         self.is_gone = self.claim.survivors.is_empty();
     }
 
-    /// Returns the processes of the group that run now. Uses a blocking thread, because it reads
-    /// the whole process table.
+    /// Returns the processes of the group that run now. The work is done on a blocking thread,
+    /// because it reads the whole process table.
     async fn owned(&self) -> Vec<ProcessIdentity> {
         let claim = self.claim.clone();
         tokio::task::spawn_blocking(move || claim.owned()).await.unwrap_or_default()
@@ -477,7 +488,8 @@ impl Claim {
             return;
         }
         if let Some(group) = self.leader.number() {
-            // This call fails only if the group is already empty or belongs to another user.
+            // This call fails only if the group is already empty or belongs to another user. Both
+            // are fine.
             let _ = rustix::process::kill_process_group(group, signal);
         }
     }
@@ -505,7 +517,7 @@ impl Claim {
         loop {
             let (found, rest): (Vec<_>, Vec<_>) = others.into_iter().partition(|entry| {
                 let descends = pids.contains(&entry.parent) && !is_left(entry);
-                // Only the first pass needs to check tags and groups. Later passes find the
+                // Tags and groups need a check only in the first pass. Later passes find the
                 // children of the processes found before.
                 descends || (is_first_pass && self.names(entry, owns_group))
             });
@@ -527,16 +539,16 @@ impl Claim {
     }
 }
 
-/// Returns the processes that `process` left running, and `process` itself if it still runs. It
-/// need not be a child of this process.
+/// Returns the processes that `process` left running, and `process` itself if it still runs.
+/// `process` need not be a child of the current process.
 pub async fn left_by(process: ProcessIdentity) -> Vec<ProcessIdentity> {
-    // Use a blocking thread, because this reads the whole process table.
+    // Use a blocking thread, because this call reads the whole process table.
     let owned = tokio::task::spawn_blocking(move || Claim::on_stranger(process).owned());
     owned.await.unwrap_or_default()
 }
 
-/// Reaps the ended children that this process adopted. It adopts processes whose parents have
-/// ended. Tokio reaps the children that this process started itself.
+/// Reaps the ended children that this process adopted. This process adopts a process when the
+/// parent of that process ends. Tokio reaps the children that this process started itself.
 fn reap_adopted() {
     let Some(this) = Entry::read(std::process::id()) else { return };
     for number in this.ended_and_adopted().iter().filter_map(ProcessIdentity::number) {
@@ -545,19 +557,19 @@ fn reap_adopted() {
     }
 }
 
-/// Waits until all killed processes have ended. Then reaps those that this process adopted when
-/// their parents were killed.
+/// Waits until all killed processes have ended. Then reaps the processes that this process adopted
+/// when their parents were killed.
 async fn reap_killed(killed: Vec<ProcessIdentity>) {
     let ends = killed.iter().map(ProcessIdentity::ended);
     if tokio::time::timeout(KILL_TIME, futures_util::future::join_all(ends)).await.is_err() {
         tracing::debug!(?killed, "not all have ended");
     }
-    // If this fails, the next call reaps the ended processes.
+    // If this call fails, a later call of `reap_adopted` reaps the ended processes.
     let _reaped = tokio::task::spawn_blocking(reap_adopted).await;
 }
 
-/// Sends the signal to all of the processes. A process that has already ended is skipped. A process
-/// of another user cannot be signalled, and the caller sees that it still runs.
+/// Sends the signal to all of the processes, and skips processes that have already ended. A process
+/// of another user cannot be signalled. The caller sees that such a process still runs.
 fn signal_all(processes: &[ProcessIdentity], signal: Signal) {
     for process in processes {
         if let Err(error) = process.signal(signal) {

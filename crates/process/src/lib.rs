@@ -4,10 +4,10 @@
 //! - [`identity`] distinguishes processes.
 //! - [`sandbox`] uses the kernel to limit what commands can do.
 //! - [`worktree`] creates and removes git worktrees.
-//! - [`strays`] stops processes that removed pitcrew's tags.
+//! - [`strays`] stops processes that removed pitcrew's tags from their environment.
 //! - [`given_file`] and [`handle`] open files that somebody else may have prepared.
 //!
-//! Other crates decide which limits a call needs. *This crate never reads a permission rule, and
+//! Other crates decide which limits a command needs. *This crate never reads a permission rule, and
 //! never changes a team's folders.*
 
 pub mod checkout;

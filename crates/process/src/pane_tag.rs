@@ -1,7 +1,8 @@
-//! A pane's tag: the owner of the pane as one word, `root/team/agent`. Every terminal can store it.
+//! A tag that names the owner of a terminal pane in one word, `root/team/agent`. Every supported
+//! terminal can store the tag with the pane.
 //!
 //! All characters except ASCII letters, digits, `-`, `_` and the two slashes are written as `%XX`.
-//! So the word needs no escaping in formats, patterns, shells and JSON.
+//! The tag therefore needs no escaping in formats, patterns, shells and JSON.
 
 use std::fmt;
 use std::str::FromStr;
@@ -10,26 +11,26 @@ use pitcrew_protocol::{AgentName, TeamDir};
 
 /// The owner of a pane.
 ///
-/// As text (`Display`, `FromStr`) it is `root/team/agent`. Without an agent the text ends with a
-/// slash and means all agents of the team.
+/// The text form (`Display`, `FromStr`) is `root/team/agent`. Without an agent, the text ends with
+/// a slash and means all agents of the team.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PaneTag {
-    /// A short text that identifies the root of the team.
+    /// A short text that identifies the configuration root of the team.
     pub root: String,
-    /// The team.
+    /// The name of the team's folder.
     pub team: TeamDir,
-    /// The agent. `None` means the whole team.
+    /// The agent that owns the pane. `None` means all agents of the team.
     pub agent: Option<AgentName>,
 }
 
-/// The error for a text that is not a pitcrew tag.
+/// The error for a text that is not the tag of a pane.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is not a pane's tag (root/team/agent)")]
 pub struct TagError(pub String);
 
 impl PaneTag {
-    /// Returns true if this tag is equal to the tag `other`, or is the tag of the whole team of
-    /// `other`.
+    /// Returns true if this tag is equal to the tag `other`, or names the whole team that `other`
+    /// belongs to.
     #[must_use]
     pub fn covers(&self, other: &Self) -> bool {
         self.root == other.root
@@ -64,8 +65,7 @@ impl FromStr for PaneTag {
             team: TeamDir::of(&team),
             agent: (!agent.is_empty()).then(|| AgentName::foreign(&agent)),
         };
-        // Each tag has exactly one spelling. A text with another spelling was not written by
-        // pitcrew.
+        // Each tag has exactly one spelling. Pitcrew did not write a text with another spelling.
         if tag.to_string() == text { Ok(tag) } else { Err(refused()) }
     }
 }

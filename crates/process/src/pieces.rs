@@ -1,4 +1,4 @@
-//! Splits a path into its components, to walk along the path.
+//! Splits a path into its components, so that a caller can open one folder after another.
 
 use std::ffi::OsString;
 use std::path::{Component, Path};

@@ -1,11 +1,11 @@
-//! Finds and stops stray processes: processes that a command moved to another session without
-//! pitcrew's tags, and whose parents have ended.
+//! Finds and stops stray processes. A stray is a process that a command moved to another session of
+//! the operating system without pitcrew's tags, and whose parent has ended.
 //!
 //! The system gives such a process a new parent: the nearest ancestor that has registered as a
-//! subreaper, otherwise init. So pitcrew's process registers as a subreaper. If it still has a
-//! child when it is about to end, then a command has started that child. Pane servers and processes
-//! left running by the user's hooks are exempt. Each stray is reaped by its process id, because
-//! tokio reaps the other children.
+//! subreaper, otherwise init. Therefore pitcrew's process registers as a subreaper. A child that
+//! pitcrew's process still has when it is about to end was started by a command. Pane servers and
+//! processes left running by the user's hooks are exempt. Each stray is reaped by its process id,
+//! because tokio reaps the other children.
 
 use std::io;
 use std::time::Duration;
@@ -13,11 +13,11 @@ use std::time::Duration;
 use crate::identity::{Entry, ProcessIdentity, Stopped};
 use crate::job::{is_tagged_by, outlives};
 
-/// Maximum number of rounds. When a stray is stopped, its children may become new strays, which
-/// must be stopped too.
+/// Maximum number of rounds of searching and stopping. When a stray is stopped, its children may
+/// become new strays, which must be stopped too.
 const ROUNDS: usize = 10;
 
-/// A stray process that outlived its command.
+/// A process that a command left running, without pitcrew's tags and with an ended parent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stray {
     /// The process.
@@ -28,8 +28,9 @@ pub struct Stray {
     pub stopped: Stopped,
 }
 
-/// Registers this process as the new parent of stray processes. Returns whether this worked.
-/// Refuses if this process already has children, because those were started by somebody else.
+/// Registers this process as the new parent of stray processes. Returns true if the process was
+/// registered. If this process already has children, it is not registered, because somebody else
+/// started those children.
 ///
 /// # Errors
 /// The error of the operating system.
@@ -42,7 +43,7 @@ pub fn adopt_strays() -> io::Result<bool> {
     Ok(true)
 }
 
-/// Does nothing, because this system has no subreapers. Returns false.
+/// Returns false and does nothing else, because this system has no subreapers.
 ///
 /// # Errors
 /// None.
@@ -51,8 +52,8 @@ pub fn adopt_strays() -> io::Result<bool> {
     Ok(false)
 }
 
-/// Stops all stray processes: TERM, `grace`, KILL. Call it when no other work of this process is
-/// running.
+/// Stops all stray processes. The function sends TERM, waits `grace`, then sends KILL. Call this
+/// function only when no other work of this process is running.
 pub async fn end_strays(grace: Duration) -> Vec<Stray> {
     let mut ended: Vec<Stray> = Vec::new();
     for _ in 0..ROUNDS {
@@ -76,15 +77,15 @@ pub async fn end_strays(grace: Duration) -> Vec<Stray> {
     ended
 }
 
-/// Returns the children of this process, except those that may outlive this process.
+/// Returns the children of this process, except the children that are allowed to outlive it.
 fn adopted() -> Vec<Entry> {
     let own = ProcessIdentity::own();
     let is_ours = |entry: &Entry| entry.parent == own.pid && !outlives(entry.identity.pid, own);
     Entry::all().into_iter().filter(is_ours).collect()
 }
 
-/// Returns the adopted children without pitcrew's tags. If this process were killed, nobody could
-/// know that they belong to it. Empty if this process is not a subreaper.
+/// Returns the adopted children without pitcrew's tags. If this process were killed, nothing would
+/// show that they belong to it. The result is empty if this process is not a subreaper.
 pub fn untagged_strays() -> Vec<ProcessIdentity> {
     if !adopts() {
         return Vec::new();
@@ -94,7 +95,7 @@ pub fn untagged_strays() -> Vec<ProcessIdentity> {
     let own_words = this.words();
     let mut found = adopted();
     // Exclude three kinds of children: helpers of pitcrew (in pitcrew's own process group),
-    // commands of agents (with pitcrew's tag), and commands between fork and exec (still with
+    // commands of agents (with pitcrew's tag), and commands between fork and exec (these still have
     // pitcrew's command line).
     found.retain(|entry| {
         entry.group != this.group
@@ -110,14 +111,14 @@ fn adopts() -> bool {
     matches!(rustix::process::child_subreaper(), Ok(Some(_)))
 }
 
-/// This system has no subreapers.
+/// Returns false, because this system has no subreapers.
 #[cfg(not(target_os = "linux"))]
 fn adopts() -> bool {
     false
 }
 
-/// Reaps a child that this process did not start. Otherwise the child's process id stays in use
-/// until this process ends.
+/// Reaps a child that this process did not start. Without this, the child's process id would stay
+/// in use until this process ends.
 fn reap(process: ProcessIdentity) {
     let Some(number) = process.number() else { return };
     if let Err(error) = rustix::process::waitpid(Some(number), rustix::process::WaitOptions::NOHANG)

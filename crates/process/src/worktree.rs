@@ -1,9 +1,9 @@
-//! Git worktrees of teammates. Each one is a folder with its own branch. Only pitcrew creates and
-//! removes these worktrees.
+//! Manages the git worktrees of teammates. Each worktree is a folder with its own branch. Only
+//! pitcrew creates and removes these worktrees.
 //!
-//! Pitcrew marks each worktree that it creates by a marker file in git's data about the worktree,
-//! below the repository's `.git/worktrees`. A folder without a marker, or outside pitcrew's folder
-//! for worktrees, is never removed. Work that is not committed or not merged is kept and reported.
+//! Pitcrew puts a marker file into git's data about each worktree that it creates, below the
+//! repository's `.git/worktrees`. A folder without a marker, or outside pitcrew's folder for
+//! worktrees, is never removed. Work that is not committed or not merged is kept and reported.
 //! Other modules decide when a teammate gets a worktree.
 
 mod contents;
@@ -25,13 +25,13 @@ pub use error::{KeepReason, WorktreeError};
 use git::Git;
 use repo_lock::{Making, Turn, lock};
 
-/// The name of pitcrew's marker file. It is in the folder where git stores data about a worktree.
+/// The name of pitcrew's marker file in the folder where git stores data about a worktree.
 const MARKER: &str = "pitcrew-worktree";
 
 /// The lock file that allows only one process at a time to change the worktrees of a repository.
 const LOCK: &str = "pitcrew-worktrees.lock";
 
-/// Maximum number of worktrees that are kept for one member of a team.
+/// Maximum number of worktrees that exist at a time for one member of a team.
 const MOST_KEPT: u32 = 100;
 
 /// The folder below a configuration root that contains the worktrees of all teams.
@@ -53,11 +53,11 @@ pub struct Worktree {
     pub member: String,
 }
 
-/// The result of finishing a worktree after its member ended.
+/// The result of [`Worktrees::finish`], which is called after the worktree's member ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[must_use]
 pub enum Finished {
-    /// The worktree contained no work of its own. It was removed together with its branch.
+    /// The worktree contained no work that would be lost. It was removed together with its branch.
     Removed,
     /// The worktree was kept.
     Kept {
@@ -66,7 +66,7 @@ pub enum Finished {
     },
 }
 
-/// The content of a worktree's marker.
+/// The content of the marker file that pitcrew stores for a worktree.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Marker {
@@ -75,8 +75,8 @@ struct Marker {
     branch: String,
     /// The commit at which the worktree's branch started.
     start: String,
-    /// The branch that was checked out in the repository's checkout when the worktree was created,
-    /// as a full reference. `None` if the head was detached.
+    /// The branch that was checked out in the repository's own checkout when the worktree was
+    /// created, as a full reference. `None` if no branch was checked out (detached HEAD).
     base: Option<String>,
 }
 
@@ -92,10 +92,10 @@ struct Record {
 /// How to handle ignored files if a worktree contains no other work.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum IgnoredFiles {
-    /// The files may be valuable, so the worktree is kept.
+    /// Ignored files may be valuable, so the worktree is kept.
     #[default]
     Keep,
-    /// The ignored files can be created again, so they are removed with the worktree.
+    /// Ignored files can be created again, so they are removed with the worktree.
     Remove,
 }
 
@@ -108,17 +108,17 @@ pub struct Worktrees {
 }
 
 impl Worktrees {
-    /// Returns the folder below a configuration root for the worktrees of all teams. This folder is
-    /// outside every checkout.
+    /// Returns the folder for the worktrees of all teams, below a configuration root. This folder
+    /// is outside every checkout.
     #[must_use]
     pub fn folder_below(root: &Path) -> PathBuf {
         root.join(BELOW_ROOT)
     }
 
-    /// Creates the manager for the repository that contains `repo_root` and for worktrees below
+    /// Creates the manager for the repository that contains `repo_root`. Its worktrees are below
     /// `folder`.
     ///
-    /// Changes nothing before the first worktree is created.
+    /// Nothing on disk changes before the first worktree is created.
     pub fn new(repo_root: impl Into<PathBuf>, folder: impl Into<PathBuf>) -> Self {
         Self {
             git: Git::new(repo_root.into()),
@@ -127,14 +127,14 @@ impl Worktrees {
         }
     }
 
-    /// Returns a copy for the repository that contains another folder.
+    /// Returns a copy of this manager for the repository that contains the folder `checkout`.
     #[must_use]
     pub fn in_repository_of(&self, checkout: PathBuf) -> Self {
         Self { git: self.git.at(checkout), ..self.clone() }
     }
 
     /// Returns all existing folders whose path has the form `<folder>/<team>/<member>`, for
-    /// worktrees of any repository. Follows no links.
+    /// worktrees of any repository. Symbolic links are not followed.
     #[must_use]
     pub fn existing(&self) -> Vec<PathBuf> {
         let below = |folder: &Path| -> Vec<PathBuf> {
@@ -147,8 +147,8 @@ impl Worktrees {
         below(&self.folder).iter().flat_map(|team| below(team)).collect()
     }
 
-    /// Returns a copy that runs git in the repository's main checkout. If there is no main
-    /// checkout, the copy is unchanged.
+    /// Returns a copy of this manager that runs git in the repository's main checkout. If there is
+    /// no main checkout, the copy is unchanged.
     #[must_use]
     pub async fn in_main_checkout(&self) -> Self {
         let common = self.git.common_folder().await.ok();
@@ -158,8 +158,8 @@ impl Worktrees {
         main.map_or_else(|| self.clone(), |main| self.in_repository_of(main))
     }
 
-    /// Returns the git folder that all worktrees of the repository share. It identifies the
-    /// repository.
+    /// Returns the git folder that all worktrees of the repository share. The path of this folder
+    /// identifies the repository.
     ///
     /// # Errors
     /// `NotARepository`, `Git` or `Io`.
@@ -167,13 +167,14 @@ impl Worktrees {
         self.git.common_folder().await
     }
 
-    /// Sets the handling of ignored files.
+    /// Sets how ignored files are handled.
     #[must_use]
     pub fn with_ignored(self, ignored: IgnoredFiles) -> Self {
         Self { ignored, ..self }
     }
 
-    /// Runs git and its hooks in a sandbox that protects the team's own files.
+    /// Returns a manager that runs git and its hooks in a sandbox. The sandbox protects the team's
+    /// own files.
     #[must_use]
     pub fn confined(self, sandbox: Sandbox) -> Self {
         Self { git: self.git.confined(sandbox), ..self }
@@ -181,11 +182,12 @@ impl Worktrees {
 
     /// Creates a worktree with a new branch that starts at the checkout's current commit.
     ///
-    /// If an earlier worktree or branch with this name was kept, adds a number to the names of the
-    /// folder and the branch.
+    /// If an earlier worktree or branch with this name was kept, this function adds a number to the
+    /// names of the folder and the branch.
     ///
     /// # Errors
-    /// Any [`WorktreeError`] except `NotOurs` and `Locked`. Nothing is left behind in that case.
+    /// Any [`WorktreeError`] except `NotOurs` and `Locked`. After an error, nothing of the new
+    /// worktree is left on disk.
     pub async fn create(&self, team: &str, member: &str) -> Result<Worktree, WorktreeError> {
         for name in [team, member] {
             if !is_branch_part(name) {
@@ -200,7 +202,8 @@ impl Worktrees {
         let folder = self.prepare_folder(team).await?;
         let turn = self.turn(&common).await?;
         let (path, branch) = self.free_name(&folder, team, member).await?;
-        // Record the creation before it starts, so that crash recovery can undo it.
+        // Record on disk that a worktree is about to be created, so that crash recovery can remove
+        // an unfinished one.
         turn.say(&Making { path: path.clone(), branch: branch.clone(), removed: None })?;
         let marker = Marker {
             team: team.to_owned(),
@@ -222,7 +225,7 @@ impl Worktrees {
         Ok(Worktree { path, branch, team: marker.team, member: marker.member })
     }
 
-    /// Finds the worktree at a path, when a team continues.
+    /// Finds the worktree at a path. Used when a team continues.
     ///
     /// # Errors
     /// `NotOurs` if pitcrew did not create the worktree.
@@ -230,8 +233,9 @@ impl Worktrees {
         Ok(self.record(path).await?.worktree)
     }
 
-    /// Finds the worktree at a path, when a member continues. If the folder is gone, creates the
-    /// worktree again on its existing branch. Returns whether it was created again.
+    /// Finds the worktree at a path. Used when a member continues. If the folder is gone, this
+    /// function creates the worktree again on its existing branch. Returns true if the worktree was
+    /// created again.
     ///
     /// # Errors
     /// `NotOurs` if pitcrew did not create the worktree or git has no data about it any more,
@@ -256,10 +260,11 @@ impl Worktrees {
     ///
     /// No work is lost if three conditions hold:
     ///
-    /// - No file is changed, new or ignored. With [`IgnoredFiles::Remove`], ignored files do not
-    ///   count.
-    /// - Every commit is in the current state of the branch from which the worktree started.
-    /// - Every commit of a submodule is in one of the submodule's remotes.
+    /// - The worktree has no changed, new or ignored files. With [`IgnoredFiles::Remove`], ignored
+    ///   files do not count.
+    /// - Every commit of the worktree is also in the current state of the branch from which the
+    ///   worktree started.
+    /// - Every commit of a submodule is also in one of the submodule's remotes.
     ///
     /// If another folder has taken the worktree's place, that folder is never changed.
     ///
@@ -273,8 +278,8 @@ impl Worktrees {
             Contents::Nothing { has_submodules } => has_submodules,
         };
         let (path, branch) = (record.worktree.path.clone(), record.worktree.branch.clone());
-        // Record the removal before it starts. If this process crashes, the next process that takes
-        // the lock deletes the branch too.
+        // Record on disk that the worktree is about to be removed. If this process crashes, the
+        // next process that takes the lock deletes the branch too.
         turn.say(&Making { path, branch, removed: Some(record.marker.clone()) })?;
         let finished = self.remove(&record, has_submodules).await;
         turn.done()?;
@@ -287,15 +292,15 @@ impl Worktrees {
         has_submodules: bool,
     ) -> Result<Finished, WorktreeError> {
         let path = &record.worktree.path;
-        // Git can remove the worktree only if an empty folder in its place is gone. A folder that
-        // is not empty by now is kept.
+        // Git can remove the worktree only if no folder is in its place. Remove an empty folder. A
+        // folder that is not empty is kept.
         if is_real_folder(path)
             && fs::read_dir(path).is_ok_and(|mut entries| entries.next().is_none())
         {
             fs::remove_dir(path).map_err(WorktreeError::io("remove", path))?;
         }
-        // Git removes a worktree with submodules only by force. A locked worktree is kept even
-        // then.
+        // Git removes a worktree with submodules only by force. Even with force, git keeps a locked
+        // worktree.
         match self.git.remove_worktree(path, has_submodules).await {
             Ok(()) => {}
             Err(WorktreeError::Git { answer, .. }) => {
@@ -324,8 +329,8 @@ impl Worktrees {
             .collect())
     }
 
-    /// Completes or undoes the creation or removal of a worktree that was interrupted because its
-    /// process died.
+    /// Cleans up after a process that died while it created or removed a worktree. An unfinished
+    /// creation is undone, and an unfinished removal is completed.
     ///
     /// # Errors
     /// `NotARepository`, `Git` or `Io`.
@@ -334,16 +339,18 @@ impl Worktrees {
     }
 
     /// Waits for the lock. If the previous holder of the lock died while it created a worktree,
-    /// undoes the creation. If it died while it removed one, completes the removal.
+    /// this function undoes the creation. If the holder died while it removed a worktree, this
+    /// function completes the removal.
     async fn turn(&self, common: &Path) -> Result<Turn, WorktreeError> {
         let turn = lock(common).await?;
         if let Some(Making { path, branch, removed }) = turn.said() {
-            // Do not trust the lock file: another process may have written it.
+            // Do not trust the content of the lock file, because another process may have written
+            // it.
             if self.can_be_ours(&path) && branch.starts_with("pitcrew/") {
                 match removed {
                     None => self.undo(&path, &branch).await,
-                    // If the folder still exists, a member may need the worktree again. So a later
-                    // removal checks the worktree anew.
+                    // If the folder still exists, a member may need the worktree again. Do nothing
+                    // here: a later removal checks the worktree anew.
                     Some(marker) if !path.exists() => {
                         self.forget_branch(path, branch, marker).await
                     }
@@ -356,7 +363,7 @@ impl Worktrees {
     }
 
     /// Returns true if the path has the form `<folder>/<team>/<member>` of pitcrew's worktrees.
-    /// This check is needed because any process may have written a path into the lock file.
+    /// This check is needed because any process may have written the path into the lock file.
     fn can_be_ours(&self, path: &Path) -> bool {
         let names = path
             .strip_prefix(real(&self.folder))
@@ -379,8 +386,8 @@ impl Worktrees {
         self.tidy(&record.worktree.path);
     }
 
-    /// Creates the folder for a team's worktrees, which must not be inside the checkout. Returns
-    /// the parent folder for the worktrees of all teams.
+    /// Creates the folder for a team's worktrees. The folder must not be inside the checkout.
+    /// Returns the parent folder, which contains the worktrees of all teams.
     async fn prepare_folder(&self, team: &str) -> Result<PathBuf, WorktreeError> {
         let checkout = self.git.top_folder().await?;
         let folder = real(&self.folder);
@@ -415,15 +422,15 @@ impl Worktrees {
         Err(WorktreeError::Taken { branch })
     }
 
-    /// Removes the remains of a creation that failed or was interrupted. The path and the branch
-    /// did not exist before that creation.
+    /// Removes everything that a failed or interrupted creation left. The path and the branch did
+    /// not exist before that creation.
     async fn undo(&self, path: &Path, branch: &str) {
-        // Each step fails if the creation never came that far. Ignore that, because the caller
-        // already reports why the creation failed.
+        // A step fails if the creation never came that far. Ignore such failures, because the
+        // caller already reports why the creation failed.
         let mut removed = self.git.remove_worktree(path, true).await;
         if removed.is_err() && remove_folder(path.to_owned()).await.is_ok() {
-            // Git does not recognize a half-created worktree, but removes its own data about the
-            // worktree when the folder is gone.
+            // Git does not recognize a half-created worktree. After the folder is gone, git removes
+            // its own data about the worktree.
             removed = self.git.remove_worktree(path, true).await;
         }
         let deleted = self.git.delete_branch(branch).await;
@@ -439,7 +446,7 @@ impl Worktrees {
         fs::write(&file, content).map_err(WorktreeError::io(doing, &file))
     }
 
-    /// Returns the worktree at a path if pitcrew created it.
+    /// Returns the worktree at a path. Fails if pitcrew did not create it.
     async fn record(&self, path: &Path) -> Result<Record, WorktreeError> {
         let wanted = real(path);
         let records = self.records().await?;
@@ -465,8 +472,8 @@ impl Worktrees {
             .filter_map(Result::ok)
             .filter_map(|entry| Record::read(entry.path()))
             .filter(|record| {
-                // Compare the folder in which the worktree was created, because a link may be in
-                // the worktree's place now.
+                // Compare the folder in which the worktree was created and not the worktree itself,
+                // because a symbolic link may be in the worktree's place now.
                 let made_in = record.worktree.path.parent().map(real);
                 made_in.is_some_and(|made_in| made_in.starts_with(&folder))
             })
@@ -475,7 +482,8 @@ impl Worktrees {
         Ok(records)
     }
 
-    /// Deletes the branch of a removed worktree, unless it has commits that exist nowhere else.
+    /// Deletes the branch of a removed worktree. Keeps the branch if it has commits that exist
+    /// nowhere else. Returns true if the branch was deleted.
     async fn delete_branch_if_merged(&self, record: &Record) -> Result<bool, WorktreeError> {
         let reference = format!("refs/heads/{}", record.marker.branch);
         if self.git.commit(&reference).await?.is_none() {
@@ -494,7 +502,7 @@ impl Worktrees {
         if let Some(team) = path.parent()
             && team != real(&self.folder)
         {
-            // This fails if the folder is not empty. Then the folder must stay.
+            // This call fails if the folder is not empty. In that case the folder must stay.
             let _ = fs::remove_dir(team);
         }
     }
@@ -518,7 +526,7 @@ impl Record {
 }
 
 fn is_real_folder(path: &Path) -> bool {
-    // `symlink_metadata` does not follow links, so a link to a folder does not count.
+    // `symlink_metadata` does not follow symbolic links, so a link to a folder is not accepted.
     path.symlink_metadata().is_ok_and(|meta| meta.is_dir())
 }
 
@@ -542,7 +550,7 @@ async fn in_background<T: Send + 'static>(
     joined.map_err(|problem| WorktreeError::io(doing, path)(io::Error::other(problem)))?
 }
 
-/// Resolves all links in the existing part of the path.
+/// Resolves all symbolic links in the existing part of the path.
 fn real(path: &Path) -> PathBuf {
     let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     path.ancestors()
@@ -554,7 +562,7 @@ fn real(path: &Path) -> PathBuf {
         .unwrap_or_else(|| path.clone())
 }
 
-/// Returns true if a name can be one part of a branch name and a folder name on every system.
+/// Returns true if a name is valid as a part of a branch name and as a folder name on every system.
 fn is_branch_part(name: &str) -> bool {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
     !name.is_empty()

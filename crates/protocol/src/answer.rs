@@ -1,7 +1,7 @@
 //! The answers of the team tools, each with its text for the model.
 //!
-//! The source is the same as for the module `results`. The task tools answer with prose, all other
-//! team tools with their data as indented JSON.
+//! The texts are copied from the same recordings as in the module `results`. The task tools answer
+//! with prose. All other team tools answer with their data as indented JSON.
 
 use serde::{Serialize, Serializer};
 
@@ -51,7 +51,7 @@ answers! {
 }
 
 impl ToolAnswer {
-    /// Returns the answer's text for the model.
+    /// Returns the text of the answer that the model reads.
     #[must_use]
     pub fn text(&self) -> String {
         match self {
@@ -69,8 +69,8 @@ impl ToolAnswer {
         }
     }
 
-    /// Whether the text is sent in a block of the result's `content`. In the recordings, this is so
-    /// for every team tool except the task tools.
+    /// Whether the answer's text is sent in a block of the result's `content`. In the recordings,
+    /// every team tool does so, except the task tools.
     #[must_use]
     pub fn is_blocks(&self) -> bool {
         match self {
@@ -92,7 +92,7 @@ impl ToolAnswer {
 macro_rules! text_is_data {
     ($($answer:ident,)*) => {
         $(impl $answer {
-            /// Returns the text for the model: the data as indented JSON.
+            /// Returns the text that the model reads: the answer's data as indented JSON.
             #[must_use]
             pub fn text(&self) -> String {
                 indented(self)
@@ -104,7 +104,7 @@ macro_rules! text_is_data {
 text_is_data! { TeamCreated, TeamDeleted, MessageSent, BroadcastSent, RequestSent, Responded, }
 
 impl TaskCreated {
-    /// Returns the answer's text for the model.
+    /// Returns the text of the answer that the model reads.
     #[must_use]
     pub fn text(&self) -> String {
         format!("Task #{} created successfully: {}", self.task.id, one_line(&self.task.subject))
@@ -112,7 +112,7 @@ impl TaskCreated {
 }
 
 impl TaskUpdated {
-    /// Returns the answer's text for the model.
+    /// Returns the text of the answer that the model reads.
     #[must_use]
     pub fn text(&self) -> String {
         format!("Updated task #{} {}", self.task_id, self.updated_fields.join(", "))
@@ -120,7 +120,7 @@ impl TaskUpdated {
 }
 
 impl TaskListed {
-    /// Returns the text for the model, with one line for each task.
+    /// Returns the text of the answer that the model reads, with one line for each task.
     #[must_use]
     pub fn text(&self) -> String {
         if self.tasks.is_empty() {
@@ -149,7 +149,7 @@ impl TaskListed {
 }
 
 impl TaskShown {
-    /// Returns the answer's text for the model.
+    /// Returns the text of the answer that the model reads.
     #[must_use]
     pub fn text(&self) -> String {
         let task = &self.task;
@@ -160,8 +160,8 @@ impl TaskShown {
             task.status.as_str()
         );
         let facts = &task.facts;
-        // Owner and active form come before the description, because the description may contain
-        // lines that look like an owner or an active form.
+        // The owner and the active form are written before the description. The description can
+        // contain lines that look like an owner or an active form.
         for (label, value) in [("Owner", &facts.owner), ("Active form", &facts.active_form)] {
             if let Some(value) = value {
                 text.push_str(&format!("\n{label}: {}", one_line(value)));
@@ -189,7 +189,7 @@ impl TaskShown {
 }
 
 impl Spawned {
-    /// Returns the answer's text for the model.
+    /// Returns the text of the answer that the model reads.
     #[must_use]
     pub fn text(&self) -> String {
         format!(
@@ -208,7 +208,8 @@ fn hashed(ids: &[TaskId]) -> String {
     ids.iter().map(|id| format!("#{id}")).collect::<Vec<_>>().join(", ")
 }
 
-/// Returns the text without line breaks, so that a title cannot look like a row of its own.
+/// Returns the text without line breaks. With a line break, a task's title could look like another
+/// row of the list.
 fn one_line(text: &str) -> String {
     text.split(['\n', '\r']).collect::<Vec<_>>().join(" ")
 }

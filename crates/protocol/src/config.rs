@@ -1,6 +1,6 @@
 //! `config.json`: a team and its members.
 //!
-//! Source: `fixtures/*/teams/*/config.json`. The field order is the recorded one.
+//! Source: `fixtures/*/teams/*/config.json`. The fields are in the order of these recorded files.
 
 use crate::wire::wire_object;
 use crate::{AgentId, AgentName, TeamName, same_name};
@@ -14,7 +14,7 @@ pub const BACKEND_IN_PROCESS: &str = "in-process";
 wire_object! {
     /// A team, as stored in `config.json`.
     pub struct TeamConfig {
-        /// The team's name, as given.
+        /// The team's name, as its creator gave it.
         pub name: TeamName => "name" req,
         /// The purpose of the team.
         pub description: String => "description" opt,
@@ -22,22 +22,23 @@ wire_object! {
         pub created_at_ms: i64 => "createdAt" opt,
         /// The agent id of the team's lead.
         pub lead_agent_id: AgentId => "leadAgentId" opt,
-        /// The session that created the team, a UUID.
+        /// The id of the session that created the team, a UUID.
         pub lead_session_id: String => "leadSessionId" opt,
-        /// The lead's process (session dialect only).
+        /// The lead's process. Only newer versions of the reference client write it (session
+        /// dialect).
         pub lead_process: LeadProcess => "leadProcess" opt,
         /// The team's members, the lead first.
         pub members: Vec<Member> => "members" req,
-        /// The ids of the panes that are hidden.
+        /// The ids of the terminal panes that are hidden.
         pub hidden_pane_ids: Vec<String> => "hiddenPaneIds" opt,
     }
 }
 
 wire_object! {
-    /// The process that leads a team of the session dialect
-    /// (`fixtures/claude-2.1.329/session-team`).
+    /// The process that leads a team. Only newer versions of the reference client write this object
+    /// (session dialect, `fixtures/claude-2.1.329/session-team`).
     pub struct LeadProcess {
-        /// The lead's process id, in the process namespace of that process.
+        /// The lead's process id, as seen in the lead's own process namespace.
         pub pid: u32 => "pid" req,
         /// The scope in which the process id is valid: the machine's name and the process
         /// namespace, such as `vm#pid:[4026531836]`.
@@ -55,7 +56,7 @@ wire_object! {
     pub struct Member {
         /// The member's agent id, `name@team`.
         pub agent_id: AgentId => "agentId" opt,
-        /// The member's name, unique in the team, ignoring case.
+        /// The member's name. No other member of the team has the same name, ignoring case.
         pub name: AgentName => "name" req,
         /// The agent definition that the member runs, such as `general-purpose`.
         pub agent_type: String => "agentType" opt,
@@ -65,23 +66,24 @@ wire_object! {
         pub prompt: String => "prompt" opt,
         /// The member's color. Absent for the lead.
         pub color: String => "color" opt,
-        /// Whether the member needs an approved plan before it may change anything.
+        /// Whether the lead must approve a plan of the member before the member changes anything.
         pub plan_mode_required: bool => "planModeRequired" opt,
         /// The time when the member joined, in milliseconds since 1970.
         pub joined_at_ms: i64 => "joinedAt" opt,
-        /// The member's pane: `%N`, `in-process`, `leader`, or empty for a lead.
+        /// The member's terminal pane: `%N` in tmux, `in-process`, `leader`, or empty for a lead.
         pub tmux_pane_id: String => "tmuxPaneId" opt,
         /// The member's working folder.
         pub cwd: String => "cwd" opt,
-        /// The member's subscriptions. Always empty in the recordings.
+        /// The subscriptions of the member. The list is empty in all recordings.
         pub subscriptions: Vec<serde_json::Value> => "subscriptions" opt,
-        /// The member's backend: `in-process` or `tmux`. Absent for a lead of the named dialect.
+        /// The backend that runs the member: `in-process` or `tmux`. Absent for a lead in files of
+        /// the named dialect (older versions of the reference client).
         pub backend_type: String => "backendType" opt,
         /// The member's own git worktree, if it has one.
         pub worktree_path: String => "worktreePath" opt,
-        /// The member's permission mode, if it was changed after the spawn.
+        /// The permission mode of the member, if the mode was changed after the spawn.
         pub mode: String => "mode" opt,
-        /// Whether the member is in a turn. Written only for members with a pane.
+        /// Whether the member is in a turn. The field is written only for members with a pane.
         pub is_active: bool => "isActive" opt,
     }
 }
@@ -93,7 +95,7 @@ impl TeamConfig {
         self.members.iter().find(|m| m.is_called(name))
     }
 
-    /// Returns the member called `name` for changing it.
+    /// Returns a mutable reference to the member called `name`.
     pub fn member_mut(&mut self, name: &str) -> Option<&mut Member> {
         self.members.iter_mut().find(|m| m.is_called(name))
     }
@@ -103,8 +105,8 @@ impl TeamConfig {
         self.members.iter().filter(|m| !m.is_called(LEAD_NAME))
     }
 
-    /// Whether a client of the session dialect created the team. Such a client deletes a message
-    /// from the inbox after reading it.
+    /// Whether the team's files use the session dialect, the format of newer versions of the
+    /// reference client. Such a client deletes a message from the inbox after reading the message.
     #[must_use]
     pub fn is_session_dialect(&self) -> bool {
         self.lead_process.is_some()
@@ -120,8 +122,8 @@ impl Member {
         same_name(self.name.as_str(), name)
     }
 
-    /// Whether pitcrew runs the member: the member has a record under `pitcrew`, and the record
-    /// names no other program.
+    /// Whether pitcrew runs the member. Then the member has a record under the key `pitcrew`, and
+    /// the record names no other program.
     #[must_use]
     pub fn is_run_by_pitcrew(&self) -> bool {
         #[derive(serde::Deserialize)]

@@ -1,9 +1,9 @@
-//! Finds differences between a reference client's files and all recordings: new fields, missing
-//! fields, another field order.
+//! Finds differences between a reference client's files and the recordings of such files in
+//! `fixtures/`: new fields, missing fields, another field order.
 //!
 //! The wire types declare the known fields. A `Shape` for each type adds two facts: the fields that
-//! every recording has, and the other field orders that were recorded. `store` chooses the files to
-//! examine.
+//! every recording has, and the other field orders that were recorded. The crate `store` chooses
+//! the files to examine.
 
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -14,7 +14,7 @@ use crate::{Frame, LeadProcess, Member, Message, Task, TeamConfig};
 /// The versions of the reference client whose files were recorded, below `fixtures/`.
 pub const RECORDED_VERSIONS: [&str; 3] = ["2.1.39", "2.1.329", "2.1.330"];
 
-/// The kind of a team's file.
+/// The kinds of team files that are compared with the recordings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Written {
@@ -26,16 +26,16 @@ pub enum Written {
     Task,
 }
 
-/// One difference between a file and the recordings.
+/// One difference between a file and the recordings of such files.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct Drift {
     /// The kind of the difference.
     pub kind: DriftKind,
-    /// The kind of object that contains the difference: `config`, `member`, `message`, a frame's
-    /// type, and so on.
+    /// The kind of object in which the difference was found: `config`, `member`, `message`, the
+    /// type of a frame, and so on.
     pub object: String,
-    /// The name of the differing field. For an unknown frame, the frame's type. For a different
-    /// field order, the first field that is out of order.
+    /// The name of the field that differs. For a frame of an unknown type, it is that type. For a
+    /// different field order, it is the first field that is out of order.
     pub field: String,
 }
 
@@ -53,18 +53,18 @@ pub enum DriftKind {
     OtherOrder,
 }
 
-/// Facts that the recordings show about one kind of object, in addition to its wire type.
+/// The facts about one kind of object that the recordings show and its wire type does not.
 struct Shape {
     object: &'static str,
-    /// The declared fields, in their declared order.
+    /// The fields that the wire type declares, in the declared order.
     fields: &'static [&'static str],
-    /// Fields that are known but not declared in the wire type. They are only preserved.
+    /// Known fields that the wire type does not declare. They are only preserved.
     kept: &'static [&'static str],
     /// Fields that are present in every recording of this kind of object.
     always: &'static [&'static str],
-    /// Fields that a client sets later. They come after all others.
+    /// Fields that a client adds later. They come after all other fields.
     late: &'static [&'static str],
-    /// A second field order that was recorded.
+    /// A second field order that occurs in the recordings.
     also: &'static [&'static str],
 }
 
@@ -92,7 +92,7 @@ const LEAD_PROCESS: Shape = Shape::new("lead_process", LeadProcess::FIELDS, Lead
 const MEMBER: Shape = Shape {
     kept: &["pitcrew"],
     late: &["isActive", "mode", "pitcrew"],
-    // The field order for teammates of the session dialect.
+    // The field order of teammates in files of newer clients (session dialect).
     also: &[
         "agentId",
         "name",
@@ -141,8 +141,8 @@ const PERMISSION_GRANTED: Shape = {
     Shape::new("permission_response.response", FIELDS, &["updated_input"])
 };
 
-/// For each frame type, the fields that every recorded frame of the type has, except `type`. A
-/// frame type that was never recorded has no entry.
+/// The fields that every recorded frame of a type has, for each frame type. The field `type` itself
+/// is left out. A frame type that was never recorded has no entry.
 const FRAMES: [(&str, &[&str]); 10] = [
     ("idle_notification", &["from", "timestamp", "idleReason"]),
     ("task_assignment", &["taskId", "subject", "description", "assignedBy", "timestamp"]),
@@ -167,10 +167,11 @@ const FRAMES: [(&str, &[&str]); 10] = [
     (PermissionResponse::TYPE, &["request_id", "subtype"]),
 ];
 
-/// Returns the differences between a file and all recordings, each once, sorted.
+/// Returns the differences between the text of a file and all recordings, sorted and without
+/// duplicates.
 ///
-/// Text that is not JSON is skipped, and so is any other value where an object belongs: `doctor`
-/// checks in another step whether a file is intact.
+/// This function skips text that is not JSON. It also skips a value of another type where the
+/// format has an object. The command `doctor` finds such damage in another step.
 #[must_use]
 pub fn drift(written: Written, text: &str) -> Vec<Drift> {
     let mut found = Vec::new();
@@ -201,7 +202,8 @@ fn of_config(value: &Value, found: &mut Vec<Drift>) {
 fn of_message(message: &Map<String, Value>, found: &mut Vec<Drift>) {
     let is_session =
         ["msgV", "msg_id", "type", "lead_sig"].iter().any(|field| message.contains_key(*field));
-    // Both dialects can occur in one inbox, so the shape is chosen for each message separately.
+    // One inbox can contain messages of both dialects (older and newer clients). Each message is
+    // therefore compared with the shape of its own dialect.
     compare(if is_session { &SESSION_MESSAGE } else { &MESSAGE }, message, found);
     let text = message.get("text").and_then(Value::as_str).filter(|text| text.starts_with('{'));
     if let Some(Value::Object(frame)) = text.and_then(|text| serde_json::from_str(text).ok()) {
@@ -247,18 +249,18 @@ fn compare(shape: &Shape, object: &Map<String, Value>, found: &mut Vec<Drift>) {
     }
 }
 
-/// Returns the first field at a position where no recording has the field.
+/// Returns the first field that is out of order in every recorded field order.
 fn misplaced<'a>(shape: &Shape, fields: &[&'a str]) -> Option<&'a str> {
     let behind = fields.iter().rev().take_while(|field| shape.late.contains(field)).count();
-    // Late fields come after all others in any order, so only the fields before them are compared.
+    // Late fields are at the end, in any order. Only the fields before them are compared.
     let settled = fields.len() - behind;
     let stray = |order| stray(order, fields.iter().take(settled).copied());
     let field = stray(shape.fields)?;
     stray(shape.also).map(|_| field)
 }
 
-/// Returns the first field that `order` puts earlier than a field already seen, or that `order`
-/// does not contain.
+/// Returns the first field that is out of order, or that `order` does not contain. A field is out
+/// of order if a field before it comes later in `order`.
 fn stray<'a>(order: &[&str], mut fields: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let mut last = 0;
     fields.find(|field| match order.iter().position(|known| known == field) {

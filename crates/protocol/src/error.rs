@@ -1,7 +1,7 @@
-//! The error envelope: `{"success": false, "error", "message", "details"?}`.
+//! The JSON object of an error: `{"success": false, "error", "message", "details"?}`.
 //!
-//! Source: the section "Error Handling" of the API reference, which has ten codes. We add
-//! `invalid_request` for malformed input (a name with a NUL, a text over the limit), and
+//! Source: the section "Error Handling" of the API reference, which has ten codes. We add two
+//! codes: `invalid_request` for malformed input (a name with a NUL, a text over the limit), and
 //! `message_not_found`.
 
 use std::fmt;
@@ -19,23 +19,23 @@ pub enum ErrorCode {
     AgentNotFound,
     /// The task does not exist.
     TaskNotFound,
-    /// The team name, or the folder it maps to, is taken.
+    /// The team name is in use, or another team's name maps to the same folder.
     TeamAlreadyExists,
-    /// The agent name, or the inbox file it maps to, is taken.
+    /// The agent name is in use, or another agent's name maps to the same inbox file.
     AgentAlreadyExists,
-    /// The current state of the team, agent or task does not allow this.
+    /// The current state of the team, agent or task does not allow the action.
     InvalidStatus,
     /// The dependency would close a circle of tasks.
     CircularDependency,
-    /// The caller is not allowed to do this.
+    /// The caller is not allowed to do the action.
     PermissionDenied,
     /// A rate limit or another limit is exceeded.
     RateLimit,
     /// A layer below the API failed.
     InternalError,
-    /// The request is malformed (ours; not in the API reference).
+    /// The request is malformed. This code is ours and not in the API reference.
     InvalidRequest,
-    /// No team has a message with that id (ours; not in the API reference).
+    /// No team has a message with the given id. This code is ours and not in the API reference.
     MessageNotFound,
 }
 
@@ -99,7 +99,7 @@ pub struct ApiError {
     pub code: ErrorCode,
     /// The error message, one sentence for a person or a model.
     pub message: String,
-    /// Further details by name: the valid names, a similar name, the limit.
+    /// Further details by name, such as the valid names, a similar name or the limit.
     pub details: Map<String, Value>,
 }
 

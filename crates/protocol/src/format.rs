@@ -1,13 +1,13 @@
 //! The format version of pitcrew's own files.
 //!
-//! A document states its version as `"version": N`; without it, the version is 1. A log line states
-//! its version as `"v": N`, and only from version 2 on. A file of a later version is refused with
-//! an error that names the file and the version. In a file of a known version, unknown content is
-//! ignored but not removed.
+//! A document states its version as `"version": N`. A document without this field has version 1. A
+//! log line states its version as `"v": N`, but only from version 2 on. A file of a later version
+//! is refused with an error that names the file and the version. In a file of a known version,
+//! unknown content is ignored, and it stays in the file.
 
 use serde_json::Value;
 
-/// The version that this program writes, and the latest that it reads.
+/// The format version that this program writes. It is also the latest version that it reads.
 pub const FORMAT_VERSION: u64 = 1;
 
 /// The key of the version in a document.

@@ -1,8 +1,8 @@
 //! Protocol frames: JSON objects in the text of a message.
 //!
-//! Source: the inboxes below `fixtures/`, the table of frames in the wire format, and the message
-//! system document for the older forms. A text is a frame only if it starts with `{`, parses as
-//! JSON, and has a known `type`. Otherwise it is plain text.
+//! Sources: the inboxes below `fixtures/`, the table of frames in the wire format document, and the
+//! message system document for the older forms. A text is a frame only if it starts with `{`,
+//! parses as JSON, and has a known `type`. Otherwise it is plain text.
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::wire::wire_object;
 
 wire_object! {
-    /// A teammate has ended its turn.
+    /// A frame by which a teammate reports that its turn has ended.
     pub struct IdleNotification {
         /// The frame's type, always `idle_notification`.
         pub kind: String => "type" req,
@@ -22,19 +22,19 @@ wire_object! {
         pub idle_reason: String => "idleReason" opt,
         /// The teammate's work in this turn, in a few words.
         pub summary: String => "summary" opt,
-        /// The task that the teammate completed in this turn.
+        /// The id of the task that the teammate completed in this turn.
         pub completed_task_id: String => "completedTaskId" opt,
-        /// The final status of that task.
+        /// The final status of the task in `completed_task_id`.
         pub completed_status: String => "completedStatus" opt,
         /// The reason why the turn failed.
         pub failure_reason: String => "failureReason" opt,
-        /// The last text of the turn (session dialect only).
+        /// The last text of the turn. Only newer clients write it (session dialect).
         pub result: String => "result" opt,
     }
 }
 
 wire_object! {
-    /// The receiver was assigned a task.
+    /// A frame by which the sender assigns a task to the receiver.
     pub struct TaskAssignment {
         /// The frame's type, always `task_assignment`.
         pub kind: String => "type" req,
@@ -52,7 +52,7 @@ wire_object! {
 }
 
 wire_object! {
-    /// A task was completed.
+    /// A frame by which a member reports that it completed a task.
     pub struct TaskCompleted {
         /// The frame's type, always `task_completed`.
         pub kind: String => "type" req,
@@ -68,12 +68,12 @@ wire_object! {
 }
 
 wire_object! {
-    /// The sender asks the receiver to shut down.
+    /// A frame by which the sender asks the receiver to shut down.
     pub struct ShutdownRequest {
         /// The frame's type, always `shutdown_request`.
         pub kind: String => "type" req,
-        /// The request id, `shutdown-<ms>@<name>`. Our ids have an additional random part before
-        /// the `@`.
+        /// The request id, `shutdown-<ms>@<name>`. In pitcrew's own ids, a random part precedes the
+        /// `@`.
         pub request_id: String => "requestId" req,
         /// The member that asks for the shutdown.
         pub from: String => "from" opt,
@@ -85,7 +85,7 @@ wire_object! {
 }
 
 wire_object! {
-    /// The sender agrees to shut down, and then ends.
+    /// A frame by which the sender agrees to shut down. The sender ends afterwards.
     pub struct ShutdownApproved {
         /// The frame's type, always `shutdown_approved`.
         pub kind: String => "type" req,
@@ -95,7 +95,7 @@ wire_object! {
         pub from: String => "from" opt,
         /// The frame's creation time, in ISO 8601.
         pub timestamp: String => "timestamp" opt,
-        /// The pane that the receiver closes.
+        /// The sender's pane. The receiver closes this pane.
         pub pane_id: String => "paneId" opt,
         /// The backend that runs the sender.
         pub backend_type: String => "backendType" opt,
@@ -103,7 +103,7 @@ wire_object! {
 }
 
 wire_object! {
-    /// The sender refuses to shut down and continues working.
+    /// A frame by which the sender refuses to shut down. The sender continues working.
     pub struct ShutdownRejected {
         /// The frame's type, always `shutdown_rejected`.
         pub kind: String => "type" req,
@@ -119,7 +119,8 @@ wire_object! {
 }
 
 wire_object! {
-    /// The older form of both answers to a shutdown request. It is read, never written.
+    /// The older form of a shutdown answer, for agreement and for refusal. Pitcrew reads this form
+    /// but never writes it.
     pub struct ShutdownResponse {
         /// The frame's type, always `shutdown_response`.
         pub kind: String => "type" req,
@@ -133,7 +134,7 @@ wire_object! {
 }
 
 wire_object! {
-    /// A teammate in plan mode asks its lead to approve a plan.
+    /// A frame by which a teammate in plan mode asks its lead to approve a plan.
     pub struct PlanApprovalRequest {
         /// The frame's type, always `plan_approval_request`.
         pub kind: String => "type" req,
@@ -145,56 +146,58 @@ wire_object! {
         pub plan_file_path: String => "planFilePath" opt,
         /// The text of the plan.
         pub plan_content: String => "planContent" opt,
-        /// The plan, in the older form of the frame, which had only this field for the plan.
+        /// The text of the plan in the older form of the frame, which has no other field for the
+        /// plan.
         pub plan: String => "plan" opt,
-        /// The request id, `plan_approval-<ms>@<agent>@<team>`. Our ids have an additional random
-        /// part before the first `@`.
+        /// The request id, `plan_approval-<ms>@<agent>@<team>`. In pitcrew's own ids, a random part
+        /// precedes the first `@`.
         pub request_id: String => "requestId" req,
     }
 }
 
 wire_object! {
-    /// The lead's answer to a plan approval request.
+    /// A frame by which the lead answers a plan approval request.
     pub struct PlanApprovalResponse {
         /// The frame's type, always `plan_approval_response`.
         pub kind: String => "type" req,
         /// The id of the answered request.
         pub request_id: String => "requestId" req,
-        /// Whether the teammate may carry out the plan.
+        /// Whether the teammate is allowed to carry out the plan.
         pub approved: bool => "approved" req,
         /// The changes that the lead wants in the plan.
         pub feedback: String => "feedback" opt,
         /// The frame's creation time, in ISO 8601.
         pub timestamp: String => "timestamp" opt,
-        /// The permission mode after an approval.
+        /// The teammate's permission mode after the approval.
         pub permission_mode: String => "permissionMode" opt,
     }
 }
 
 wire_object! {
-    /// A teammate asks its lead for permission to call a tool.
+    /// A frame by which a teammate asks its lead for permission to call a tool.
     pub struct PermissionRequest {
         /// The frame's type, always `permission_request`.
         pub kind: String => "type" req,
-        /// The request id, `perm-<ms>-<7 base36>`. Our ids have more random digits.
+        /// The request id, `perm-<ms>-<7 base36>`. Pitcrew's own ids have more random digits at the
+        /// end.
         pub request_id: String => "request_id" req,
-        /// The name of the asking teammate.
+        /// The name of the teammate that asks.
         pub agent_id: String => "agent_id" req,
         /// The name of the tool.
         pub tool_name: String => "tool_name" req,
         /// The id of the tool call.
         pub tool_use_id: String => "tool_use_id" opt,
-        /// The purpose of the call.
+        /// A description of the call's purpose.
         pub description: String => "description" opt,
         /// The input of the call.
         pub input: Value => "input" opt,
-        /// The permission updates that would allow such calls in the future.
+        /// The permission updates that would allow similar calls in the future.
         pub permission_suggestions: Vec<Value> => "permission_suggestions" opt,
     }
 }
 
 wire_object! {
-    /// The lead's answer to a permission request.
+    /// A frame by which the lead answers a permission request.
     pub struct PermissionResponse {
         /// The frame's type, always `permission_response`.
         pub kind: String => "type" req,
@@ -202,26 +205,27 @@ wire_object! {
         pub request_id: String => "request_id" req,
         /// The outcome: `success` or `error`.
         pub subtype: String => "subtype" req,
-        /// The id of the tool call. Present from client version 2.1.330 on
+        /// The id of the tool call. The field is present from reference client version 2.1.330 on
         /// (`fixtures/claude-2.1.330/session-team`).
         pub tool_use_id: String => "tool_use_id" opt,
-        /// The approved call: `tool_use_id`, `tool_name` and `input_digest`. Present from client
-        /// version 2.1.330 on.
+        /// The approved call: `tool_use_id`, `tool_name` and `input_digest`. The field is present
+        /// from reference client version 2.1.330 on.
         pub approved_request: Value => "approved_request" opt,
-        /// The data of the approval, on success: `updated_input` and `permission_updates`. An empty
-        /// `permission_updates` may be absent.
+        /// The data of an approval: `updated_input` and `permission_updates`. `permission_updates`
+        /// can be absent if it would be empty.
         pub response: Value => "response" opt,
-        /// The reason for the refusal, on error.
+        /// The reason for a refusal.
         pub error: String => "error" opt,
     }
 }
 
 wire_object! {
-    /// A teammate has ended. This frame enters only the lead's conversation, never a file.
+    /// A frame that reports the end of a teammate. The frame enters only the lead's conversation
+    /// and is never written to a file.
     pub struct TeammateTerminated {
         /// The frame's type, always `teammate_terminated`.
         pub kind: String => "type" req,
-        /// A sentence that describes the end.
+        /// A sentence that describes the teammate's end.
         pub message: String => "message" req,
     }
 }
@@ -245,7 +249,7 @@ macro_rules! frames {
             /// The `type` of this frame in JSON.
             pub const TYPE: &'static str = $tag;
         } impl)* Frame {
-            /// All frame types with their field names in the recorded order.
+            /// The fields of each frame type, in the recorded order.
             pub(crate) const KINDS: &'static [(&'static str, &'static [&'static str])] = &[$(($tag, $variant::FIELDS)),*];
 
             /// Returns the frame in a message's text, or `None` for plain text.
@@ -256,7 +260,7 @@ macro_rules! frames {
                     #[serde(rename = "type")]
                     kind: String,
                 }
-                // Most messages are plain text. Such a message is not parsed as JSON.
+                // Most messages are plain text. Do not try to parse such a message as JSON.
                 if !text.starts_with('{') {
                     return None;
                 }
@@ -275,8 +279,8 @@ macro_rules! frames {
                 }
             }
 
-            /// Returns the frame as the text of a message: compact JSON, fields in the recorded
-            /// order.
+            /// Returns the frame as the text of a message: compact JSON with the fields in the
+            /// recorded order.
             ///
             /// # Errors
             /// When a value in the frame cannot be written as JSON.
@@ -305,7 +309,7 @@ frames! {
 }
 
 impl Frame {
-    /// Returns the frame's creation time, for the types that have one.
+    /// Returns the frame's creation time. Some frame types have none.
     #[must_use]
     pub fn timestamp(&self) -> Option<&str> {
         match self {

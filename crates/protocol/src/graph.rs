@@ -1,15 +1,16 @@
-//! The rules of the task graph: which task waits for which, which tasks are ready, and which edges
-//! would close a circle.
+//! The rules of the task graph: which task waits for which other task, which tasks are ready, and
+//! which edges would close a circle.
 //!
-//! The module is pure. An edge counts when either of its tasks names it (the blocker in `blocks`,
-//! or the blocked task in `blockedBy`). A missing blocker blocks no task, because nobody could ever
-//! complete it. `team` claims and writes tasks.
+//! The functions here do no I/O. An edge counts when either of its tasks names it (the blocker in
+//! `blocks`, or the blocked task in `blockedBy`). A blocker that does not exist blocks no task,
+//! because nobody could ever complete it. The crate `team` claims and writes tasks.
 
 use std::collections::HashMap;
 
 use crate::{Task, TaskId, TaskStatus};
 
-/// Returns the ready tasks, sorted by id: pending, without owner, with every blocker completed.
+/// Returns the ready tasks, sorted by id. A task is ready if it is pending, has no owner, and has
+/// no blocker that is still open.
 #[must_use]
 pub fn ready(tasks: &[Task]) -> Vec<&Task> {
     let graph = TaskGraph::of(tasks);
@@ -18,7 +19,7 @@ pub fn ready(tasks: &[Task]) -> Vec<&Task> {
     ready
 }
 
-/// Returns the open blockers of `task`, sorted by id.
+/// Returns the blockers of `task` that are not completed, sorted by id.
 #[must_use]
 pub fn open_blockers(task: &Task, tasks: &[Task]) -> Vec<TaskId> {
     TaskGraph::of(tasks).open_blockers(&task.id).into_iter().cloned().collect()
@@ -28,12 +29,12 @@ pub fn open_blockers(task: &Task, tasks: &[Task]) -> Vec<TaskId> {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("task #{blocked} cannot wait for task #{blocker}: {}", told(circle))]
 pub struct CircleError {
-    /// The task that should wait.
+    /// The task that would wait.
     pub blocked: TaskId,
-    /// The task that `blocked` should wait for.
+    /// The task for which `blocked` would wait.
     pub blocker: TaskId,
-    /// The circle: each task waits for the next, and the last waits for the first. The first is
-    /// `blocked`, the second is `blocker`.
+    /// The tasks of the circle. Each task waits for the next one, and the last task waits for the
+    /// first. The first is `blocked`, the second is `blocker`.
     pub circle: Vec<TaskId>,
 }
 
@@ -43,7 +44,8 @@ fn told(circle: &[TaskId]) -> String {
     format!("{} would be a circle", steps.join(" -> "))
 }
 
-/// Task ids below this number are looked up by number, all others by text.
+/// Tasks with a number below this limit are found in a vector by their number. All other tasks are
+/// found in a map by the text of their id.
 const NUMBERED_IDS: u64 = 1 << 16;
 
 /// The tasks of a team with their edges. The graph is built once, updated with [`TaskGraph::put`],
@@ -54,7 +56,7 @@ pub struct TaskGraph {
     places: Places,
 }
 
-/// The index in `nodes` for each task id.
+/// The position of each task in `TaskGraph::nodes`, by task id.
 #[derive(Clone, Debug, Default)]
 struct Places {
     by_number: Vec<Option<usize>>,
@@ -63,8 +65,8 @@ struct Places {
 
 impl Places {
     fn number(id: &TaskId) -> Option<usize> {
-        // `007` and `7` have the same number but are two ids, so only the plain form is looked up
-        // by number.
+        // `007` and `7` have the same number but are different ids. Only an id without a leading
+        // zero is looked up by its number.
         let is_plain = id.as_str().starts_with(|c: char| matches!(c, '1'..='9'));
         let number = id.number();
         if is_plain && (1..NUMBERED_IDS).contains(&number) {
@@ -100,18 +102,18 @@ struct Node {
     id: TaskId,
     number: u64,
     state: State,
-    /// The node indexes of this task's blockers, sorted, each once.
+    /// The positions of this task's blockers in `TaskGraph::nodes`, sorted, without duplicates.
     blockers: Vec<usize>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    /// The task does not exist, but another task names it.
+    /// The task does not exist, but another task names its id.
     Absent,
-    /// Open, but not claimable: the task has an owner, is in progress, or is a client's internal
-    /// record.
+    /// The task is not completed, and nobody else can claim it: it has an owner, is in progress, or
+    /// is an internal record of a client.
     Taken,
-    /// Open, and claimable as soon as nothing blocks it.
+    /// The task is not completed. An agent can claim it as soon as nothing blocks it.
     Free,
     Completed,
 }
@@ -138,7 +140,7 @@ impl State {
 }
 
 impl TaskGraph {
-    /// Builds the graph of `tasks`, given in any order.
+    /// Builds the graph of `tasks`. The order of the tasks does not matter.
     #[must_use]
     pub fn of<'a>(tasks: impl IntoIterator<Item = &'a Task>) -> Self {
         let mut graph = Self::default();
@@ -148,7 +150,8 @@ impl TaskGraph {
         graph
     }
 
-    /// Adds a new or changed task. Edges are only added: an existing edge is never removed.
+    /// Adds a task, or updates a task of the graph. New edges are added, but existing edges are
+    /// never removed.
     pub fn put(&mut self, task: &Task) {
         let place = self.place(&task.id);
         if let Some(node) = self.nodes.get_mut(place) {
@@ -169,33 +172,35 @@ impl TaskGraph {
         let place = self.places.get(id);
         if let Some(node) = place.and_then(|place| self.nodes.get_mut(place)) {
             node.state = State::Absent;
-            // Other tasks may still name this id, so the node stays, but without edges.
+            // Other tasks can still name this id. The node therefore stays in the graph, but
+            // without edges.
             node.blockers.clear();
         }
     }
 
-    /// Whether the task is ready to be claimed.
+    /// Whether an agent can claim the task now.
     #[must_use]
     pub fn is_ready(&self, id: &TaskId) -> bool {
         self.node(id).is_some_and(|node| self.is_node_ready(node))
     }
 
-    /// Returns the ids of the ready tasks, sorted.
+    /// Returns the ids of the tasks that an agent can claim now, sorted.
     #[must_use]
     pub fn ready(&self) -> Vec<&TaskId> {
         by_id(self.nodes.iter().filter(|node| self.is_node_ready(node)))
     }
 
-    /// Returns the open blockers of task `id`, sorted by id.
+    /// Returns the blockers of task `id` that are not completed, sorted by id.
     #[must_use]
     pub fn open_blockers(&self, id: &TaskId) -> Vec<&TaskId> {
         self.node(id).map(|node| by_id(self.open(node))).unwrap_or_default()
     }
 
-    /// Adds an edge to this graph: `blocked` waits for `blocker`. Later queries see the edge.
+    /// Adds an edge to this graph: `blocked` waits for `blocker`. Later queries include the new
+    /// edge.
     ///
     /// # Errors
-    /// [`CircleError`] when the edge would close a circle. The graph then stays unchanged.
+    /// [`CircleError`] when the edge would close a circle. Then the graph stays unchanged.
     pub fn link(&mut self, blocker: &TaskId, blocked: &TaskId) -> Result<(), CircleError> {
         if let Some(circle) = self.circle(blocker, blocked) {
             return Err(CircleError { blocked: blocked.clone(), blocker: blocker.clone(), circle });
@@ -205,8 +210,9 @@ impl TaskGraph {
         Ok(())
     }
 
-    /// Returns the circle that would close if `blocked` waited for `blocker`. Each task in it waits
-    /// for the next, and the last waits for the first.
+    /// Returns the circle of tasks that would exist if `blocked` waited for `blocker`. Each task in
+    /// the circle waits for the next one, and the last task waits for the first. Returns `None` if
+    /// there would be no circle.
     #[must_use]
     pub fn circle(&self, blocker: &TaskId, blocked: &TaskId) -> Option<Vec<TaskId>> {
         if blocker == blocked {
@@ -219,8 +225,8 @@ impl TaskGraph {
             for &next in
                 self.nodes.get(place).map(|node| node.blockers.as_slice()).unwrap_or_default()
             {
-                // Tasks from other clients can already form a circle, so each task is visited only
-                // once.
+                // Tasks that other clients wrote can already form a circle. Each task is therefore
+                // visited only once.
                 if next == start || reached_from.contains_key(&next) {
                     continue;
                 }
@@ -234,7 +240,8 @@ impl TaskGraph {
         None
     }
 
-    /// Returns the path to `goal`, with `goal` moved to the front.
+    /// Returns the tasks on the path to `goal`. `goal` is the first task of the result, and the
+    /// other tasks follow in path order.
     fn way(&self, goal: usize, reached_from: &HashMap<usize, usize>) -> Vec<TaskId> {
         let back = std::iter::successors(Some(goal), |place| reached_from.get(place).copied());
         let mut way: Vec<TaskId> =
@@ -443,7 +450,8 @@ mod tests {
         }
     }
 
-    /// This test checks correctness only. The store's benchmark `ready_set` measures the time.
+    /// This test checks the result only. The benchmark `ready_set` of the crate `store` measures
+    /// the time.
     #[test]
     fn of_ten_thousand_tasks_those_are_ready_whose_blockers_are_completed() {
         let is_completed = |n: u64| n.is_multiple_of(3);

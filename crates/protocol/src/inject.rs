@@ -1,21 +1,21 @@
-//! The form in which messages enter a conversation. It prevents a message from looking like another
-//! part of the conversation.
+//! The text form in which messages enter a conversation. In this form, a message cannot look like
+//! another part of the conversation.
 //!
-//! Source: the wire format, "Injection". The reference client escapes nothing. We escape as little
-//! as is safe: a `<` is rewritten only before the name of a reserved tag, so code in messages stays
-//! unchanged. [`parse`] returns the exact original texts.
+//! Source: the section "Injection" of the wire format document. The reference client escapes
+//! nothing. Pitcrew escapes as little as is safe: it rewrites a `<` only before the name of a
+//! reserved tag, and code in messages stays unchanged. [`parse`] returns the exact original texts.
 
 use std::borrow::Cow;
 
 use crate::Message;
 
-/// The tag around a message that we write.
+/// The tag that pitcrew writes around a message.
 const TAG: &str = "teammate-message";
 
-/// The tag of the older documents. It is read, never written.
+/// The tag in older documents. Pitcrew reads this tag but never writes it.
 const OLDER_TAG: &str = "teammate_message";
 
-/// The reserved tags of a conversation: lower case, without the separators between their words.
+/// The names of a conversation's reserved tags, in lower case and without separators between words.
 const RESERVED: [&str; 4] =
     ["crosssessionmessage", "teammatemessage", "systemreminder", "tasknotification"];
 
@@ -26,7 +26,7 @@ pub struct Injected {
     pub from: String,
     /// The sender's color.
     pub color: Option<String>,
-    /// The preview of the message.
+    /// A short preview of the message.
     pub summary: Option<String>,
     /// The text of the message.
     pub text: String,
@@ -43,7 +43,7 @@ impl From<&Message> for Injected {
     }
 }
 
-/// Joins the messages of one turn into one text, separated by empty lines.
+/// Joins the messages of one turn into one text, with an empty line between two messages.
 #[must_use]
 pub fn render(messages: &[Injected]) -> String {
     messages.iter().map(one).collect::<Vec<_>>().join("\n\n")
@@ -59,17 +59,17 @@ fn one(message: &Injected) -> String {
     format!("{head}>\n{}\n</{TAG}>", neutralised(&message.text))
 }
 
-/// Returns the messages in a text of a conversation, and ignores all text around them. The older
-/// tag is read too.
+/// Returns the messages that a text of a conversation contains. All text around the messages is
+/// ignored. Messages with the older tag are found too.
 ///
-/// Output of [`render`] is restored exactly. The output of a client that does not escape is only
-/// good for display, because such a client can be made to write any message.
+/// Messages that [`render`] wrote are restored exactly. If a client that does not escape wrote the
+/// text, use the result for display only: somebody can make such a client write any message.
 #[must_use]
 pub fn parse(text: &str) -> Vec<Injected> {
     let mut messages = Vec::new();
     let mut rest = text;
     loop {
-        // A message counts only at the start of a line.
+        // A message is recognised only at the start of a line.
         if let Some((message, after)) = head_of(rest) {
             messages.push(message);
             rest = after;
@@ -81,7 +81,7 @@ pub fn parse(text: &str) -> Vec<Injected> {
     }
 }
 
-/// Reads the message at the start of `text`, and returns it with the rest of the text.
+/// Reads the message at the start of `text`. Returns the message and the text after it.
 fn head_of(text: &str) -> Option<(Injected, &str)> {
     let open = text.strip_prefix('<')?;
     let tag = [TAG, OLDER_TAG].into_iter().find(|tag| open.starts_with(tag))?;
@@ -103,20 +103,21 @@ fn head_of(text: &str) -> Option<(Injected, &str)> {
     Some((Injected { from: from?, color, summary, text }, after))
 }
 
-/// Rewrites every `<` that could begin a reserved tag, in upper or lower case and with any
-/// separators between the tag's words.
+/// Rewrites every `<` that could begin a reserved tag. The tag's name can be in upper or lower case
+/// and can have any separators between its words.
 ///
-/// Use this for every foreign text that enters a conversation.
+/// Use this function for every text from outside that enters a conversation.
 #[must_use]
 pub fn neutralised(text: &str) -> Cow<'_, str> {
     rewritten(text, |sign| match sign {
         "<" => Cow::Borrowed("&lt;"),
-        // A text that is already escaped gets one more `&amp;`, so that it can be restored exactly.
+        // `<` is already escaped here. One more `&amp;` is added, so that [`restored`] returns this
+        // exact text.
         escaped => Cow::Owned(escaped.replacen('&', "&amp;", 1)),
     })
 }
 
-/// Restores a text that [`neutralised`] has escaped.
+/// Restores the original of a text that [`neutralised`] returned.
 fn restored(text: &str) -> String {
     let lowered = rewritten(text, |sign| match sign {
         "&lt;" => Cow::Borrowed("<"),
@@ -125,7 +126,8 @@ fn restored(text: &str) -> String {
     lowered.into_owned()
 }
 
-/// Rewrites each `<`, `&lt;`, `&amp;lt;`, ... that precedes a reserved name.
+/// Applies `rewrite` to each `<` that precedes a reserved tag name, and to each escaped form of `<`
+/// there: `&lt;`, `&amp;lt;`, and so on.
 fn rewritten<'a>(text: &'a str, rewrite: impl Fn(&'a str) -> Cow<'a, str>) -> Cow<'a, str> {
     let mut out = String::new();
     let mut kept = text;
@@ -151,7 +153,8 @@ fn rewritten<'a>(text: &'a str, rewrite: impl Fn(&'a str) -> Cow<'a, str>) -> Co
     Cow::Owned(out)
 }
 
-/// Returns the length of the `<`, `&lt;`, `&amp;lt;`, ... at the start of `text`.
+/// Returns the length of the `<` at the start of `text`, or of its escaped form: `&lt;`,
+/// `&amp;lt;`, and so on.
 fn sign(text: &str) -> Option<usize> {
     if text.starts_with('<') {
         return Some(1);
@@ -164,11 +167,11 @@ fn sign(text: &str) -> Option<usize> {
     Some(text.len() - after.len())
 }
 
-/// Whether `text` starts with a reserved name. Characters between the letters of the name are
-/// ignored if a reader could overlook them.
+/// Whether `text` starts with the name of a reserved tag. Characters that a reader could overlook
+/// are skipped between the letters of the name.
 fn names_reserved(text: &str) -> bool {
-    // A model can read `<Team message` or `<teammate_message` as the reserved tag too, so case and
-    // separators are ignored.
+    // A model can read `<Team message` or `<teammate_message` as the reserved tag too. Upper case
+    // and separators therefore make no difference.
     let letters = || text.chars().filter(|c| !is_overlooked(*c)).flat_map(char::to_lowercase);
     RESERVED.iter().any(|name| letters().take(name.len()).eq(name.chars()))
 }
@@ -179,7 +182,7 @@ fn is_overlooked(c: char) -> bool {
 }
 
 /// Whether a character is invisible, looks like a blank, or only controls how other characters are
-/// displayed: Unicode's general category Cf, and similar characters.
+/// displayed. These are Unicode's general category Cf and some similar characters.
 #[must_use]
 pub fn is_invisible(c: char) -> bool {
     let is_joiner = matches!(c, '\u{180B}'..='\u{180F}' | '\u{FE00}'..='\u{FE0F}');
@@ -230,16 +233,16 @@ fn is_format(c: char) -> bool {
     )
 }
 
-/// Whether a reader would mistake the character for another one, or not see it: an invisible
-/// character, a terminal control, or a blank other than the usual one. Code that displays foreign
-/// text escapes such characters, except line breaks and tabs.
+/// Whether a reader would not see the character or would mistake it for another one. This is true
+/// for invisible characters, terminal control characters, and all blanks except the normal space.
+/// Code that displays text from outside escapes such characters, except line breaks and tabs.
 #[must_use]
 pub fn is_unseen(c: char) -> bool {
     c != ' ' && (c.is_control() || c.is_whitespace() || is_invisible(c))
 }
 
-/// Whether `c` is an invisible character that joins the parts of an emoji, that is, whether it
-/// follows an emoji character.
+/// Whether `c` is an invisible character that joins the parts of an emoji. `c` joins only if the
+/// character before it can be a part of an emoji.
 pub(crate) fn joins_emoji(before: Option<char>, c: char) -> bool {
     let is_joiner = matches!(c, '\u{200D}' | '\u{FE0F}');
     is_joiner && before.is_some_and(|before| !before.is_ascii() && !before.is_alphanumeric())
@@ -249,7 +252,8 @@ pub(crate) fn joins_emoji(before: Option<char>, c: char) -> bool {
 /// breaks. Invisible characters become numeric entities, so that a name cannot imitate the lead's
 /// name.
 ///
-/// The summary of a message to a client that escapes nothing itself is also escaped this way.
+/// Some receiving clients escape nothing. The summary of a message to such a client is escaped by
+/// this function too.
 #[must_use]
 pub fn attribute(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
@@ -270,7 +274,7 @@ pub fn attribute(text: &str) -> String {
     out
 }
 
-/// Restores a text that [`attribute`] has escaped.
+/// Restores the original of a text that [`attribute`] returned.
 fn plain(value: &str) -> String {
     let mut out = String::with_capacity(value.len());
     let mut rest = value;
@@ -285,7 +289,8 @@ fn plain(value: &str) -> String {
     out
 }
 
-/// Returns the character of the entity at the start of `text`, and the entity's length.
+/// Reads the character entity at the start of `text`. Returns its character and its length in the
+/// text.
 fn entity(text: &str) -> Option<(char, usize)> {
     let (name, _) = text.strip_prefix('&')?.split_once(';')?;
     let c = match name {
@@ -396,7 +401,7 @@ mod tests {
         );
     }
 
-    /// Generates texts from the pieces of an attack.
+    /// Generates texts from the parts that an attack would combine.
     fn hostile() -> impl Strategy<Value = String> {
         let piece = prop_oneof![
             proptest::sample::select(vec![

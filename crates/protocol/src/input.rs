@@ -1,8 +1,9 @@
-//! Reads a tool's input and collects every fault, so that a model can correct its call in one go.
+//! Reads a tool's input and collects all faults. The model can then correct all faults of its call
+//! at once.
 //!
-//! Source of the texts: the refused call in
-//! `fixtures/claude-2.1.39/stream-json/errors-and-duplicates.ndjson`. That call has a missing
-//! parameter; the texts for the other faults are worded alike. The module `tools` knows the
+//! The wording of the error texts follows the refused call in
+//! `fixtures/claude-2.1.39/stream-json/errors-and-duplicates.ndjson`. That call lacks a parameter.
+//! The texts for the other kinds of faults are worded in the same way. The module `tools` knows the
 //! parameters of the team tools. The input of every other tool is checked against the tool's
 //! schema.
 
@@ -11,12 +12,12 @@ use std::fmt;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-/// The input is not valid for the tool.
+/// The error for an input that is not valid for the tool.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InputError {
-    /// The tool's name, as used in the call.
+    /// The tool's name, as the call gave it.
     pub tool: String,
-    /// The faults in the input, at least one.
+    /// The faults in the input. There is at least one.
     pub faults: Vec<InputFault>,
 }
 
@@ -59,7 +60,7 @@ pub enum InputFault {
 }
 
 impl InputFault {
-    /// Returns the parameter's name. It is empty when the fault concerns the whole input.
+    /// Returns the parameter's name, or an empty text if the fault concerns the whole input.
     #[must_use]
     pub fn parameter(&self) -> &str {
         match self {
@@ -139,14 +140,14 @@ impl fmt::Display for InputError {
 impl std::error::Error for InputError {}
 
 impl InputError {
-    /// Returns the text of the tool's result, for the model.
+    /// Returns the text of the tool's result that the model reads.
     #[must_use]
     pub fn text(&self) -> String {
         format!("<tool_use_error>InputValidationError: {self}</tool_use_error>")
     }
 
-    /// Returns the data of the tool's result, for readers of the stream. The data is a text, as in
-    /// the recordings.
+    /// Returns the data of the tool's result, for programs that read the stream. As in the
+    /// recordings, the data of a refused call is a text.
     #[must_use]
     pub fn data(&self) -> String {
         let faults = Value::Array(self.faults.iter().map(InputFault::data).collect());
@@ -155,8 +156,8 @@ impl InputError {
 }
 
 impl InputError {
-    /// Renames the parameters in the error. `name_of` returns the new name, or `None` to keep the
-    /// name.
+    /// Renames the parameters in the error. `name_of` returns the new name of a parameter, or
+    /// `None` if the parameter keeps its name.
     pub(crate) fn renamed(mut self, name_of: impl Fn(&str) -> Option<&'static str>) -> Self {
         for fault in &mut self.faults {
             let parameter = match fault {
@@ -229,7 +230,7 @@ fn mismatch(name: &str, property: &Value, value: &Value) -> Option<InputFault> {
     Some(invalid(name, &format!("one of `{}`", choices.join("`, `"))))
 }
 
-/// Returns the JSON type that a schema property names, or `object` if it names no known type.
+/// Returns the JSON type that a schema gives for a property, or `object` if it gives no known type.
 fn expected_type(property: &Value) -> &'static str {
     match property.get("type").and_then(Value::as_str) {
         Some("string") => "string",
@@ -241,8 +242,8 @@ fn expected_type(property: &Value) -> &'static str {
     }
 }
 
-/// The parameters of one call. The code that reads the call takes out one parameter after another.
-/// `null` counts as absent.
+/// The parameters of one call that are not read yet. The code that reads the call removes one
+/// parameter after another. A parameter with the value `null` counts as absent.
 pub(crate) struct Parameters {
     tool: String,
     left: Map<String, Value>,
@@ -263,8 +264,9 @@ impl Parameters {
         self.faults.push(fault);
     }
 
-    /// Records that a parameter is missing. Nothing is recorded if the input is not an object,
-    /// because then all parameters are missing.
+    /// Records that a parameter is missing. If the input is not an object, this method records
+    /// nothing: all parameters are missing then, and the wrong input is already recorded as a
+    /// fault.
     pub(crate) fn missing(&mut self, parameter: &str, expected: &'static str) {
         if self.faults.iter().any(|fault| fault.parameter().is_empty()) {
             return;
@@ -281,8 +283,8 @@ impl Parameters {
         self.left.get(parameter).filter(|value| !value.is_null())
     }
 
-    /// Sets `parameter` to a value that the caller gave under the name `said`. It is a fault if
-    /// `parameter` already has a different value.
+    /// Sets `parameter` to a value that the caller gave under another name, `said`. If `parameter`
+    /// already has a different value, this method records a fault.
     pub(crate) fn put(&mut self, parameter: &str, value: Value, said: &str) {
         if self.peek(parameter).is_some_and(|other| *other != value) {
             self.fault(invalid(said, &format!("the same as `{parameter}`")));
@@ -291,7 +293,7 @@ impl Parameters {
         }
     }
 
-    /// Takes the parameter's value without checking its type.
+    /// Removes the parameter and returns its value, without checking the type.
     pub(crate) fn value(&mut self, parameter: &str) -> Option<Value> {
         self.left.shift_remove(parameter).filter(|value| !value.is_null())
     }
@@ -310,7 +312,7 @@ impl Parameters {
         }
     }
 
-    /// Takes a whole number of at least 1.
+    /// Removes a parameter and returns its value, a whole number of at least 1.
     pub(crate) fn count(&mut self, parameter: &str) -> Option<u32> {
         let value = self.value(parameter)?;
         match value.as_u64().map(u32::try_from) {
@@ -342,8 +344,9 @@ impl Parameters {
         }
     }
 
-    /// Takes a required text. If it is missing, the returned placeholder is discarded, because
-    /// [`Parameters::finish`] then fails.
+    /// Removes a required parameter and returns its text. If the parameter is missing, the method
+    /// returns a placeholder. The placeholder is never used, because [`Parameters::finish`] then
+    /// fails.
     pub(crate) fn required_text(&mut self, parameter: &str) -> String {
         if self.peek(parameter).is_none() {
             self.missing(parameter, "string");
@@ -351,7 +354,8 @@ impl Parameters {
         self.text(parameter).unwrap_or_default()
     }
 
-    /// Takes a required boolean, in the same way as [`Parameters::required_text`].
+    /// Removes a required parameter and returns its boolean. A missing parameter is handled as in
+    /// [`Parameters::required_text`].
     pub(crate) fn required_flag(&mut self, parameter: &str) -> bool {
         if self.peek(parameter).is_none() {
             self.missing(parameter, "boolean");
@@ -359,17 +363,19 @@ impl Parameters {
         self.flag(parameter).unwrap_or_default()
     }
 
-    /// Takes all remaining parameters, for a tool that accepts any.
+    /// Removes and returns all remaining parameters, for a tool that accepts any parameter.
     pub(crate) fn rest(&mut self) -> Map<String, Value> {
         std::mem::take(&mut self.left)
     }
 
-    /// Returns the error at once. Used when the faults so far make further reading useless.
+    /// Returns the error without reading more parameters. Use it when the faults so far make
+    /// further reading useless.
     pub(crate) fn fail(self) -> InputError {
         InputError { tool: self.tool, faults: self.faults }
     }
 
-    /// Returns `read`, or the error if there was a fault or an unknown parameter is left.
+    /// Returns `read`, or the error if a fault was recorded. A parameter that was not read is
+    /// unknown to the tool and also counts as a fault.
     pub(crate) fn finish<T>(mut self, read: T) -> Result<T, InputError> {
         let unknown = self.left.keys().map(|key| InputFault::Unknown { parameter: key.clone() });
         self.faults.extend(unknown);

@@ -2,8 +2,8 @@
 //! events, errors and limits.
 //!
 //! Everything here is pure: no I/O, no async, no clock, no randomness. The types keep unknown
-//! fields ([`Foreign`]), so that a rewritten file loses nothing. `store` knows where files are and
-//! how they are locked. `team` decides which actions are allowed.
+//! fields ([`Foreign`]), so that a rewritten file loses nothing. The crate `store` knows where the
+//! files are and how to lock them. The crate `team` decides which actions are allowed.
 
 #![cfg_attr(
     test,

@@ -1,20 +1,21 @@
-//! The limits of the API reference, as one table of defaults. Settings can raise them.
+//! The default limits, from the API reference. Settings can raise a limit.
 
 use serde::{Deserialize, Serialize};
 
-/// The limits for all resources. A rate is a count within a number of seconds.
+/// The limits for all resources. A rate limit is a count within a number of seconds.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Limits {
-    /// Maximum number of teams under one root.
+    /// Maximum number of teams under one root folder (the folder that contains all teams).
     pub teams: u32,
     /// Maximum number of agents in one team, including the lead.
     pub agents: u32,
     /// Maximum number of tasks in one team.
     pub tasks: u32,
-    /// Maximum number of unread messages in one inbox. A text beyond this limit is refused. For the
-    /// user's texts, only the user's own unread messages count. Frames have no limit. The limit is
-    /// ours, because each send rewrites the whole inbox.
+    /// Maximum number of unread messages in one inbox. A further text message is refused. For
+    /// messages of the user, only the user's own unread messages count. Frames are not limited.
+    /// This limit is ours and not in the API reference. It exists because each send rewrites the
+    /// whole inbox.
     pub unread_messages: u32,
     /// Maximum length of a message's content, in characters.
     pub content_chars: u32,
@@ -24,7 +25,7 @@ pub struct Limits {
     pub subject_chars: u32,
     /// Maximum length of a task's description, in characters.
     pub description_chars: u32,
-    /// Rate limit for creating teams under one root.
+    /// Rate limit for creating teams under one root folder.
     pub team_rate: Rate,
     /// Rate limit for spawning agents into one team.
     pub spawn_rate: Rate,
@@ -32,14 +33,14 @@ pub struct Limits {
     pub task_rate: Rate,
     /// Rate limit for broadcasts in one team.
     pub broadcast_rate: Rate,
-    /// Rate limit for API calls under one root.
+    /// Rate limit for API calls under one root folder.
     pub call_rate: Rate,
 }
 
 /// A rate limit: at most `count` in any `seconds` seconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Rate {
-    /// The maximum count.
+    /// The maximum number of actions in the time window.
     pub count: u32,
     /// The length of the time window, in seconds.
     pub seconds: u32,

@@ -1,4 +1,5 @@
-//! Inbox messages, in both dialects.
+//! Inbox messages, in both dialects: the named dialect of older reference clients and the session
+//! dialect of newer ones.
 //!
 //! Source: `fixtures/*/teams/*/inboxes/*.json`. The session dialect adds `msgV`, `msg_id`, `type`
 //! and `lead_sig`. Our own fields are stored under `metadata.pitcrew`.
@@ -13,30 +14,33 @@ use crate::wire::wire_object;
 wire_object! {
     /// One message in an inbox.
     pub struct Message {
-        /// The sender: a member's name, or the name that an outside writer gives itself.
+        /// The sender: the name of a member, or the name that a writer from outside the team chose
+        /// for itself.
         pub from: String => "from" req,
-        /// The message text: plain text, or a frame as JSON in a string.
+        /// The message text: plain text, or a protocol frame as JSON in a string.
         pub text: String => "text" req,
-        /// A preview of 5 to 10 words. Frames have none.
+        /// A preview of 5 to 10 words. Protocol frames have no preview.
         pub summary: String => "summary" opt,
-        /// The time of sending: ISO 8601, UTC, milliseconds, `Z`.
+        /// The time of sending in ISO 8601: UTC, with milliseconds and `Z`.
         pub timestamp: String => "timestamp" opt,
-        /// The sender's color. The lead's messages have none.
+        /// The sender's color. Messages of the lead have no color.
         pub color: String => "color" opt,
-        /// The message version of the session dialect, always 1.
+        /// The message version, always 1. Only the session dialect has this field.
         pub msg_v: i64 => "msgV" opt,
-        /// The message id of the session dialect, a UUID.
+        /// The message id, a UUID. Only the session dialect has this field.
         pub msg_id: String => "msg_id" opt,
-        /// The message type of the session dialect, always `message`.
+        /// The message type, always `message`. Only the session dialect has this field.
         pub kind: String => "type" opt,
         /// Whether the receiver has read the message.
         pub read: bool => "read" opt,
-        /// Additional data. Ours is stored under `pitcrew`; other clients' data is kept.
+        /// Additional data. Pitcrew's data is under the key `pitcrew`. Data of other clients is
+        /// kept.
         pub metadata: Map<String, Value> => "metadata" opt,
     }
 }
 
-/// The id of a message: ours, the session dialect's, or one computed from the message's content.
+/// The id of a message. The id comes from pitcrew, from a client of the session dialect, or is
+/// computed from the message's content.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct MessageId(pub String);
@@ -48,7 +52,7 @@ impl fmt::Display for MessageId {
 }
 
 impl Message {
-    /// Creates an unread message of the named dialect, without an id.
+    /// Creates an unread message of the named dialect. The message has no id yet.
     #[must_use]
     pub fn new(from: &str, text: String, timestamp: String) -> Self {
         Self {
@@ -66,13 +70,14 @@ impl Message {
         }
     }
 
-    /// Whether the receiver has read the message. A message without the field counts as unread.
+    /// Whether the receiver has read the message. A message without the field `read` counts as
+    /// unread.
     #[must_use]
     pub fn is_read(&self) -> bool {
         self.read == Some(true)
     }
 
-    /// Adds our id to the message, under `metadata.pitcrew.id`.
+    /// Adds an id of pitcrew to the message, under `metadata.pitcrew.id`.
     #[must_use]
     pub fn with_id(self, id: &MessageId) -> Self {
         self.with_ours("id", &id.0)
@@ -89,20 +94,20 @@ impl Message {
         let given = Value::String(given.to_owned());
         match metadata.get_mut("pitcrew").and_then(Value::as_object_mut) {
             Some(ours) => drop(ours.insert(key.to_owned(), given)),
-            // If `pitcrew` is missing or is not an object, a new object is written.
+            // If `pitcrew` is missing or is not an object, write a new object.
             None => drop(metadata.insert("pitcrew".to_owned(), serde_json::json!({key: given}))),
         }
         self
     }
 
-    /// Returns the message's id: ours under `metadata.pitcrew.id`, otherwise the session dialect's
-    /// `msg_id`.
+    /// Returns the message's id: pitcrew's id under `metadata.pitcrew.id`, otherwise the `msg_id`
+    /// of the session dialect.
     #[must_use]
     pub fn id(&self) -> Option<MessageId> {
         self.ours("id").or(self.msg_id.as_deref()).map(|id| MessageId(id.to_owned()))
     }
 
-    /// Returns the lead's signature, if the message has one in our form.
+    /// Returns the lead's signature, if pitcrew stored one in the message.
     #[must_use]
     pub fn signature(&self) -> Option<&str> {
         self.ours("sig")
@@ -114,8 +119,8 @@ impl Message {
 }
 
 /// Returns the ids of an inbox's messages, in order. For a message without an id, the id is
-/// computed from the sender, the time, the text and the number of equal messages before it. So the
-/// id stays the same as long as messages are only added to the inbox.
+/// computed from the sender, the time, the text, and the number of equal messages before it. Such
+/// an id stays the same as long as messages are only appended to the inbox.
 #[must_use]
 pub fn message_ids<'a>(messages: impl IntoIterator<Item = &'a Message>) -> Vec<MessageId> {
     let mut seen = std::collections::HashMap::<uuid::Uuid, u32>::new();

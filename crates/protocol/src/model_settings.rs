@@ -1,26 +1,26 @@
-//! Values that settings give for models: prices and context windows.
+//! The values that settings contain for models: prices and context windows.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// The smallest context window that settings may give, in tokens. An agent's instructions and tools
-/// alone need this much.
+/// The smallest context window that settings are allowed to give, in tokens. An agent's
+/// instructions and tools alone need this many tokens.
 const SMALLEST_WINDOW: u64 = 1_000;
 
-/// Prices of one model, in US dollars per million tokens.
+/// The prices of one model, in US dollars per million tokens.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Price {
-    /// Price of input that was neither written to nor read from the cache.
+    /// The price of input tokens that were neither written to the cache nor read from it.
     pub input: f64,
-    /// Price of output.
+    /// The price of output tokens.
     pub output: f64,
-    /// Price of input that was written to the cache.
+    /// The price of input tokens that were written to the cache.
     #[serde(default)]
     pub cache_write: f64,
-    /// Price of input that was read from the cache.
+    /// The price of input tokens that were read from the cache.
     #[serde(default)]
     pub cache_read: f64,
 }
@@ -40,7 +40,7 @@ pub enum PriceError {
     },
 }
 
-/// Reads prices by model name.
+/// Reads the prices of the models. The keys of the result are the model names.
 ///
 /// # Errors
 /// When the JSON is not an object of prices, or a price is negative.
@@ -56,7 +56,7 @@ pub fn prices_from(json: &Value) -> Result<BTreeMap<String, Price>, PriceError> 
     }
 }
 
-/// The context windows in the settings: one for all models, or one per model name.
+/// The context windows in the settings: one window for all models, or one window per model name.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ContextWindows {
     all: Option<u64>,
@@ -66,23 +66,23 @@ pub struct ContextWindows {
 /// The reason why the setting of a context window is invalid.
 #[derive(Debug, thiserror::Error)]
 pub enum WindowError {
-    /// The setting has neither form, `100000` or `{"MODEL": 100000}`.
+    /// The setting is neither a number like `100000` nor an object like `{"MODEL": 100000}`.
     #[error("a context window is a number of tokens, or such a number for each model")]
     Form(#[source] serde_json::Error),
     /// The window is too small to work with.
     #[error("a context window of {tokens} tokens is too small; {SMALLEST_WINDOW} is the least")]
     TooSmall {
-        /// The context window in the setting, in tokens.
+        /// The context window that the setting gives, in tokens.
         tokens: u64,
     },
 }
 
 impl ContextWindows {
-    /// Reads the setting: one number for all models, or an object that maps the beginnings of model
-    /// names to numbers.
+    /// Reads the setting: one number for all models, or an object whose keys are the beginnings of
+    /// model names and whose values are numbers.
     ///
     /// # Errors
-    /// When the setting has neither form, or when a window is too small to work with.
+    /// When the setting is neither of the two, or when a window is too small to work with.
     pub fn from_setting(setting: &Value) -> Result<Self, WindowError> {
         let windows = if setting.is_object() {
             Self { all: None, named: BTreeMap::deserialize(setting).map_err(WindowError::Form)? }
@@ -112,8 +112,8 @@ impl ContextWindows {
     }
 }
 
-/// Finds the table entry for a model: the longest entry name that the model's name begins with. The
-/// model's name is tried with its vendor first, then without.
+/// Finds the table entry for a model: the longest entry name with which the model's name begins. If
+/// the model's name with its vendor matches no entry, the name without the vendor is tried.
 pub fn longest_named<'a, T>(
     table: impl Iterator<Item = (&'a str, T)> + Clone,
     model: &str,

@@ -1,8 +1,9 @@
 //! Names of teams and agents, and their forms in paths and ids.
 //!
 //! The folder form of a name has a dash for each character that a path must not contain. Such
-//! characters are counted in UTF-16 units, as in the reference client, so an emoji becomes two
-//! dashes. Two names can have the same folder form; `team` refuses the second one.
+//! characters are counted in UTF-16 units, as in the reference client. An emoji therefore becomes
+//! two dashes. Two names can have the same folder form. The crate `team` then refuses the second
+//! name.
 
 use std::fmt;
 
@@ -26,17 +27,17 @@ pub enum NameError {
         /// The name's length in characters.
         chars: usize,
     },
-    /// The name contains a character that is not visible: a control character, such as NUL or a
-    /// line break, or an invisible one.
+    /// The name contains a character that is not visible: a control character (such as NUL or a
+    /// line break), or an invisible character.
     #[error("the name {name:?} has a control or an invisible character")]
     Hidden {
-        /// The refused name.
+        /// The name that was refused.
         name: String,
     },
     /// The name has no ASCII letter or digit, so its folder form would contain only dashes.
     #[error("the name {name:?} has no letter a-z and no digit")]
     NothingToKeep {
-        /// The refused name.
+        /// The name that was refused.
         name: String,
     },
 }
@@ -52,7 +53,8 @@ fn check(name: &str) -> Result<(), NameError> {
     let mut before = None;
     let is_hidden = |c: char| {
         let last = before.replace(c);
-        // Invisible characters that join an emoji are allowed, because the reader sees the emoji.
+        // The invisible characters that join the parts of an emoji are allowed, because the emoji
+        // is visible.
         c.is_control() || (is_invisible(c) && !joins_emoji(last, c))
     };
     if name.chars().any(is_hidden) {
@@ -66,20 +68,21 @@ fn check(name: &str) -> Result<(), NameError> {
 
 /// Whether two names are equal, ignoring case.
 ///
-/// Teams compare names very often. Most names are ASCII, so those are compared without allocating.
+/// Teams compare names very often. Most names are ASCII, and two ASCII names are compared without
+/// allocating.
 #[must_use]
 pub fn same_name(a: &str, b: &str) -> bool {
     a.eq_ignore_ascii_case(b)
         || (!(a.is_ascii() && b.is_ascii()) && a.to_lowercase() == b.to_lowercase())
 }
 
-/// Replaces every UTF-16 unit for which `keep` is false with a dash.
+/// Replaces each character for which `keep` returns false with one dash per UTF-16 unit.
 fn dashed(name: &str, keep: impl Fn(char) -> bool) -> String {
     name.chars().fold(String::with_capacity(name.len()), |mut out, c| {
         if keep(c) {
             out.push(c);
         } else {
-            // One dash per UTF-16 unit, as JavaScript counts in the reference client.
+            // JavaScript, and therefore the reference client, counts a character in UTF-16 units.
             out.extend(std::iter::repeat_n('-', c.len_utf16()));
         }
         out
@@ -116,23 +119,23 @@ macro_rules! text_type {
 }
 
 text_type! {
-    /// A team's name as given by its creator, such as `My Team.x`.
+    /// A team's name as its creator gave it, such as `My Team.x`.
     #[derive(Deserialize)]
     TeamName
 }
 text_type! {
-    /// The folder name of a team below `teams/` and `tasks/`: only lower case ASCII letters, digits
-    /// and dashes. It is made by [`TeamDir::of`] and never read from a file.
+    /// The name of a team's folder below `teams/` and `tasks/`: only lower case ASCII letters,
+    /// digits and dashes. [`TeamDir::of`] makes this name. It is never read from a file.
     TeamDir
 }
 text_type! {
-    /// An agent's name, unique in its team. It never contains `@`.
+    /// An agent's name. It is unique in the agent's team and never contains `@`.
     #[derive(Deserialize)]
     AgentName
 }
 text_type! {
-    /// The name of an agent's inbox file without its extension: only ASCII letters, digits, `_` and
-    /// `-`. It is made by [`AgentName::inbox_file`] and never read from a file.
+    /// The name of an agent's inbox file without the extension: only ASCII letters, digits, `_` and
+    /// `-`. [`AgentName::inbox_file`] makes this name. It is never read from a file.
     InboxFile
 }
 text_type! {
@@ -142,7 +145,7 @@ text_type! {
 }
 
 impl TeamName {
-    /// Checks a name for a new team.
+    /// Creates a name for a new team, after checking it.
     ///
     /// # Errors
     /// [`NameError`] if the name is empty or too long, contains control or invisible characters, or
@@ -160,7 +163,8 @@ impl TeamName {
 }
 
 impl TeamDir {
-    /// Returns the folder form of any text. A path made with it never leaves the root.
+    /// Returns the folder form of any text. A path with this folder name never leaves the root
+    /// folder.
     #[must_use]
     pub fn of(name: &str) -> Self {
         Self(dashed(name, |c| c.is_ascii_alphanumeric()).to_ascii_lowercase())
@@ -168,17 +172,18 @@ impl TeamDir {
 }
 
 impl AgentName {
-    /// Checks a name for a new agent. `@` becomes `-`, as the reference client does at spawn.
+    /// Creates a name for a new agent, after checking it. Each `@` becomes `-`, as in the reference
+    /// client.
     ///
     /// # Errors
-    /// [`NameError`], for the same reasons as for a team.
+    /// [`NameError`], for the same reasons as for a team's name.
     pub fn new(name: &str) -> Result<Self, NameError> {
         check(name)?;
         Ok(Self(name.replace('@', "-")))
     }
 
-    /// Wraps an agent's name from another source without checks. Used for members that are read
-    /// from a config.
+    /// Creates an agent's name without checking it. Use this function for the names of members that
+    /// were read from a config.
     #[must_use]
     pub fn foreign(name: &str) -> Self {
         Self(name.to_owned())
@@ -202,8 +207,8 @@ impl AgentName {
         AgentId(format!("{}@{team}", self.0))
     }
 
-    /// Returns the name itself if it is free, otherwise the first free one of `name-2`, `name-3`,
-    /// ... `taken` tells whether a name is in use.
+    /// Returns this name if it is not in use. Otherwise returns the first name of `name-2`,
+    /// `name-3`, ... that is not in use. `taken` returns whether a name is in use.
     #[must_use]
     pub fn deduplicated(&self, taken: impl Fn(&Self) -> bool) -> Self {
         if !taken(self) {
@@ -215,27 +220,27 @@ impl AgentName {
 }
 
 impl AgentId {
-    /// Wraps an agent id from the wire without checks.
+    /// Creates an agent id from a text of a file or message, without checking it.
     #[must_use]
     pub fn foreign(id: &str) -> Self {
         Self(id.to_owned())
     }
 
-    /// Splits an id into the agent's name and the team's name at the first `@`. An agent's name
-    /// never contains `@`, but a team's name may. Returns `None` for a text without `@`.
+    /// Splits an agent id at the first `@` into the agent's name and the team's name. An agent's
+    /// name never contains `@`, but a team's name can. Returns `None` if the id has no `@`.
     #[must_use]
     pub fn split(id: &str) -> Option<(&str, &str)> {
         id.split_once('@')
     }
 
-    /// Returns the agent's name: the part before the first `@`, or the whole text.
+    /// Returns the agent's name: the part before the first `@`, or the whole id if it has no `@`.
     #[must_use]
     pub fn name(&self) -> AgentName {
         AgentName(Self::split(&self.0).map_or(self.0.as_str(), |(name, _)| name).to_owned())
     }
 }
 
-/// The colors of teammates, in the order of their assignment.
+/// The colors of teammates, in the order in which teammates get them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 #[expect(missing_docs, reason = "the names are the colors")]
@@ -270,7 +275,7 @@ impl Color {
         Self::ALL.get(n % Self::ALL.len()).copied().unwrap_or(Self::Blue)
     }
 
-    /// Returns the color's name on the wire.
+    /// Returns the color's name, as files spell it.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {

@@ -1,23 +1,23 @@
-//! The program that keeps the panes of a team.
+//! The program that runs the terminal panes of a team, such as tmux.
 
 use serde::{Deserialize, Serialize};
 
-/// A program that keeps panes.
+/// A program that runs terminal panes, such as tmux.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PaneHost {
-    /// The kind of host, as in a member's `backendType`.
+    /// The kind of the program, as in the field `backendType` of a member.
     pub backend: String,
-    /// The socket of the host's server, if it is not the default one.
+    /// The socket of the program's server, if it is not the default socket.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub socket: Option<String>,
-    /// The program that implements the pane protocol, with its arguments. Empty for every other
-    /// kind of host.
+    /// The command that implements the pane protocol, with its arguments. It is empty for every
+    /// other kind of program.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub command: Vec<String>,
 }
 
 impl PaneHost {
-    /// Returns the default host of a kind.
+    /// Returns the program of this kind, with the default socket.
     #[must_use]
     pub fn of(backend: &str) -> Self {
         Self { backend: backend.to_owned(), ..Self::default() }

@@ -1,23 +1,23 @@
-//! The permission modes and how freely an agent may act in each.
+//! The permission modes. A mode decides how freely an agent is allowed to act.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// How freely an agent may act (founding guide section 12).
+/// How freely an agent is allowed to act (founding guide, section 12).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum PermissionMode {
-    /// Reads in the working folder are allowed. Any change needs approval.
+    /// Reads in the working folder are allowed. Every change needs approval.
     #[default]
     Default,
-    /// Like `Default`, and edits in the working folder are allowed too.
+    /// The same as `Default`, except that edits in the working folder are also allowed.
     AcceptEdits,
-    /// The agent may change only its plan file.
+    /// The agent is allowed to change only the file of its plan.
     Plan,
-    /// The agent may use only team and task tools.
+    /// The agent is allowed to use only team tools and task tools.
     Delegate,
-    /// Like `Default`, but every call that would need approval is denied.
+    /// The same as `Default`, except that a call that would need approval is denied.
     DontAsk,
     /// Every call is allowed unless a deny rule matches it.
     BypassPermissions,
@@ -47,13 +47,13 @@ impl PermissionMode {
         }
     }
 
-    /// Finds the mode of that name.
+    /// Finds the mode with this name.
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|mode| mode.as_str() == name)
     }
 
-    /// Ranks the modes by how much they allow without asking. A higher number is freer.
+    /// Ranks the modes by how much they allow without approval. A higher number allows more.
     #[must_use]
     pub fn freedom(self) -> u8 {
         match self {
@@ -63,8 +63,8 @@ impl PermissionMode {
         }
     }
 
-    /// Returns the mode that spawned agents get in a run of this mode. Plan and delegate mode are
-    /// not inherited.
+    /// Returns the mode that spawned agents get if the run has this mode. Spawned agents do not
+    /// inherit plan mode and delegate mode.
     #[must_use]
     pub fn handed_down(self) -> Self {
         match self {

@@ -1,8 +1,9 @@
-//! A reference to a process, as stored in records.
+//! A reference to a process. Pitcrew stores such references in its records.
 
 use serde::{Deserialize, Serialize};
 
-/// A process id with its start time, which distinguishes it from a later process with the same id.
+/// A process id with the start time of its process. A later process with the same id has another
+/// start time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct ProcessRef {
     /// The id of the process.

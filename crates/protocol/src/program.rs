@@ -1,8 +1,8 @@
-//! The programs that run teammates.
+//! The programs that can run a teammate: pitcrew or the reference client.
 
 use serde::{Deserialize, Serialize};
 
-/// A program that runs teammates.
+/// The program that runs a teammate.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Program {
@@ -17,7 +17,7 @@ impl Program {
     /// All programs.
     pub const ALL: [Self; 2] = [Self::Pitcrew, Self::Claude];
 
-    /// Returns the program's name, as flags and files spell it.
+    /// Returns the program's name, as it is written in flags and files.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {

@@ -1,5 +1,5 @@
-//! The results of the team tools: data for readers of the stream (`tool_use_result`), and a text
-//! for the model.
+//! The results of the team tools. A result consists of data for programs that read the stream
+//! (`tool_use_result`), and of a text for the model.
 //!
 //! Source: `fixtures/claude-2.1.39/stream-json/*.ndjson`, and the `tool_response` of the hooks
 //! recorded there. Where nothing was recorded, the source is the founding guide and the stream
@@ -14,7 +14,7 @@ use crate::{Task, TaskGraph, TaskId, TaskStatus};
 /// The result of TeamCreate.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TeamCreated {
-    /// The team's name, as given.
+    /// The team's name, as the caller gave it.
     pub team_name: String,
     /// The path of the team's `config.json`.
     pub team_file_path: String,
@@ -52,7 +52,7 @@ impl TeamDeleted {
         }
     }
 
-    /// Adds the worktrees that were not cleaned up, each with the reason.
+    /// Adds to the message the worktrees that were not cleaned up, each with the reason.
     #[must_use]
     pub fn keeping(mut self, worktrees: &[String]) -> Self {
         if !worktrees.is_empty() {
@@ -61,8 +61,8 @@ impl TeamDeleted {
         self
     }
 
-    /// Creates the refusal for a team whose teammates `active` have not shut down. `how` explains
-    /// how to shut them down.
+    /// Creates the result for a team that is not deleted, because the teammates `active` have not
+    /// shut down. `how` explains how to shut them down.
     #[must_use]
     pub fn refused(team_name: &str, active: &[String], how: &str) -> Self {
         let message = format!(
@@ -73,8 +73,8 @@ impl TeamDeleted {
         Self { success: false, message, team_name: Some(team_name.to_owned()) }
     }
 
-    /// Creates the refusal for a team with open work that its lead may have forgotten. Only pitcrew
-    /// refuses in this case: the reference client deletes the team.
+    /// Creates the result for a team that is not deleted, because it has open work that the lead
+    /// perhaps forgot. Only pitcrew refuses this. The reference client deletes such a team.
     #[must_use]
     pub fn refused_for_open_work(team_name: &str, open: &str) -> Self {
         let message = format!(
@@ -85,8 +85,8 @@ impl TeamDeleted {
     }
 }
 
-/// The fields of a task that the API reference adds to the recorded ones. Only set fields are
-/// written.
+/// The fields of a task that the API reference has and the recorded results do not have. Fields
+/// without a value are not written.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TaskFacts {
@@ -102,16 +102,16 @@ pub struct TaskFacts {
     /// The name of the task's owner.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub owner: Option<String>,
-    /// The task's title while somebody works on it.
+    /// The title that is shown while somebody works on the task.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub active_form: Option<String>,
-    /// The tasks that block this task.
+    /// The ids of the tasks that block this task.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub blocked_by: Option<Vec<TaskId>>,
-    /// The tasks that this task blocks.
+    /// The ids of the tasks that this task blocks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub blocks: Option<Vec<TaskId>>,
-    /// Free metadata of the task.
+    /// Arbitrary data about the task.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metadata: Option<Map<String, Value>>,
     /// The times of the task's creation and last change.
@@ -131,11 +131,11 @@ pub struct TaskTimes {
 }
 
 impl TaskFacts {
-    /// Returns the set fields of `task`. The caller supplies the times.
+    /// Returns the fields of `task` that have a value, with the given times.
     #[must_use]
     pub fn of(task: &Task, times: TaskTimes) -> Self {
         let mut metadata = task.metadata.clone().unwrap_or_default();
-        // `pitcrew` contains our internal notes, which are not part of a result.
+        // The key `pitcrew` contains pitcrew's internal notes. They are not part of a result.
         metadata.shift_remove("pitcrew");
         Self {
             subject: Some(task.subject.clone()),
@@ -158,7 +158,7 @@ pub struct TaskCreated {
     pub task: TaskTitle,
 }
 
-/// A task's id and title, with its other fields.
+/// A task's id, title and other fields.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TaskTitle {
     /// The task's id.
@@ -174,7 +174,8 @@ impl TaskCreated {
     /// Creates the result for a new task.
     #[must_use]
     pub fn of(task: &Task, times: TaskTimes) -> Self {
-        // The title has its own field here, so it must not be written twice.
+        // The title has its own field here. Remove it from the other fields, because it must not be
+        // written twice.
         let facts = TaskFacts { subject: None, ..TaskFacts::of(task, times) };
         Self { task: TaskTitle { id: task.id.clone(), subject: task.subject.clone(), facts } }
     }
@@ -184,13 +185,14 @@ impl TaskCreated {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TaskUpdated {
-    /// Whether the task existed.
+    /// Whether the task exists.
     pub success: bool,
     /// The id of the task.
     pub task_id: TaskId,
-    /// The wire names of the changed fields. A field set to its current value is not included.
+    /// The wire names of the fields that got another value. Fields that kept their value are not
+    /// included.
     pub updated_fields: Vec<String>,
-    /// The change of status, if there was one.
+    /// The change of the task's status, if the status changed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status_change: Option<StatusChanged>,
     /// The task's current fields.
@@ -198,7 +200,7 @@ pub struct TaskUpdated {
     pub facts: TaskFacts,
 }
 
-/// A change of status; `to` can be `deleted`.
+/// A change of a task's status. `to` can be `deleted`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StatusChanged {
     /// The task's status before the change.
@@ -227,12 +229,12 @@ pub struct TaskRow {
     /// The name of the task's owner.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub owner: Option<String>,
-    /// The task's blockers that are not completed.
+    /// The ids of the blockers that are not completed.
     pub blocked_by: Vec<TaskId>,
 }
 
 impl TaskListed {
-    /// Creates the list of `tasks`, without the tasks of a client's own bookkeeping.
+    /// Creates the list of `tasks`. Tasks that are a client's own internal records are left out.
     #[must_use]
     pub fn of(tasks: &[Task]) -> Self {
         let graph = TaskGraph::of(tasks);
@@ -268,9 +270,9 @@ pub struct TaskDetail {
     pub description: String,
     /// The task's status.
     pub status: TaskStatus,
-    /// The tasks that this task blocks.
+    /// The ids of the tasks that this task blocks.
     pub blocks: Vec<TaskId>,
-    /// The tasks that block this task.
+    /// The ids of the tasks that block this task.
     pub blocked_by: Vec<TaskId>,
     /// The task's other fields.
     #[serde(flatten)]
@@ -278,7 +280,8 @@ pub struct TaskDetail {
 }
 
 impl TaskShown {
-    /// Creates the result for `task`, with the edges from the task's file and without times.
+    /// Creates the result for `task`. The edges are those in the task's file, and the times are
+    /// absent.
     #[must_use]
     pub fn of(task: &Task) -> Self {
         Self::at(task, TaskTimes::default())
@@ -310,16 +313,16 @@ impl TaskShown {
     }
 }
 
-/// The result of Task (Agent) after spawning a teammate.
+/// The result of the tool Task (also called Agent) after it spawned a teammate.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Spawned {
     /// The status, always [`Spawned::STATUS`].
     pub status: String,
     /// The prompt that the teammate was spawned with.
     pub prompt: String,
-    /// The teammate's agent id.
+    /// The teammate's agent id. The field `agent_id` has the same value.
     pub teammate_id: String,
-    /// The teammate's agent id.
+    /// The teammate's agent id. The field `teammate_id` has the same value.
     pub agent_id: String,
     /// The agent definition that the teammate runs.
     pub agent_type: String,
@@ -329,22 +332,22 @@ pub struct Spawned {
     pub name: String,
     /// The teammate's color.
     pub color: String,
-    /// The tmux session, or `in-process`.
+    /// The name of the teammate's tmux session, or `in-process`.
     pub tmux_session_name: String,
-    /// The tmux window, or `in-process`.
+    /// The name of the teammate's tmux window, or `in-process`.
     pub tmux_window_name: String,
-    /// The tmux pane, or `in-process`.
+    /// The id of the teammate's tmux pane, or `in-process`.
     pub tmux_pane_id: String,
     /// The name of the teammate's team.
     pub team_name: String,
     /// Whether the teammate's pane is next to its lead's pane.
     pub is_splitpane: bool,
-    /// Whether the teammate needs an approved plan before it may change anything.
+    /// Whether the lead must approve a plan of the teammate before the teammate changes anything.
     pub plan_mode_required: bool,
 }
 
 impl Spawned {
-    /// The value of `status`.
+    /// The value of the field `status`.
     pub const STATUS: &str = "teammate_spawned";
 }
 
@@ -354,15 +357,15 @@ impl Spawned {
 pub struct Routing {
     /// The sender's name.
     pub sender: String,
-    /// The sender's color. The lead has none.
+    /// The sender's color. A lead has no color.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sender_color: Option<String>,
-    /// The receiver: `@name`, or `@team` for a broadcast.
+    /// The receiver: `@name` with a member's name, or `@team` for a broadcast.
     pub target: String,
     /// The receiver's color.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub target_color: Option<String>,
-    /// The preview of the message.
+    /// A short preview of the message.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub summary: Option<String>,
     /// The text of the message.
@@ -372,7 +375,7 @@ pub struct Routing {
 /// The result of SendMessage for a message to one member.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MessageSent {
-    /// Whether the message is in the receiver's inbox.
+    /// Whether the message was written to the receiver's inbox.
     pub success: bool,
     /// A sentence about the result.
     pub message: String,
@@ -381,7 +384,8 @@ pub struct MessageSent {
 }
 
 impl MessageSent {
-    /// Creates the result for a message in the inbox of `recipient`, and sets the routing's target.
+    /// Creates the result for a message that is in the inbox of `recipient`. Also sets the target
+    /// in `routing`.
     #[must_use]
     pub fn to(recipient: &str, routing: Routing) -> Self {
         let routing = Routing { target: format!("@{recipient}"), ..routing };
@@ -392,20 +396,20 @@ impl MessageSent {
 /// The result of SendMessage for a broadcast.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BroadcastSent {
-    /// Whether the message is in every receiver's inbox.
+    /// Whether the message was written to the inbox of every receiver.
     pub success: bool,
     /// A sentence about the result.
     pub message: String,
     /// The names of the members that received the broadcast.
     pub recipients: Vec<String>,
-    /// The sender, receivers and content of the message. Absent when there was no receiver.
+    /// The sender, receivers and content of the message. Absent if there was no receiver.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub routing: Option<Routing>,
 }
 
 impl BroadcastSent {
-    /// Creates the result for a message in the inboxes of `recipients`, and sets the routing's
-    /// target.
+    /// Creates the result for a message that is in the inboxes of `recipients`. Also sets the
+    /// target in `routing`.
     #[must_use]
     pub fn to(recipients: Vec<String>, routing: Routing) -> Self {
         if recipients.is_empty() {
@@ -425,7 +429,7 @@ impl BroadcastSent {
 /// The result of SendMessage for a request that the receiver answers later.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RequestSent {
-    /// Whether the message is in the receiver's inbox.
+    /// Whether the request was written to the receiver's inbox.
     pub success: bool,
     /// A sentence about the result.
     pub message: String,
@@ -452,7 +456,7 @@ impl RequestSent {
 /// The result of SendMessage for a response to a request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Responded {
-    /// Whether the message is in the receiver's inbox.
+    /// Whether the response was written to the receiver's inbox.
     pub success: bool,
     /// A sentence about the result.
     pub message: String,
@@ -461,7 +465,8 @@ pub struct Responded {
 }
 
 impl Responded {
-    /// Creates the result from `message`, one sentence about the response to `request_id`.
+    /// Creates the result from `message`, which is one sentence about the response to the request
+    /// `request_id`.
     #[must_use]
     pub fn with(message: String, request_id: &str) -> Self {
         Self { success: true, message, request_id: request_id.to_owned() }

@@ -2,24 +2,28 @@
 
 use std::fmt;
 
-/// The limits on a command. The kernel enforces them, whatever the command's text looks like.
+/// The limits that the sandbox sets for a command. The kernel enforces the limits, whatever the
+/// command's text looks like.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum SandboxProfile {
-    /// The command may only read the working folder, system folders and toolchains, and write a
-    /// private temporary folder.
+    /// The command is allowed to read the working folder, system folders and toolchains, and to
+    /// write a private temporary folder. It has no network.
     Read,
-    /// Like `Read`, and the command may also write below the working folder, except files that
-    /// control permissions or run automatically. The command has its own network.
+    /// Like `Read`, and the command is also allowed to write below the working folder. Files there
+    /// that control permissions or run automatically stay protected. The command has a private
+    /// network with loopback only, unless the setting `sandbox.network` shares the machine's
+    /// network.
     Work,
-    /// The command may do everything except change the team's files and the user's settings.
+    /// The command is allowed to do everything except change the files of teams and the settings of
+    /// the user.
     Free,
 }
 
 impl SandboxProfile {
-    /// All profiles, the strictest first.
+    /// All sandbox profiles, the strictest first.
     pub const ALL: [Self; 3] = [Self::Read, Self::Work, Self::Free];
 
-    /// Returns the profile's name for use in texts.
+    /// Returns the name of the sandbox profile for use in texts.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {

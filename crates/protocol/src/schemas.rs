@@ -1,20 +1,24 @@
-//! The JSON schemas of the tools' inputs, as shown to a model.
+//! The JSON schemas of the tools' inputs, as a model sees them.
 //!
-//! Source for the team tools: `fixtures/claude-2.1.39/tool-input-schemas.json`. Our schemas have
-//! the same properties, types and required properties, with these exceptions. The descriptions are
-//! worded by us. Task has three additional properties: `isolation` from later versions, and our own
-//! `backend` and `program`. Its property `model` does not list one vendor's models. TeamDelete has
-//! the `team_name` of the API reference. ExitPlanMode has `plan`. It lacks the properties about
-//! remote sessions and about the permissions that a plan asks for, because nothing reads them.
+//! The schemas of the team tools follow `fixtures/claude-2.1.39/tool-input-schemas.json`: they have
+//! the same properties, types and required properties. These are the differences:
 //!
-//! A model is shown only the named dialect. The modules `tools` and `send` accept more forms.
+//! - The descriptions are in our own words.
+//! - Task also has `isolation` from later versions of the reference client, and our own `backend`
+//!   and `program`. Its property `model` does not list the models of one vendor.
+//! - TeamDelete also has the `team_name` of the API reference.
+//! - ExitPlanMode also has `plan`. It lacks the properties about remote sessions and about the
+//!   permissions that a plan asks for, because nothing reads these properties.
+//!
+//! A model sees only the parameters of the named dialect. The modules `tools` and `send` accept
+//! other forms too.
 
 use serde_json::{Value, json};
 
 use crate::{PermissionMode, Program, ToolDescriptor};
 
 /// Returns the JSON schema of a tool's input: an object at the top level, without `oneOf`. Returns
-/// `None` for a tool that is not ours.
+/// `None` if pitcrew has no tool with this name.
 #[must_use]
 pub fn tool_schema(name: &str) -> Option<Value> {
     ToolDescriptor::find(name)?.schema.map(|schema| schema())
@@ -39,7 +43,7 @@ fn flag(description: &str) -> Value {
     json!({"type": "boolean", "description": description})
 }
 
-/// Returns the permission modes in the recorded order, which is alphabetical.
+/// Returns the names of the permission modes in the order of the recordings, which is alphabetical.
 fn modes() -> [&'static str; 6] {
     let mut modes = PermissionMode::ALL.map(PermissionMode::as_str);
     modes.sort_unstable();
@@ -74,7 +78,7 @@ pub(crate) fn team_delete() -> Value {
     strict(json!({"team_name": text("The name of your team; needs not be given")}), &[])
 }
 
-/// The required parameters of Task.
+/// The required parameters of the tool Task.
 const TASK_REQUIRED: [&str; 3] = ["description", "prompt", "subagent_type"];
 
 pub(crate) fn task() -> Value {
@@ -107,7 +111,8 @@ fn task_properties() -> Value {
     })
 }
 
-/// Returns the JSON schema of Task for a teammate, which may spawn only subagents.
+/// Returns the JSON schema of the tool Task for a teammate. A teammate is allowed to start only
+/// subagents.
 #[must_use]
 pub fn subagent_schema() -> Value {
     let mut properties = task_properties();
@@ -117,8 +122,8 @@ pub fn subagent_schema() -> Value {
     strict(properties, &TASK_REQUIRED)
 }
 
-/// The parameters of Task for subagents. The parameter for background work is missing, because only
-/// a lead has background subagents.
+/// The parameters of the tool Task for starting subagents. The parameter `run_in_background` is
+/// left out, because only a lead can have subagents in the background.
 const SUBAGENT_FIELDS: [&str; 7] =
     ["description", "prompt", "subagent_type", "model", "resume", "max_turns", "mode"];
 

@@ -1,19 +1,20 @@
-//! The input of SendMessage, in both dialects.
+//! The input of the tool SendMessage, in both dialects of the reference client.
 //!
-//! Source for the named dialect (`type`, `recipient`, `content`):
+//! Source for the named dialect, which has `type`, `recipient` and `content`:
 //! `fixtures/claude-2.1.39/tool-input-schemas.json` and the founding guide. Source for the session
-//! dialect (`to`, `message`): the wire format. `team` decides which messages a sender may send.
+//! dialect, which has `to` and `message`: the wire format document. The crate `team` decides which
+//! messages a sender is allowed to send.
 
 use serde_json::Value;
 
 use crate::input::{InputError, Parameters, invalid};
 
-/// The recipient name that means all members.
+/// The recipient name that stands for all members.
 const EVERYBODY: &str = "*";
 
 const KINDS: &str = "one of `message`, `broadcast`, `shutdown_request`, `shutdown_response`, `plan_approval_response`";
 
-/// SendMessage: writes to a teammate, or answers a request.
+/// The input of SendMessage, which writes to a teammate or answers a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SendMessageInput {
     /// A message to one member.
@@ -22,40 +23,40 @@ pub enum SendMessageInput {
         recipient: String,
         /// The text of the message.
         content: String,
-        /// A preview of 5 to 10 words. [`SendMessageInput::parse`] requires it; a person may omit
-        /// it.
+        /// A preview of 5 to 10 words. [`SendMessageInput::parse`] requires a preview. A message
+        /// from a person needs none.
         summary: Option<String>,
     },
     /// A message to every member except the sender.
     Broadcast {
         /// The text of the message.
         content: String,
-        /// A preview of the message, required as in `Message`.
+        /// A preview of the message, with the same rules as in `Message`.
         summary: Option<String>,
     },
-    /// Asks a member to shut down.
+    /// A request to a member to shut down.
     ShutdownRequest {
         /// The recipient's name or agent id.
         recipient: String,
         /// The reason for the shutdown.
         content: Option<String>,
     },
-    /// Answers a shutdown request.
+    /// An answer to a shutdown request.
     ShutdownResponse {
         /// The id of the shutdown request.
         request_id: String,
         /// Whether the sender agrees to shut down.
         approve: bool,
-        /// The reason for a refusal. It is always set when `approve` is false.
+        /// The reason for a refusal. If `approve` is false, there is always a reason.
         content: Option<String>,
     },
-    /// Answers a plan approval request.
+    /// An answer to a plan approval request.
     PlanApprovalResponse {
         /// The id of the plan approval request.
         request_id: String,
         /// The name of the teammate that sent the plan.
         recipient: String,
-        /// Whether the teammate may carry out the plan.
+        /// Whether the teammate is allowed to carry out the plan.
         approve: bool,
         /// The changes that the lead wants in the plan.
         content: Option<String>,
@@ -63,12 +64,13 @@ pub enum SendMessageInput {
 }
 
 impl SendMessageInput {
-    /// Reads the input of a call. Accepted are `{type, recipient, content, ...}`, and `{to,
-    /// message, summary}` where `message` is a text or an object with a `type`. A mixture of both
-    /// is accepted if its values do not contradict each other.
+    /// Reads the input of a call. Two forms are accepted: `{type, recipient, content, ...}`, and
+    /// `{to, message, summary}` where `message` is a text or an object with a `type`. A mixture of
+    /// both forms is accepted if the values do not contradict each other.
     ///
     /// # Errors
-    /// [`InputError`] with every fault. The error names the parameters as the call's dialect does.
+    /// [`InputError`] with every fault. The error uses the parameter names of the form in which the
+    /// call was written.
     pub fn parse(input: Value) -> Result<Self, InputError> {
         let mut given = Parameters::of(crate::tool_name::SEND_MESSAGE, input);
         let form = Form::merge(&mut given);
@@ -91,7 +93,7 @@ impl SendMessageInput {
             },
             Kind::ShutdownResponse => {
                 let request_id = given.required_text("request_id");
-                // A refusal needs a reason, an approval does not.
+                // A refusal must have a reason. An approval needs none.
                 let refuses = given.peek("approve") == Some(&Value::Bool(false));
                 let approve = given.required_flag("approve");
                 let content = if refuses {
@@ -108,7 +110,8 @@ impl SendMessageInput {
                 content: given.text("content"),
             },
         };
-        // A parameter that belongs to another message type is ignored, not refused as unknown.
+        // Some calls also give a parameter that belongs to another message type. Remove such a
+        // parameter, so that it is not refused as unknown.
         for allowed in ["recipient", "content", "summary", "request_id", "approve"] {
             given.value(allowed);
         }
@@ -133,7 +136,8 @@ enum Kind {
 }
 
 impl Kind {
-    /// Takes the `type` out of the parameters. In the session dialect, a plain text has no `type`.
+    /// Removes `type` from the parameters and returns the message type. In the session dialect, a
+    /// plain text message has no `type`.
     fn take(given: &mut Parameters, form: Form) -> Option<Self> {
         let to_everybody = given.peek("recipient").and_then(Value::as_str) == Some(EVERYBODY);
         let text = if to_everybody { Self::Broadcast } else { Self::Message };
@@ -154,7 +158,7 @@ impl Kind {
     }
 }
 
-/// The form in which a call was written.
+/// The form in which a call was written: with the parameters of which dialect.
 #[derive(Clone, Copy)]
 enum Form {
     Named,
@@ -163,7 +167,8 @@ enum Form {
 }
 
 impl Form {
-    /// Renames the parameters of the session dialect to those of the named dialect.
+    /// Renames the parameters of the session dialect to the names of the named dialect. Returns the
+    /// form in which the call was written.
     fn merge(given: &mut Parameters) -> Self {
         let to = given.value("to");
         let message = given.value("message");
@@ -193,7 +198,7 @@ impl Form {
         form
     }
 
-    /// Returns the caller's name for the parameter that the named dialect calls `name`.
+    /// Returns the name that the caller used for the parameter that the named dialect calls `name`.
     fn name_of(self, name: &str) -> Option<&'static str> {
         match (self, name) {
             (Self::SessionText | Self::SessionObject, "recipient") => Some("to"),

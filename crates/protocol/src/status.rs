@@ -1,4 +1,4 @@
-//! The states of an agent, as the founding guide names them (section 10).
+//! The states of an agent, with the names of the founding guide (section 10).
 
 use std::fmt;
 
@@ -8,28 +8,28 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Status {
-    /// Created but not started.
+    /// The agent was created and is not started yet.
     #[default]
     Pending,
-    /// In a turn. The state is called `running`, as in the journal; earlier versions wrote `active`
-    /// in some places.
+    /// In a turn. Files and journals contain the name `running`. Earlier versions wrote `active` in
+    /// some places.
     #[serde(rename = "running", alias = "active")]
     Active,
-    /// Between turns. An idle agent costs nothing.
+    /// Between turns. An idle agent causes no cost.
     Idle,
-    /// Between turns, while the agent's plan waits for the lead's answer.
+    /// Between turns, because the lead has not yet answered the agent's plan.
     AwaitingPlanApproval,
-    /// Either a teammate between turns whose team has no lead: the teammate takes no mail until the
-    /// team has a lead. Or a lead whose model was unavailable for too long: the lead continues in
-    /// the next run.
+    /// Stopped for now. A teammate has this state between turns while its team has no lead; it
+    /// reads no mail until the team has a lead. A lead has this state if its model was unavailable
+    /// for too long; the lead continues in the next run.
     Parked,
-    /// Asked to shut down, but not ended yet.
+    /// The agent was asked to shut down and has not ended yet.
     ShutdownRequested,
-    /// Ended normally.
+    /// The agent ended normally.
     Completed,
-    /// Ended because it could not continue.
+    /// The agent ended because it could not continue.
     Failed,
-    /// Ended from outside.
+    /// The agent was ended from outside.
     Killed,
 }
 
@@ -47,7 +47,7 @@ impl Status {
         Self::Killed,
     ];
 
-    /// Returns the name of the state in files, in the journal and in the stream.
+    /// Returns the name of the state, as in files, in the journal and in the stream.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {

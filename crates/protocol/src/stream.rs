@@ -1,8 +1,8 @@
 //! The stream-json events of a client's run: one JSON object per line.
 //!
-//! Source: `fixtures/claude-2.1.39/stream-json/*.ndjson` and the stream document. That document's
-//! older `Teammate` tool is read like any other tool, as a name and an input. Unknown fields,
-//! blocks and events are kept. `stream_ours` writes our events.
+//! Source: `fixtures/claude-2.1.39/stream-json/*.ndjson` and the stream document. The older tool
+//! `Teammate` in that document is read like any other tool: as a name and an input. Unknown fields,
+//! blocks and events are kept. The module `stream_ours` writes pitcrew's events.
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::value::RawValue;
@@ -33,8 +33,8 @@ wire_object! {
 }
 
 wire_object! {
-    /// An event in the team. Only pitcrew writes this event. The event's type is `system`, so that
-    /// other readers skip the event.
+    /// An event about the team. Only pitcrew writes this event. The event's type is `system`,
+    /// because other programs that read the stream skip such events.
     pub struct TeamEvent {
         /// The event's type, always `system`.
         pub kind: String => "type" req,
@@ -56,13 +56,14 @@ wire_object! {
 }
 
 wire_object! {
-    /// The model wrote a text or called a tool. A turn with several blocks becomes several events.
+    /// The event that the model wrote a text or called a tool. If a turn has several blocks, each
+    /// block becomes one event.
     pub struct AssistantEvent {
         /// The event's type, always `assistant`.
         pub kind: String => "type" req,
         /// The model's message.
         pub message: AssistantMessage => "message" req,
-        /// The tool call that started this agent. Absent for the lead.
+        /// The id of the tool call that started this agent. Absent for the lead.
         pub parent_tool_use_id: String => "parent_tool_use_id" opt,
         /// The session's id, a UUID.
         pub session_id: String => "session_id" opt,
@@ -74,7 +75,7 @@ wire_object! {
 wire_object! {
     /// A message of the model.
     pub struct AssistantMessage {
-        /// The message's id, the same for all events of a turn.
+        /// The message's id. All events of one turn have the same id.
         pub id: String => "id" opt,
         /// The message's type, always `message`, if present.
         pub kind: String => "type" opt,
@@ -84,7 +85,7 @@ wire_object! {
         pub model: String => "model" opt,
         /// The content of the message.
         pub content: Content => "content" req,
-        /// The reason why the model stopped, once it has stopped.
+        /// The reason why the model stopped. Absent while the model is still writing.
         pub stop_reason: String => "stop_reason" opt,
         /// The stop sequence that ended the message.
         pub stop_sequence: String => "stop_sequence" opt,
@@ -100,13 +101,14 @@ wire_object! {
         pub kind: String => "type" req,
         /// The message to the model.
         pub message: UserMessage => "message" req,
-        /// The tool call that started the receiving agent. Absent for the lead.
+        /// The id of the tool call that started the agent which receives this input. Absent for the
+        /// lead.
         pub parent_tool_use_id: String => "parent_tool_use_id" opt,
         /// The session's id, a UUID.
         pub session_id: String => "session_id" opt,
         /// The event's id.
         pub uuid: String => "uuid" opt,
-        /// The data of the tool's result. It is a text if the input was refused.
+        /// The data of the tool's result. If the tool's input was refused, the data is a text.
         pub tool_use_result: Value => "tool_use_result" opt,
     }
 }
@@ -136,7 +138,7 @@ wire_object! {
         pub duration_api_ms: u64 => "duration_api_ms" opt,
         /// The number of turns.
         pub num_turns: u64 => "num_turns" opt,
-        /// The model's last text.
+        /// The last text that the model wrote.
         pub result: String => "result" opt,
         /// The reason why the model stopped.
         pub stop_reason: String => "stop_reason" opt,
@@ -150,8 +152,8 @@ wire_object! {
         pub model_usage: Map<String, Value> => "modelUsage" opt,
         /// The tool calls that were denied.
         pub permission_denials: Vec<Value> => "permission_denials" opt,
-        /// The teammates and subagents that failed, with the reasons. This field is ours, and
-        /// absent when none failed.
+        /// The teammates and subagents that failed, with the reasons. Only pitcrew writes this
+        /// field. It is absent if no agent failed.
         pub failed_agents: Vec<FailedAgent> => "failed_agents" opt,
         /// The event's id.
         pub uuid: String => "uuid" opt,
@@ -163,7 +165,7 @@ wire_object! {
     pub struct FailedAgent {
         /// The agent's name.
         pub name: String => "name" req,
-        /// The agent's id. A subagent has none.
+        /// The agent's id. Subagents have no id.
         pub teammate_id: String => "teammate_id" opt,
         /// The reason for the failure, if known.
         pub reason: String => "reason" opt,
@@ -181,11 +183,12 @@ wire_object! {
         pub cache_read_input_tokens: u64 => "cache_read_input_tokens" opt,
         /// Number of output tokens.
         pub output_tokens: u64 => "output_tokens" opt,
-        /// Calls of the vendor's own tools. Written at the end of a run.
+        /// The calls of tools that run on the vendor's servers. Written only at the end of a run.
         pub server_tool_use: ServerToolUse => "server_tool_use" opt,
-        /// The vendor's service tier. Written at the end of a run.
+        /// The vendor's service tier. Written only at the end of a run.
         pub service_tier: String => "service_tier" opt,
-        /// Tokens written to the cache, by lifetime. Written at the end of a run.
+        /// The tokens written to the cache, by the time for which they are cached. Written only at
+        /// the end of a run.
         pub cache_creation: CacheCreation => "cache_creation" opt,
     }
 }
@@ -201,17 +204,17 @@ wire_object! {
 }
 
 wire_object! {
-    /// Tokens written to the cache, by cache lifetime.
+    /// The tokens written to the cache, by the time for which they are cached.
     pub struct CacheCreation {
-        /// Tokens cached for one hour.
+        /// The number of tokens that are cached for one hour.
         pub one_hour: u64 => "ephemeral_1h_input_tokens" opt,
-        /// Tokens cached for five minutes.
+        /// The number of tokens that are cached for five minutes.
         pub five_minutes: u64 => "ephemeral_5m_input_tokens" opt,
     }
 }
 
 wire_object! {
-    /// A text block.
+    /// A block that contains a text.
     pub struct TextBlock {
         /// The block's type, always `text`.
         pub kind: String => "type" req,
@@ -221,7 +224,7 @@ wire_object! {
 }
 
 wire_object! {
-    /// A tool call, for any tool.
+    /// A block that contains a call of any tool.
     pub struct ToolUseBlock {
         /// The block's type, always `tool_use`.
         pub kind: String => "type" req,
@@ -235,13 +238,13 @@ wire_object! {
 }
 
 wire_object! {
-    /// The result of a tool call.
+    /// A block that contains the result of a tool call.
     pub struct ToolResultBlock {
-        /// The id of the call.
+        /// The id of the tool call that returned this result.
         pub tool_use_id: String => "tool_use_id" req,
         /// The block's type, always `tool_result`.
         pub kind: String => "type" req,
-        /// The result's content for the model.
+        /// The content of the result, for the model.
         pub content: Content => "content" opt,
         /// Whether the tool call failed.
         pub is_error: bool => "is_error" opt,
@@ -273,7 +276,7 @@ impl Content {
         }
     }
 
-    /// Returns the blocks of the content. A single text has none.
+    /// Returns the blocks of the content. If the content is a single text, there are no blocks.
     #[must_use]
     pub fn blocks(&self) -> &[Block] {
         match self {
@@ -322,9 +325,9 @@ pub enum Block {
 pub enum StreamEvent {
     /// The first event of a run.
     Init(SystemInit),
-    /// An event in the team.
+    /// An event about the team.
     Team(TeamEvent),
-    /// The model wrote a text or called a tool.
+    /// The event that the model wrote a text or called a tool.
     Assistant(AssistantEvent),
     /// An input to the model.
     User(UserEvent),
@@ -342,8 +345,8 @@ struct Tag {
     subtype: Option<Value>,
 }
 
-/// Implements reading and writing of an enum. The object's `type`, and `subtype` if given, selects
-/// the variant.
+/// Implements reading and writing of an enum of JSON objects. The field `type` selects the variant,
+/// together with the field `subtype` if the macro call gives one.
 macro_rules! tagged {
     ($name:ident { $($kind:pat, $subtype:pat => $variant:ident;)* }) => {
         impl Serialize for $name {
@@ -362,7 +365,8 @@ macro_rules! tagged {
                 let text = |value: &Option<Value>| value.as_ref().and_then(Value::as_str).unwrap_or_default().to_owned();
                 let read = match (text(&tag.kind).as_str(), text(&tag.subtype).as_str()) {
                     $(($kind, $subtype) => crate::tolerant::from_raw(&raw).map(Self::$variant),)*
-                    // An unknown type is kept completely, so that it can be written back.
+                    // An object of unknown type is kept completely, so that it can be written
+                    // again.
                     _ => crate::tolerant::from_raw(&raw).map(Self::Other),
                 };
                 read.map_err(serde::de::Error::custom)
@@ -389,10 +393,11 @@ tagged! {
     }
 }
 
-/// Returns the agent's id in `object`: `teammate_id`, else `agent_id`, else `agentId`, else `name`.
+/// Returns the agent's id in `object`: `teammate_id`, otherwise `agent_id`, otherwise `agentId`,
+/// otherwise `name`.
 ///
-/// Source: the stream document, "Normalization Rules". A value that is empty or not a text counts
-/// as absent.
+/// Source: the stream document, "Normalization Rules". A field whose value is empty or not a text
+/// counts as absent.
 #[must_use]
 pub fn normalised_id(object: &Map<String, Value>) -> Option<&str> {
     let text =

@@ -1,6 +1,6 @@
-//! Writes our stream-json events, with the fields of the recordings in the recorded order.
+//! Creates pitcrew's stream-json events, with the fields of the recordings in the recorded order.
 //!
-//! The source is the same as for `stream`. The caller supplies ids, times and costs.
+//! The source is the same as for the module `stream`. The caller supplies the ids, times and costs.
 
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
@@ -12,18 +12,18 @@ use crate::stream::{
 };
 use crate::{Foreign, InputError, ToolAnswer};
 
-/// The ids that every event of a run has.
+/// The ids in an event of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EventIds {
     /// The session's id, a UUID.
     pub session_id: String,
     /// The event's id, a UUID.
     pub uuid: String,
-    /// The tool call that started the agent. `None` for the lead.
+    /// The id of the tool call that started the agent. `None` for the lead.
     pub parent_tool_use_id: Option<String>,
 }
 
-/// Returns fields that are written as `null` while they have no value.
+/// Returns the given fields with the value `null`, for a newly created event.
 fn nulls(keys: &[&str]) -> Foreign {
     let mut foreign = Foreign::default();
     for key in keys {
@@ -57,11 +57,11 @@ impl SystemInit {
 }
 
 impl TeamEvent {
-    /// The `subtype` that distinguishes our events from other clients' events.
+    /// The value of `subtype` in pitcrew's events. Events of other clients have other values.
     pub const SUBTYPE: &str = "pitcrew_team_event";
 
-    /// Creates an event of team `team_name`. `teammate_id` is the teammate that the event concerns,
-    /// if any.
+    /// Creates an event about the team `team_name`. `teammate_id` is the id of the teammate that
+    /// the event concerns. It is `None` if the event concerns no teammate.
     #[must_use]
     pub fn new(
         ids: EventIds,
@@ -100,8 +100,8 @@ impl StreamUsage {
         }
     }
 
-    /// Adds the fields that only the last event of a run has. The vendor's servers run no tools for
-    /// us, and our cache entries live five minutes.
+    /// Adds the fields that only the last event of a run has. The numbers are fixed: the vendor's
+    /// servers run no tools for pitcrew, and all of pitcrew's cache entries live for five minutes.
     #[must_use]
     pub fn of_run(self) -> Self {
         let no_tools = ServerToolUse {
@@ -124,7 +124,8 @@ impl StreamUsage {
 }
 
 impl FailedAgent {
-    /// Creates the entry for a failed agent. `team_name` is set for a teammate of that team.
+    /// Creates the entry for a failed agent. `team_name` is the team of a teammate, and `None` for
+    /// a subagent.
     #[must_use]
     pub fn new(name: &str, team_name: Option<&str>, reason: Option<&str>) -> Self {
         Self {
@@ -162,7 +163,7 @@ impl Block {
 }
 
 impl AssistantEvent {
-    /// Creates the event for one block of message `message_id` from `model`.
+    /// Creates the event for one block of the message `message_id`, which the model `model` wrote.
     #[must_use]
     pub fn new(
         ids: EventIds,
@@ -205,14 +206,14 @@ impl UserEvent {
         }
     }
 
-    /// Creates the event for a prompt or for injected messages.
+    /// Creates the event for a text that the model receives: a prompt, or messages from an inbox.
     #[must_use]
     pub fn prompt(ids: EventIds, text: impl Into<String>) -> Self {
         Self::new(ids, Content::Text(text.into()), None)
     }
 
-    /// Creates the event for the result of any call: the content for the model, and the data for
-    /// readers of the stream.
+    /// Creates the event for the result of a tool call. The result has content for the model, and
+    /// data for programs that read the stream.
     #[must_use]
     pub fn result(
         ids: EventIds,
@@ -250,7 +251,7 @@ impl UserEvent {
     }
 }
 
-/// The outcome of a run.
+/// The facts about a run that its last event contains.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RunSummary {
     /// The outcome: `success`, or the kind of failure, such as `error_max_turns`.
@@ -273,7 +274,7 @@ pub struct RunSummary {
     pub model_usage: Map<String, Value>,
     /// The tool calls that were denied.
     pub permission_denials: Vec<Value>,
-    /// The agents that failed, without the lead.
+    /// The agents that failed. The lead is not included.
     pub failed_agents: Vec<FailedAgent>,
 }
 

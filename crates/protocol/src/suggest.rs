@@ -1,12 +1,12 @@
-//! Suggests the known name that an unknown name probably means.
+//! For an unknown name, suggests the known name that was probably meant.
 
-/// Returns the known name that is most similar to `given`, if it is similar enough. Letter case
-/// does not count.
+/// Returns the known name that is most similar to `given`. Returns `None` if no known name is
+/// similar enough. Upper and lower case make no difference.
 #[must_use]
 pub fn nearest<'a>(given: &str, known: impl IntoIterator<Item = &'a str>) -> Option<String> {
     let given = given.to_lowercase();
-    // A third of the characters may be wrong. With more, the suggestion would often be an unrelated
-    // name.
+    // The suggestion is allowed to differ in at most a third of the characters. With a higher
+    // limit, the suggestion would often be an unrelated name.
     let most = (given.chars().count() / 3).max(1);
     let best = known
         .into_iter()

@@ -1,8 +1,8 @@
 //! Tasks, as stored in `tasks/<dir>/<id>.json`.
 //!
-//! Source: `fixtures/*/*/tasks/*/*.json`. The API reference uses other names (`taskId`,
+//! Source: `fixtures/*/*/tasks/*/*.json`. The API reference uses other field names (`taskId`,
 //! `created_at`). `taskId` is read as the id and written back under that name. `created_at` is kept
-//! like any unknown field. `team` updates an existing `updated_at`.
+//! like any unknown field. If a task has the field `updated_at`, the crate `team` updates it.
 
 use std::fmt;
 
@@ -11,8 +11,8 @@ use serde_json::{Map, Value};
 
 use crate::wire::wire_object;
 
-/// A task's id: a decimal number from 1 up, as a string. The id is never reused after the task is
-/// deleted.
+/// A task's id: a whole number from 1 up in decimal digits, as a string. After a task is deleted,
+/// no other task gets its id.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct TaskId(String);
@@ -24,13 +24,14 @@ impl TaskId {
         Self(n.to_string())
     }
 
-    /// Reads an id. `#3` is accepted for `3`, because people and models write it. Returns `None`
-    /// for anything except a number from 1 up.
+    /// Reads an id. `#3` is accepted for `3`, because people and models write ids so. Returns
+    /// `None` for every text that is not a number from 1 up.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let digits = text.strip_prefix('#').unwrap_or(text);
         let number: u64 = digits.parse().ok()?;
-        // Only the plain form is an id: `03` and `+3` would name other files than `3`.
+        // Only the plain form of a number is an id, because `03` and `+3` would be other file names
+        // than `3`.
         (number > 0 && number.to_string() == digits).then(|| Self(digits.to_owned()))
     }
 
@@ -40,7 +41,7 @@ impl TaskId {
         &self.0
     }
 
-    /// Returns the id as a number, or 0 for an id that another tool invented.
+    /// Returns the id as a number. An id that another tool wrote and that is not a number gives 0.
     #[must_use]
     pub fn number(&self) -> u64 {
         self.0.parse().unwrap_or(0)
@@ -65,9 +66,9 @@ impl Ord for TaskId {
     }
 }
 
-/// The status of a task. `deleted` is not included, because deleting a task removes its file. If
-/// another program leaves a file with status `deleted`, the file counts as no task, and its id
-/// stays taken.
+/// The status of a task. There is no status `deleted`, because deleting a task removes its file. If
+/// another program leaves a file with the status `deleted`, the task counts as absent, but its id
+/// is not used again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TaskStatus {
@@ -94,31 +95,31 @@ impl TaskStatus {
 wire_object! {
     /// A task of a team.
     pub struct Task {
-        /// The task's id, also the file's name without extension. The API reference calls it
-        /// `taskId`.
+        /// The task's id. It is also the name of the task's file without extension. The API
+        /// reference calls the field `taskId`.
         pub id: TaskId => "id" req or "taskId",
         /// The task's title, short and imperative.
         pub subject: String => "subject" req,
         /// The task's description.
         pub description: String => "description" req,
-        /// The task's title while somebody works on it ("Fixing ...").
+        /// The title that is shown while somebody works on the task ("Fixing ...").
         pub active_form: String => "activeForm" opt,
         /// The name of the member that works on the task.
         pub owner: String => "owner" opt,
         /// The task's status.
         pub status: TaskStatus => "status" req,
-        /// The tasks that this task blocks.
+        /// The ids of the tasks that this task blocks.
         pub blocks: Vec<TaskId> => "blocks" req,
-        /// The tasks that block this task, including completed ones.
+        /// The ids of the tasks that block this task. Completed tasks are included.
         pub blocked_by: Vec<TaskId> => "blockedBy" req,
-        /// Free metadata of the task. Ours is stored under `pitcrew`.
+        /// Arbitrary data about the task. Pitcrew's own data is under the key `pitcrew`.
         pub metadata: Map<String, Value> => "metadata" opt,
     }
 }
 
 impl Task {
-    /// Whether the task is the reference client's own record of a running teammate. Such tasks
-    /// appear in no list.
+    /// Whether the task is the reference client's internal record of a running teammate. Such tasks
+    /// appear in no task list.
     #[must_use]
     pub fn is_internal(&self) -> bool {
         self.metadata.as_ref().and_then(|m| m.get("_internal")) == Some(&Value::Bool(true))

@@ -1,26 +1,27 @@
-//! Reads JSON that JavaScript wrote. Lone surrogates are replaced, and an error tells the path of
-//! the fault.
+//! Reads JSON that JavaScript wrote. Surrogates without a partner are replaced. An error contains
+//! the JSON path of the fault.
 
 use std::borrow::Cow;
 
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 
-/// A text from outside is not valid.
+/// The error for a text that is not valid JSON or does not have the expected form.
 #[derive(Debug, thiserror::Error)]
 #[error("not valid at {path}")]
 pub struct ParseError {
-    /// The JSON path of the first fault, `.` for the document itself.
+    /// The JSON path of the first fault. The path `.` means the document itself.
     pub path: String,
-    /// The error of the JSON reader.
+    /// The error from the JSON reader.
     #[source]
     pub source: serde_json::Error,
 }
 
-/// Reads `text` as `T`. A `\uD800`-`\uDFFF` escape without its partner is read as U+FFFD.
+/// Reads `text` as a value of type `T`. A `\uD800`-`\uDFFF` escape without its partner is read as
+/// U+FFFD.
 ///
-/// JavaScript can cut a string inside a surrogate pair and write one half. A strict reader would
-/// refuse the whole file for it.
+/// JavaScript can cut a string inside a surrogate pair and write only one half of the pair. A
+/// strict reader would refuse the whole file because of this half.
 ///
 /// # Errors
 /// [`ParseError`] with the path of the first fault.
@@ -33,8 +34,8 @@ pub fn from_text<T: DeserializeOwned>(text: &str) -> Result<T, ParseError> {
     Ok(value)
 }
 
-/// Reads one value from its raw text. Every known field is read this way, so that one invalid
-/// optional field does not spoil the others.
+/// Reads one value from its raw text. Each known field is read separately in this way. An invalid
+/// optional field then does not make the other fields unreadable.
 pub(crate) fn from_raw<T: DeserializeOwned>(raw: &RawValue) -> Result<T, serde_json::Error> {
     serde_json::from_str(raw.get()).or_else(|e| match mend_surrogates(raw.get()) {
         Cow::Borrowed(_) => Err(e),
@@ -42,9 +43,9 @@ pub(crate) fn from_raw<T: DeserializeOwned>(raw: &RawValue) -> Result<T, serde_j
     })
 }
 
-/// Replaces each escaped surrogate without a partner with an escaped U+FFFD.
+/// Replaces each `\uD800`-`\uDFFF` escape without its partner with the escape of U+FFFD.
 fn mend_surrogates(text: &str) -> Cow<'_, str> {
-    // Most texts contain no surrogate escape, and need no copy.
+    // Most texts contain no surrogate escape. Such a text need not be copied.
     if !text.contains("\\ud") && !text.contains("\\uD") {
         return Cow::Borrowed(text);
     }
@@ -55,7 +56,7 @@ fn mend_surrogates(text: &str) -> Cow<'_, str> {
         let (before, escape) = rest.split_at(at);
         out.push_str(before);
         let taken = match (surrogate(escape), escape.get(6..).and_then(surrogate)) {
-            // A complete pair is kept: two escapes of six characters each.
+            // A complete pair has two escapes of six characters each. Keep it unchanged.
             (Some(Half::High), Some(Half::Low)) => 12,
             (Some(_), _) => {
                 changed = true;
@@ -63,8 +64,8 @@ fn mend_surrogates(text: &str) -> Cow<'_, str> {
                 rest = escape.get(6..).unwrap_or_default();
                 continue;
             }
-            // Any other escape is copied as a whole, so that `\\ud800`, an escaped backslash, is
-            // not taken for a surrogate.
+            // Copy any other escape as a whole. In `\\ud800`, the first two characters are an
+            // escaped backslash, and `\ud800` is not a surrogate escape.
             (None, _) => 1 + escape.chars().nth(1).map_or(0, char::len_utf8),
         };
         out.push_str(escape.get(..taken).unwrap_or(escape));

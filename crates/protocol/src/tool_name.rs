@@ -1,13 +1,13 @@
-//! The names by which models call the tools, each written once.
+//! The names by which models call the tools. Each name is written only here.
 //!
-//! A tool of an MCP server has a name that is known at run time only (`mcp__server__tool`). Such a
-//! tool has [`ToolTraits`](crate::ToolTraits) too.
+//! The name of an MCP server's tool is known only at run time (`mcp__server__tool`) and is not in
+//! this list. Such a tool has [`ToolTraits`](crate::ToolTraits) too.
 
 /// Runs a shell command.
 pub const BASH: &str = "Bash";
-/// Reads a file.
+/// Reads the content of a file.
 pub const READ: &str = "Read";
-/// Writes a file whole.
+/// Writes the whole content of a file.
 pub const WRITE: &str = "Write";
 /// Replaces text in a file.
 pub const EDIT: &str = "Edit";
@@ -19,7 +19,7 @@ pub const GREP: &str = "Grep";
 pub const TASK_STOP: &str = "TaskStop";
 /// Starts a subagent or a teammate.
 pub const TASK: &str = "Task";
-/// The name of [`TASK`] in the session dialect.
+/// The name of the tool [`TASK`] in newer versions of the reference client (session dialect).
 pub const AGENT: &str = "Agent";
 /// Creates a team with the caller as its lead.
 pub const TEAM_CREATE: &str = "TeamCreate";
@@ -33,7 +33,7 @@ pub const TASK_GET: &str = "TaskGet";
 pub const TASK_UPDATE: &str = "TaskUpdate";
 /// Lists the team's tasks.
 pub const TASK_LIST: &str = "TaskList";
-/// Writes to members of the team, and answers requests.
+/// Sends messages to members of the team, and answers requests.
 pub const SEND_MESSAGE: &str = "SendMessage";
 /// Submits a plan for approval.
 pub const EXIT_PLAN_MODE: &str = "ExitPlanMode";

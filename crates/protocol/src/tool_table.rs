@@ -1,9 +1,9 @@
-//! The table of tools: a descriptor for each tool, and the assumptions about a tool that is not in
-//! the table.
+//! The table of tools. It has a descriptor for each tool, and the traits that are assumed for a
+//! tool that is not in the table.
 //!
-//! Code that depends on properties of a tool reads the tool's [`ToolTraits`] and does not compare
+//! Code that depends on properties of a tool reads the tool's [`ToolTraits`] instead of comparing
 //! names. Traits can also be created at run time, for the tools of an MCP server. [`ToolSet`] holds
-//! the traits of one agent's tools. The permission gate decides which calls are allowed, and each
+//! the traits of one agent's tools. The permission gate decides which calls are allowed. Each
 //! tool's implementation decides how the tool works.
 
 use std::collections::BTreeMap;
@@ -18,55 +18,56 @@ use crate::tool_name as name;
 pub struct ToolDescriptor {
     /// The tool's name, as models use it.
     pub name: &'static str,
-    /// Another name of the same tool, in another dialect.
+    /// Another name of the same tool, used by other versions of the reference client.
     pub alias: Option<&'static str>,
-    /// The JSON schema of the tool's input. `None` for a tool that only the reference client has.
+    /// The JSON schema of the tool's input. `None` for a tool that pitcrew does not have.
     pub schema: Option<fn() -> Value>,
     /// The properties of the tool's calls.
     pub traits: ToolTraits,
 }
 
-/// The properties of a tool's calls, for the code that makes, checks or shows the calls.
+/// The properties of a tool's calls. Code that makes, checks or shows a call reads them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ToolTraits {
-    /// The kind of the tool, for the permission gate.
+    /// The kind of the tool. The permission gate decides by this kind.
     pub kind: ToolKind,
     /// The parameter that names the file or folder of a call.
     pub file: FileParameter,
-    /// What a permission rule for the tool may contain in parentheses.
+    /// What a permission rule for the tool can contain in parentheses.
     pub rule: RuleScope,
-    /// The effect of a call, for the agent that makes the call.
+    /// The effect of a call on the agent that makes the call.
     pub effect: CallEffect,
     /// How a call is shown to a person.
     pub view: CallView,
     /// The form of the tool's results in the stream.
     pub result: ResultForm,
-    /// Whether the tool's calls change nothing. Several such calls of one turn may run at the same
+    /// Whether the tool's calls change nothing. Several such calls of one turn can run at the same
     /// time.
     pub is_read_only: bool,
-    /// Whether a call that a crash interrupted may be made again. The team recognises the call by
-    /// its key and knows what is already done.
+    /// Whether a call that a crash interrupted is allowed to run again. The team recognises the
+    /// repeated call by its key and knows what the first call has already done.
     pub is_repeatable: bool,
 }
 
-/// The kinds of tools for the permission gate. The permission modes are defined by these kinds.
+/// The kinds of tools. The permission modes and the permission gate decide by these kinds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ToolKind {
-    /// Runs shell commands.
+    /// A tool that runs shell commands.
     Shell,
-    /// Reads files.
+    /// A tool that reads files.
     Reader,
-    /// Changes one file.
+    /// A tool that changes one file.
     Writer,
-    /// Starts an agent.
+    /// A tool that starts an agent.
     Spawn,
-    /// Creates the team, sends messages or uses the task list, and changes nothing else.
+    /// A tool that creates the team, sends messages or uses the task list, and changes nothing
+    /// else.
     Talk,
-    /// Deletes a team or stops an agent.
+    /// A tool that deletes a team or stops an agent.
     TeamControl,
-    /// Asks to leave plan mode.
+    /// A tool that asks to leave plan mode.
     ExitPlan,
-    /// Reads the output of a background task.
+    /// A tool that reads the output of a background task.
     Output,
     /// Any other tool.
     Other,
@@ -77,77 +78,80 @@ pub enum ToolKind {
 pub enum FileParameter {
     /// No parameter names a file or folder.
     None,
-    /// The parameter `file_path`.
+    /// The parameter `file_path` names the file.
     FilePath,
-    /// The parameter `notebook_path`.
+    /// The parameter `notebook_path` names the file.
     NotebookPath,
-    /// The parameter `path`, otherwise the working folder.
+    /// The parameter `path` names the file or folder. If the call does not give it, the working
+    /// folder is used.
     Folder,
-    /// The parameter `path`, followed by the folder with which the parameter `pattern` begins.
+    /// The parameter `path` names the folder, together with the folder at the beginning of the
+    /// parameter `pattern`.
     FolderAndPattern,
 }
 
-/// What a permission rule for a tool may contain in parentheses.
+/// What a permission rule for a tool can contain in parentheses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RuleScope {
-    /// Nothing: a rule with parentheses would match no call.
+    /// The rule can contain nothing: a rule with parentheses matches no call of the tool.
     WholeTool,
-    /// A shell command.
+    /// The rule can contain a shell command.
     Command,
-    /// A pattern of paths.
+    /// The rule can contain a pattern of paths.
     Path,
-    /// An agent type.
+    /// The rule can contain the name of an agent type.
     AgentType,
-    /// Something that the permission gate cannot check.
+    /// The rule can contain other text, which the permission gate cannot check.
     Unchecked,
 }
 
-/// The effect of a call, for the agent that makes the call.
+/// The effect of a call on the agent that makes the call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CallEffect {
-    /// No effect except the result.
+    /// The call has no effect except its result.
     None,
-    /// Writes a whole file. After a crash, the file shows whether the write was done.
+    /// The call writes a whole file. After a crash, the file shows whether the write was done.
     WritesFile,
-    /// Replaces text in a file. After a crash, the file shows whether the replacement was done.
+    /// The call replaces text in a file. After a crash, the file shows whether the replacement was
+    /// done.
     EditsFile,
-    /// Submits a plan. When a teammate submits a plan, the result names the approval request.
+    /// The call submits a plan. For a teammate, the result contains the id of the approval request.
     SubmitsPlan,
-    /// Sends a message, which may answer a request to shut down.
+    /// The call sends a message. The message can be the answer to a request to shut down.
     SendsMessage,
-    /// Starts an agent: a teammate if the call gives a name, otherwise a subagent.
+    /// The call starts an agent: a teammate if the call gives a name, otherwise a subagent.
     StartsAgent,
-    /// Adds a task to the team's list.
+    /// The call adds a task to the team's list.
     CreatesTask,
-    /// Changes a task.
+    /// The call changes a task.
     ChangesTask,
-    /// Checks the progress of other agents' tasks. Repeated calls are useful.
+    /// The call checks the progress of other agents' tasks. It is useful to repeat such a call.
     ChecksTasks,
-    /// Ends the team.
+    /// The call ends the team.
     EndsTeam,
 }
 
-/// The form in which a call is shown to a person who decides about the call.
+/// How a call is shown to the person who decides whether it is allowed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CallView {
-    /// Each parameter separately.
+    /// Each parameter is shown separately.
     Fields,
-    /// The parameter `command` as text.
+    /// The parameter `command` is shown as text.
     Command,
-    /// The parameter `content` as a diff against the current file.
+    /// The parameter `content` is shown as a diff against the current file.
     WholeFile,
-    /// The replaced text as a diff against the current file.
+    /// The replaced text is shown as a diff against the current file.
     Replacement,
-    /// The parameter `plan` as text.
+    /// The parameter `plan` is shown as text.
     Plan,
 }
 
 /// The form of a tool's results in the stream (`fixtures/claude-2.1.39/stream-json`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ResultForm {
-    /// A text.
+    /// The result is a text.
     Text,
-    /// A list of blocks, unless the call failed.
+    /// The result is a list of blocks. If the call failed, the result is a text.
     Blocks,
 }
 
@@ -179,8 +183,8 @@ impl ToolTraits {
         Self { kind, file, rule, effect, view, ..Self::UNKNOWN }
     }
 
-    /// Returns the traits of a team tool. Its calls are repeatable, because the team recognises
-    /// each call by its key.
+    /// Returns the traits of a team tool. A call of a team tool is repeatable, because the team
+    /// recognises each call by its key.
     const fn of_team(kind: ToolKind, effect: CallEffect) -> Self {
         let rule = RuleScope::WholeTool;
         Self { kind, rule, effect, is_repeatable: true, ..Self::UNKNOWN }
@@ -205,9 +209,10 @@ impl ToolDescriptor {
         &OWN
     }
 
-    /// Returns the reference client's tools that pitcrew does not have. Users of the reference
-    /// client have permission rules for these tools. Such rules are read, and some of them also
-    /// apply to our tools: a call that a rule denies to MultiEdit is denied to Edit too.
+    /// Returns the tools of the reference client that pitcrew does not have. Users of the reference
+    /// client have permission rules for these tools, and pitcrew reads the rules. Some of the rules
+    /// also apply to pitcrew's tools: if a rule denies a call of MultiEdit, the same call of Edit
+    /// is denied too.
     #[must_use]
     pub fn of_client() -> &'static [Self] {
         &OF_CLIENT
@@ -222,15 +227,15 @@ impl ToolDescriptor {
     }
 }
 
-/// Returns the tool's name in the table. For example, `Agent` of the session dialect becomes
-/// `Task`.
+/// Returns the tool's name in the table. For example, the alias `Agent` becomes `Task`. A name that
+/// is not in the table is returned unchanged.
 #[must_use]
 pub fn canonical_tool(tool: &str) -> &str {
     ToolDescriptor::find(tool).map_or(tool, |found| found.name)
 }
 
-/// The traits of one agent's tools by name, including tools that were added at run time. For any
-/// other tool, the traits come from the table.
+/// The traits of one agent's tools, by tool name. The tools include those that were added at run
+/// time. For a tool that is not in the set, the traits come from the table.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ToolSet(BTreeMap<String, ToolTraits>);
 

@@ -1,8 +1,9 @@
-//! The inputs of the team tools, in both dialects.
+//! The inputs of the team tools, in both dialects of the reference client.
 //!
 //! Source for the named dialect: `fixtures/claude-2.1.39/tool-input-schemas.json`. Source for the
-//! session dialect (`Agent` for `Task`, `{to, message, summary}` for SendMessage): the wire format.
-//! `team` checks whether a recipient exists and whether the caller may call the tool.
+//! session dialect (`Agent` for `Task`, `{to, message, summary}` for SendMessage): the wire format
+//! document. The crate `team` checks whether a recipient exists and whether the caller is allowed
+//! to call the tool.
 
 use serde_json::{Map, Value};
 
@@ -10,7 +11,7 @@ use crate::input::{InputError, Parameters, invalid};
 use crate::tool_name as name;
 use crate::{SendMessageInput, TaskStatus};
 
-/// The input of a team tool's call.
+/// The input of a call of any team tool.
 #[derive(Clone, Debug, PartialEq)]
 #[expect(missing_docs, reason = "each variant is named after the input that documents it")]
 pub enum TeamCall {
@@ -27,7 +28,7 @@ pub enum TeamCall {
 }
 
 impl TeamCall {
-    /// Reads a call of `tool`. Returns `None` if `tool` is not a team tool.
+    /// Reads the input of a call of the tool `tool`. Returns `None` if `tool` is not a team tool.
     ///
     /// # Errors
     /// [`InputError`] with every fault of the input.
@@ -52,7 +53,7 @@ impl TeamCall {
     }
 }
 
-/// TeamCreate: creates a team with the caller as its lead.
+/// The input of TeamCreate, which creates a team with the caller as its lead.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TeamCreateInput {
     /// The name of the team.
@@ -79,10 +80,11 @@ impl TeamCreateInput {
     }
 }
 
-/// TeamDelete: deletes the caller's team.
+/// The input of TeamDelete, which deletes the caller's team.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TeamDeleteInput {
-    /// The name of the team. Only the caller's own team is allowed, which is also the default.
+    /// The name of the team. It must be the caller's own team. If absent, the caller's own team is
+    /// deleted.
     pub team_name: Option<String>,
 }
 
@@ -98,36 +100,39 @@ impl TeamDeleteInput {
     }
 }
 
-/// Task, or Agent: spawns a teammate or a subagent.
+/// The input of Task (also called Agent), which spawns a teammate or a subagent.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SpawnInput {
     /// A description of the job in 3 to 5 words.
     pub description: String,
     /// The prompt for the new agent.
     pub prompt: String,
-    /// The agent definition to run. Optional in the session dialect.
+    /// The agent definition that the new agent runs. Callers of newer clients can omit it (session
+    /// dialect).
     pub subagent_type: Option<String>,
     /// The name for the new agent.
     pub name: Option<String>,
-    /// The team to spawn into. The default is the caller's own team.
+    /// The team in which the new agent works. The default is the caller's own team.
     pub team_name: Option<String>,
     /// The model for the new agent.
     pub model: Option<String>,
-    /// The initial permission mode. With `plan`, the agent needs an approved plan first.
+    /// The permission mode at the start. With the mode `plan`, the lead must approve a plan of the
+    /// agent before the agent changes anything.
     pub mode: Option<String>,
-    /// Whether the caller continues at once. A teammate always runs in the background.
+    /// Whether the caller continues without waiting for the new agent. A teammate always runs in
+    /// the background.
     pub run_in_background: Option<bool>,
     /// The number of turns after which the agent is stopped.
     pub max_turns: Option<u32>,
     /// The isolation of the agent: `worktree` gives the agent its own git worktree.
     pub isolation: Option<String>,
-    /// The place to run the agent: `in-process`, or the kind of panes that the run uses. If absent,
-    /// the run decides.
+    /// The place where the agent runs: `in-process`, or the kind of panes that the run uses. If
+    /// absent, the run decides.
     pub backend: Option<String>,
     /// The program that runs the agent: `pitcrew` or `claude`. If absent, the agent definition
-    /// decides, otherwise the run.
+    /// decides. If the definition names no program either, the run decides.
     pub program: Option<String>,
-    /// The id of an agent to continue.
+    /// The id of an ended subagent to continue, instead of starting a new agent.
     pub resume: Option<String>,
 }
 
@@ -160,16 +165,16 @@ impl SpawnInput {
     }
 }
 
-/// TaskCreate: adds a task to the team's list.
+/// The input of TaskCreate, which adds a task to the team's list.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct TaskCreateInput {
     /// The task's title, short and imperative.
     pub subject: String,
     /// The task's description.
     pub description: String,
-    /// The task's title while somebody works on it.
+    /// The title that is shown while somebody works on the task.
     pub active_form: Option<String>,
-    /// Free metadata of the task.
+    /// Arbitrary data about the task.
     pub metadata: Option<Map<String, Value>>,
 }
 
@@ -190,7 +195,7 @@ impl TaskCreateInput {
     }
 }
 
-/// TaskGet: shows one task.
+/// The input of TaskGet, which shows one task.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TaskGetInput {
     /// The id of the task.
@@ -209,17 +214,17 @@ impl TaskGetInput {
     }
 }
 
-/// The change that a TaskUpdate makes to a task's status.
+/// The change of a task's status that a call of TaskUpdate asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StatusChange {
     /// The task gets this status.
     To(TaskStatus),
-    /// The task is removed, together with every reference to it.
+    /// The task is removed. Every reference to the task in other tasks is removed too.
     Deleted,
 }
 
 impl StatusChange {
-    /// Reads the change from its name on the wire.
+    /// Returns the change with this name on the wire.
     #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
         match name {
@@ -231,7 +236,7 @@ impl StatusChange {
         }
     }
 
-    /// Returns the change's name on the wire.
+    /// Returns the name of the change on the wire.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -241,26 +246,26 @@ impl StatusChange {
     }
 }
 
-/// TaskUpdate: changes a task. Absent fields keep their values.
+/// The input of TaskUpdate, which changes a task. A field that is absent keeps its value.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct TaskUpdateInput {
     /// The id of the task.
     pub task_id: String,
     /// The new title of the task.
     pub subject: Option<String>,
-    /// The new description.
+    /// The new description of the task.
     pub description: Option<String>,
-    /// The new title for the time while somebody works on the task.
+    /// The new title that is shown while somebody works on the task.
     pub active_form: Option<String>,
     /// The new status of the task.
     pub status: Option<StatusChange>,
-    /// Tasks that this task shall block.
+    /// The ids of further tasks that this task blocks.
     pub add_blocks: Vec<String>,
-    /// Tasks that shall block this task.
+    /// The ids of further tasks that block this task.
     pub add_blocked_by: Vec<String>,
     /// The name of the task's new owner.
     pub owner: Option<String>,
-    /// Metadata to merge key by key. A null deletes a key.
+    /// Data to merge into the task's metadata, key by key. A key with the value null is deleted.
     pub metadata: Option<Map<String, Value>>,
 }
 
@@ -290,12 +295,12 @@ impl TaskUpdateInput {
     }
 }
 
-/// ExitPlanMode: submits a plan for approval.
+/// The input of ExitPlanMode, which submits a plan for approval.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ExitPlanModeInput {
-    /// The text of the plan, if the caller passes it here instead of writing it to its plan file.
+    /// The text of the plan. Absent if the agent wrote the plan to its plan file instead.
     pub plan: Option<String>,
-    /// All other parameters. This tool accepts any.
+    /// All other parameters of the call. This tool accepts any parameters.
     pub rest: Map<String, Value>,
 }
 
@@ -311,7 +316,7 @@ impl ExitPlanModeInput {
     }
 }
 
-/// TaskStop: stops background work.
+/// The input of TaskStop, which stops background work.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TaskStopInput {
     /// The id of the background work to stop. The older name of this parameter is `shell_id`.
@@ -325,7 +330,7 @@ impl TaskStopInput {
     /// [`InputError`] with every fault in the input.
     pub fn parse(input: Value) -> Result<Self, InputError> {
         let mut given = Parameters::of(name::TASK_STOP, input);
-        // Both names are read, so that neither counts as unknown.
+        // Read the parameter under both names. A name that is not read would count as unknown.
         let (new, old) = (given.text("task_id"), given.text("shell_id"));
         if new.is_none() && old.is_none() {
             given.missing("task_id", "string");

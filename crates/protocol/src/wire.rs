@@ -1,9 +1,9 @@
-//! JSON objects of the wire: typed fields in the recorded order, together with all unknown fields
-//! of the object.
+//! JSON objects of the wire format. Each object has typed fields in the recorded order, and also
+//! keeps all its unknown fields.
 //!
-//! [`wire_object!`] defines a struct whose reader keeps unknown fields, and whose writer puts each
-//! field back in its place. An optional field that is `null` or has an unexpected type is read as
-//! absent and kept unchanged.
+//! [`wire_object!`] defines a struct for such an object. Its reader keeps unknown fields, and its
+//! writer puts each field back in its place. If an optional field is `null` or has an unexpected
+//! type, the field is read as absent and its text is kept unchanged.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -14,14 +14,14 @@ use serde::{Deserialize, Serialize, Serializer};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-/// The unknown fields of an object, with the order in which all its fields were read.
+/// The unknown fields of an object, and the order in which all fields of the object were read.
 #[derive(Clone, Default)]
 pub struct Foreign {
     slots: Vec<(Cow<'static, str>, Option<Box<RawValue>>)>,
 }
 
 impl Foreign {
-    /// Creates an empty value with capacity for `fields` fields.
+    /// Creates a value without fields, and reserves memory for `fields` fields.
     pub(crate) fn with_capacity(fields: usize) -> Self {
         Self { slots: Vec::with_capacity(fields) }
     }
@@ -32,27 +32,28 @@ impl Foreign {
         self.slots.iter().find(|(k, _)| k == key).and_then(|(_, raw)| raw.as_deref())
     }
 
-    /// Sets the field `key`, in its place if it exists, otherwise at the end.
+    /// Sets the field `key`. An existing field keeps its place, and a new field is added at the
+    /// end.
     pub fn put(&mut self, key: &str, value: Box<RawValue>) {
         self.keep(key.to_owned().into(), Some(value));
     }
 
-    /// Returns the unknown fields, in the order read.
+    /// Returns the unknown fields, in the order in which they were read.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &RawValue)> {
         self.slots.iter().filter_map(|(key, raw)| Some((key.as_ref(), raw.as_deref()?)))
     }
 
-    /// Returns the unknown field `key`, for writing.
+    /// Returns the unknown field `key` in a form that can be serialized.
     pub(crate) fn written(&self, key: &str) -> Option<Written<'_>> {
         self.get(key).map(Written)
     }
 
-    /// Takes the raw text of the unknown field `key`, which becomes a known field.
+    /// Removes and returns the raw text of the unknown field `key`, which becomes a known field.
     pub(crate) fn take(&mut self, key: &str) -> Option<Box<RawValue>> {
         self.slots.iter_mut().find(|(k, _)| k == key).and_then(|(_, raw)| raw.take())
     }
 
-    /// Returns the name that a known field had in the text: `older` if it was read under that name,
+    /// Returns the name under which a known field was read: `older` if the text has that name,
     /// otherwise `key`.
     pub(crate) fn spelled<'a>(&self, key: &'a str, older: Option<&'a str>) -> &'a str {
         older
@@ -67,8 +68,8 @@ impl Foreign {
         }
     }
 
-    /// Returns the keys to write: the keys that were read, in the order read. A key of `known` that
-    /// was not read follows the key before it in `known`.
+    /// Returns the keys of all fields to write. The keys that were read come in the order of
+    /// reading. A key of `known` that was not read comes after the key that precedes it in `known`.
     pub(crate) fn order<'a>(&'a self, known: &[&'a str]) -> Vec<&'a str> {
         let mut order: Vec<&str> = self.slots.iter().map(|(key, _)| key.as_ref()).collect();
         let mut after = 0;
@@ -85,8 +86,8 @@ impl Foreign {
     }
 }
 
-/// A kept value for writing. Its text is unchanged, except that a value with line breaks is
-/// compacted, because the writer may need a single line.
+/// A kept value in a form that can be serialized. Its text is not changed, with one exception: a
+/// value with line breaks loses its white space, because the output can require a single line.
 pub(crate) struct Written<'a>(&'a RawValue);
 
 impl Serialize for Written<'_> {
@@ -134,7 +135,7 @@ impl PartialEq for Foreign {
     }
 }
 
-/// Reads the key of a field, given the known keys. Only an unknown key is copied.
+/// Reads the key of a field. A key of the list `.0` is known and not copied. Other keys are copied.
 pub(crate) struct Key(pub(crate) &'static [&'static str]);
 
 impl<'de> DeserializeSeed<'de> for Key {
@@ -158,10 +159,10 @@ impl Visitor<'_> for Key {
     }
 }
 
-/// The raw text of a field during reading. It is borrowed if the whole JSON text is one string in
-/// memory, otherwise owned.
+/// The raw text of a field while the object is read. The text is borrowed if the whole JSON text is
+/// one string in memory. Otherwise it is owned.
 pub(crate) trait FieldText<'de>: Deserialize<'de> + Deref<Target = RawValue> {
-    /// Returns the text as an owned value.
+    /// Returns the field's raw text as an owned value.
     fn kept(self) -> Box<RawValue>;
 }
 
@@ -177,11 +178,11 @@ impl<'de> FieldText<'de> for &'de RawValue {
     }
 }
 
-/// Declares a wire object. `name: Type => "wireName" req` declares a required field, `opt` an
-/// optional one. `req or "olderName"` declares a field that is also read under an older name, and
-/// then written back under the older name.
+/// Declares a wire object. `name: Type => "wireName" req` declares a required field. With `opt`
+/// instead of `req`, the field is optional. A field with `req or "olderName"` is also read under
+/// the older name, and is then written back under the older name.
 ///
-/// The struct gets a `foreign` field. `Default` is not derived; each type defines its own
+/// The struct gets a further field, `foreign`. `Default` is not derived. Each type defines its own
 /// constructors.
 macro_rules! wire_object {
     (@type $ty:ty, req) => { $ty };
@@ -219,7 +220,7 @@ macro_rules! wire_object {
         #[derive(Clone, Debug, PartialEq)]
         pub struct $name {
             $($(#[$fmeta])* pub $field: wire_object!(@type $ty, $kind),)*
-            /// The unknown fields, kept as read.
+            /// The unknown fields, unchanged.
             pub foreign: $crate::wire::Foreign,
         }
 
@@ -246,8 +247,8 @@ macro_rules! wire_object {
         }
 
         impl $name {
-            /// The names of the object's fields on the wire, in the recorded order. An older name
-            /// follows the name that it replaces.
+            /// The names of the object's fields on the wire, in the recorded order. If a field has
+            /// an older name, the older name comes directly after the current one.
             pub const FIELDS: &'static [&'static str] = &[$($key, $($older,)?)*];
 
             /// Reads a JSON text. It does the same as `Deserialize`, but faster.

@@ -1,16 +1,17 @@
-//! Reads a conversation file of the reference client. Finds out which mail the model has received,
-//! and whether a later process can resume the conversation.
+//! Reads a conversation file of the reference client. The file shows which mail the model has
+//! received, and whether a later process can resume the conversation.
 //!
-//! The client appends JSON lines to `<root>/projects/<folder>/<id>.jsonl`, one for each entry of
-//! the conversation. The id is set with `--session-id`, and a later process resumes the
-//! conversation with `--resume`. The format is not public. So this module accepts only the forms
-//! recorded with 2.1.39 and 2.1.330, and treats any other file as no conversation.
+//! For each entry of the conversation, the client appends one JSON line to
+//! `<root>/projects/<folder>/<id>.jsonl`. The option `--session-id` sets the id, and a later
+//! process resumes the conversation with `--resume`. The format is not public. This module accepts
+//! only the forms recorded with the client's versions 2.1.39 and 2.1.330. A file in any other form
+//! counts as no conversation.
 //!
-//! Mail appears as a `user` entry. A message that came by the socket during a turn appears as a
-//! `queued_command` attachment. The client writes that attachment only after the model request that
-//! contained the message. If the client ends with this request, for example because it agreed to
-//! shut down, there is no attachment. Then a `queue-operation` entry says that the turn absorbed
-//! the message. Source: `docs/interop.md`, "Conversations".
+//! Mail appears as a `user` entry. A message that came through the message socket during a turn
+//! appears as a `queued_command` attachment. The client writes that attachment only after the model
+//! request that contained the message. If that request is the client's last one, for example
+//! because the client agreed to shut down, the attachment is missing. A `queue-operation` entry
+//! then says that the turn absorbed the message. Source: `docs/interop.md`, "Conversations".
 
 use std::path::{Path, PathBuf};
 
@@ -28,8 +29,8 @@ const READ_MOST: u64 = 256 * 1024 * 1024;
 /// client's socket.
 const LATEST_MOST: u64 = 16 * 1024 * 1024;
 
-/// The tags in which the client wraps mail from an inbox file and mail from a socket, each with the
-/// attribute that names the sender.
+/// The client wraps mail in tags: the first tag is for mail from an inbox file, the second for mail
+/// from a socket. Each tag is listed with the attribute that names the sender.
 const TAGS: [(&str, &str); 2] =
     [("teammate-message", "teammate_id=\""), ("cross-session-message", "from=\"")];
 
@@ -41,7 +42,7 @@ const ABSORBED: &str = "absorbed_mid_turn";
 pub(crate) struct ClientConversation {
     mail: Vec<Told>,
     /// Messages that were part of a model request but are not in the conversation. A process that
-    /// resumes the conversation does not have them.
+    /// resumes the conversation does not see these messages.
     absorbed: Vec<Told>,
 }
 
@@ -90,7 +91,8 @@ impl ClientConversation {
         let (mut mail, mut absorbed) = (Vec::new(), Vec::new());
         let mut has_begun = false;
         for line in text.lines() {
-            // Search the raw text first, because parsing every line of a large file would be slow.
+            // Search the raw text of the line first, because parsing every line of a large file
+            // would be slow.
             let is_of_interest = has_mail(line) || (!has_begun && line.contains("\"message\""));
             // The first line may be cut off, and the last line may be incomplete. Such lines do not
             // parse and are skipped.
@@ -117,20 +119,21 @@ impl ClientConversation {
         has_begun.then_some(Self { mail, absorbed })
     }
 
-    /// Counts absorbed messages as received. Use this for a conversation that no process resumes.
-    /// The model has read the absorbed messages in a request.
+    /// Counts absorbed messages as received, because the model has read them in a request. Use this
+    /// for a conversation that no process resumes.
     pub(crate) fn ended(mut self) -> Self {
         self.mail.append(&mut self.absorbed);
         self
     }
 
     /// Returns the messages of `mail` that are not in the conversation. `mail` is in sending order.
-    /// Frames that the client handles itself never enter a conversation, so they are left out.
+    /// The client handles some structured messages (frames) itself. Such frames never enter a
+    /// conversation, so they are left out.
     pub(crate) fn lacks<'a>(&self, mail: &[&'a Mail]) -> Vec<&'a Mail> {
         let mut told: Vec<Option<&Told>> = self.mail.iter().map(Some).collect();
         let mut lacking = Vec::new();
-        // Start with the latest message. If a message was sent twice, the first copy is the one
-        // that never arrived.
+        // Start with the latest message. If a message was sent twice but arrived once, the first
+        // copy then counts as missing.
         for mail in mail.iter().rev().filter(|mail| enters_conversations(mail)) {
             // Two messages may have the same text. Each one matches one message in the
             // conversation.
@@ -145,7 +148,7 @@ impl ClientConversation {
 }
 
 impl Line {
-    /// Returns true if the client can find the conversation through this entry.
+    /// Returns true if this entry lets the client find the conversation with this id.
     fn begins(&self, id: &str) -> bool {
         let is_entry = matches!(self.kind.as_str(), "user" | "assistant") && self.uuid.is_some();
         is_entry && self.session_id.as_deref() == Some(id)
@@ -183,7 +186,8 @@ impl Line {
 impl Told {
     fn is(&self, mail: &Mail) -> bool {
         let (told, sent) = (trimmed(&self.text), trimmed(&mail.message.text));
-        // The client appends its own text to some frames, so a frame matches by its beginning.
+        // The client appends its own text to some structured messages (frames), so compare only the
+        // beginning of a frame.
         let is_text = told == sent || (mail.frame.is_some() && told.starts_with(sent));
         is_text && self.from == attribute(&mail.message.from)
     }
@@ -238,8 +242,8 @@ fn texts(content: Option<&Value>) -> Vec<String> {
     }
 }
 
-/// Finds the messages in a text. Each has the form `<TAG ... ATTRIBUTE="FROM" ...>`, line break,
-/// message, line break, closing tag.
+/// Finds the messages in a text. Each message has the form `<TAG ... ATTRIBUTE="FROM" ...>`, line
+/// break, message text, line break, closing tag.
 fn messages_in(text: &str) -> Vec<Told> {
     let mut found = Vec::new();
     let mut rest = text;
@@ -260,7 +264,8 @@ fn messages_in(text: &str) -> Vec<Told> {
     found
 }
 
-/// Finds the next opening tag. Returns its name, its sender attribute, and the text after the name.
+/// Finds the next opening tag. Returns the tag's name, the attribute that names the sender, and the
+/// text after the tag's name.
 fn next_tag(text: &str) -> Option<(&'static str, &'static str, &str)> {
     let found = TAGS.iter().filter_map(|(tag, attribute)| {
         let (before, after) = text.split_once(&format!("<{tag} "))?;

@@ -1,19 +1,20 @@
-//! The message socket of the reference client (2.1.224 and later). Through it, mail reaches the
-//! client during a turn.
+//! The message socket of the reference client (2.1.224 and later). Through this socket, mail
+//! reaches the client during a turn.
 //!
 //! A session writes the path of its socket to `<root>/sessions/<pid>.json`. A teammate writes only
 //! a key there and listens at `cc-socks/<pid>.sock`. The protocol is not public, so a socket is
-//! used only if three checks pass: the record belongs to the receiver's process (number and start
-//! time), the protocol version is 1, and the peer of the connection is that process. A message is
-//! always in the receiver's inbox first. The process that marks the message as read there
-//! (`Team::claim_mail`) delivers it.
+//! used only if three checks pass. The record must belong to the receiver's process (process id and
+//! start time). The protocol version must be 1. The peer of the connection must be the receiver's
+//! process. A message is always in the receiver's inbox first. Pitcrew marks the message as read
+//! there (`Team::claim_mail`) before it sends the message through the socket, so that the client
+//! does not read it twice.
 //!
 //! The client starts a new turn with the socket's messages before it reads the messages that it
-//! took from its inbox. So a message uses the socket only if all older mail of its receiver went
-//! through the socket too or is in the conversation. Also, at most eight messages wait inside a
-//! client at a time. Without these rules, socket messages would overtake inbox mail again and
-//! again, and the inbox mail would never be read. Without a socket, mail arrives through the inbox
-//! alone. Source: `docs/interop.md`, "The message socket".
+//! took from its inbox. Socket messages could therefore overtake inbox mail again and again, and
+//! the model would never read the inbox mail. Two rules prevent that. A message uses the socket
+//! only if all older mail of its receiver went through the socket too or is in the conversation.
+//! And at most eight socket messages wait inside a client at a time. Without a socket, mail arrives
+//! through the inbox alone. Source: `docs/interop.md`, "The message socket".
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -49,18 +50,20 @@ const RECORD_MOST: u64 = 64 * 1024;
 /// time.
 const IDLE: &str = "idle";
 
-/// Maximum number of key files that are checked. Each client that was killed leaves one behind.
+/// Maximum number of key files that are checked. Each client that was killed leaves its key file
+/// behind.
 const KEYS_MOST: usize = 10_000;
 
-/// Maximum number of messages that may wait inside a client until its next pause between two tool
-/// calls.
+/// Maximum number of messages that wait inside a client at a time. The client takes them at its
+/// next pause between two tool calls.
 const BROUGHT_MOST: usize = 8;
 
 /// The kernel's list of listening sockets, and the maximum number of bytes read from it.
 const LISTENING: &str = "/proc/net/unix";
 const LISTENING_MOST: u64 = 8 * 1024 * 1024;
 
-/// Finds the message sockets of clients below one root.
+/// Finds the message sockets of the reference clients that use one root folder (`~/.claude` by
+/// default).
 #[derive(Clone, Debug)]
 pub struct ClientSockets {
     root: PathBuf,
@@ -85,8 +88,8 @@ struct KeyRecord {
     proc_start: Option<String>,
 }
 
-/// The path where a client's socket should be, and whether the client reports that it is between
-/// two turns.
+/// The path where a client's socket should be, and whether the client's record says that the client
+/// is between two turns.
 struct Offer {
     path: PathBuf,
     is_idle: bool,
@@ -145,15 +148,15 @@ impl ClientSockets {
             return None;
         }
         let socket = timeout(SOCKET_TIME, UnixStream::connect(offer.path)).await.ok()?.ok()?;
-        // Any process of the same user can write such a record or listen at such a path, so check
-        // the peer.
+        // Any process of the same user can write such a record or listen at such a path. Check that
+        // the peer is the receiver's process.
         let peer = socket.peer_cred().ok()?.pid()?;
         (u32::try_from(peer) == Ok(process.pid)).then_some(socket)
     }
 
-    /// Returns true if a message sent through the socket now overtakes no older message. Nothing
-    /// older may wait in the inbox, and the messages that the client took from the inbox must be in
-    /// its conversation.
+    /// Returns true if a message sent through the socket now overtakes no older message. This needs
+    /// two things: no older message waits in the inbox, and the messages that the client took from
+    /// the inbox are in its conversation.
     async fn keeps_order(
         &self,
         team: &Team,
@@ -161,8 +164,8 @@ impl ClientSockets {
         receipt: &Receipt,
     ) -> Result<bool, ApiError> {
         if !receiver.reads_inbox {
-            // This client never reads its inbox. Mail there is stuck, so the socket overtakes
-            // nothing.
+            // This client never reads its inbox, so a socket message cannot overtake a message that
+            // the client would still read.
             return Ok(true);
         }
         let known = team.known_mail(&receipt.to).await?;
@@ -255,8 +258,8 @@ async fn receiver(team: &Team, config: &TeamConfig, to: &AgentName) -> Option<Re
     })
 }
 
-/// Returns the lead's conversation. It is the session named in the config, together with the
-/// messages that went through the lead's socket.
+/// Returns the lead's conversation: the session id from the config, and the messages that went
+/// through the lead's socket.
 async fn conversation_of_lead(team: &Team, config: &TeamConfig) -> Option<Known> {
     let id = config.lead_session_id.clone()?;
     let known = team.client_conversation(&AgentName::lead()).await.ok()?;
@@ -275,8 +278,8 @@ async fn hand_over(
     // Claim the message first, so that the client cannot also read it from its inbox.
     let Some(mail) = team.claim_mail(to, id).await? else { return Ok(None) };
     if let Some(conversation) = &receiver.conversation {
-        // Record the delivery before writing. If pitcrew crashes in between, the message is found
-        // missing when the client ends.
+        // Record the delivery before writing to the socket. If pitcrew crashes in between, the
+        // check at the client's end finds that the message is missing.
         team.bring_by_socket(to, &conversation.id, id).await?;
     }
     let line = line_of(&mail.message.from, &mail.message.text);
@@ -298,8 +301,8 @@ async fn hand_over(
 }
 
 /// Returns the socket messages that are not in the conversation, and whether the latest inbox
-/// message of `older` is in the conversation. The client reads its inbox in order. So if the latest
-/// message is in the conversation, all earlier inbox messages are in the conversation too.
+/// message of `older` is in the conversation. The client reads its inbox in order, so the presence
+/// of the latest inbox message shows that all earlier ones are present too.
 fn not_in(
     conversation: &ClientConversation,
     brought: &[MessageId],
@@ -314,7 +317,8 @@ fn not_in(
 }
 
 /// Formats a message for the socket as one JSON line. The text is inside the client's tag, and the
-/// tag names the sender. A text from another client's inbox is already escaped.
+/// tag names the sender. If the text comes from another client's inbox, the text is already
+/// escaped.
 fn line_of(from: &str, text: &str) -> String {
     let from = attribute(from);
     let content = format!(
@@ -364,7 +368,8 @@ mod tests {
             not_in(&conversation(&["go", "by-socket"]), &brought, &older),
             (Vec::new(), true)
         );
-        // The client has taken the message out of its inbox and still holds it only in memory.
+        // The client has taken the message out of its inbox, but still holds the message only in
+        // memory.
         assert_eq!(not_in(&conversation(&["by-socket"]), &brought, &older), (Vec::new(), false));
         assert_eq!(not_in(&conversation(&["go"]), &[], &older), (Vec::new(), false));
     }

@@ -1,13 +1,13 @@
-//! Reads model calls from a conversation file of the reference client: the model, the tokens and
-//! the tool calls of each call.
+//! Reads model calls from a conversation file of the reference client. For each call, the reader
+//! returns the model, the tokens and the number of tool calls.
 //!
 //! Each content block of an answer is its own `assistant` entry, with the id, model and usage of
 //! the whole answer. Each subagent has its own conversation file beside the main one,
-//! `<id>/subagents/agent-<subagent>.jsonl`. Version 2.1.330 writes an entry when the answer is
-//! complete. Version 2.1.39 writes the entry earlier, with the usage known at the start of the
-//! answer, so the output tokens are estimated from the length of the text. Additional calls of the
-//! client, such as the calls that create titles, are in no conversation. Source: `docs/interop.md`,
-//! "Model calls of a client".
+//! `<id>/subagents/agent-<subagent>.jsonl`. The client's version 2.1.330 writes an entry when the
+//! answer is complete. Version 2.1.39 writes the entry earlier, with the usage known at the start
+//! of the answer. For that version, the output tokens are estimated from the length of the text.
+//! Some calls of the client, such as the calls that create titles, are in no conversation and are
+//! not counted. Source: `docs/interop.md`, "Model calls of a client".
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -31,7 +31,7 @@ const NO_MODEL: &str = "<synthetic>";
 /// The fields of a content block that contain text written by the model.
 const WRITTEN: [&str; 3] = ["text", "thinking", "input"];
 
-/// Number of characters counted as one token where the client has not recorded the token count.
+/// Number of characters counted as one token if the client has not recorded the token count.
 const CHARS_PER_TOKEN: usize = 4;
 
 /// Reads the model calls of one conversation and of its subagents. Returns each call once.
@@ -42,7 +42,7 @@ pub(crate) struct UsageReader {
     places: BTreeMap<PathBuf, Place>,
 }
 
-/// The position up to which a file was read.
+/// How far a file has been read.
 #[derive(Clone, Debug, Default)]
 struct Place {
     offset: u64,
@@ -57,9 +57,9 @@ pub(crate) struct ClientCall {
     pub(crate) subagent: Option<String>,
     /// The number of the call within its conversation, counted from 1.
     pub(crate) nth: u32,
-    /// The model.
+    /// The model that was called.
     pub(crate) model: String,
-    /// The tokens used.
+    /// The tokens that the call used.
     pub(crate) usage: Usage,
     /// Number of tool calls that the model made.
     pub(crate) tool_calls: u32,
@@ -100,8 +100,8 @@ impl UsageReader {
         Some(Self { file, subagents, places: BTreeMap::new() })
     }
 
-    /// Returns the calls added since the last read. The calls of one file keep the order of that
-    /// file.
+    /// Returns the calls that were added since the last read. The calls of one file keep their
+    /// order in that file.
     pub(crate) fn read_on(&mut self) -> Vec<ClientCall> {
         let mut calls = self.read_file(&self.file.clone(), None);
         let (files, _) =
@@ -140,8 +140,8 @@ impl UsageReader {
 }
 
 impl Place {
-    /// Groups these entries into calls. Leaves out the call that an earlier read has already
-    /// counted.
+    /// Groups the entries in `messages` into calls. Leaves out the call that an earlier read has
+    /// already counted.
     fn count(&mut self, messages: Vec<Message>, subagent: Option<&str>) -> Vec<ClientCall> {
         let mut calls: Vec<ClientCall> = Vec::new();
         for message in messages {
@@ -152,7 +152,7 @@ impl Place {
                     call.usage.output_tokens = message.written_with(call.usage.output_tokens);
                     call.tool_calls = call.tool_calls.saturating_add(tool_calls);
                 }
-                // A later part of an answer that an earlier read has already counted.
+                // This entry is a later part of an answer that an earlier read has already counted.
                 None if is_same => {}
                 Some(_) | None => {
                     self.calls = self.calls.saturating_add(1);
@@ -184,11 +184,12 @@ impl Message {
         }
     }
 
-    /// Returns the output tokens up to this entry. `before` is the count up to the previous entry
-    /// of the answer.
+    /// Returns the number of output tokens of the answer up to this entry. `before` is the number
+    /// up to the previous entry of the answer.
     fn written_with(&self, before: u64) -> u64 {
         let recorded = self.usage.as_ref().map_or(0, |counts| counts.output_tokens).max(before);
-        // An entry without a stop reason holds only the usage known at the start of the answer.
+        // An entry without a stop reason holds only the usage known at the start of the answer, so
+        // its token count must be estimated.
         if self.stop_reason.is_some() {
             recorded
         } else {

@@ -1,13 +1,15 @@
-//! The control socket of a lead's process. Other processes of the user send requests to it for
-//! actions that only the lead can sign.
+//! The control socket of a lead's process. Other processes of the same user send requests to this
+//! socket for actions that only the lead can sign.
 //!
-//! It is a unix socket in the folder that pitcrew has for the team. Each connection carries one
-//! request and one answer, each a JSON line. This module decides who may send a request, from the
-//! kernel's data about the caller. The caller must run as the same user, and must not have been
-//! started by a tool of an agent. The code of the team's run carries out the request. A process of
-//! a tool that changes its session and clears its environment before its request is not detected.
-//! The gate and the sandbox must prevent that. Linux only: other systems do not identify the caller
-//! well enough.
+//! The socket is a unix socket in pitcrew's own folder for the team. Each connection carries one
+//! request and one answer, each as one JSON line. This module uses the kernel's data about the
+//! caller to decide who may send a request. The caller must run as the same user, and must not have
+//! been started by a tool of an agent. The code of the team's run carries out the request.
+//!
+//! This check does not detect a tool's process that changed its session and cleared its environment
+//! before the request. The gate and the sandbox must prevent that.
+//!
+//! The socket works only on Linux, because other systems do not identify the caller well enough.
 
 use std::io;
 use std::os::fd::{AsRawFd as _, OwnedFd};
@@ -38,15 +40,15 @@ pub const LEAD_VERSION: &str = "lead_version";
 /// Maximum length in bytes of a request or an answer, including the line break.
 pub const LINE_MOST: u64 = 64 * 1024;
 
-/// Maximum number of callers served at one time. Others wait in the kernel's queue. A person sends
-/// one request at a time.
+/// Maximum number of callers served at one time. Other callers wait in the kernel's queue. The
+/// number is small, because a person sends one request at a time.
 const CALLERS_MOST: usize = 8;
 
-/// Time limit for a caller to send its request, and for the lead to answer.
+/// Time limit for a caller to send its request, and also for the lead to answer.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Time limit for the answer to a spawn request. A process in a pane must start and take its prompt
-/// first.
+/// Time limit for the answer to a spawn request. Before the answer, a new process in a pane must
+/// start and accept its prompt.
 const SPAWN_PATIENCE: Duration = Duration::from_secs(180);
 
 /// Pause after a failed `accept`, for example because no file descriptors are free.
@@ -58,51 +60,52 @@ pub const ENDING: &str = "ending";
 
 /// A request to the lead.
 ///
-/// The lead and the caller may have different versions. A reader ignores unknown fields. So a new
-/// field may only add details, and an older lead must still be able to carry out the request
-/// without them. A field that limits the action (as `digest` does) needs a new op. A lead refuses
-/// an op that it does not know, and its error names the lead's version ([`LEAD_VERSION`]).
+/// The lead and the caller may have different versions, and a reader ignores unknown fields. A new
+/// field is therefore only allowed to add details: an older lead must still be able to carry out
+/// the request without the field. A field that limits the action (as `digest` does) needs a new
+/// `op`. A lead refuses an `op` that it does not know, and its error names the lead's version
+/// ([`LEAD_VERSION`]).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "op", rename_all = "snake_case")]
 pub enum ControlRequest {
     /// Ends the team: asks every member to shut down, then ends the run.
     EndTeam {
-        /// Seconds that the caller waits for the end.
+        /// Seconds that the caller waits for the team's end.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         wait_seconds: Option<u32>,
     },
     /// Asks one member to shut down.
     Shutdown {
-        /// The member.
+        /// The name of the member.
         member: String,
-        /// The reason.
+        /// The reason for the shutdown, shown to the member.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reason: Option<String>,
     },
     /// Changes a member's permission mode.
     Mode {
-        /// The member.
+        /// The name of the member.
         member: String,
-        /// The mode.
+        /// The name of the new permission mode.
         mode: String,
     },
     /// Answers a permission request.
     Permission {
-        /// The request.
+        /// The id of the permission request.
         request: String,
-        /// Whether the call may be made.
+        /// Whether the tool call is allowed.
         allow: bool,
-        /// The reason if the call is not allowed.
+        /// The reason for the refusal, if the tool call is not allowed.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reason: Option<String>,
         /// The digest of the tool and the input that the user saw ([`Digest::of_call`]). The lead
-        /// refuses a digest that does not match the request.
+        /// refuses the answer if the digest does not match the permission request.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         digest: Option<Digest>,
     },
-    /// Answers a teammate's plan.
+    /// Approves or rejects a teammate's plan.
     Plan {
-        /// The request.
+        /// The id of the plan approval request.
         request: String,
         /// The member that submitted the plan.
         member: String,
@@ -114,7 +117,7 @@ pub enum ControlRequest {
     },
     /// Spawns a teammate. The answer comes when the teammate has started or its start has failed.
     Spawn {
-        /// The input, in the form of the lead's own spawn tool.
+        /// The input of the spawn, in the same form as the input of the lead's own spawn tool.
         input: Value,
     },
 }
@@ -132,8 +135,8 @@ impl ControlRequest {
         }
     }
 
-    /// Returns the request without its optional fields. Returns `None` if no optional field is set.
-    /// Older leads refuse fields that they do not know.
+    /// Returns the request without its optional fields, because older leads refuse fields that they
+    /// do not know. Returns `None` if no optional field is set.
     fn plain(&self) -> Option<Self> {
         match self {
             Self::EndTeam { wait_seconds: Some(_) } => Some(Self::EndTeam { wait_seconds: None }),
@@ -153,7 +156,7 @@ pub enum KnockError {
     /// No process listens at the socket.
     #[error("nobody opens {}", path.display())]
     Closed {
-        /// The socket.
+        /// The path of the socket.
         path: PathBuf,
     },
     /// The lead refused the request.
@@ -162,9 +165,9 @@ pub enum KnockError {
     /// The lead gave no answer, or an answer that cannot be parsed.
     #[error("the lead behind {} gave no answer", path.display())]
     Silent {
-        /// The socket.
+        /// The path of the socket.
         path: PathBuf,
-        /// The reason.
+        /// The error of the connection or of the parser.
         #[source]
         source: io::Error,
     },
@@ -173,8 +176,8 @@ pub enum KnockError {
 /// Sends a request to the lead of the team that has this folder.
 ///
 /// # Errors
-/// If no lead listens, the lead refuses or it gives no valid answer. A refused request has changed
-/// nothing.
+/// If no lead listens, if the lead refuses the request, or if the lead gives no valid answer. A
+/// refused request has changed nothing.
 pub async fn control_request(
     folder: &Path,
     control_request: &ControlRequest,
@@ -197,8 +200,8 @@ async fn ask(folder: &Path, control_request: &ControlRequest) -> Result<Value, K
     let said = async {
         let folder = open_folder(folder)?;
         let mut stream = UnixStream::connect(place_in(&folder)).await?;
-        // A lead that rejects the caller answers before it reads the request. So a failed write may
-        // still be followed by an answer.
+        // A lead that rejects the caller answers before it reads the request. An answer may
+        // therefore arrive even if the write failed.
         let written = write_line(&mut stream, control_request).await;
         let read = read_line(&mut stream).await;
         read.map_err(|error| written.err().unwrap_or(error))
@@ -223,7 +226,8 @@ async fn ask(folder: &Path, control_request: &ControlRequest) -> Result<Value, K
     Ok(answer)
 }
 
-/// Parses a refusal. A newer lead may send an unknown error code. The message is kept in that case.
+/// Parses a refusal. A newer lead may send an error code that this version does not know. Even
+/// then, the error keeps the lead's message.
 fn refusal(answer: Value) -> ApiError {
     let said = answer
         .get("message")
@@ -237,7 +241,7 @@ fn refusal(answer: Value) -> ApiError {
 #[derive(Debug)]
 pub(crate) struct ControlServer {
     folder: OwnedFd,
-    /// The folder's path when the socket was opened.
+    /// The path that the folder had when the socket was opened.
     path: PathBuf,
     listener: UnixListener,
     callers: FuturesUnordered<BoxFuture<'static, Option<Call>>>,
@@ -252,7 +256,8 @@ pub(crate) struct Call {
 
 impl ControlServer {
     /// Opens the control socket of the team that has this folder. The caller holds the lease of the
-    /// team's run, so an existing socket file is left over from a crash and is removed.
+    /// team's run. An existing socket file is therefore left over from a crash, and this function
+    /// removes it.
     ///
     /// # Errors
     /// The error of the operating system.
@@ -262,13 +267,14 @@ impl ControlServer {
         // `bind` fails if a socket file from a crash still exists.
         take_away(&folder);
         let listener = UnixListener::bind(place_in(&folder))?;
-        // Each caller is checked anyway. The mode keeps other users from filling the queue.
+        // Each caller is checked anyway. The file mode only keeps other users from filling the
+        // queue of waiting connections.
         rustix::fs::chmodat(&folder, NAME, Mode::RUSR | Mode::WUSR, AtFlags::empty())?;
         Ok(Self { folder, path, listener, callers: FuturesUnordered::new() })
     }
 
-    /// Returns true if other processes can find the socket. The socket or its folder may have been
-    /// removed or replaced.
+    /// Returns true if other processes can still find the socket. Returns false if the socket or
+    /// its folder was removed or replaced.
     pub(crate) fn is_in_place(&self) -> bool {
         let bound = rustix::fs::statat(&self.folder, NAME, AtFlags::SYMLINK_NOFOLLOW);
         let found = rustix::fs::lstat(self.path.join(NAME));
@@ -276,12 +282,13 @@ impl ControlServer {
         matches!((bound, found), (Ok(bound), Ok(found)) if (bound.st_dev, bound.st_ino) == (found.st_dev, found.st_ino))
     }
 
-    /// Waits for the next request from a permitted caller. Answers all other callers itself.
-    /// Cancel-safe: no request is lost.
+    /// Waits for the next request from a permitted caller. This function itself sends a refusal to
+    /// all other callers. It is cancel-safe: no request is lost.
     pub(crate) async fn next(&mut self) -> Call {
         loop {
             tokio::select! {
-                // Accept no more callers at the limit, so that they cannot use up file descriptors.
+                // Stop accepting callers at the limit, so that they cannot use up all file
+                // descriptors.
                 accepted = self.listener.accept(), if self.callers.len() < CALLERS_MOST => match accepted {
                     Ok((caller, _)) => self.callers.push(Box::pin(listen_to(caller))),
                     Err(error) => {
@@ -306,7 +313,7 @@ impl Drop for ControlServer {
 }
 
 impl Call {
-    /// Sends the answer. Gives up after the time limit if the caller does not read it.
+    /// Sends the answer. Gives up after the time limit if the caller does not read the answer.
     pub(crate) async fn answer(mut self, answer: Result<Value, ApiError>) {
         let written = match &answer {
             Ok(value) => tokio::time::timeout(PATIENCE, write_line(&mut self.caller, value)).await,
@@ -318,8 +325,8 @@ impl Call {
     }
 }
 
-/// Reads the request of one caller. Returns `None` if the caller may not ask or sends an invalid
-/// request. In both cases the function has already sent the error to the caller.
+/// Reads the request of one caller. Returns `None` if the caller is not permitted or its request is
+/// invalid. In both cases this function has already sent the error to the caller.
 async fn listen_to(mut caller: UnixStream) -> Option<Call> {
     let heard = async {
         check(&caller).await?;
@@ -349,15 +356,16 @@ async fn check(caller: &UnixStream) -> Result<(), ApiError> {
     let who = caller
         .peer_cred()
         .map_err(|error| denied(format!("the system does not say who asks: {error}")))?;
-    // The file mode does not keep root out, nor another user who connected before the mode was set.
+    // Check the user too, because the file mode does not stop root. It also does not stop another
+    // user who connected before the mode was set.
     if who.uid() != rustix::process::geteuid().as_raw() {
         return Err(denied("another user cannot ask the lead for anything".to_owned()));
     }
     let Some(pid) = who.pid().and_then(|pid| u32::try_from(pid).ok()) else {
         return Err(denied("the system does not say which process asks".to_owned()));
     };
-    // The caller may have ended, and another process may have the same process id now. Such a
-    // process started later than the connection, so compare the start times.
+    // The caller may have ended, and a new process may have the same process id now. Such a process
+    // started later than the connection, so compare the start times.
     let came = ProcessIdentity::ticks_now();
     let look = move || {
         let process = ProcessIdentity::of(pid).filter(|process| process.start_ticks <= came);
@@ -412,7 +420,7 @@ fn place_in(folder: &OwnedFd) -> PathBuf {
     PathBuf::from(format!("/proc/self/fd/{}/{NAME}", folder.as_raw_fd()))
 }
 
-/// Removes the socket file. Does not remove a file of that name that is not a socket.
+/// Removes the socket file. If a file with this name is not a socket, the file stays.
 fn take_away(folder: &OwnedFd) {
     let there = rustix::fs::statat(folder, NAME, AtFlags::SYMLINK_NOFOLLOW);
     if there.is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::Socket)
@@ -513,7 +521,7 @@ mod tests {
         let long = tempfile::tempdir().unwrap();
         let folder = long.path().join("a".repeat(120));
         std::fs::create_dir(&folder).unwrap();
-        // The state after a crash: the socket file exists, but no process listens.
+        // Create the state after a crash: the socket file exists, but no process listens.
         drop(
             std::os::unix::net::UnixListener::bind(place_in(&open_folder(&folder).unwrap()))
                 .unwrap(),

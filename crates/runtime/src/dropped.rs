@@ -1,6 +1,6 @@
-//! Retries an action that failed because its member was missing from the config. That happens when
-//! a client writes a stale copy of the config. The host that runs the member adds the member to the
-//! config again, and then the action is tried again.
+//! Retries an action that failed because its member was missing from the config. A member goes
+//! missing when a client overwrites the config with an old copy. The host that runs the member then
+//! adds the member to the config again, and the action is tried once more.
 
 use std::time::Duration;
 
@@ -9,12 +9,12 @@ use pitcrew_protocol::{AgentName, ApiError, ErrorCode};
 use pitcrew_team::{Actor, Team};
 use tokio::time::{Instant, timeout_at};
 
-/// Time to wait until the member is back in the config. The host that runs the member is woken at
-/// once and writes one file.
+/// Maximum time to wait until the member is in the config again. Its host is woken at once and only
+/// writes one file.
 const BACK_WITHIN: Duration = Duration::from_secs(5);
 
-/// Runs `act` for a member. Runs it once more if it failed because the config lacked the member and
-/// the member is back now.
+/// Runs `act` for a member. If `act` failed because the member was missing from the config, waits
+/// until the member is there again and runs `act` once more.
 ///
 /// # Errors
 /// The error of the last try.

@@ -1,9 +1,9 @@
-//! The events of a run that the user interface receives. They contain enough for a progress line
-//! for each teammate, and for the recorded stream-json format.
+//! The events of a run that the user interface receives. They contain enough data for a progress
+//! line for each teammate, and for the stream-json format of the reference client.
 //!
-//! Source of the fields that `assistant` and `tool_result` lines need:
+//! The fields that `assistant` and `tool_result` lines need come from
 //! `fixtures/claude-2.1.39/stream-json`. The user interface decides how to print the events. The
-//! team's journal, not this module, keeps the durable record.
+//! durable record of a run is the team's journal, not these events.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -24,25 +24,25 @@ pub enum RunEvent {
     AgentStarted(AgentStarted),
     /// The launch of a teammate in a pane reached its next stage.
     AgentLaunched {
-        /// The agent.
+        /// The agent that is being launched.
         agent: AgentName,
         /// The stage reached.
         stage: LaunchStage,
     },
-    /// A model call of an agent ended, and this process does not know the answer. A known answer is
-    /// reported as [`RunEvent::Answered`] instead.
+    /// A model call of an agent ended, but this process does not know the answer. If this process
+    /// knows the answer, it sends [`RunEvent::Answered`] instead.
     TurnEnded {
-        /// The agent.
+        /// The agent that made the call.
         agent: AgentName,
-        /// The tokens, the money and the time that the call took.
+        /// The model, the tokens, the money and the time that the call took.
         spending: Spending,
     },
-    /// An agent created or changed a task by a tool call that this process does not know. A known
-    /// call is reported as [`RunEvent::ToolEnded`] instead.
+    /// An agent created or changed a task by a tool call that this process does not know. If this
+    /// process knows the call, it sends [`RunEvent::ToolEnded`] instead.
     TaskChanged {
-        /// The agent.
+        /// The agent that created or changed the task.
         agent: AgentName,
-        /// The task.
+        /// The id of the task.
         task: TaskId,
         /// The kind of change: `created`, `updated`, `claimed`, `completed`, `released` or
         /// `deleted`.
@@ -50,60 +50,60 @@ pub enum RunEvent {
     },
     /// An agent submitted a plan by a tool call that this process does not know.
     PlanHandedIn {
-        /// The agent.
+        /// The agent that submitted the plan.
         agent: AgentName,
     },
     /// An agent's state changed.
     AgentChanged {
-        /// The agent.
+        /// The agent whose state changed.
         agent: AgentName,
-        /// The agent's new state.
+        /// The agent's state after the change.
         status: Status,
-        /// Details as text: why the agent failed or is idle, or what it waits for.
+        /// Details as text: why the agent failed, why it is idle, or what it waits for.
         detail: Option<String>,
     },
-    /// More text of an answer that the model is still writing. The text is void if
-    /// [`RunEvent::ModelWaits`] follows.
+    /// Another part of an answer that the model is still writing. If [`RunEvent::ModelWaits`]
+    /// follows, the model starts the answer again and the text is void.
     TextDelta {
-        /// The agent.
+        /// The agent whose model is writing.
         agent: AgentName,
-        /// The text.
+        /// The new part of the text.
         text: String,
     },
     /// A model call waits because of a rate limit or a retry.
     ModelWaits {
-        /// The agent.
+        /// The agent that made the call.
         agent: AgentName,
-        /// The reason.
+        /// The reason for the wait.
         reason: String,
         /// The approximate waiting time.
         delay: Duration,
     },
-    /// A model has sent no part of its answer for some time. The call continues.
+    /// A model has sent no part of its answer for some time, but the call is still running.
     ModelSilent {
-        /// The agent.
+        /// The agent that made the call.
         agent: AgentName,
         /// Time since the model last sent something.
         silent_for: Duration,
     },
     /// A model answered.
     Answered(Answered),
-    /// A conversation was almost too long for its model and was replaced by a summary.
+    /// A conversation was almost too long for its model, and a summary replaced it.
     Compacted(Compacted),
     /// The gate has allowed a tool call, and the call runs.
     ToolStarted {
-        /// The agent.
+        /// The agent that made the call.
         agent: AgentName,
         /// The call's id.
         call: String,
-        /// The tool.
+        /// The name of the tool.
         tool: String,
         /// The input of the call.
         input: Value,
     },
     /// A tool call finished with a result.
     ToolEnded(ToolEnded),
-    /// Mail entered a conversation.
+    /// Mail was added to an agent's conversation.
     MailDelivered {
         /// The agent that received the mail.
         agent: AgentName,
@@ -114,35 +114,36 @@ pub enum RunEvent {
     },
     /// An agent asks for permission for a tool call.
     PermissionAsked {
-        /// The agent.
+        /// The agent that asks for permission.
         agent: AgentName,
         /// The call's id.
         call: String,
-        /// The tool.
+        /// The name of the tool.
         tool: String,
     },
     /// A permission request was answered.
     PermissionAnswered {
-        /// The agent.
+        /// The agent that asked for permission.
         agent: AgentName,
         /// The call's id.
         call: String,
-        /// The reason, if the request was denied.
+        /// The reason for the refusal. `None` if the call was allowed.
         refused: Option<String>,
-        /// The rule that would have allowed the call. Set if no person was there to ask.
+        /// The rule that would have allowed the call. It is set only if no person was there to
+        /// decide.
         would_allow: Option<String>,
     },
-    /// The user gave an agent a permission for the rest of this run.
+    /// The user gave an agent a permission that is valid for the rest of this run.
     AllowedAlways {
-        /// The agent. The permission is valid for no other agent.
+        /// The agent that received the permission. The permission is valid for no other agent.
         agent: AgentName,
-        /// The rule of the permission, such as `Bash(npm test:*)`. If there is no rule, a
-        /// description.
+        /// The rule of the permission, such as `Bash(npm test:*)`. If the permission has no rule,
+        /// this is a description of it.
         what: String,
     },
     /// An agent's permission mode changed.
     ModeChanged {
-        /// The agent.
+        /// The agent whose mode changed.
         agent: AgentName,
         /// The new mode.
         mode: PermissionMode,
@@ -150,19 +151,19 @@ pub enum RunEvent {
     /// A permission mode was recorded for an agent that another client runs. That client applies
     /// the mode when the agent's plan is approved, otherwise at the agent's next start.
     ModeRecorded {
-        /// The agent.
+        /// The agent for which the mode was recorded.
         agent: AgentName,
-        /// The mode.
+        /// The recorded mode.
         mode: PermissionMode,
     },
     /// The team is being shut down.
     ShuttingDown {
-        /// The reason.
+        /// The reason for the shutdown.
         reason: String,
     },
     /// A problem that does not end the run.
     Warning {
-        /// The message.
+        /// The text of the warning.
         text: String,
     },
 }
@@ -176,9 +177,9 @@ pub fn waiting_for_model(reason: &str, delay: Duration) -> String {
 /// The cost of one model call in tokens, money and time.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Spending {
-    /// The model.
+    /// The model that was called.
     pub model: String,
-    /// The tokens used.
+    /// The tokens that the call used.
     pub usage: Usage,
     /// The cost in US dollars. `None` if the model has no known price.
     pub cost_usd: Option<f64>,
@@ -191,9 +192,9 @@ pub struct Spending {
 /// The data of [`RunEvent::Started`], the start of a run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RunStarted {
-    /// The main agent of the run: the lead, or a member that runs alone.
+    /// The main agent of the run: the lead of the team, or the member that runs alone.
     pub agent: AgentName,
-    /// The team.
+    /// The team's name.
     pub team: String,
     /// The path of the team's config.
     pub team_file: PathBuf,
@@ -209,7 +210,7 @@ pub struct RunStarted {
     pub tools: Vec<String>,
     /// The names of the existing agent types.
     pub agents: Vec<String>,
-    /// Whether the run continues an earlier one.
+    /// Whether the run continues an earlier run.
     pub resumed: bool,
 }
 
@@ -218,7 +219,7 @@ pub struct RunStarted {
 pub struct AgentStarted {
     /// The agent's name. A subagent gets a name generated for this run.
     pub agent: AgentName,
-    /// The tool call for which the agent works, if the agent is a subagent.
+    /// If the agent is a subagent: the tool call that started it.
     pub parent_call: Option<String>,
     /// The agent's type.
     pub agent_type: Option<String>,
@@ -235,13 +236,13 @@ pub struct AgentStarted {
 /// A complete answer of a model.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Answered {
-    /// The agent.
+    /// The agent whose model answered.
     pub agent: AgentName,
-    /// The tool call the agent works for, if it is a subagent.
+    /// If the agent is a subagent: the tool call that started it.
     pub parent_call: Option<String>,
-    /// The model provider's id of the message.
+    /// The message id that the model provider gave to the answer.
     pub message_id: String,
-    /// The model's name as its provider gives it.
+    /// The model's name, in the form in which its provider gives it.
     pub model: String,
     /// The content blocks, in order.
     pub blocks: Vec<Block>,
@@ -258,14 +259,15 @@ pub struct Answered {
 /// The result of a compaction.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Compacted {
-    /// The agent.
+    /// The agent whose conversation was compacted.
     pub agent: AgentName,
     /// The model that wrote the summary. It is the agent's own model.
     pub model: String,
     /// The size of the conversation before the compaction, in tokens.
     pub tokens_before: u64,
-    /// The approximate size of the conversation after the compaction, in tokens. Equal to the size
-    /// before if the summary was not shorter and the conversation was kept.
+    /// The approximate size of the conversation after the compaction, in tokens. If the summary was
+    /// not shorter than the conversation, the conversation stays, and this value is equal to
+    /// `tokens_before`.
     pub tokens_after: u64,
     /// The tokens of the model call that wrote the summary.
     pub usage: Usage,
@@ -277,17 +279,17 @@ pub struct Compacted {
 /// The result of a tool call.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ToolEnded {
-    /// The agent.
+    /// The agent that made the call.
     pub agent: AgentName,
-    /// The tool call the agent works for, if it is a subagent.
+    /// If the agent is a subagent: the tool call that started it.
     pub parent_call: Option<String>,
     /// The call's id.
     pub call: String,
-    /// The tool.
+    /// The name of the tool.
     pub tool: String,
     /// The result as text for the model.
     pub text: String,
-    /// The result as data for programs: `tool_use_result`.
+    /// The result as data for programs (the field `tool_use_result` of the stream).
     pub data: Value,
     /// Whether the call failed.
     pub is_error: bool,

@@ -1,9 +1,9 @@
-//! Where the teammates of a run execute, and which program runs them.
+//! Where the teammates of a run execute, and which program runs each teammate.
 //!
 //! A teammate runs inside the lead's process, or in its own process in a pane. A process in a pane
-//! is pitcrew or the reference client. The user interface knows pitcrew's executable, the
-//! environment and the keys, so it builds the command line of such a process through [`Launcher`].
-//! `panes` handles panes, and the team's run handles the teammates in them.
+//! is either pitcrew or the reference client. The user interface builds the command line of such a
+//! process through [`Launcher`], because it knows pitcrew's executable, the environment and the
+//! keys. `panes` opens and closes panes, and the team's run handles the teammates in them.
 
 pub use pitcrew_protocol::Program;
 use std::fmt;
@@ -22,51 +22,54 @@ use pitcrew_panes::Panes;
 use pitcrew_permission::settings::Settings;
 use pitcrew_process::identity::ProcessIdentity;
 
-/// Time within which a new teammate must take its prompt, unless the settings give another time.
+/// Time within which a new teammate must accept its prompt, unless the settings give another time.
 /// The reference client needs 4 seconds.
 pub const PROMPT_DEADLINE: Duration = Duration::from_secs(60);
 
-/// Number of bytes of a root folder's digest that are used in the tags of panes.
+/// The tag of a pane contains this number of bytes of the digest of the root folder's path.
 const ROOT_WORD_BYTES: usize = 6;
 
 /// Builds the command line and environment of a teammate's process.
 pub type Launcher = Arc<dyn Fn(&LaunchSpec) -> Launch + Send + Sync>;
 
-/// Returns a message for the user about the other client that runs teammates. Only the first call
-/// returns the message.
+/// Returns a message for the user about the other client that runs teammates. The first call
+/// returns the message, and later calls return `None`.
 pub type ClientRemark = Arc<dyn Fn() -> BoxFuture<'static, Option<String>> + Send + Sync>;
 
 /// Where a teammate runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TeammatePlace {
-    /// Inside the lead's process.
+    /// The teammate runs inside the lead's process.
     InProcess,
-    /// In its own process in a pane.
+    /// The teammate runs in its own process in a pane.
     Pane,
 }
 
-/// Where the teammates of a run execute, unless a spawn request says otherwise.
+/// The place and the program for the teammates of a run, unless a spawn request names others.
 #[derive(Clone)]
 pub struct Hosting {
-    /// The place where a teammate runs if its spawn request names no place.
+    /// The place for a teammate whose spawn request names no place.
     pub default: TeammatePlace,
-    /// The available panes, if any.
+    /// The pane backend that creates new panes. `None` if no panes are available.
     pub panes: Option<Arc<dyn Panes>>,
-    /// The panes of an earlier run of this team, if they belong to another terminal. Teammates that
-    /// still run there continue, and leftover panes are closed. No new teammate is placed there.
+    /// The pane backend of an earlier run of this team, if those panes belong to another terminal.
+    /// Teammates that still run in such panes continue, and leftover panes are closed. No new
+    /// teammate is placed there.
     pub former_panes: Option<Arc<dyn Panes>>,
-    /// The pane programs that the user named, each with its arguments. If only a stored record
-    /// names a pane program, the program is never run.
+    /// The pane programs that the user named, each with its arguments. Only these programs are run.
+    /// A pane program that only a stored record names is never run.
     pub pane_programs: Vec<Vec<String>>,
     /// Builds the command line of each process in a pane.
     pub launch: Launcher,
-    /// The program that runs a teammate in a pane if the spawn request names no program.
+    /// The program that runs a teammate in a pane, if the spawn request names no program.
     pub program: Program,
-    /// Called when another client's first teammate starts.
+    /// This function is called when the first teammate starts that another client runs.
     pub client_remark: Option<ClientRemark>,
-    /// The settings from the command line. Pitcrew teammates in panes use them too.
+    /// The settings from the command line. Teammates in panes use these settings too if pitcrew
+    /// runs them.
     pub settings: Map<String, Value>,
-    /// Time within which a new teammate must take its prompt. After that, the lead is notified.
+    /// Time within which a new teammate must accept its prompt. If the teammate is slower, the lead
+    /// is notified.
     pub prompt_deadline: Duration,
 }
 
@@ -98,7 +101,7 @@ impl fmt::Debug for Hosting {
     }
 }
 
-/// All data about a teammate that its command line may contain.
+/// All data about a teammate from which [`Launcher`] builds the command line.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LaunchSpec {
     /// The program that runs the teammate.
@@ -115,7 +118,7 @@ pub struct LaunchSpec {
     pub session_id: String,
     /// Whether the teammate needs an approved plan before it works.
     pub plan_mode_required: bool,
-    /// The agent definition that the teammate uses.
+    /// The type of the agent definition that the teammate uses.
     pub agent_type: Option<String>,
     /// The permission mode in which the teammate starts.
     pub mode: PermissionMode,
@@ -127,21 +130,21 @@ pub struct LaunchSpec {
     pub lead_process: Option<ProcessIdentity>,
     /// The teammate's working folder.
     pub cwd: PathBuf,
-    /// Maximum number of model calls. The teammate ends after them.
+    /// Maximum number of model calls of the teammate. The teammate ends after the last of them.
     pub max_turns: Option<u32>,
     /// The file with the settings from the command line.
     pub settings: Option<PathBuf>,
-    /// The conversation, if another client runs the teammate. A teammate that pitcrew runs finds
-    /// its conversation by name.
+    /// The conversation, if another client runs the teammate. `None` if pitcrew runs the teammate,
+    /// because pitcrew finds the conversation by the teammate's name.
     pub conversation: Option<Conversation>,
 }
 
-/// The conversation with which another client starts. Each variant contains the conversation's id.
+/// Which conversation another client starts with. Each variant contains the conversation's id.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Conversation {
-    /// A new conversation.
+    /// The client starts a new conversation with this id.
     New(String),
-    /// The conversation of the teammate's previous process.
+    /// The client continues the conversation of the teammate's previous process.
     Former(String),
 }
 
@@ -150,11 +153,12 @@ pub enum Conversation {
 pub struct Launch {
     /// The program and its arguments.
     pub argv: Vec<String>,
-    /// The variables that the process needs in addition to those of the pane.
+    /// The environment variables that the process needs in addition to those of the pane.
     pub env: Vec<(String, String)>,
 }
 
-/// Returns a short text that identifies a root in the tags of panes. Each root has a different one.
+/// Returns a short text that identifies a root folder in the tags of panes. Two different root
+/// folders have different texts.
 #[must_use]
 pub fn root_word(root: &Path) -> String {
     let digest = Sha256::digest(root.as_os_str().as_encoded_bytes());
@@ -167,8 +171,9 @@ pub fn rules_digest(settings: &Settings, root: &Path, project: &AgentFiles) -> S
     format!("{} {}", settings.digest(), definitions_digest(root, project))
 }
 
-/// Returns a digest of all limits on a member's process except the permission mode. It is made from
-/// `rules`, the digest of the settings and the agent definitions, and from the member's own limits.
+/// Returns a digest of all limits on a member's process except the permission mode. The digest
+/// covers `rules` (the digest of the settings and the agent definitions), the limits of the run,
+/// and the member's own limits.
 #[must_use]
 pub fn member_bounds(rules: &str, limits: RunLimits, member: &Member) -> String {
     let all = format!("{rules} {:?}", limits.turns_of(member));
@@ -180,7 +185,7 @@ pub fn member_bounds(rules: &str, limits: RunLimits, member: &Member) -> String 
 pub enum LaunchStage {
     /// The process runs in its pane.
     Started,
-    /// The teammate has taken its prompt.
+    /// The teammate has accepted its prompt.
     PromptTaken,
     /// The teammate works.
     Working,

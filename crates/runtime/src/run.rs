@@ -1,9 +1,9 @@
 //! One run of a team as the user interface sees it: the options of the run, the handle that
-//! controls the run, and its outcome.
+//! controls the run, and the outcome of the run.
 //!
-//! Other modules do the work: `team_run` contains the loop of the team, `driver` the loop of one
-//! agent. This module does not read the environment, the home folder or the command line. The user
-//! interface passes everything in [`RunOptions`].
+//! Other modules do the work: `team_run` contains the loop of the team, and `driver` contains the
+//! loop of one agent. This module does not read the environment, the home folder or the command
+//! line. The user interface passes everything in [`RunOptions`].
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -34,57 +34,62 @@ mod end;
 
 pub use end::{Limit, OpenWork, RunEnd, Shortfall, TaskSummary};
 
-/// Opens a model by the name given in a flag, the settings, an agent definition or a spawn request.
+/// Opens a model by its name. The name comes from a flag, the settings, an agent definition or a
+/// spawn request.
 ///
-/// The user interface decides the meaning of a short name such as `opus`, and shares one `Pace`
-/// among all models of a run.
+/// The user interface decides the meaning of a short name such as `opus`. It also shares one `Pace`
+/// among all models of a run: if a provider asks one agent to slow down, all agents wait.
 pub type OpenModel = Arc<dyn Fn(&str) -> Result<Arc<dyn Model>, ModelError> + Send + Sync>;
 
 /// The resources and rules that agents work with. They are the same for a lead with its team and
 /// for a member that runs alone.
 pub struct AgentOptions {
-    /// The lead's working folder, as an absolute path. A member that runs alone uses it if the
-    /// config names no folder.
+    /// The lead's working folder, as an absolute path. A member that runs alone uses this folder if
+    /// the config names no folder for the member.
     pub cwd: PathBuf,
-    /// The root folder. Plans and the user's agent definitions are stored below it.
+    /// The root folder (`~/.claude` by default). Plans and the user's agent definitions are stored
+    /// below it.
     pub root: PathBuf,
     /// Facts about the machine and its user that the sandbox of commands needs.
     pub machine: Machine,
-    /// The user's home folder, for `~` in rules and for the user's instructions.
+    /// The user's home folder. It is needed for `~` in rules and for the user's own instructions.
     pub home: Option<PathBuf>,
-    /// The session's id. It appears in hooks and in the stream, and as `lead_session_id` in the
-    /// config.
+    /// The session's id. It appears in the input of hooks, in the output stream, and as
+    /// `lead_session_id` in the config.
     pub session_id: String,
-    /// Opens a model. Called before the first call to that model.
+    /// Opens a model. The runtime calls this function before its first call to that model.
     pub open_model: OpenModel,
-    /// The models that can be opened, for agents that spawn others. Each entry is a name or the
-    /// pattern of a provider's names.
+    /// The models that can be opened. An agent that spawns others learns these names. Each entry is
+    /// the name of a model, or a pattern for the names of one provider.
     pub models: Vec<String>,
-    /// The user's addition to the system prompt of the lead, or of a member that runs alone.
+    /// The text that the user adds to the system prompt of the lead, or of a member that runs
+    /// alone.
     pub append_system_prompt: Option<String>,
-    /// The prices of tokens.
+    /// The prices of tokens for each model.
     pub prices: PriceTable,
-    /// The merged settings of all sources.
+    /// The settings, merged from all sources.
     pub settings: Settings,
-    /// The project's agent definitions that are allowed to apply.
+    /// Those agent definitions of the project that are allowed to apply.
     pub project_agents: AgentFiles,
-    /// The permission mode of the lead. Teammates start in it too, except for `plan` and
-    /// `delegate`. A member that runs alone uses it if the config names no mode.
+    /// The permission mode of the lead. Teammates start in the same mode, unless it is `plan` or
+    /// `delegate`. A member that runs alone uses this mode if the config names no mode for the
+    /// member.
     pub mode: PermissionMode,
-    /// Says who answers when a call needs permission. For a member that runs alone, the member's
-    /// lead is asked too, and the first answer counts. With [`Asks::Deny`], only the lead answers.
+    /// Who answers when a call needs permission. For a member that runs alone, the member's lead
+    /// receives the request too, and the first answer counts. With [`Asks::Deny`], only the lead
+    /// answers.
     pub asks: Asks,
-    /// The limits at which the run ends. The number of teammates does not matter for a member that
-    /// runs alone.
+    /// The limits at which the run ends. For a member that runs alone, the limit on the number of
+    /// teammates has no effect.
     pub limits: RunLimits,
-    /// Time that agents have to end after a shutdown request, before they are stopped. Also the
-    /// time that a lead has to remove a member from the team.
+    /// Time that agents have to end after a shutdown request. After this time they are stopped. A
+    /// lead has the same time to remove a member from the team.
     pub shutdown_grace: Duration,
 }
 
 /// The options of a run.
 pub struct RunOptions {
-    /// The teams' storage, with its backend, limits and clock.
+    /// The storage of all teams, with its backend, limits and clock.
     pub teams: Teams,
     /// Whether the run creates a new team or continues an existing one.
     pub begin: Begin,
@@ -95,10 +100,10 @@ pub struct RunOptions {
     /// The model of every teammate whose spawn request names no model. `None` means the lead's
     /// model.
     pub teammate_model: Option<String>,
-    /// Where teammates run, and which program runs them.
+    /// Where teammates run, and which program runs each teammate.
     pub hosting: Hosting,
-    /// The limits set on the command line. They already apply to this run, and they are stored for
-    /// the team's next run.
+    /// The limits set on the command line. They already apply to this run. They are also stored, so
+    /// that they apply to the team's next run.
     pub bounds: RunBounds,
 }
 
@@ -126,21 +131,22 @@ impl fmt::Debug for RunOptions {
 /// How a run begins.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Begin {
-    /// Creates a new team. If the name is taken, a number is added.
+    /// The run creates a new team. If a team with this name exists, a number is added to the name.
     New {
         /// The team's name.
         team: String,
         /// The task for the team.
         goal: String,
     },
-    /// Continues a team that a crash or a stop has interrupted.
+    /// The run continues a team that a crash or a stop has interrupted.
     Resume {
         /// The team's name or folder.
         team: String,
         /// A new instruction for the lead.
         goal: Option<String>,
     },
-    /// Continues a team whose lead is dead. A member becomes the lead.
+    /// The run continues a team whose lead is dead. This process becomes the lead. It continues the
+    /// conversation of a member or the former lead's own conversation.
     TakeOver {
         /// The team's name or folder.
         team: String,
@@ -153,7 +159,7 @@ pub enum Begin {
 }
 
 impl Begin {
-    /// Returns the team's name or folder, as the user gave it.
+    /// Returns the team's name or folder, in the form in which the user gave it.
     #[must_use]
     pub fn team(&self) -> &str {
         match self {
@@ -185,8 +191,8 @@ impl Begin {
 /// Who answers when a call needs permission.
 #[derive(Debug, Clone)]
 pub enum Asks {
-    /// A person answers through the user interface. Dropping an [`Ask`] without an answer, or
-    /// dropping the channel, denies the call.
+    /// A person answers through the user interface. If an [`Ask`] or the channel is dropped without
+    /// an answer, the call is denied.
     Person(mpsc::Sender<Ask>),
     /// No person is asked. The call is denied, and the model receives the reason.
     Deny,
@@ -194,50 +200,52 @@ pub enum Asks {
     Allow,
 }
 
-/// A request to a person for permission.
+/// A permission request to a person.
 #[derive(Debug)]
 pub struct Ask {
-    /// The question to show.
+    /// The permission request in the form in which it is shown.
     pub question: PermissionQuestion,
-    /// The unchanged input of the call, for programs.
+    /// The unchanged input of the call, for programs that need the data and not the shown text.
     pub input: Value,
-    /// The channel for the answer.
+    /// The channel on which the answer must be sent.
     pub answer: oneshot::Sender<Answer>,
 }
 
 impl Ask {
-    /// Answers the question. The answer has no effect if the agent was stopped in the meantime.
+    /// Answers the permission request. If the agent was stopped in the meantime, the answer has no
+    /// effect.
     pub fn reply(self, choice: Choice) {
         let digest = self.question.digest().clone();
         let _nobody_waits = self.answer.send(Answer { digest, choice });
     }
 }
 
-/// A person's answer to a request for permission.
+/// A person's answer to a permission request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Answer {
-    /// The digest of the question that was shown. An answer to a different question is rejected,
-    /// and the current question is asked again.
+    /// The digest of the permission request that was shown. If the answer belongs to a different
+    /// request, the answer is rejected and the current request is shown again.
     pub digest: Digest,
-    /// The choice.
+    /// What the person decided.
     pub choice: Choice,
 }
 
-/// The limits at which a run ends itself with an orderly shutdown.
+/// The limits of a run. When the run reaches a limit, it ends with an orderly shutdown.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct RunLimits {
     /// Maximum number of model calls of each agent.
     pub max_turns: Option<u32>,
     /// Maximum cost of the whole team in US dollars.
     pub max_cost_usd: Option<f64>,
-    /// Maximum number of teammates at one time. Further spawn requests are refused, and the run
-    /// continues.
+    /// Maximum number of teammates at one time. When this number is reached, further spawn requests
+    /// are refused and the run continues.
     pub max_teammates: Option<u32>,
 }
 
 impl RunLimits {
-    /// Returns true if this model makes the cost limit useless: its price is unknown and the number
-    /// of model calls is not limited. Returns false for a model name that cannot be parsed.
+    /// Returns true if the cost limit has no effect with this model. That is the case if the
+    /// model's price is unknown and the number of model calls is not limited. Returns false for a
+    /// model name that cannot be parsed.
     #[must_use]
     pub fn needs_price_of(&self, model: &str, prices: &PriceTable) -> bool {
         // A limit on model calls ends the run even if the cost is unknown.
@@ -250,21 +258,21 @@ impl RunLimits {
     /// run's limit.
     #[must_use]
     pub fn turns_of(&self, member: &Member) -> Option<u32> {
-        // A spawn request can lower the limit of the run but not raise it.
+        // A spawn request is able to set a lower limit than the run's limit, but not a higher one.
         let own = SpawnRecord::of(member).and_then(|record| record.max_turns);
         own.into_iter().chain(self.max_turns).min()
     }
 }
 
-/// Controls a run and receives its events.
+/// The handle of a run. It controls the run and receives the run's events.
 ///
 /// Dropping the handle kills the run.
 #[derive(Debug)]
 pub struct RunHandle {
     /// The team's name.
     pub team: String,
-    /// The events in order. The channel is bounded: a slow reader slows the team down. After the
-    /// receiver is dropped, events are discarded.
+    /// The events in order. The channel is bounded, so a slow reader slows the team down. After
+    /// this receiver is dropped, events are discarded.
     pub events: mpsc::Receiver<RunEvent>,
     pub(crate) stopper: Stopper,
     pub(crate) outcome: oneshot::Receiver<RunOutcome>,
@@ -279,8 +287,8 @@ impl Runtime {
     /// Starts a run. The run continues in tasks of this process until it has an outcome.
     ///
     /// # Errors
-    /// If the team, the model or the settings cannot be used, another process runs the team, or a
-    /// hook refuses the goal.
+    /// If the team, the model or the settings cannot be used, if another process runs the team, or
+    /// if a hook refuses the goal.
     pub async fn start(options: RunOptions) -> Result<RunHandle, RunError> {
         team_run::start(options).await
     }
@@ -289,8 +297,8 @@ impl Runtime {
     /// The member runs until it has an outcome.
     ///
     /// # Errors
-    /// If the team or the member does not exist, another process runs the member, or the settings
-    /// cannot be used.
+    /// If the team or the member does not exist, if another process runs the member, or if the
+    /// settings cannot be used.
     pub async fn join(options: SoloOptions) -> Result<RunHandle, RunError> {
         solo::start(options).await
     }
@@ -304,18 +312,20 @@ impl RunHandle {
     }
 
     /// Interrupts the current turn of the lead, or of the member that runs alone. The running work
-    /// is dropped, and the agent is idle until its next input. Has no effect on an agent that is
-    /// not in a turn.
+    /// is dropped, and the agent is idle until its next input. If the agent is not in a turn, this
+    /// has no effect.
     pub fn interrupt(&self) {
         self.stopper.interrupt.notify_one();
     }
 
     /// Waits for the end of the run and discards all events that were not read.
     pub async fn outcome(mut self) -> RunOutcome {
-        // Drain the bounded channel. Otherwise the team's loop would block on it and never end.
+        // Read and discard all events. Otherwise the bounded channel would be full, and the team's
+        // loop would wait forever.
         while self.events.recv().await.is_some() {}
         if let Some(task) = self.task.take() {
-            // Ignore a panic of the task here. In that case the outcome is missing below.
+            // Ignore a panic of the task here. After a panic, the outcome below is missing, and
+            // that case is handled there.
             let _panicked = task.await;
         }
         (&mut self.outcome).await.unwrap_or_else(|_| RunOutcome {
@@ -347,64 +357,65 @@ pub struct RunOutcome {
     /// All agents that the team ever had, including subagents and agents of earlier runs. The lead,
     /// or the member that ran alone, comes first.
     pub agents: Vec<AgentSummary>,
-    /// The totals of all runs of the team. If a member ran alone, the totals of this member.
+    /// The totals of all runs of the team. If a member ran alone, these are the totals of this
+    /// member.
     pub totals: Totals,
-    /// The team's tasks at the end of the run. If the lead deleted the team, the tasks at the time
-    /// of the deletion.
+    /// The team's tasks at the end of the run. If the lead deleted the team, these are the tasks at
+    /// the time of the deletion.
     pub tasks: Vec<TaskSummary>,
-    /// The open work. It is set for every kind of end.
+    /// The work that is still open. This field is set for every kind of end.
     pub open: OpenWork,
-    /// Worktrees that were kept because they contain work.
+    /// The git worktrees that were kept because they contain work.
     pub kept: Vec<KeptWorktree>,
-    /// Whether the team was deleted from disk, by its lead or otherwise. If not, the team can be
-    /// resumed.
+    /// Whether the team was deleted from disk, by its lead or by another process. If it was not
+    /// deleted, the team can be resumed.
     pub team_deleted: bool,
 }
 
 impl RunOutcome {
-    /// Returns the cost of all agents in US dollars.
+    /// Returns the total cost of all agents in US dollars.
     #[must_use]
     pub fn cost_usd(&self) -> f64 {
         self.agents.iter().map(|agent| agent.cost_usd).sum()
     }
 
-    /// Returns the tokens of all agents.
+    /// Returns the total number of tokens of all agents.
     #[must_use]
     pub fn usage(&self) -> Usage {
         self.agents.iter().map(|agent| agent.usage).sum()
     }
 }
 
-/// The totals of all runs of a team, including this one.
+/// The totals of all runs of a team, including the current run.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Totals {
     /// The total time of the runs.
     pub ran: Duration,
-    /// The total time of model calls. The times of parallel calls are added.
+    /// The total time of model calls. If two calls ran in parallel, both times count.
     pub model_time: Duration,
     /// Tokens and cost for each model.
     pub models: BTreeMap<String, ModelTotal>,
 }
 
-/// Maximum number of tokens in one answer. It is the largest value that every current model
-/// accepts.
+/// Maximum number of tokens in one answer of a model. It is the largest value that every current
+/// model accepts.
 pub const MAX_OUTPUT_TOKENS: u32 = 16_000;
 
 /// The totals of all calls of one model.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct ModelTotal {
-    /// The tokens used.
+    /// The tokens that these calls used.
     pub usage: Usage,
-    /// Cost in US dollars, of the calls whose price is known.
+    /// Cost in US dollars of those calls whose price is known.
     pub cost_usd: f64,
-    /// Whether a call had no known price. Such a call is missing in all cost totals.
+    /// Whether the price of some call was unknown. Such a call is missing from all cost totals.
     pub is_unpriced: bool,
     /// Maximum number of tokens in a conversation with the model.
     pub context_window: u64,
 }
 
 impl Totals {
-    /// Returns the models without a known price.
+    /// Returns the names of the models that have no known price.
     pub fn unpriced(&self) -> impl Iterator<Item = &str> {
         self.models.iter().filter(|(_, total)| total.is_unpriced).map(|(model, _)| model.as_str())
     }
@@ -423,29 +434,29 @@ pub struct AgentSummary {
     pub model: String,
     /// The agent's state at the end.
     pub state: pitcrew_protocol::Status,
-    /// Why the agent ended, if the reason is not obvious.
+    /// The reason why the agent ended, if the reason is not obvious.
     pub reason: Option<String>,
-    /// Number of model calls.
+    /// Number of the agent's model calls.
     pub turns: u32,
-    /// Number of tool calls.
+    /// Number of the agent's tool calls.
     pub tool_calls: u32,
-    /// The tokens used.
+    /// The tokens that the agent used.
     pub usage: Usage,
     /// Cost in US dollars. 0 for a model without a known price.
     pub cost_usd: f64,
-    /// Whether the agent's model calls are known. They are not known if the agent runs in another
-    /// client that stores no conversation.
+    /// Whether the agent's model calls are known. They are not known if another client runs the
+    /// agent and stores no conversation.
     pub is_counted: bool,
 }
 
-/// A worktree that was kept after its teammate ended.
+/// A git worktree that was kept after its teammate ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KeptWorktree {
     /// The teammate that used the worktree.
     pub agent: AgentName,
     /// The path of the worktree.
     pub path: PathBuf,
-    /// The branch of the worktree.
+    /// The git branch of the worktree.
     pub branch: String,
     /// Why the worktree was kept.
     pub reason: String,
@@ -462,48 +473,48 @@ pub enum RunError {
     Model {
         /// The name of the model.
         name: String,
-        /// The reason.
+        /// The reason why the model could not be opened.
         #[source]
         source: ModelError,
     },
     /// Another process runs the team.
     #[error("the team {team:?} is run by process {pid}")]
     Held {
-        /// The team.
+        /// The team's name.
         team: String,
-        /// The process.
+        /// The id of the process that runs the team.
         pid: u32,
     },
     /// Another process runs the member.
     #[error("the member {agent} is run by process {pid}")]
     MemberHeld {
-        /// The member.
+        /// The name of the member.
         agent: AgentName,
-        /// The process.
+        /// The id of the process that runs the member.
         pid: u32,
     },
     /// The team's files could not be read or written.
     #[error("cannot open the team {team:?}")]
     Store {
-        /// The team.
+        /// The team's name.
         team: String,
-        /// The reason.
+        /// The error of the storage.
         #[source]
         source: Box<dyn std::error::Error + Send + Sync>,
     },
-    /// Commands should run in a sandbox without asking, but this machine does not support the
-    /// sandbox.
+    /// The settings demand that commands run in a sandbox without a permission request, but this
+    /// machine does not support the sandbox.
     #[error("commands cannot be held to a sandbox here: {reason}")]
     Unbounded {
-        /// The reason, in one sentence.
+        /// The reason why the sandbox does not work, in one sentence.
         reason: String,
     },
-    /// The team's earlier runs have already cost as much as this run allows.
+    /// The cost of the team's earlier runs has already reached the cost limit of this run.
     #[error("the team has cost ${cost_usd:.2} already, and may cost ${most_usd:.2}")]
     Spent {
-        /// The cost of all earlier runs.
+        /// The cost of all earlier runs in US dollars.
         cost_usd: f64,
-        /// The limit.
+        /// The cost limit in US dollars.
         most_usd: f64,
     },
     /// A hook refused the goal.
@@ -515,14 +526,14 @@ pub enum RunError {
     /// An agent definition, a hook or a rule in the settings is invalid.
     #[error("the settings cannot be used")]
     Settings {
-        /// The reason.
+        /// The reason why the settings are invalid.
         #[source]
         source: Box<dyn std::error::Error + Send + Sync>,
     },
 }
 
-/// Stops a run. [`Self::stop`] asks the agents to end, [`Self::kill`] ends them at once. Cheap to
-/// clone.
+/// Stops a run. [`Self::stop`] asks the agents to end, and [`Self::kill`] ends them at once.
+/// Cloning a `Stopper` is cheap.
 #[derive(Debug, Clone, Default)]
 pub struct Stopper {
     stop: tokio_util::sync::CancellationToken,
@@ -531,7 +542,8 @@ pub struct Stopper {
 }
 
 impl Stopper {
-    /// Asks every agent to shut down. Stops the agents that do not end within the grace period.
+    /// Asks every agent to shut down. After the grace period, stops the agents that are still
+    /// running.
     pub fn stop(&self) {
         self.stop.cancel();
     }
@@ -546,12 +558,12 @@ impl Stopper {
         self.stop.cancelled().await;
     }
 
-    /// Completes each time the current turn must be interrupted.
+    /// Completes each time the user interrupts the current turn.
     pub(crate) async fn interrupted(&self) {
         self.interrupt.notified().await;
     }
 
-    /// Completes when the run must be killed.
+    /// Completes when somebody kills the run.
     pub(crate) async fn killed(&self) {
         self.kill.cancelled().await;
     }

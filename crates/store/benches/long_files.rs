@@ -1,6 +1,9 @@
-//! Measures the queries on a journal of 1,000,000 lines, compared with reading the file once. Also
-//! measures a durable send into an inbox of 10,000 unread messages (the limit) and of 100,000,
-//! compared with writing the same bytes as temporary file, fsync, rename and fsync of the folder.
+//! Measures two kinds of operations on long files.
+//!
+//! Queries on a journal of 1,000,000 lines are compared with one read of the whole file. Durable
+//! sends into an inbox of 10,000 unread messages (the default limit) and of 100,000 are compared
+//! with a plain durable write. That write stores the same bytes in these steps: write a temporary
+//! file, fsync, rename, fsync of the folder.
 
 #![allow(clippy::disallowed_methods, reason = "tests arrange files, the environment and times")]
 #![expect(
@@ -23,10 +26,10 @@ use pitcrew_store::{
 
 const LINES: u64 = 1_000_000;
 const CHECKPOINT_INTERVAL: u64 = 1024 * 1024;
-/// The default of the setting `limits.unreadMessages`.
+/// The default limit of unread messages in an inbox (setting `limits.unreadMessages`).
 const BOUND: usize = 10_000;
-/// Size of an inbox without that limit. An inbox can still become this long when the limit is
-/// raised or when another client writes.
+/// Number of messages in an inbox that is longer than the default limit. An inbox can become this
+/// long if the user raises the limit or if another client writes to the inbox.
 const MESSAGES: usize = 100_000;
 const ROUNDS: usize = 9;
 
@@ -106,7 +109,7 @@ async fn sends(
     fs::write(&path, serde_json::to_string_pretty(&all).unwrap()).unwrap();
     let (mut ours, mut theirs, mut refused) = (Vec::new(), Vec::new(), Vec::new());
     for nth in 0..ROUNDS {
-        // The limit leaves room for exactly this message.
+        // With this limit, exactly one more message fits into the inbox.
         let (backend, room) = (open(), UnreadLimit::OfAll(messages + nth + 1));
         let started = Instant::now();
         let sent = backend.append(team, inbox, message(messages + nth), room).await.unwrap();
@@ -182,8 +185,8 @@ async fn journal(root: &Path, team: &TeamDir, open: &impl Fn() -> FileBackend) {
     show("the summary with a checkpoint at the end", median(times), read);
     let (mut times, mut nth) = (Vec::new(), LINES);
     for _ in 0..ROUNDS {
-        // Worst case: the next checkpoint is almost due, so the most bytes after the last
-        // checkpoint must be read.
+        // The worst case is a journal that almost needs its next checkpoint. Then the largest
+        // number of bytes after the last checkpoint must be read.
         let before = fs::metadata(&path).unwrap().len();
         while fs::metadata(&path).unwrap().len() < before + CHECKPOINT_INTERVAL * 3 / 2 {
             let entries: Vec<_> = (nth..nth + 500).map(entry).collect();

@@ -1,7 +1,7 @@
-//! Converts a message to the form that its team's dialect requires in an inbox.
+//! Converts a message to the form that the team's dialect requires in an inbox.
 //!
-//! Source: wire format, "Living with the session dialect". A session client deletes entries that do
-//! not have exactly this form.
+//! Source: section "Living with the session dialect" of the wire format document. A session client
+//! deletes every inbox entry that does not have exactly this form.
 
 use pitcrew_protocol::{ApiError, ErrorCode, Message, MessageId};
 
@@ -10,8 +10,8 @@ use crate::StoreError;
 /// Returns the id that a message carries.
 ///
 /// # Errors
-/// [`StoreError::Refused`] for a message without an id, because a second copy of it could not be
-/// detected.
+/// [`StoreError::Refused`] if the message has no id. Without an id, the store could not detect a
+/// second copy of the message.
 pub(crate) fn id_of(message: &Message) -> Result<MessageId, StoreError> {
     let missing =
         || ApiError::new(ErrorCode::InternalError, "a message cannot be stored without an id");

@@ -12,31 +12,32 @@ pub enum StoreError {
     /// The folder contains no team.
     #[error("no team in folder {team}")]
     NoTeam {
-        /// The folder.
+        /// The folder that contains no team.
         team: TeamDir,
     },
     /// The folder already contains a team.
     #[error("folder {team} is taken by team {name:?}")]
     TeamTaken {
-        /// The folder.
+        /// The folder that is in use.
         team: TeamDir,
-        /// The name of that team.
+        /// The name of the team in that folder.
         name: String,
     },
-    /// A file has invalid content, even when it is read under its lock.
+    /// The content of a file is invalid, even if the file is read while its lock is held.
     #[error("{} is not readable: {reason}", path.display())]
     Corrupt {
         /// The path of the file.
         path: PathBuf,
-        /// The fault, and its position in the file.
+        /// A description of the fault, with its position in the file.
         reason: String,
     },
-    /// A link or a file is at the path of a folder. It is neither followed nor replaced.
+    /// A link or a file is at a path where a folder must be. The store does not follow or replace
+    /// that entry.
     #[error("{} cannot be used: {}", path.display(), what_stands(*.is_link))]
     NoFolder {
-        /// The path of the entry that is there.
+        /// The path of the link or file.
         path: PathBuf,
-        /// Whether it is a link.
+        /// Whether the entry is a link. If not, the entry is a file or another special entry.
         is_link: bool,
     },
     /// Another process held the lock for too long.
@@ -44,7 +45,7 @@ pub enum StoreError {
     Locked {
         /// The locked file.
         path: PathBuf,
-        /// Time waited for the lock.
+        /// Time that this process waited for the lock, in milliseconds.
         waited_ms: u64,
         /// The process that holds the lock, if the operating system reports it.
         holder: Option<String>,
@@ -52,13 +53,13 @@ pub enum StoreError {
     /// This process does not hold the lease.
     #[error("{lease} is not held here")]
     NotHeld {
-        /// The lease.
+        /// The lease that this process does not hold.
         lease: LeaseName,
     },
-    /// The operating system refused a read or a write.
+    /// The operating system returned an error for a file operation.
     #[error("cannot {action} {}", path.display())]
     Io {
-        /// The attempted action, as a verb.
+        /// The attempted action, as a verb such as `read`.
         action: &'static str,
         /// The path of the file or folder.
         path: PathBuf,
@@ -66,12 +67,12 @@ pub enum StoreError {
         #[source]
         source: std::io::Error,
     },
-    /// The caller's own edit returned an error, which is passed on unchanged.
+    /// The caller's edit returned this error. It is passed on unchanged.
     #[error(transparent)]
     Refused(#[from] ApiError),
 }
 
-/// Names the kind of entry that is at the path of a folder.
+/// Describes the entry that is at a path where a folder must be.
 fn what_stands(is_link: bool) -> &'static str {
     match is_link {
         true => "a link stands where a folder should, and is not followed",
@@ -84,7 +85,7 @@ fn by(holder: Option<&str>) -> String {
 }
 
 impl StoreError {
-    /// Makes a copy of the error, one for each caller that shared the operation.
+    /// Copies the error, because several callers that shared one operation each need the error.
     pub(crate) fn again(&self) -> Self {
         match self {
             Self::NoTeam { team } => Self::NoTeam { team: team.clone() },

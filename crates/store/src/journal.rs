@@ -1,7 +1,7 @@
 //! The team's journal: an append-only log with one JSON line per event.
 //!
-//! The journal is evidence and not the source of truth. The present state is read from inboxes,
-//! tasks and transcripts, and the history from the journal.
+//! The journal is evidence and not the source of truth. The present state of a team is read from
+//! its inboxes, tasks and transcripts. The journal only gives the history.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::spelled::{MemberChange, PermissionOutcome, StartedProgram, TaskChangeKind};
 
-/// Maximum number of lasting permissions of one member in a summary.
+/// A summary keeps at most this many lasting permissions of one member.
 const MOST_ALWAYS: usize = 100;
 
 /// One line of the journal.
@@ -18,32 +18,33 @@ const MOST_ALWAYS: usize = 100;
 pub struct JournalEntry {
     /// Time of the event, in milliseconds since 1970.
     pub at_ms: i64,
-    /// The event.
+    /// The event itself.
     #[serde(flatten)]
     pub event: Event,
 }
 
-/// The data that a resume needs from a journal. Its size depends on the number of members,
-/// assignments and open tasks, not on the length of the journal.
+/// The data from a journal that a resume needs. The size of a summary depends on the number of
+/// members, assignments and open tasks. It does not depend on the length of the journal.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JournalSummary {
-    /// The journal's data about each member, including members that left.
+    /// What the journal says about each member, including members that have left the team.
     pub members: BTreeMap<AgentName, MemberSummary>,
-    /// The messages that assigned tasks to members.
+    /// The ids of the messages that assigned tasks to members.
     pub assignments: BTreeSet<MessageId>,
-    /// Tasks that were created and neither completed nor deleted. Changes by other programs are not
-    /// counted.
+    /// Tasks that were created and not yet completed or deleted. Only changes that pitcrew made are
+    /// counted, because other programs write no journal.
     #[serde(default)]
     pub open_tasks: BTreeSet<TaskId>,
-    /// Total duration of the team's finished runs.
+    /// Total duration of the team's finished runs, in milliseconds.
     #[serde(default)]
     ran_ms: u64,
-    /// The run without an end entry. It is still running, or it was killed.
+    /// The run that has no end entry. This run is still going on, or it was killed. `None` if all
+    /// runs have ended.
     #[serde(default)]
     open_run: Option<RunSpan>,
 }
 
-/// The time from the start of a run to its latest relevant event, in milliseconds since 1970.
+/// The start of a run and its latest relevant event, in milliseconds since 1970.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct RunSpan {
     began_ms: i64,
@@ -56,24 +57,24 @@ impl RunSpan {
     }
 }
 
-/// The journal's data about one member.
+/// What the journal says about one member.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MemberSummary {
-    /// The latest change to each state, ordered by time, the newest last.
+    /// The latest change to each state, ordered by time. The newest change is the last element.
     pub states: Vec<MemberState>,
-    /// Number of turns that the member ended since its last spawn.
+    /// Number of turns that the member has ended since its last spawn.
     pub turns: u32,
-    /// Permissions that the member got for the future since its last spawn. Contains only
-    /// permissions that are valid after a resume.
+    /// Permissions that a user gave this member for the rest of the run, since the last spawn of
+    /// the member. Only permissions that stay valid after a resume are included.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub always: BTreeSet<String>,
-    /// The cost of all turns of the member, by model. Includes earlier members of the same name,
-    /// because their turns were paid too.
+    /// The cost of all turns of the member, by model. Earlier members with the same name are
+    /// included, because their turns were paid too.
     #[serde(default)]
     pub spent: BTreeMap<String, Spent>,
 }
 
-/// The consumption of the turns on one model: tokens, cost and time.
+/// What the turns on one model used: tokens, cost and time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Spent {
     /// Number of turns.
@@ -82,17 +83,18 @@ pub struct Spent {
     pub unpriced_turns: u32,
     /// Number of tool calls that the model made.
     pub tool_calls: u32,
-    /// Input tokens, including cached ones.
+    /// Number of input tokens, including cached tokens.
     pub input_tokens: u64,
-    /// Input tokens that were read from the cache.
+    /// Number of input tokens that were read from the cache.
     pub cache_read_tokens: u64,
-    /// Input tokens that were written to the cache.
+    /// Number of input tokens that were written to the cache.
     pub cache_creation_tokens: u64,
-    /// Output tokens.
+    /// Number of output tokens.
     pub output_tokens: u64,
-    /// Cost in billionths of a US dollar. A sum of whole numbers is the same in any order.
+    /// Cost in billionths of a US dollar. An integer is used because a sum of integers is the same
+    /// in any order.
     pub cost_nano_usd: u64,
-    /// Time that the model took.
+    /// Total duration of the model calls, in milliseconds.
     pub model_ms: u64,
 }
 
@@ -157,18 +159,18 @@ fn nano_usd(cost_usd: f64) -> u64 {
     (cost_usd * NANO_PER_USD).round() as u64
 }
 
-/// A change of a member's state.
+/// A change of a member's state in the journal.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MemberState {
-    /// The state, as in [`Event::MemberChanged`].
+    /// The new state, in the form of [`Event::MemberChanged`].
     pub state: MemberChange,
-    /// More details, as text.
+    /// A text with more details about the change, if there are any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub detail: Option<String>,
 }
 
 impl JournalSummary {
-    /// Returns the summary of these entries.
+    /// Returns the summary of the given entries, which must be in order.
     #[must_use]
     pub fn of(entries: impl IntoIterator<Item = JournalEntry>) -> Self {
         let mut summary = Self::default();
@@ -178,18 +180,19 @@ impl JournalSummary {
         summary
     }
 
-    /// Returns the total duration of all runs of the team, without the time between them. A killed
-    /// run counts up to its last event.
+    /// Returns the total duration of all runs of the team in milliseconds, without the times
+    /// between the runs. A run that was killed counts up to its last event.
     #[must_use]
     pub fn ran_ms(&self) -> u64 {
         self.ran_ms.saturating_add(self.open_run.map_or(0, RunSpan::length_ms))
     }
 
-    /// Adds the next entry. If you change which data is added, increase `FORM` in
-    /// `files/checkpoint.rs`.
+    /// Adds the next entry of the journal. If you change which data this function adds, increase
+    /// `FORM` in `files/checkpoint.rs`.
     pub(crate) fn add(&mut self, JournalEntry { at_ms, event }: JournalEntry) {
         match event {
-            // A killed run has no end entry, so the next start closes it.
+            // If the previous run was killed, it has no end entry. In that case the start of this
+            // run closes it.
             Event::RunStarted => {
                 self.close_run();
                 self.open_run = Some(RunSpan { began_ms: at_ms, latest_ms: at_ms });
@@ -202,7 +205,7 @@ impl JournalSummary {
                 self.run_goes_on(at_ms);
                 let member = self.members.entry(member).or_default();
                 if state == MemberChange::Spawned {
-                    // This is a new member with the same name.
+                    // A spawn means that a new member has this name now.
                     member.turns = 0;
                     member.always.clear();
                 }
@@ -260,7 +263,7 @@ impl JournalSummary {
             TaskChangeKind::Completed | TaskChangeKind::Deleted => {
                 self.open_tasks.remove(&task);
             }
-            // A change without the status does not show whether the task is open.
+            // If the status did not change, this entry does not show whether the task is open.
             TaskChangeKind::Updated if fields.iter().all(|field| field != "status") => {}
             TaskChangeKind::Updated
             | TaskChangeKind::Created
@@ -281,8 +284,8 @@ impl JournalSummary {
         self.open_run = None;
     }
 
-    /// Returns search texts. Every line that changes a summary contains at least one of them. Other
-    /// lines may contain one too.
+    /// Returns texts with which a search finds the lines that change a summary. Every such line
+    /// contains at least one of the texts. Other lines can contain one of the texts too.
     pub(crate) fn texts() -> Vec<String> {
         let assignment = format!(r#""frame":"{}""#, TaskAssignment::TYPE);
         let of_event = |name: &str| format!(r#""event":"{name}""#);
@@ -299,22 +302,23 @@ impl JournalSummary {
     }
 }
 
-/// Whether the event belongs to the history of a message: it is about the message, or it is the end
-/// of the team.
+/// Whether the event belongs to the history of a message. This is the case if the event is about
+/// the message, or if the event is the end of the team.
 pub(crate) fn is_on_way_of(id: &MessageId, event: &Event) -> bool {
     event.message() == Some(id)
         || matches!(event, Event::TeamDeleted { .. } | Event::TeamArchived { .. })
 }
 
-/// Returns search texts. Every line in the history of a message contains at least one of them.
-/// Other lines may contain one too.
+/// Returns texts with which a search finds the history of a message. Every line of the history
+/// contains at least one of the texts. Other lines can contain one of the texts too.
 pub(crate) fn texts_on_way_of(id: &MessageId) -> Vec<String> {
     let [deleted, archived] =
         [r#""event":"team_deleted""#, r#""event":"team_archived""#].map(str::to_owned);
     fast([serde_json::json!(id).to_string(), deleted, archived])
 }
 
-/// Shortens search texts to their ends, because the standard library finds short texts much faster.
+/// Shortens each search text to its end, because the standard library searches short texts much
+/// faster.
 fn fast<const N: usize>(texts: [String; N]) -> Vec<String> {
     const FAST: usize = 32;
     let end = |text: String| {
@@ -323,213 +327,215 @@ fn fast<const N: usize>(texts: [String; N]) -> Vec<String> {
     texts.into_iter().map(end).collect()
 }
 
-/// Changes that another program overwrote in a file, and how they were restored.
+/// Reports that another program overwrote changes of pitcrew in a file, and which of them were
+/// restored.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Overwritten {
-    /// The file, such as `inboxes/bob.json`, `tasks/3.json` or `config.json`.
+    /// The path of the file, such as `inboxes/bob.json`, `tasks/3.json` or `config.json`.
     pub file: String,
-    /// The restored items: message ids, field names, or `removed` for a removed task that another
-    /// program had written again.
+    /// What was restored: message ids or field names. For a removed task that another program had
+    /// written again, the only element is `removed`, because the task was removed again.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub put_back: Vec<String>,
-    /// Fields that keep the other program's value, because that program changed them too.
+    /// Fields that keep the other program's value. The other program also changed these fields.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub kept: Vec<String>,
 }
 
-/// An event in a team.
+/// Something that happened in a team, as the journal records it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub enum Event {
     /// The team was created.
     TeamCreated {
-        /// The team's name as given by its creator.
+        /// The team's name in the form that its creator gave.
         team: String,
     },
-    /// The team was deleted. This is the last line of its journal.
+    /// The team was deleted. This is the last line of the team's journal.
     TeamDeleted {
-        /// The team's name as given by its creator.
+        /// The team's name in the form that its creator gave.
         team: String,
     },
-    /// The team finished its work and was archived. More lines follow if a run restores it.
+    /// The team finished its work and was archived. If a run restores the team, more lines follow.
     TeamArchived {
-        /// The team's name as given by its creator.
+        /// The team's name in the form that its creator gave.
         team: String,
     },
-    /// A message is on disk.
+    /// A message was written to an inbox and is on disk.
     MessagePersisted {
-        /// The message.
+        /// The id of the message.
         id: MessageId,
-        /// The sender.
+        /// The sender of the message.
         from: String,
-        /// The owner of the inbox.
+        /// The agent that owns the inbox.
         to: AgentName,
-        /// The frame's type. Absent for a plain text message.
+        /// The type of the frame that the message carries. `None` for a plain text message.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         frame: Option<String>,
     },
-    /// A message is in its receiver's transcript, which means that it is delivered.
+    /// A message was written to its receiver's transcript. From then on it counts as delivered.
     MessageInjected {
-        /// The message.
+        /// The id of the message.
         id: MessageId,
-        /// The receiver.
+        /// The receiver of the message.
         to: AgentName,
     },
-    /// A message is marked read.
+    /// A message was marked as read.
     MessageAcknowledged {
-        /// The message.
+        /// The id of the message.
         id: MessageId,
-        /// The receiver.
+        /// The receiver of the message.
         to: AgentName,
     },
     /// A message cannot be delivered any more.
     MessageDead {
-        /// The message.
+        /// The id of the message.
         id: MessageId,
-        /// The agent to which the message belonged.
+        /// The agent that should have received the message.
         to: AgentName,
-        /// The reason.
+        /// The reason why the message cannot be delivered.
         reason: String,
     },
-    /// A message claimed to come from the lead but was not accepted as such. No agent received it,
-    /// and it was marked as read.
+    /// A message claimed to come from the lead, but pitcrew did not accept this claim. No agent
+    /// received the message, and the message was marked as read.
     FrameRefused {
-        /// The message.
+        /// The id of the message.
         id: MessageId,
-        /// The owner of the inbox that contained the message.
+        /// The agent that owns the inbox with the message.
         to: AgentName,
-        /// The sender that the message names.
+        /// The sender that the message claims to have.
         from: String,
-        /// The frame type of the message.
+        /// The type of the frame that the message carries.
         frame: String,
-        /// The reason for the refusal.
+        /// The reason why the message was refused.
         reason: String,
     },
-    /// A task was created, changed or removed.
+    /// A task was created, changed or removed. `change` says which.
     TaskChanged {
-        /// The task.
+        /// The id of the task.
         task: TaskId,
-        /// The author of the change.
+        /// The name of the agent or program that made the change.
         by: String,
         /// The kind of change.
         change: TaskChangeKind,
-        /// The changed fields.
+        /// The names of the changed fields.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         fields: Vec<String>,
     },
-    /// Another program wrote back an older reading of a file without its lock, and so overwrote
-    /// pitcrew's changes.
+    /// Another program wrote old content of a file back, without the lock of the file. This
+    /// overwrote changes of pitcrew.
     Overwritten(Overwritten),
     /// A member joined, left, or changed its state or mode.
     MemberChanged {
-        /// The member.
+        /// The name of the member.
         member: AgentName,
-        /// The kind of change, or the new state of the member.
+        /// The kind of change. If the member's state changed, this is the new state.
         state: MemberChange,
-        /// More details, as text.
+        /// A text with more details about the change, if there are any.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         detail: Option<String>,
     },
-    /// A process, a pane, or both were started to run a member.
+    /// A member was started: in a process, in a pane, or in both.
     Started {
-        /// The member.
+        /// The name of the member.
         member: AgentName,
         /// The program that runs the member.
         program: StartedProgram,
-        /// The process id.
+        /// The id of the started process, if there is one.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pid: Option<u32>,
-        /// Start time of the process in clock ticks since boot.
+        /// Start time of this process, in clock ticks since boot.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         start_ticks: Option<u64>,
-        /// The pane, as `backend:id`.
+        /// The pane of the member in the form `backend:id`, if there is one.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pane: Option<String>,
-        /// Id of the process that started the member and is responsible for stopping it.
+        /// The id of the process that started the member. That process must also stop the member.
         owner: u32,
     },
-    /// The process and pane of a member are gone. Nothing is left to stop.
+    /// The process and the pane of a member no longer exist, so nothing is left to stop.
     Stopped {
-        /// The member.
+        /// The name of the member.
         member: AgentName,
-        /// The former process id.
+        /// The id that the process had, if there was one.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pid: Option<u32>,
-        /// The former pane, as `backend:id`.
+        /// The pane that the member had, in the form `backend:id`, if there was one.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pane: Option<String>,
     },
-    /// A permission was requested, or the request was answered.
+    /// A member requested a permission, or the permission request was answered.
     Permission {
         /// The id of the permission request.
         request: String,
         /// The member that requested the permission.
         member: AgentName,
-        /// The tool.
+        /// The name of the tool for which permission was requested.
         tool: String,
-        /// The outcome of the request so far.
+        /// What has happened to the permission request so far.
         outcome: PermissionOutcome,
     },
-    /// A user at the process of a member gave this member a permission for the rest of the run.
+    /// A user who looks at a member's process gave this member a permission for the rest of the
+    /// run.
     AllowedAlways {
-        /// The member. The permission is valid only for this member.
+        /// The name of the member. The permission is valid only for this member.
         member: AgentName,
-        /// The rule of the permission, such as `Bash(npm test:*)`. If there is no rule, a
-        /// description of the permission.
+        /// The rule of the permission, such as `Bash(npm test:*)`. If the permission has no rule,
+        /// this is a description of the permission.
         what: String,
-        /// Whether the member keeps the permission after a resume.
+        /// Whether the permission stays valid after a resume.
         lasts: bool,
     },
-    /// A summary replaced an agent's conversation, because the conversation had almost reached the
-    /// limit of its model.
+    /// An agent's conversation was replaced by a summary of it, because it had almost reached the
+    /// limit of the agent's model.
     ConversationCompacted {
-        /// The agent.
+        /// The name of the agent.
         member: AgentName,
-        /// Length of the conversation before, in tokens.
+        /// Length of the conversation before this, in tokens.
         tokens_before: u64,
-        /// Approximate length of the conversation now, in tokens.
+        /// Approximate length of the conversation after this, in tokens.
         tokens_after: u64,
     },
-    /// An agent ended a turn.
+    /// A turn (one model call) of an agent ended.
     TurnEnded(Turn),
-    /// A process started to run the team, for the first time or again.
+    /// A process began to run the team, for the first time or after a resume.
     RunStarted,
-    /// The process that ran the team has finished. A killed run has no such line.
+    /// The process that ran the team has finished. If a run is killed, it writes no such line.
     RunEnded,
-    /// The consumption of earlier teams of the same run, which its lead deleted before it created
-    /// this team.
+    /// What earlier teams of the same run used. The lead of the run deleted these teams before it
+    /// created this team.
     EarlierTeams {
-        /// Total duration of the runs of the earlier teams.
+        /// Total duration of the runs of the earlier teams, in milliseconds.
         ran_ms: u64,
-        /// Consumption of each member of the earlier teams, by model.
+        /// What each member of the earlier teams used, by model.
         spent: BTreeMap<AgentName, BTreeMap<String, Spent>>,
     },
 }
 
-/// One call of a model, and its consumption.
+/// One call of a model, with the tokens, the cost and the time that it used.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Turn {
-    /// The agent.
+    /// The name of the agent that called the model.
     pub member: AgentName,
     /// The model that was called.
     pub model: String,
-    /// Input tokens, including cached ones.
+    /// Number of input tokens, including cached tokens.
     pub input_tokens: u64,
-    /// Output tokens.
+    /// Number of output tokens.
     pub output_tokens: u64,
-    /// Cost of the call. Absent for a model without a known price.
+    /// Cost of the call in US dollars. `None` if the price of the model is not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost_usd: Option<f64>,
-    /// Input tokens that were read from the cache.
+    /// Number of input tokens that were read from the cache.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub cache_read_tokens: u64,
-    /// Input tokens that were written to the cache.
+    /// Number of input tokens that were written to the cache.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub cache_creation_tokens: u64,
-    /// Number of tool calls that the model made.
+    /// Number of tool calls in the answer of the model.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub tool_calls: u32,
-    /// Time that the model took.
+    /// Duration of the call, in milliseconds.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub took_ms: u64,
 }
@@ -539,7 +545,7 @@ fn is_zero<T: Default + PartialEq>(count: &T) -> bool {
 }
 
 impl Turn {
-    /// Returns a turn without any consumption data.
+    /// Returns a turn in which tokens, cost and time are not filled in yet.
     #[must_use]
     pub fn new(member: AgentName, model: impl Into<String>) -> Self {
         Self {
@@ -557,7 +563,8 @@ impl Turn {
 }
 
 impl Event {
-    /// Returns the message that the event is about.
+    /// Returns the id of the message that the event is about, or `None` if the event is about no
+    /// message.
     #[must_use]
     pub fn message(&self) -> Option<&MessageId> {
         match self {

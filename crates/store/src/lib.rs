@@ -1,8 +1,8 @@
 //! Storage for teams: the [`Backend`] trait and its implementations.
 //!
-//! All writes below a team's folders happen in this crate: locking files, making them durable,
-//! reading them while others write, and watching them. The crate does not decide which agent may do
-//! what. That is the task of the crate `team`.
+//! All writes below a team's folders happen in this crate. The crate locks the files, makes the
+//! writes durable, watches the files, and reads them while other programs write. It does not decide
+//! which actions an agent is allowed to do. The crate `team` decides that.
 
 mod backend;
 #[cfg(feature = "conformance")]

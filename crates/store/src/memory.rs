@@ -1,5 +1,5 @@
-//! Teams in memory, for tests, simulations and dry runs. The guarantees are the same as for files,
-//! except that the teams end with the process.
+//! A store that keeps teams in memory, for tests, simulations and dry runs. It gives the same
+//! guarantees as the file store, except that the teams are lost when the process ends.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -23,11 +23,11 @@ use crate::{
     dialect, table,
 };
 
-/// Number of changes that a watcher may lag behind before it must read everything again. A busy
-/// team makes some hundreds per second.
+/// Number of changes that can wait for a watcher. If a watcher falls further behind, it must read
+/// everything again. A busy team makes some hundreds of changes per second.
 const WATCH_BOUND: usize = 1024;
 
-/// A [`Backend`] in memory. Clones share their teams.
+/// A [`Backend`] in memory. All clones of a store have the same teams.
 #[derive(Clone, Debug, Default)]
 pub struct MemoryBackend {
     shelf: Arc<Mutex<Shelf>>,
@@ -38,7 +38,7 @@ struct Shelf {
     teams: BTreeMap<TeamDir, Team>,
     slots: HashMap<RateScope, VecDeque<i64>>,
     archived: BTreeMap<ArchiveName, Team>,
-    /// Number of teams archived so far.
+    /// How many teams were archived so far.
     archivings: usize,
 }
 
@@ -46,7 +46,7 @@ struct Shelf {
 struct Team {
     config: TeamConfig,
     inboxes: HashMap<InboxFile, Vec<Message>>,
-    /// Messages that left an inbox.
+    /// Messages that have left their inbox.
     past_mail: HashMap<InboxFile, Vec<Message>>,
     tasks: TaskTable,
     listed: Option<Arc<[Task]>>,
@@ -99,7 +99,7 @@ impl Team {
         }
     }
 
-    /// Sends a change to the watchers. It is no error if there are none.
+    /// Sends a change to the team's watchers. If there are no watchers, this does nothing.
     fn tell(&self, change: Change) {
         let _watchers = self.changes.send(change);
     }
@@ -258,8 +258,8 @@ impl ArchiveStore for MemoryBackend {
             return Err(StoreError::TeamTaken { team: dir, name: taken.config.name.to_string() });
         }
         let mut team = shelf.archived.remove(archive).ok_or_else(no_team)?;
-        // The former watchers already know that the team is gone, so they must not get changes of
-        // the restored team.
+        // The watchers of the team before its archiving already know that the team is gone. They
+        // must not get the changes of the restored team.
         team.changes = broadcast::channel(WATCH_BOUND).0;
         shelf.teams.insert(dir.clone(), team);
         Ok(dir)
@@ -549,8 +549,8 @@ impl RateStore for MemoryBackend {
             taken.push_back(now_ms);
             return Ok(Slot::Taken);
         }
-        // The slots are counted from the newest one, because the rate may have been lowered since
-        // they were taken.
+        // The time list can have more than `count` elements, because the allowed rate may have
+        // become lower. Therefore the count starts at the newest time.
         let oldest = count.checked_sub(1).and_then(|back| taken.iter().rev().nth(back)).copied();
         let wait_ms = oldest.map_or(window_ms, |at| at + window_ms - now_ms);
         Ok(Slot::Full { retry_after: Duration::from_millis(u64::try_from(wait_ms).unwrap_or(0)) })

@@ -1,31 +1,31 @@
-//! The text values of journal entries. A value that a newer version wrote is kept unchanged, so
-//! that its entry can still be read.
+//! Types for the text values in journal entries. If a newer version of pitcrew wrote a value that
+//! this version does not know, the value is kept unchanged. Therefore the entry can still be read.
 
 use std::fmt;
 
 use pitcrew_protocol::{Program, Status};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// The kind of change of a member in a journal entry.
+/// What changed about a member, as a journal entry records it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum MemberChange {
     /// The member was added to the team.
     Spawned,
-    /// The member joined by itself.
+    /// The member joined the team itself; no lead spawned it.
     Joined,
-    /// The member has this state now.
+    /// The state of the member changed to this state.
     Status(Status),
     /// The member is no longer in the team.
     Removed,
-    /// The member has another permission mode.
+    /// The permission mode of the member changed.
     Mode,
     /// The permission mode in the member's config was refused, because nobody confirmed it.
     ModeRefused,
-    /// A value that a newer version wrote.
+    /// A value that only a newer version knows.
     Other(String),
 }
 
-/// The kind of change of a task.
+/// What changed about a task, as a journal entry records it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum TaskChangeKind {
     /// The task was created.
@@ -36,24 +36,24 @@ pub enum TaskChangeKind {
     Claimed,
     /// The task was completed.
     Completed,
-    /// The owner of the task ended, and the task is free again.
+    /// The owner of the task ended, so other agents can claim the task again.
     Released,
     /// The task was removed.
     Deleted,
-    /// A word of a newer version.
+    /// A value that only a newer version knows.
     Other(String),
 }
 
-/// The outcome of a permission request so far.
+/// What has happened to a permission request so far.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum PermissionOutcome {
-    /// The permission was requested.
+    /// The permission was requested, and there is no answer yet.
     Asked,
     /// The permission was granted.
     Allowed,
     /// The permission was denied.
     Denied,
-    /// A word of a newer version.
+    /// A value that only a newer version knows.
     Other(String),
 }
 
@@ -66,13 +66,13 @@ pub enum StartedProgram {
     Other(String),
 }
 
-/// Implements the conversion between a type and its text values in the journal. Arguments: the unit
-/// variants with their texts, at most one variant whose inner type has its own texts (`named` and
-/// `as_str`). The variant `Other` is required.
+/// Implements the conversion between an enum and its text values in the journal. The arguments are
+/// the unit variants with their texts. One more variant is possible, whose inner type converts
+/// itself with `named` and `as_str`. The enum must have the variant `Other(String)`.
 macro_rules! spelled {
     ($type:ident { $($word:literal => $variant:ident),* } $($known:ident($inner:ident))?) => {
         impl $type {
-            /// Returns the text value in the journal.
+            /// Returns the text that stands for this value in the journal.
             #[must_use]
             pub fn as_str(&self) -> &str {
                 match self {
@@ -143,7 +143,8 @@ spelled!(PermissionOutcome { "asked" => Asked, "allowed" => Allowed, "denied" =>
 spelled!(StartedProgram {} Known(Program));
 
 impl MemberChange {
-    /// Returns the new state of the member if the change is a change of state.
+    /// Returns the new state of the member. Returns `None` if the state of the member did not
+    /// change.
     #[must_use]
     pub fn status(&self) -> Option<Status> {
         match self {
@@ -159,7 +160,7 @@ impl MemberChange {
 }
 
 impl PermissionOutcome {
-    /// Returns the outcome for an answer.
+    /// Returns the outcome of a permission request that was answered.
     #[must_use]
     pub fn of_answer(is_approved: bool) -> Self {
         if is_approved { Self::Allowed } else { Self::Denied }
@@ -167,7 +168,7 @@ impl PermissionOutcome {
 }
 
 impl StartedProgram {
-    /// Returns the program if this version knows it.
+    /// Returns the program, or `None` if this version does not know the program.
     #[must_use]
     pub fn known(&self) -> Option<Program> {
         match self {

@@ -1,5 +1,5 @@
-//! Rules for the task table of every backend: each dependency is stored at both tasks, and ids are
-//! used only once.
+//! Rules for the task tables of every backend: each dependency is stored at both of its tasks, and
+//! no id is used twice.
 
 use std::collections::{HashMap, HashSet};
 
@@ -7,7 +7,8 @@ use pitcrew_protocol::{ApiError, ErrorCode, Task, TaskId};
 
 use crate::{StoreError, TaskTable};
 
-/// Stores each dependency at both of its tasks. Calls `about_to_change` before it changes a task.
+/// Adds each dependency that is stored at only one of its tasks to the other task. Calls
+/// `about_to_change` with a task before that task changes.
 pub(crate) fn join_ends(tasks: &mut [Task], mut about_to_change: impl FnMut(&Task)) {
     let places: HashMap<&str, usize> =
         tasks.iter().enumerate().map(|(at, task)| (task.id.as_str(), at)).collect();
@@ -40,7 +41,8 @@ pub(crate) fn join_ends(tasks: &mut [Task], mut about_to_change: impl FnMut(&Tas
     }
 }
 
-/// Removes all references to the tasks that `is_gone` selects from the other tasks.
+/// Removes the ids for which `is_gone` is true from the dependencies of all tasks. Calls
+/// `about_to_change` with a task before that task changes.
 pub(crate) fn drop_mentions<'a>(
     tasks: impl IntoIterator<Item = &'a mut Task>,
     is_gone: impl Fn(&TaskId) -> bool,
@@ -55,22 +57,24 @@ pub(crate) fn drop_mentions<'a>(
     }
 }
 
-/// Ids from this value on do not count for the next id. The reference client stores ids as
-/// floating-point numbers and could not distinguish two neighboring ids of that size.
+/// Ids greater than or equal to this value are ignored when the next id is chosen. The reference
+/// client stores ids as floating-point numbers, which cannot distinguish two neighboring ids of
+/// that size.
 const HIGHEST_ID: u64 = (1 << 53) - 1;
 
-/// Completes an edited table: removes references to removed tasks, stores dependencies at both
-/// tasks, and sets the next id above every id ever used.
+/// Completes a table after an edit. Removes references to removed tasks, and stores each dependency
+/// at both of its tasks. Sets the next id to a value above every id that was ever used.
 ///
 /// # Errors
-/// [`StoreError::Refused`] if the edit used an id again, or stored a task under another task's id.
+/// [`StoreError::Refused`] if the edit used the id of a removed task again, or if it stored a task
+/// under the id of another task.
 pub(crate) fn settle(before: &TaskTable, edited: &mut TaskTable) -> Result<(), StoreError> {
     for (id, task) in &edited.tasks {
         if *id != task.id {
             return Err(refused(format!("task {} stands under id {id}", task.id)));
         }
-        // An id of a removed task must not come back, because other programs may still refer to the
-        // old task.
+        // The id of a removed task must not be used again, because other programs may still refer
+        // to the removed task.
         if !before.tasks.contains_key(id) && id.number() < before.next_id {
             return Err(refused(format!("task id {id} was used before")));
         }
@@ -90,7 +94,7 @@ pub(crate) fn settle(before: &TaskTable, edited: &mut TaskTable) -> Result<(), S
     Ok(())
 }
 
-/// Returns the highest of the ids that count for the next id.
+/// Returns the highest id below `HIGHEST_ID`, or 0 if there is none. The next id follows this id.
 pub(crate) fn highest_counted(ids: impl Iterator<Item = u64>) -> u64 {
     ids.filter(|id| *id < HIGHEST_ID).max().unwrap_or(0)
 }

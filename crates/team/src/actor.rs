@@ -1,31 +1,33 @@
-//! The caller of an operation, and the operations it may use.
+//! The caller of an operation, and the operations that the caller is allowed to use.
 
 use pitcrew_protocol::{AgentName, ApiError, LEAD_NAME, TeamConfig};
 
 use crate::refusal;
 
-/// Reserved names: the lead, the user and the system. No agent and no outside writer may have one.
+/// Reserved names: the lead, the user and the system. No agent and no outside writer is allowed to
+/// have one of these names.
 const RESERVED: [&str; 3] = [LEAD_NAME, "user", "system"];
 
 /// The sender name of messages that the team itself writes.
 pub(crate) const SYSTEM: &str = "system";
 
-/// The sender name of a person who runs `pitcrew send` in a shell. It counts as an outside writer,
-/// because any program can run that command.
+/// The sender name of a person who runs `pitcrew send` in a shell. This sender counts as an outside
+/// writer, because any program can run that command.
 pub const OPERATOR: &str = "operator";
 
-/// The caller of an operation. The calling process states it; the content of a message never
-/// decides it.
+/// The caller of an operation. The process that calls the operation states the caller. The content
+/// of a message never decides who the caller is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Actor {
-    /// The lead of the team.
+    /// The lead agent of the team.
     Lead,
-    /// A member. The lead may also call as a member.
+    /// The member with this name. The lead is also a member, so its name is accepted here too.
     Member(AgentName),
-    /// The person at the terminal. It may do everything that the lead may do, except answer
-    /// requests in the lead's name.
+    /// The person at the terminal. This person is allowed to do everything that the lead is allowed
+    /// to do, except to answer requests in the lead's name.
     User,
-    /// A writer that is not a member, with its name. It may send texts and nothing else.
+    /// A writer that is not a member, with the writer's name. Such a writer is only allowed to send
+    /// text messages.
     Outside(String),
 }
 
@@ -36,7 +38,6 @@ pub(crate) struct Speaker {
     pub(crate) name: String,
     /// The color of the caller, if the caller is a teammate.
     pub(crate) color: Option<String>,
-    /// The caller's role in the team.
     pub(crate) rank: Rank,
 }
 
@@ -70,8 +71,8 @@ impl Speaker {
             }
             Actor::Outside(name) => {
                 let checked = AgentName::new(name).map_err(|e| refusal::bad_name(name, &e))?;
-                // A model reads the sender's name as text, so a name that only looks like a
-                // member's is refused too.
+                // A model reads the sender's name as text. A name that only looks like a member's
+                // name could deceive the model, so this check refuses such a name too.
                 let held = config.members.iter().any(|m| passes_for(&checked, &m.name));
                 if held || is_reserved(&checked) {
                     let message = format!(
@@ -94,7 +95,7 @@ impl Speaker {
         }
     }
 
-    /// Refuses outside writers.
+    /// Refuses callers that are outside writers.
     pub(crate) fn must_belong(&self, what: &str) -> Result<(), ApiError> {
         match self.rank {
             Rank::Lead | Rank::User | Rank::Teammate => Ok(()),
@@ -102,8 +103,8 @@ impl Speaker {
         }
     }
 
-    /// The name in the `from` field of frames. For the user this is the lead's name, because
-    /// readers obey only frames from the lead.
+    /// Returns the name for the `from` field of frames. For the user, this is the lead's name,
+    /// because readers obey commands from the lead only.
     pub(crate) fn frame_name(&self) -> &str {
         match self.rank {
             Rank::User => LEAD_NAME,
@@ -112,19 +113,20 @@ impl Speaker {
     }
 }
 
-/// Whether `name` is reserved, so that no agent may have it.
+/// Whether `name` is equal to a reserved name or looks like one. No agent is allowed to have such a
+/// name.
 pub(crate) fn is_reserved(name: &AgentName) -> bool {
     RESERVED.map(AgentName::foreign).iter().any(|reserved| passes_for(name, reserved))
 }
 
-/// Whether a program or a person could take `name` for `other`.
+/// Whether a program or a person could confuse `name` with `other`.
 pub(crate) fn passes_for(name: &AgentName, other: &AgentName) -> bool {
     one_form(name, other) || looks_like(name, other)
 }
 
-/// Whether a reader could take `name` for `other`. Only letters and digits count, because other
-/// characters are easy to overlook. A character that is not ASCII may look like any other
-/// character.
+/// Whether a reader could confuse `name` with `other`. Only letters and digits are compared,
+/// because other characters are easy to overlook. A letter of `name` that is not ASCII counts as
+/// equal to every letter, because it can look like any of them.
 fn looks_like(name: &AgentName, other: &AgentName) -> bool {
     let seen = |name: &AgentName| -> Vec<char> {
         name.as_str().chars().filter(|c| c.is_alphanumeric()).flat_map(char::to_lowercase).collect()
@@ -133,7 +135,8 @@ fn looks_like(name: &AgentName, other: &AgentName) -> bool {
     name.len() == other.len() && name.iter().zip(&other).all(|(a, b)| a == b || !a.is_ascii())
 }
 
-/// Whether two names have the same inbox file. Letter case does not count, as on many file systems.
+/// Whether two names have the same inbox file. The comparison ignores letter case, because many
+/// file systems ignore it too.
 pub(crate) fn one_form(a: &AgentName, b: &AgentName) -> bool {
     a.inbox_file().as_str().eq_ignore_ascii_case(b.inbox_file().as_str())
 }

@@ -10,11 +10,11 @@ use crate::lead_signer::Trust;
 use crate::teams::taken;
 use crate::{CreateTeam, MadeBy, OnTaken, Team, refusal};
 
-/// The settings of a new team that replaces a deleted one.
+/// The settings of a new team that replaces a deleted team.
 #[derive(Clone, Debug)]
 pub struct AnotherTeam {
-    /// The lead's TeamCreate input. The new team keeps the name of the deleted one, and also
-    /// accepts the name in this input.
+    /// The lead's TeamCreate input. The new team keeps the name of the deleted team. The name in
+    /// this input becomes a second name, which all tools and commands accept too.
     pub input: TeamCreateInput,
     /// The lead's working folder.
     pub cwd: String,
@@ -22,26 +22,28 @@ pub struct AnotherTeam {
     pub model: String,
     /// The lead's session id, a UUID.
     pub session_id: String,
-    /// The lead's permission mode, if it differs from the mode that the run gave the lead.
+    /// The lead's permission mode, if this mode differs from the mode that the run gave the lead.
     pub mode: Option<String>,
 }
 
 impl Team {
-    /// Whether the team was deleted through this handle or a clone of it, and no new team has
-    /// replaced it yet.
+    /// Whether the team was deleted through this handle or a clone of the handle, and no new team
+    /// has replaced the team yet.
     #[must_use]
     pub fn is_deleted(&self) -> bool {
         self.life.is_over()
     }
 
-    /// Creates a new team to replace the one that was deleted through this handle. The new team has
-    /// the lead as its only member and keeps the lead's conversation. From now on this handle and
-    /// its clones refer to the new team.
+    /// Creates a new team to replace the team that was deleted through this handle. The new team
+    /// has the lead as its only member and keeps the lead's conversation. From now on, this handle
+    /// and its clones refer to the new team.
     ///
     /// # Errors
-    /// `invalid_request` for a bad name, or if the team was not deleted; `team_already_exists` if
-    /// another process has taken the name since the deletion; `rate_limit`; `internal_error` when
-    /// the store fails, or no longer has the archive of the deleted team.
+    /// - `invalid_request` for a bad name, or if the team was not deleted.
+    /// - `team_already_exists` if another process has taken the name since the deletion.
+    /// - `rate_limit` if the limit of calls or teams is reached.
+    /// - `internal_error` if the store fails, or if it no longer has the archive of the deleted
+    ///   team.
     pub async fn make_another(&self, another: AnotherTeam) -> Result<TeamCreated, ApiError> {
         let given = another.input.team_name.as_str();
         let asked = TeamName::new(given).map_err(|e| refusal::bad_name(given, &e))?;
@@ -55,7 +57,7 @@ impl Team {
         self.teams().may_make_one(MadeBy::Caller).await?;
         let mut config = self.teams().new_config(&create, self.name().clone())?;
         // The creation time is part of every signature. The new team gets a later creation time
-        // than the deleted team, so old signatures are not valid here.
+        // than the deleted team, so signatures from the deleted team are not valid in the new team.
         let born_ms =
             self.now_ms().max(self.born_ms().map_or(i64::MIN, |before| before.saturating_add(1)));
         config.created_at_ms = Some(born_ms);
@@ -88,7 +90,8 @@ impl Team {
             self.life.end_again();
             return Err(error);
         }
-        // The cost of the deleted team still counts for the run, so the new journal starts with it.
+        // The cost of the deleted team still counts towards the limit of the run, so the new
+        // journal starts with that cost.
         let spent = deleted.summary.members.iter().filter(|(_, member)| !member.spent.is_empty());
         let spent = spent.map(|(name, member)| (name.clone(), member.spent.clone())).collect();
         let earlier = Event::EarlierTeams { ran_ms: deleted.summary.ran_ms(), spent };
@@ -97,13 +100,14 @@ impl Team {
         Ok(self.created())
     }
 
-    /// Discards the new team that this handle created, because no run can lead it. The team stays
-    /// if another process holds the lease of its run.
+    /// Discards the new team that this handle created, because no run is able to lead that team. If
+    /// another process holds the lease of the new team's run, the team stays.
     ///
     /// # Errors
     /// `internal_error` when the store fails.
     pub async fn give_up_another(&self) -> Result<(), ApiError> {
-        // Another process may lead the team by now. Then this process must not discard the team.
+        // Another process may already lead the new team. In that case this process must not discard
+        // the team.
         let led = self.ask(self.backend().lease_holder(self.dir(), &LeaseName::Run)).await;
         let discarded = match led {
             Ok(None) => self.discard().await,
@@ -114,7 +118,7 @@ impl Team {
     }
 
     /// Records this handle's signing key as the only lead key of the team. The caller must hold the
-    /// lease of the run.
+    /// lease of the team's run.
     ///
     /// # Errors
     /// `team_not_found`, `internal_error`.
@@ -137,7 +141,7 @@ impl Team {
     }
 }
 
-/// The error when another process has taken the name of the deleted team.
+/// The error when another process has taken the name of the deleted team since the deletion.
 fn taken_since(error: ApiError) -> ApiError {
     let message = format!(
         "{}: this run keeps its teams under that name, and somebody has taken it since",

@@ -1,5 +1,5 @@
-//! Moves finished teams into the archive, finds archived teams, restores them and deletes them for
-//! good.
+//! Moves finished teams into the archive, finds archived teams, restores them and deletes them
+//! permanently.
 
 use std::collections::BTreeSet;
 
@@ -15,7 +15,7 @@ use crate::{Team, Teams, refusal};
 pub struct ArchiveEntry {
     /// The name of the archive.
     pub name: ArchiveName,
-    /// The archived team, or the reason why it cannot be read.
+    /// The archived team, or the reason why the team cannot be read.
     pub team: Result<ArchivedTeam, ApiError>,
 }
 
@@ -38,9 +38,9 @@ impl Teams {
         Ok(entries)
     }
 
-    /// Finds the archived team called `given`. First it compares the archive's name. Then it looks
-    /// for the newest archived team with that team name or folder name. Last it looks for the
-    /// newest archived team whose lead asked for that name.
+    /// Finds the archived team called `given`. It looks first for an archive with that name, then
+    /// for the newest archived team with that team name or folder name. If there is none, it looks
+    /// for the newest archived team whose lead asked for that name.
     ///
     /// # Errors
     /// `invalid_request` when the leads of several teams asked for that name, `internal_error` when
@@ -82,8 +82,8 @@ impl Teams {
         let dir = TeamDir::of(given);
         let is_of_team =
             |archive: &&ArchiveName| archive.to_string().starts_with(&format!("{dir}-"));
-        // An archive's name ends with the time in seconds and an id, so the newest archives are at
-        // the end of the sorted list.
+        // An archive's name ends with its creation time in seconds and an id. The newest archives
+        // are therefore at the end of the sorted list.
         let second = |archive: &ArchiveName| {
             archive.to_string().rsplit_once('-').map(|(named, _id)| named.to_owned())
         };
@@ -92,7 +92,7 @@ impl Teams {
             if newest.as_ref().is_some_and(|newest| second(&newest.name) != second(archive)) {
                 break;
             }
-            // Skip an archive that cannot be read, because another one may fit.
+            // Skip an archive that cannot be read, because another archive may match the name.
             let Ok(Some(team)) = self.backend().archived_team(archive).await else { continue };
             let name = &team.config.name;
             let is_named =
@@ -106,11 +106,12 @@ impl Teams {
         Ok(newest)
     }
 
-    /// Opens the team called `given`. If there is no such team, restores the archived team of that
-    /// name and opens it. The boolean is true if the team came from the archive.
+    /// Opens the team called `given`. If there is no such team, restores the archived team with
+    /// that name and opens it. The boolean is true if the team came from the archive.
     ///
     /// # Errors
-    /// `team_not_found`; `team_already_exists` when a team has the name of the archived one.
+    /// `team_not_found`; `team_already_exists` when an existing team has the name of the archived
+    /// team.
     pub async fn open_or_restore(&self, given: &str) -> Result<(Team, bool), ApiError> {
         let missing = match self.open(given).await {
             Ok(team) => return Ok((team, false)),
@@ -120,8 +121,8 @@ impl Teams {
         let Some(archived) = self.find_archived(given).await? else {
             return self.brought_back(given).await?.ok_or(missing);
         };
-        // Another process may restore or create the team at the same moment. In that case open its
-        // team instead of failing.
+        // Another process may restore or create the team at the same moment. In that case, open the
+        // team of the other process instead of failing.
         let refused = match self.backend().restore_team(&archived.name).await {
             Ok(dir) => return Ok((self.open(dir.as_str()).await?, true)),
             Err(StoreError::NoTeam { .. }) => missing,
@@ -133,8 +134,9 @@ impl Teams {
         self.brought_back(archived.config.name.as_str()).await?.ok_or(refused)
     }
 
-    /// Opens the team called `name` if another process has restored or created it since the first
-    /// look. The boolean is always false.
+    /// Opens the team called `name`, if another process restored or created it after this process
+    /// found no such team. The boolean is always false, because this process did not restore the
+    /// team.
     async fn brought_back(&self, name: &str) -> Result<Option<(Team, bool)>, ApiError> {
         match self.open(name).await {
             Ok(team) => Ok(Some((team, false))),
@@ -143,7 +145,7 @@ impl Teams {
         }
     }
 
-    /// Deletes an archived team for good. Returns true if it existed.
+    /// Deletes an archived team permanently. Returns true if the archived team existed.
     ///
     /// # Errors
     /// `internal_error` when the store fails.
@@ -151,7 +153,7 @@ impl Teams {
         self.backend().remove_archive(archive).await.map_err(refusal::of_store)
     }
 
-    /// Adds to a "team not found" error that the team is in the archive, if it is.
+    /// If the team is in the archive, adds this fact to the "team not found" error.
     pub(crate) async fn with_archived(&self, given: &str, error: ApiError) -> ApiError {
         let Ok(Some(archived)) = self.find_archived(given).await else { return error };
         let since = archived
@@ -164,8 +166,9 @@ impl Teams {
 }
 
 impl Team {
-    /// Moves a finished team into the archive without changes, which frees its name. Returns the
-    /// name of the archive. Returns `None` and leaves the team in place if it still has teammates.
+    /// Moves a finished team into the archive unchanged, so that its name is free again. Returns
+    /// the name of the archive. If the team still has teammates, returns `None` and leaves the team
+    /// in place.
     ///
     /// # Errors
     /// `team_not_found`, or `internal_error` when the store fails.
@@ -174,8 +177,8 @@ impl Team {
         if config.teammates().next().is_some() {
             return Ok(None);
         }
-        // Write the event before the move. It must be the last line of the archived journal,
-        // because the event tells why the team ended.
+        // Write the event before the move. The event tells why the team ended, and it must be the
+        // last line of the archived journal.
         self.note([Event::TeamArchived { team: config.name.to_string() }]).await;
         let archive = self.ask(self.backend().archive_team(self.dir())).await?;
         Ok(Some(archive.to_string()))

@@ -1,5 +1,5 @@
-//! Settings that the lead gives with TeamCreate to a team that the run already created: a name, a
-//! description, and the lead's own agent type.
+//! Applies the lead's TeamCreate call to a team that the run has already created. The call gives a
+//! name, a description, and the lead's own agent type.
 
 use std::collections::BTreeSet;
 
@@ -17,12 +17,12 @@ use crate::{named, refusal, teams::Teams};
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct TeamRecord {
-    /// The name that the lead asked for, if the team has a different one.
+    /// The name that the lead asked for, if the team's real name is different.
     #[serde(skip_serializing_if = "Option::is_none")]
     asked_name: Option<String>,
 }
 
-/// Returns the name that the lead asked for, if the team has a different one. Every tool and
+/// Returns the name that the lead asked for, if the team's real name is different. Every tool and
 /// command accepts both names.
 #[must_use]
 pub fn asked_name(config: &TeamConfig) -> Option<TeamName> {
@@ -30,7 +30,7 @@ pub fn asked_name(config: &TeamConfig) -> Option<TeamName> {
     TeamName::new(&record.asked_name?).ok()
 }
 
-/// Stores the name that the lead asked for in the config, if the team has a different one.
+/// Stores the name that the lead asked for in the config, if the team's real name is different.
 pub(crate) fn note_asked_name(config: &mut TeamConfig, asked: &TeamName) -> Result<(), ApiError> {
     let asked_name = (asked.dir() != config.name.dir()).then(|| asked.to_string());
     let record = to_raw_value(&TeamRecord { asked_name });
@@ -41,15 +41,15 @@ pub(crate) fn note_asked_name(config: &mut TeamConfig, asked: &TeamName) -> Resu
 }
 
 impl Team {
-    /// Whether `name` means this team: its own name, its folder's name, or the name that its lead
-    /// asked for.
+    /// Whether `name` means this team. It may be the team's own name, its folder's name, or the
+    /// name that its lead asked for.
     pub async fn is_called(&self, name: &str) -> bool {
         TeamDir::of(name) == *self.dir()
             || self.config().await.is_ok_and(|config| named::goes_by(name, &config))
     }
 
-    /// Applies the lead's TeamCreate input to the team that the run already created. The result
-    /// contains the name that the team has on disk.
+    /// Applies the lead's TeamCreate input to the team that the run has already created. The result
+    /// contains the real name of the team on disk, not the name in the input.
     ///
     /// # Errors
     /// `invalid_request` for a bad name, `team_already_exists` for the name of another team,
@@ -80,7 +80,7 @@ impl Team {
 }
 
 impl Teams {
-    /// Finds the folder of the team whose lead asked for this name.
+    /// Finds the folder of the team whose lead asked for the name `given`.
     ///
     /// # Errors
     /// `invalid_request` when the leads of several teams asked for this name.
@@ -89,8 +89,8 @@ impl Teams {
         let (mut found, mut names) = (None, BTreeSet::new());
         for folder in self.backend().teams().await.unwrap_or_default() {
             let Ok(config) = self.backend().team(&folder).await else { continue };
-            // A folder with the config of another team is not a valid team, so no name may lead to
-            // it.
+            // A folder that contains the config of another team is not a valid team. No name may
+            // find such a folder.
             if config.name.dir() == folder
                 && asked_name(&config).is_some_and(|asked| asked.dir() == dir)
             {

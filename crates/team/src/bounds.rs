@@ -1,8 +1,8 @@
 //! The limits from the command line of a run, stored for the team's next run.
 //!
-//! The record can only restrict a run. It holds no rule that allows anything, and a reader ignores
-//! a stored mode that is less strict than the run's own mode. A forged record can therefore block a
-//! run, but cannot give it more permissions.
+//! The stored limits can only restrict a run. They contain no rule that allows anything. A reader
+//! ignores a stored mode that is less strict than the run's own mode. A forged record can therefore
+//! block a run, but it cannot give the run more permissions.
 
 use pitcrew_protocol::ApiError;
 use serde::{Deserialize, Serialize};
@@ -32,17 +32,17 @@ pub struct RunBounds {
     /// The maximum number of teammates at one time.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_teammates: Option<u32>,
-    /// The place where teammates run, such as in-process or in panes.
+    /// Where teammates run, for example in the lead's process or in panes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub teammate_mode: Option<String>,
     /// The program that runs teammates in panes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub teammate_program: Option<String>,
-    /// The model of teammates whose spawn call names no model.
+    /// The model of a teammate whose spawn call names no model.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub teammate_model: Option<String>,
     /// The command-line flags that removed restrictions from the run, as the person typed them.
-    /// They are displayed only, never applied.
+    /// pitcrew only displays these flags and never applies them.
     pub freed_by: Vec<String>,
 }
 
@@ -51,7 +51,8 @@ impl Document for RunBounds {
 }
 
 impl Team {
-    /// Stores the limits of the run that starts now. They replace the limits of the previous run.
+    /// Stores the limits of the run that starts now. These limits replace the limits of the
+    /// previous run.
     ///
     /// # Errors
     /// `team_not_found`, or `internal_error` when the store fails.
@@ -63,7 +64,8 @@ impl Team {
         .await
     }
 
-    /// Returns the limits of the previous run. For a team that has had no run, no limit is set.
+    /// Returns the limits of the previous run. If the team has had no run, the result sets no
+    /// limit.
     ///
     /// # Errors
     /// `team_not_found`, or `internal_error` when the store fails or the record cannot be read.

@@ -1,10 +1,10 @@
 //! Delivers a message into the receiver's conversation without the inbox, for example through the
 //! message socket of another client.
 //!
-//! Each message is first written to the inbox, and stays there as a record. Then either pitcrew or
-//! the receiver's client, which reads the inbox, marks the message as read under the inbox's lock.
-//! The one that marks the message must also deliver it. The crate `runtime` implements the delivery
-//! without the inbox.
+//! Each message is first written to the inbox, and stays there as a record. Two programs can then
+//! take the message: pitcrew, or the receiver's client, which reads the inbox. The program that
+//! first marks the message as read, under the inbox's lock, must also deliver it. The crate
+//! `runtime` implements the delivery without the inbox.
 
 use pitcrew_protocol::{AgentName, ApiError, Frame, MessageId, TeamConfig};
 use pitcrew_store::Event;
@@ -16,9 +16,9 @@ use crate::mail::Mail;
 use crate::ours::SpawnRecord;
 
 impl Team {
-    /// Claims one unread text message of `to`, so that the caller can deliver it without the inbox.
-    /// Returns `None` if the receiver has already taken the message, or if the message carries a
-    /// frame: clients read frames from inboxes only.
+    /// Claims one unread text message of `to`, so that the caller is able to deliver it without the
+    /// inbox. Returns `None` if the receiver has already taken the message. Also returns `None` if
+    /// the message carries a frame, because clients read frames from inboxes only.
     ///
     /// # Errors
     /// `team_not_found`, `internal_error`.
@@ -32,22 +32,23 @@ impl Team {
             return Ok(None);
         };
         let inbox = to.inbox_file();
-        // Only one of two callers marks the message as read. The other one must not deliver it too.
+        // If two callers try this at the same time, only one of them marks the message as read. The
+        // other caller must not deliver the message.
         let claimed = self
             .ask(self.backend().acknowledge(self.dir(), &inbox, std::slice::from_ref(id)))
             .await?;
         Ok(claimed.contains(id).then_some(mail))
     }
 
-    /// Records that claimed mail was delivered.
+    /// Records that the claimed message `id` was delivered.
     pub async fn handed_over(&self, to: &AgentName, id: &MessageId) {
         self.note([Event::MessageAcknowledged { id: id.clone(), to: to.clone() }]).await;
     }
 
-    /// Puts claimed mail that could not be delivered back into the inbox, as a new message.
+    /// Puts a claimed message that was not delivered back into the inbox, as a new message.
     ///
     /// # Errors
-    /// The errors of every delivery; in that case the message is recorded as dead.
+    /// The errors of every delivery. If the delivery fails, the message is recorded as dead.
     pub async fn put_back(&self, to: &AgentName, mail: Mail) -> Result<Receipt, ApiError> {
         let id = self.teams().entropy().message_id(self.now_ms())?;
         let reason = format!("sent again as {}", id.0);
@@ -66,8 +67,8 @@ impl Team {
     }
 }
 
-/// Whether the lead reads its inbox now. The lead of a session reads its inbox only while the
-/// session has a named teammate. For other teams the result is always `true`.
+/// Whether the lead reads its inbox now. If the team uses the session dialect, the lead reads its
+/// inbox only while the team has a named teammate. For other teams, the result is always `true`.
 #[must_use]
 pub fn lead_reads_inbox(config: &TeamConfig) -> bool {
     !config.is_session_dialect()

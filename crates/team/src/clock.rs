@@ -1,5 +1,5 @@
-//! The clock that all team operations use. No operation asks the system for the time, so a
-//! simulation can set the time.
+//! The clock that all team operations use. No operation asks the operating system for the time, so
+//! a simulation is able to set the time.
 
 use jiff::Timestamp;
 

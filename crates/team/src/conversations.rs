@@ -1,7 +1,8 @@
-//! The conversations of teammates that another client runs. For each teammate this module stores
-//! the client's conversation id, and the messages that were written to the client's socket but not
-//! yet seen in the conversation. It decides what happens to such messages. The crate `runtime`
-//! reads the conversations.
+//! The conversations of teammates that another client runs.
+//!
+//! For each teammate, this module stores the client's conversation id. It also stores the messages
+//! that were written to the client's socket but not yet seen in the conversation, and decides what
+//! happens to these messages. The crate `runtime` reads the conversations.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -20,10 +21,11 @@ use crate::mail::Mail;
 pub struct ClientConversation {
     /// The client's id of the conversation, a UUID.
     pub id: String,
-    /// Messages sent from this time on belong to this conversation, in milliseconds since 1970.
-    /// Earlier ones belonged to the previous conversation.
+    /// Messages that were sent at this time or later belong to this conversation. Earlier messages
+    /// belonged to the previous conversation. The unit is milliseconds since 1970.
     pub since_ms: i64,
-    /// The number of the teammate's model calls in the journal when the conversation began.
+    /// The number of the teammate's model calls that the journal already had when the conversation
+    /// began.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub calls_before: u32,
     /// Messages that were written to the client's socket, but not yet seen in the conversation,
@@ -48,8 +50,8 @@ impl Document for ClientConversations {
 }
 
 impl Team {
-    /// Returns the recorded conversation of `name`. An earlier version of pitcrew may have recorded
-    /// none.
+    /// Returns the recorded conversation of `name`. The result is `None` if no conversation is
+    /// recorded, because an earlier version of pitcrew may not have recorded it.
     ///
     /// # Errors
     /// `team_not_found`, or `internal_error` when the store fails.
@@ -64,13 +66,14 @@ impl Team {
         .await
     }
 
-    /// Records that a new conversation of `name` replaces the previous one. Returns the new id.
+    /// Records that a new conversation of `name` replaces the previous one. Returns the id of the
+    /// new conversation.
     ///
     /// # Errors
     /// `team_not_found`, or `internal_error` when the store fails.
     pub async fn begin_client_conversation(&self, name: &AgentName) -> Result<String, ApiError> {
         let id = self.teams().entropy().token()?;
-        // Mail that is unread at this moment belongs to the new conversation too.
+        // Mail that is unread now belongs to the new conversation too, even if it was sent earlier.
         let since_ms = self
             .unread(name)
             .await?
@@ -92,8 +95,9 @@ impl Team {
         Ok(id)
     }
 
-    /// Records that a message is about to be written to the socket of `name`, whose client is in
-    /// `conversation`. The caller does this before it writes, so that a crash loses nothing.
+    /// Records that the caller is about to write a message to the socket of `name`, whose client is
+    /// in `conversation`. The caller must make this record before it writes to the socket, so that
+    /// a crash loses no message.
     ///
     /// # Errors
     /// `team_not_found`, or `internal_error` when the store fails.
@@ -107,8 +111,8 @@ impl Team {
         self.edit_document(move |all: &mut ClientConversations| {
             let known = all.conversations.entry(name.clone()).or_default();
             if known.id != conversation {
-                // The lead of a session starts new conversations by itself, so its recorded id may
-                // be out of date.
+                // The lead of a session starts new conversations by itself, so the recorded
+                // conversation id of that lead may be out of date.
                 *known = ClientConversation {
                     id: conversation.clone(),
                     ..ClientConversation::default()
@@ -120,7 +124,8 @@ impl Team {
         .await
     }
 
-    /// Records that messages from the socket of `name` are now in its conversation.
+    /// Records that the messages `ids`, which were written to the socket of `name`, are now in the
+    /// conversation of `name`.
     ///
     /// # Errors
     /// `team_not_found`, or `internal_error` when the store fails.
@@ -131,7 +136,7 @@ impl Team {
         self.forget_brought(name, ids).await
     }
 
-    /// Removes messages from the list of those that were written to the socket of `name`.
+    /// Removes messages from the list of messages that were written to the socket of `name`.
     ///
     /// # Errors
     /// `team_not_found`, or `internal_error` when the store fails.
@@ -153,31 +158,32 @@ impl Team {
         .await
     }
 
-    /// Returns all known mail of `name` in the order of sending: the messages in its inbox and
-    /// those that have left it. A message that another client sent and that the receiver removed
-    /// from the inbox file is not known.
+    /// Returns all known mail of `name` in the order of sending: the messages that are in the
+    /// inbox, and the messages that have left the inbox. If another client sent a message and the
+    /// receiver removed it from the inbox file, that message is not known.
     ///
     /// # Errors
     /// `team_not_found`, `internal_error`.
     pub async fn known_mail(&self, name: &AgentName) -> Result<Vec<Mail>, ApiError> {
         let mut mail = self.past_mail(name).await?;
         mail.extend(self.mail(name).await?);
-        // Messages that were moved out of the inbox can be newer than some that are still in it.
+        // A message that was moved out of the inbox can be newer than a message that is still in
+        // the inbox.
         mail.sort_by_key(sent_at_ms);
         Ok(mail)
     }
 
-    /// Returns the id for sending the message `id` again. The same message always gets the same new
-    /// id, so a crash while it is sent again cannot produce two copies.
+    /// Returns the id for the repetition of the message `id`. The same message always gets the same
+    /// second id, so a crash during the repetition cannot produce two copies.
     #[must_use]
     pub fn again_id(&self, id: &MessageId) -> MessageId {
         made_id(&[self.dir().as_str(), "again", &id.0])
     }
 
-    /// Records as received every message that the client of a member has taken, unless the journal
-    /// already records the end of its delivery. After the member is gone, the inbox no longer shows
-    /// which messages the client has taken. The caller must first record the messages that the
-    /// model never read.
+    /// Records as read every message that the client of a member has taken, unless the journal
+    /// already records the message as read or dead. After the member is gone, the inbox no longer
+    /// shows which messages the client has taken. The caller must first record the messages that
+    /// the model never read.
     pub(crate) async fn note_taken(&self, name: &AgentName) -> Result<(), ApiError> {
         let mut taken = self.known_mail(name).await?;
         taken.retain(|mail| mail.message.is_read());
@@ -199,9 +205,9 @@ impl Team {
         Ok(())
     }
 
-    /// Puts a message into the inbox of `to` again, because the process that took the message ended
-    /// before the model read it. A `remark`, if given, becomes the first line of the text. Returns
-    /// `None` if the message was already sent again or is dead.
+    /// Puts a message into the inbox of `to` a second time, because the process that took the
+    /// message ended before the model read the message. A `remark`, if given, becomes the first
+    /// line of the text. Returns `None` if the message was already sent a second time or is dead.
     ///
     /// # Errors
     /// `team_not_found`, `internal_error`.
@@ -216,8 +222,9 @@ impl Team {
         }
         let id = self.again_id(&mail.id);
         let is_sent = |entry: &JournalEntry| matches!(&entry.event, Event::MessagePersisted { id: sent, .. } if *sent == id);
-        // A crash can happen after the repeated message is sent and before the first message is
-        // recorded as dead. Then only this record is missing.
+        // A crash can happen after the second message is sent and before the first message is
+        // recorded as dead. In that case the second message must not be sent again; only the record
+        // is missing.
         let was_sent = self.journal_of(&id).await?.iter().any(is_sent);
         let text = match remark {
             Some(remark) if mail.frame.is_none() => format!("{remark}\n{}", mail.message.text),
@@ -234,8 +241,8 @@ impl Team {
         };
         let receipt = if was_sent { None } else { Some(self.deliver(letter).await?) };
         let reason = format!("sent again as {id}");
-        // The repeated message is delivered first. A crash in between leaves both messages in the
-        // inbox, but loses neither.
+        // The second message was delivered before this step. A crash between the two steps leaves
+        // both messages in the inbox, but loses neither.
         self.ask(self.backend().acknowledge(
             self.dir(),
             &to.inbox_file(),
@@ -246,8 +253,8 @@ impl Team {
         Ok(receipt)
     }
 
-    /// Records that the client of `gone` took a message that the model never read, and informs the
-    /// sender. Returns false if the message was already sent again or recorded as dead.
+    /// Records that the client of `gone` took a message but the model never read it, and informs
+    /// the sender. Returns false if the message was already sent a second time or recorded as dead.
     ///
     /// # Errors
     /// `team_not_found`, `internal_error`.
@@ -263,7 +270,7 @@ impl Team {
         Ok(true)
     }
 
-    /// Puts a text of the lead's process into the inbox of a teammate that another client runs.
+    /// Puts a text from the lead's process into the inbox of a teammate that another client runs.
     ///
     /// # Errors
     /// `team_not_found`, `internal_error`.
@@ -291,8 +298,7 @@ impl Team {
     }
 }
 
-/// Returns the id of the message whose delivery ended with this event. Such a message was read or
-/// is dead.
+/// If `event` records that a message was read or is dead, returns the id of that message.
 fn settled(event: &Event) -> Option<&MessageId> {
     match event {
         Event::MessageAcknowledged { id, .. } | Event::MessageDead { id, .. } => Some(id),
@@ -300,7 +306,8 @@ fn settled(event: &Event) -> Option<&MessageId> {
     }
 }
 
-/// The time when a message was sent, in milliseconds since 1970; 0 if it has no time.
+/// The time when a message was sent, in milliseconds since 1970. If the message has no time, the
+/// result is 0.
 #[must_use]
 pub fn sent_at_ms(mail: &Mail) -> i64 {
     let at = mail.message.timestamp.as_deref().and_then(|at| at.parse::<jiff::Timestamp>().ok());

@@ -9,12 +9,13 @@ use crate::ended::MemberEnd;
 use crate::entropy::made_id;
 use crate::{Team, refusal};
 
-/// The character before a text that looks like a frame: a word joiner. It is invisible and is not
-/// JSON white space, so every reader, including the reference client, takes the message for text.
+/// The character that is put before a text that looks like a frame: a word joiner. The character is
+/// invisible and is not JSON white space. Every reader, including the reference client, therefore
+/// treats the message as text.
 const MASK: char = '\u{2060}';
 
-/// How long unread mail waits for a member that no process runs, in milliseconds: one day. A team
-/// that was killed in the evening then continues in the morning without a lost message.
+/// How long unread mail waits for a member while no process runs that member, in milliseconds: one
+/// day. If a team is killed in the evening, it continues in the morning without a lost message.
 pub const MAIL_WAITS_MS: i64 = 24 * 60 * 60 * 1000;
 
 /// The delivery state of a message.
@@ -42,7 +43,7 @@ pub struct Receipt {
     pub state: DeliveryState,
 }
 
-/// A message before it is delivered.
+/// A message that is not delivered yet.
 #[derive(Clone, Debug)]
 pub(crate) struct OutgoingMessage {
     pub(crate) id: MessageId,
@@ -52,13 +53,14 @@ pub(crate) struct OutgoingMessage {
     pub(crate) text: String,
     pub(crate) summary: Option<String>,
     /// The maximum number of unread messages in the receiver's inbox. Frames and messages of the
-    /// team itself have no limit: a handshake must not wait for a slow reader, and the team sends
-    /// each of its messages for only one call, one task or one ended member.
+    /// team itself have no limit. A handshake must not wait for a slow reader. The team itself
+    /// sends one message for each call, task or ended member, so these messages stay few.
     pub(crate) limit: UnreadLimit,
 }
 
 impl OutgoingMessage {
-    /// Builds a message that carries `frame`. The caller must have checked the sender.
+    /// Builds a message that carries `frame`. The caller must have checked that the sender is
+    /// allowed to send the frame.
     pub(crate) fn of_frame(
         id: MessageId,
         from: &str,
@@ -78,8 +80,8 @@ impl OutgoingMessage {
     }
 }
 
-/// Returns a frame as the text of a message. It escapes `<` as `\u003c`. Other clients copy frames
-/// into a conversation unchanged, where a tag inside a frame would act as a real tag.
+/// Returns a frame as the text of a message, with `<` escaped as `\u003c`. Other clients copy a
+/// frame into a conversation unchanged, and a tag inside the frame would act there as a real tag.
 pub(crate) fn frame_text(frame: impl Into<Frame>) -> Result<String, ApiError> {
     let text = frame
         .into()
@@ -90,14 +92,15 @@ pub(crate) fn frame_text(frame: impl Into<Frame>) -> Result<String, ApiError> {
 
 impl Team {
     /// Puts a message into its receiver's inbox. If the inbox already has a message with this id,
-    /// it adds nothing.
+    /// this function adds nothing.
     pub(crate) async fn deliver(&self, letter: OutgoingMessage) -> Result<Receipt, ApiError> {
         let OutgoingMessage { id, from, color, to, text, summary, limit } = letter;
         if self.was_taken(&id).await? {
             return Ok(Receipt { id, to, state: DeliveryState::Persisted });
         }
         let frame = Frame::detect(&text);
-        // In every recording, a message that carries a frame has the same time as the frame.
+        // In every recording of the reference client, a message that carries a frame has the same
+        // time as the frame.
         let made_at = frame.as_ref().and_then(Frame::timestamp).map(str::to_owned);
         let frame = frame.map(|frame| frame.kind().to_owned());
         let at = made_at.unwrap_or_else(|| wire_time(self.now_ms()));
@@ -113,9 +116,9 @@ impl Team {
             }
         }
         self.note([Event::MessagePersisted { id: id.clone(), from, to: to.clone(), frame }]).await;
-        // The receiver may have ended since the lookup, and its mail may have been recorded as dead
-        // before this message arrived. If the config cannot be read now, the delivery counts,
-        // because the message is on disk.
+        // The receiver may have ended since it was looked up, and its mail may have been recorded
+        // as dead before this message arrived. If the config cannot be read now, this function
+        // reports success, because the message is on disk.
         if self.config().await.is_ok_and(|config| config.member(to.as_str()).is_none()) {
             self.bury(&to, std::slice::from_ref(&id), &to).await?;
             return Err(undeliverable(&to, &id, self.end_of(&to).await));
@@ -123,8 +126,8 @@ impl Team {
         Ok(Receipt { id, to, state: DeliveryState::Persisted })
     }
 
-    /// Whether an earlier attempt of the same call already sent this message, and a session's
-    /// client has removed the message from the inbox since then.
+    /// Whether an earlier attempt of the same call already sent the message `id`. The inbox cannot
+    /// show this in a session, because the session's client removes messages that it has read.
     async fn was_taken(&self, id: &MessageId) -> Result<bool, ApiError> {
         if !self.config().await?.is_session_dialect() {
             return Ok(false);
@@ -135,8 +138,8 @@ impl Team {
         Ok(journal.iter().any(is_it))
     }
 
-    /// Records that messages will not be delivered because `gone` has ended, and marks them as read
-    /// in the inbox of `to`.
+    /// Records that the messages `ids` will not be delivered because the member `gone` has ended.
+    /// Also marks these messages as read in the inbox of `to`.
     pub(crate) async fn bury(
         &self,
         to: &AgentName,
@@ -149,16 +152,16 @@ impl Team {
         Ok(())
     }
 
-    /// Records that a message to an ended member is not delivered, and returns the error for its
-    /// sender.
+    /// Records that a message to an ended member is dead, and returns the error for the sender of
+    /// the message.
     pub(crate) async fn dead_letter(&self, to: &AgentName, id: &MessageId) -> ApiError {
         let end = self.end_of(to).await;
         self.note([dead(to, id, to, end)]).await;
         undeliverable(to, id, end)
     }
 
-    /// Gives up unread mail that was sent to a member more than [`MAIL_WAITS_MS`] ago, and informs
-    /// the senders. Younger mail waits for the next process that runs the member. The caller must
+    /// Gives up unread mail that was sent to `name` more than [`MAIL_WAITS_MS`] ago, and informs
+    /// the senders. Newer mail waits for the next process that runs the member. The caller must
     /// know that no process runs the member now.
     ///
     /// # Errors
@@ -195,10 +198,10 @@ impl Team {
         Ok(dead)
     }
 
-    /// Gives up unread messages in the inbox of a name that is not a member.
+    /// Gives up unread messages in the inbox of a name that belongs to no member.
     ///
     /// # Errors
-    /// When the store fails. The messages are then already recorded as given up.
+    /// The error of the store. The messages are then already recorded as given up.
     pub async fn give_up_mail_of_nobody(
         &self,
         name: &AgentName,
@@ -213,8 +216,8 @@ impl Team {
         self.backend().acknowledge(self.dir(), &name.inbox_file(), ids).await.map(drop)
     }
 
-    /// Returns the id for a message. With `call`, a repeated call gets the same id again. Without
-    /// `call`, each id is new.
+    /// Returns the id for a message. If `call` is given, a repeated call gets the same id again. If
+    /// `call` is `None`, each id is new.
     pub(crate) fn letter_id(
         &self,
         config: &TeamConfig,
@@ -233,8 +236,8 @@ fn dead(to: &AgentName, id: &MessageId, gone: &AgentName, end: MemberEnd) -> Eve
     Event::MessageDead { id: id.clone(), to: to.clone(), reason: is_no_member(gone, end) }
 }
 
-/// The reason why mail to a former member is dead. It does not say that the process ended: another
-/// client may still run it.
+/// The reason why mail to the former member `gone` is dead. The text does not say that the member's
+/// process ended, because another client may still run that process.
 pub(crate) fn is_no_member(gone: &AgentName, end: MemberEnd) -> String {
     format!("{gone} is no longer in the team{}", end.in_words())
 }
@@ -251,14 +254,15 @@ fn undeliverable(to: &AgentName, id: &MessageId, end: MemberEnd) -> ApiError {
         .with("state", "dead")
 }
 
-/// Whether `error` comes from [`undeliverable`]. If so, the message is dead, and sending it again
-/// does not help.
+/// Whether `error` comes from [`undeliverable`]. Such an error means that the message is dead, and
+/// that sending it again does not help.
 pub(crate) fn is_undeliverable(error: &ApiError) -> bool {
     error.code == ErrorCode::AgentNotFound && error.details.contains_key("message_id")
 }
 
-/// Whether any client could read `text` as a frame. It accepts more than [`Frame::detect`]: other
-/// clients know other frame types, skip white space, and read JSON that pitcrew's parser refuses.
+/// Whether any client could read `text` as a frame. This function returns true for more texts than
+/// [`Frame::detect`]: other clients know other frame types, skip white space, and read JSON that
+/// pitcrew's parser refuses.
 pub(crate) fn looks_like_frame(text: &str) -> bool {
     let json_space = [' ', '\t', '\n', '\r'];
     let inner = text.trim_matches(json_space);
@@ -272,7 +276,7 @@ pub(crate) fn looks_like_frame(text: &str) -> bool {
 }
 
 /// Returns the text to store. A text that looks like a frame gets a leading [`MASK`], so that every
-/// reader takes it for text.
+/// reader treats it as text.
 pub(crate) fn as_text(text: &str) -> String {
     if looks_like_frame(text) { format!("{MASK}{text}") } else { text.to_owned() }
 }

@@ -1,9 +1,9 @@
-//! The documents that pitcrew stores for a team. Reading tolerates unknown content, and writing
+//! The documents that pitcrew stores for a team. Reading skips unknown content, and writing
 //! preserves it.
 //!
 //! A document is an object with a format version and usually one collection of entries. An entry
-//! that cannot be read is skipped and stays in the file. An unknown field also stays. A document of
-//! a later version is refused.
+//! that cannot be read is skipped and stays in the file. An unknown field also stays. pitcrew
+//! refuses a document whose format version is later than its own.
 
 use pitcrew_protocol::{ApiError, FORMAT_VERSION, VERSION_KEY, newer_document};
 use serde::Serialize;
@@ -28,8 +28,8 @@ pub(crate) trait Document:
     /// The name of the document.
     const NAME: &'static str;
 
-    /// Converts a document that an earlier pitcrew wrote without a format version into the current
-    /// format.
+    /// Converts a document that an earlier version of pitcrew wrote without a format version into
+    /// the current format.
     #[must_use]
     fn from_earlier(document: Value) -> Value {
         document
@@ -40,12 +40,12 @@ impl Document for Option<TakeOver> {
     const NAME: &'static str = "take-over";
 }
 
-/// An entry of a document that cannot be read.
+/// An entry that cannot be read, in a document that can.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnreadEntry {
     /// The document's name.
     pub document: &'static str,
-    /// The place of the entry in the document, such as `started.bob`.
+    /// The position of the entry in the document, such as `started.bob`.
     pub entry: String,
 }
 
@@ -54,7 +54,8 @@ struct Reading<D> {
     document: D,
     /// The readable part of the document, in the current format.
     readable: Value,
-    /// The parts that cannot be read, in the current format. `places` names their positions.
+    /// The parts that cannot be read, in the current format. The field `places` lists their
+    /// positions.
     unread: Map<String, Value>,
     places: Vec<String>,
 }
@@ -85,8 +86,8 @@ impl<D: Document> Reading<D> {
             }
             Err(error) => error,
         };
-        // Drop single entries only after the whole document failed to parse, so that a good
-        // document costs one parse.
+        // Look for single unreadable entries only if the whole document cannot be parsed. A valid
+        // document is therefore parsed only once.
         let (readable, unread, places) = sifted::<D>(&whole);
         match D::deserialize(&readable) {
             Ok(document) => Ok(Self { document, readable, unread, places }),
@@ -123,15 +124,15 @@ impl<D: Document> Reading<D> {
                     (Some(Value::Object(there)), Value::Object(unread)) => {
                         there.extend(unread.clone())
                     }
-                    // This value had an unreadable type. Restore the old value, because the edit
-                    // put nothing in its place.
+                    // The stored value had an unreadable type, and the edit did not set a new
+                    // value. Restore the stored value.
                     (Some(there), unread) if before.get(key) == Some(&*there) => {
                         *there = unread.clone()
                     }
                     (Some(_) | None, _) => {}
                 }
             }
-            // The version is the first field, so that a person who opens the file sees it at once.
+            // Put the version first, so that a person who opens the file sees it at once.
             fields.shift_insert(0, VERSION_KEY.to_owned(), FORMAT_VERSION.into());
         }
         Ok(new)
@@ -139,10 +140,11 @@ impl<D: Document> Reading<D> {
 }
 
 impl Team {
-    /// Reads one of pitcrew's documents. A missing document counts as `D`'s default.
+    /// Reads one of pitcrew's documents. A missing document counts as `D::default()`.
     ///
     /// # Errors
-    /// `internal_error` for a document of a later version, or one that cannot be read at all.
+    /// `internal_error` for a document of a later format version, or for a document that cannot be
+    /// read at all.
     pub(crate) async fn read_document<D: Document>(&self) -> Result<D, ApiError> {
         Ok(self.reading::<D>().await?.document)
     }
@@ -154,11 +156,11 @@ impl Team {
         Reading::at(stored.as_ref(), &path)
     }
 
-    /// Reads and changes one of pitcrew's documents. A missing document counts as `D`'s default.
+    /// Reads and changes one of pitcrew's documents. A missing document counts as `D::default()`.
     ///
     /// # Errors
-    /// The errors of `edit`; `internal_error` for a document of a later version, or one that cannot
-    /// be read at all.
+    /// The errors of `edit`. Also `internal_error` for a document of a later format version, or for
+    /// a document that cannot be read at all.
     pub(crate) async fn edit_document<D: Document, T: Send + 'static>(
         &self,
         mut edit: impl FnMut(&mut D) -> Result<T, ApiError> + Send + 'static,
@@ -181,8 +183,8 @@ impl Team {
         .await
     }
 
-    /// Lists the unreadable entries of each pitcrew document. The result has an error for a
-    /// document of a later version, and for one that cannot be read at all.
+    /// Lists the unreadable entries of each pitcrew document. A document of a later format version,
+    /// or one that cannot be read at all, has an error in the list.
     pub async fn unread_entries(&self) -> Vec<(&'static str, Result<Vec<UnreadEntry>, ApiError>)> {
         vec![
             (StartedMembers::NAME, self.unread_of::<StartedMembers>().await),
@@ -197,19 +199,20 @@ impl Team {
         ]
     }
 
-    /// Checks that a run can use the team's documents and the inboxes of its members: they must be
-    /// complete and of no later version. Single unreadable entries are allowed. It changes nothing.
+    /// Checks that a run can use the team's documents and the inboxes of its members. No file may
+    /// be damaged or have a later format version. Single unreadable entries are allowed. This
+    /// function changes nothing.
     ///
     /// # Errors
-    /// `internal_error` with the first file that is damaged or of a later version.
+    /// `internal_error` for the first file that is damaged or has a later format version.
     pub async fn check_records(&self) -> Result<(), ApiError> {
         for (document, unread) in self.unread_entries().await {
-            // A run does not depend on the list of processes that commands left running.
+            // A run does not need the list of processes that commands left running.
             if document != EscapedProcesses::NAME {
                 unread?;
             }
         }
-        // A run reads and changes every inbox, so a damaged one would stop it later.
+        // A run reads and changes every inbox, so a damaged inbox would stop the run later.
         for member in &self.config().await?.members {
             self.unread(&member.name).await?;
         }
@@ -254,7 +257,7 @@ impl Team {
         .await
     }
 
-    /// Changes the stored value of a document, and refuses one of a later version.
+    /// Changes the stored value of a document. Refuses a document of a later format version.
     async fn change_document<T: Send + 'static>(
         &self,
         name: &'static str,
@@ -279,8 +282,8 @@ fn must_be_of_our_version(stored: Option<&Value>, path: &str) -> Result<(), ApiE
     }
 }
 
-/// Splits a document into its readable entries, its unreadable entries, and the positions of the
-/// unreadable ones.
+/// Splits a document into three parts: the readable entries, the unreadable entries, and the
+/// positions of the unreadable entries.
 fn sifted<D: Document>(whole: &Value) -> (Value, Map<String, Value>, Vec<String>) {
     let Value::Object(fields) = whole else { return (whole.clone(), Map::new(), Vec::new()) };
     let (mut readable, mut unread, mut places) = (Map::new(), Map::new(), Vec::new());
@@ -344,8 +347,8 @@ fn sifted<D: Document>(whole: &Value) -> (Value, Map<String, Value>, Vec<String>
     (readable.into(), unread, places)
 }
 
-/// Copies unknown fields and entries into `new`. These are in the stored value `whole`, but not in
-/// the parsed value `before`.
+/// Copies unknown fields and entries into `new`. Unknown content is in the stored value `whole`,
+/// but not in the parsed value `before`.
 fn restore(whole: &Value, before: &Value, new: &mut Value) {
     match (whole, before, new) {
         (Value::Object(whole), Value::Object(before), Value::Object(new)) => {
@@ -353,7 +356,7 @@ fn restore(whole: &Value, before: &Value, new: &mut Value) {
                 match (before.get(key), new.get_mut(key)) {
                     (None, None) => _ = new.insert(key.clone(), value.clone()),
                     (Some(before), Some(new)) => restore(value, before, new),
-                    // The edit removed or added this field.
+                    // The edit removed or added this field, so `new` is already right.
                     (Some(_), None) | (None, Some(_)) => {}
                 }
             }
@@ -361,8 +364,8 @@ fn restore(whole: &Value, before: &Value, new: &mut Value) {
         (Value::Array(whole), Value::Array(before), Value::Array(new))
             if whole.len() == before.len() =>
         {
-            // Entries of a list have no names. An unchanged entry is therefore written exactly as
-            // it was stored.
+            // Entries of a list have no names. If the edit did not change an entry, that entry is
+            // written exactly as it was stored.
             for entry in new {
                 if let Some(at) = before.iter().position(|known| known == entry)
                     && let Some(was) = whole.get(at)

@@ -1,13 +1,18 @@
 //! Repairs the list of members after another program wrote an outdated config. Such a config can
 //! lack a running member, or contain a member that has ended.
 //!
-//! A program that ignores the locks can write an older config at any time. Then a member that was
-//! spawned meanwhile is missing, and a removed member is there again. pitcrew records each of its
-//! own removals in `ended.json` before it changes the config, and never uses a name twice. A
-//! running member that is missing from the config and from `ended.json` was therefore dropped by
-//! mistake. One of pitcrew's members that is in the config although `ended.json` records its end
-//! was brought back by mistake. When another client leads the team, the removals by that client are
-//! respected: a member agrees to shut down first, and no longer runs.
+//! A program that ignores the locks can write an older config at any time. A member that was
+//! spawned meanwhile is then missing, and a removed member is there again. Before pitcrew removes a
+//! member from the config, it records the removal in `ended.json`. pitcrew never uses a name twice.
+//! Two conclusions follow:
+//!
+//! - If a running member is in neither the config nor `ended.json`, another program dropped it by
+//!   mistake.
+//! - If a pitcrew member is in the config and `ended.json` records its end, another program
+//!   restored it by mistake.
+//!
+//! When another client leads the team, pitcrew accepts that client's removals: the member has
+//! agreed to shut down before the removal, and no longer runs.
 
 use std::collections::BTreeSet;
 
@@ -20,15 +25,15 @@ use crate::ours::SpawnRecord;
 /// The repairs of a config.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MembersMended {
-    /// Members that were missing and were added again.
+    /// The running members that were missing from the config and were added again.
     pub put_back: Vec<AgentName>,
-    /// Members that had ended and were removed again.
+    /// The ended members that were in the config and were removed again.
     pub taken_out: Vec<AgentName>,
 }
 
 impl Team {
     /// Repairs the list of members in the config. It adds running members that another program
-    /// dropped, but not those that pitcrew itself removed. It removes pitcrew's members that had
+    /// dropped, but no member that pitcrew itself removed. It removes pitcrew's members that had
     /// already ended.
     ///
     /// # Errors

@@ -1,4 +1,5 @@
-//! Edits that return a value. The store applies an edit under its lock.
+//! Edits of the tasks and the config that return a value. The store applies each edit under its
+//! lock.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -7,8 +8,8 @@ use pitcrew_store::TaskTable;
 
 use crate::{Team, refusal};
 
-/// The result of the last run of an edit. The store may run an edit several times, and only the
-/// last run counts.
+/// The result of an edit. The store may call an edit several times, and only the result of the last
+/// call counts.
 pub(crate) struct Answer<T>(Arc<Mutex<Option<T>>>);
 
 impl<T> Answer<T> {
@@ -28,7 +29,7 @@ impl<T> Answer<T> {
 }
 
 impl Team {
-    /// Changes the tasks with `edit`, completely or not at all.
+    /// Changes the tasks with `edit`. Either all changes are stored, or none.
     pub(crate) async fn edit_tasks<T: Send + 'static>(
         &self,
         mut edit: impl FnMut(&mut TaskTable) -> Result<T, ApiError> + Send + 'static,
@@ -42,7 +43,8 @@ impl Team {
         outside.take()
     }
 
-    /// Changes the config with `edit`. The store may apply `edit` again to a newer config.
+    /// Changes the config with `edit`. If another process changes the config meanwhile, the store
+    /// calls `edit` again with the newer config.
     pub(crate) async fn edit_config(
         &self,
         edit: impl Fn(&mut TeamConfig) -> Result<(), ApiError> + Send + Sync + 'static,

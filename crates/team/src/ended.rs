@@ -1,5 +1,5 @@
-//! The former members of a team. Their names stay known, so that mail to them is reported as dead
-//! and not as a wrong name.
+//! The former members of a team. pitcrew remembers their names, so that mail to a former member is
+//! reported as dead and not as mail to a wrong name.
 
 use pitcrew_protocol::{AgentName, ApiError, same_name};
 use serde::{Deserialize, Serialize};
@@ -18,15 +18,13 @@ impl Document for Ended {
     const NAME: &'static str = "ended";
 }
 
-/// A former member.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct EndedMember {
     pub(crate) name: AgentName,
     pub(crate) at_ms: i64,
-    /// Whether the member's tasks are released and its mail is reported as dead. False while that
-    /// work is in progress.
+    /// Whether the member's tasks were released and its mail was reported as dead. While this work
+    /// is in progress, the value is false.
     pub(crate) settled: bool,
-    /// The way in which the member ended.
     #[serde(default, skip_serializing_if = "MemberEnd::is_left")]
     pub(crate) end: MemberEnd,
 }
@@ -57,7 +55,7 @@ impl MemberEnd {
         *self == Self::Left
     }
 
-    /// The words after "is no longer in the team" in a message.
+    /// The words that follow "is no longer in the team" in a message.
     pub(crate) fn in_words(self) -> &'static str {
         match self {
             Self::Left => "",
@@ -67,8 +65,8 @@ impl MemberEnd {
     }
 }
 
-/// A later version may know more ways in which a member ends. This version reads every unknown way
-/// as `Left`.
+/// A later version of pitcrew may know more ways in which a member ends. This version reads an
+/// unknown way as `Left`.
 impl From<String> for MemberEnd {
     fn from(name: String) -> Self {
         [Self::Failed, Self::Stopped]
@@ -99,13 +97,12 @@ impl Team {
         Ok(self.ended().await?.members.into_iter().map(|member| member.name).collect())
     }
 
-    /// Returns all former members.
     pub(crate) async fn ended(&self) -> Result<Ended, ApiError> {
         self.read_document().await
     }
 
-    /// Records that `name` ends, and in which way. The member's tasks and mail must still be
-    /// handled.
+    /// Records that `name` ends, and the way in which it ends. The member's tasks and mail are
+    /// handled after this record.
     pub(crate) async fn note_ended(
         &self,
         name: &AgentName,
@@ -116,8 +113,8 @@ impl Team {
             match ended.members.iter_mut().find(|m| m.name == noted.name) {
                 Some(there) => {
                     there.settled = false;
-                    // A repeated removal may give no specific reason (`Left`). A known reason
-                    // stays.
+                    // A repeated removal may give only the unspecific way `Left`. In that case the
+                    // recorded way stays.
                     if there.end == MemberEnd::Left {
                         there.end = noted.end;
                     }
@@ -141,7 +138,7 @@ impl Team {
         .await
     }
 
-    /// Returns the way in which `name` ended, or [`MemberEnd::Left`] if none is recorded.
+    /// Returns the way in which `name` ended, or [`MemberEnd::Left`] if no way is recorded.
     pub(crate) async fn end_of(&self, name: &AgentName) -> MemberEnd {
         let ended = self.ended().await;
         ended.ok().and_then(|ended| Some(ended.member(name.as_str())?.end)).unwrap_or_default()

@@ -1,4 +1,5 @@
-//! Random ids that cannot be guessed, and fixed ids that a repeated call produces again.
+//! Creates ids: random ids that cannot be guessed, and fixed ids that a repeated call computes
+//! again.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -8,7 +9,7 @@ use rand::{Rng as _, SeedableRng as _, TryRng as _};
 use uuid::Uuid;
 
 /// The number of random characters in the id of a permission request. 12 characters of base 36 are
-/// 62 bits, which makes the id impossible to guess.
+/// 62 bits, so nobody can guess the id.
 const REQUEST_CHARS: usize = 12;
 
 const BASE_36: &[u8; 36] = b"0123456789abcdefghijklmnopqrstuvwxyz";
@@ -43,7 +44,7 @@ impl Entropy {
         Ok(bytes)
     }
 
-    /// Returns a new message id: a UUID of version 7, so that ids sort by time.
+    /// Returns a new message id. The id is a UUID of version 7, so ids sort by time.
     pub(crate) fn message_id(&self, now_ms: i64) -> Result<MessageId, ApiError> {
         let ms = u64::try_from(now_ms).unwrap_or(0);
         let id = uuid::Builder::from_unix_timestamp_millis(ms, &self.bytes()?).into_uuid();
@@ -77,7 +78,8 @@ impl Entropy {
 pub(crate) fn made_id(parts: &[&str]) -> MessageId {
     let mut says = String::from("pitcrew");
     for part in parts {
-        // The length separates the parts, so that different parts never join to the same text.
+        // The length of each part is included. Otherwise different parts could give the same joined
+        // text.
         says.push_str(&format!("\n{}:{part}", part.len()));
     }
     MessageId(Uuid::new_v5(&Uuid::NAMESPACE_OID, says.as_bytes()).to_string())

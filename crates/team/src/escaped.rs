@@ -1,8 +1,8 @@
-//! Processes that an agent's command left running, and that nothing can find after the agent's
-//! process is killed.
+//! Processes that an agent's command left running. After the agent's own process is killed, pitcrew
+//! is no longer able to find these processes.
 //!
-//! They are recorded so that a person can learn of them. Any program can forge a record, so pitcrew
-//! never sends a signal to a process because of one.
+//! They are recorded so that a person can learn of them. Any program can forge such a record.
+//! pitcrew therefore never sends a signal to a process because of a record.
 
 use pitcrew_protocol::{AgentName, ApiError, ProcessRef};
 use serde::{Deserialize, Serialize};
@@ -10,24 +10,24 @@ use serde::{Deserialize, Serialize};
 use crate::Team;
 use crate::document::Document;
 
-/// A process that still runs after the agent's command that started it.
+/// A process that an agent's command started and that still runs after the command ended.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Escaped {
     /// The process that still runs.
     pub process: ProcessRef,
     /// The member whose command started the process.
     pub member: AgentName,
-    /// The first part of the command that started the process.
+    /// The first part of the text of the command that started the process.
     pub command: String,
-    /// The process that runs the member. When this process ends normally, it kills the recorded
-    /// process.
+    /// The process that runs the member. When the member's process ends normally, it kills the
+    /// recorded process.
     pub owner: ProcessRef,
-    /// The time when the process was found, in milliseconds since 1970.
+    /// The time when pitcrew found the process, in milliseconds since 1970.
     pub at_ms: i64,
 }
 
-/// The stored document: every process that a command left running and that is not known to have
-/// ended.
+/// The stored document: all processes that commands left running, without those that are known to
+/// have ended.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct EscapedProcesses {
@@ -39,7 +39,7 @@ impl Document for EscapedProcesses {
 }
 
 impl Team {
-    /// Records processes that are not recorded yet, and returns them.
+    /// Records the processes in `found` that are not recorded yet, and returns these new ones.
     ///
     /// # Errors
     /// `team_not_found`, or `internal_error` when the store fails.
@@ -53,7 +53,7 @@ impl Team {
         .await
     }
 
-    /// Returns every recorded process that is not known to have ended.
+    /// Returns every recorded process, without those that are known to have ended.
     ///
     /// # Errors
     /// `team_not_found`, or `internal_error` when the store fails.

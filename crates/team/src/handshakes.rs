@@ -1,6 +1,6 @@
 //! The three handshakes between lead and teammate: shutdown, plan approval and tool permission.
-//! This module decides who may ask and who may answer. The module `requests` makes sure that each
-//! request gets only one answer.
+//! This module decides who is allowed to ask and who is allowed to answer. The module `requests`
+//! makes sure that each request gets only one answer.
 
 use pitcrew_protocol::{
     AgentName, ApiError, Foreign, Frame, LEAD_NAME, Member, PlanApprovalRequest,
@@ -26,19 +26,20 @@ pub struct Asked {
     pub request_id: String,
     /// The receipt of the message that carries the request.
     pub receipt: Receipt,
-    /// Whether the request was already answered after an earlier attempt of the same call. If so,
-    /// the answer is or was in the asker's inbox.
+    /// Whether the request already has an answer, from an earlier attempt of the same call. If so,
+    /// the answer is or was in the inbox of the member that asked.
     pub is_answered: bool,
 }
 
-/// The result of a search for the answer to an answered request.
+/// The result of a search for the recorded answer to a permission request.
 #[derive(Clone, Debug, PartialEq)]
 pub enum AnswerFound {
-    /// The answer is in the asker's inbox.
+    /// The answer is in the inbox of the member that asked.
     There(Box<Mail>),
-    /// The answer is in the asker's inbox, but the key of the lead that signed it is not known yet.
+    /// The answer is in the inbox of the member that asked, but the key of the lead that signed the
+    /// answer is not known yet.
     Waits,
-    /// The answer is not in the inbox, or its signature is not valid.
+    /// The answer is not in the inbox, or the signature of the answer is not valid.
     Lost,
 }
 
@@ -47,15 +48,15 @@ pub enum AnswerFound {
 pub struct PermissionAsk {
     /// The name of the tool.
     pub tool_name: String,
-    /// The id of the tool call. Asking again for the same call creates no new request.
+    /// The id of the tool call. A second request for the same call creates no new request.
     pub tool_use_id: String,
-    /// A description of the purpose of the call.
+    /// The purpose of the call, as a text for the reader.
     pub description: String,
     /// The input of the tool call.
     pub input: Value,
     /// Permission updates that would allow such calls in the future.
     pub suggestions: Vec<Value>,
-    /// The digest of the tool and the input. An answer for another digest is refused.
+    /// The digest of the tool and the input. An answer with another digest is refused.
     pub digest: Option<String>,
 }
 
@@ -68,8 +69,8 @@ pub enum PermissionAnswer {
         updated_input: Value,
         /// Permission updates that allow such calls in the future.
         updates: Vec<Value>,
-        /// The digest of the tool and the input that the person or agent saw before it allowed the
-        /// call.
+        /// The digest of the tool and the input that were shown to the person or agent that allowed
+        /// the call.
         digest: Option<String>,
     },
     /// The tool call is denied.
@@ -79,16 +80,17 @@ pub enum PermissionAnswer {
     },
 }
 
-/// A shutdown request before it is sent.
+/// A shutdown request that is not sent yet.
 pub(crate) struct ShutdownAsk<'a> {
     pub(crate) recipient: &'a str,
     pub(crate) reason: Option<String>,
-    /// Whether the run asks because it is ending.
+    /// Whether the lead's run sends the request because the run is ending.
     pub(crate) is_parting: bool,
 }
 
 impl Team {
-    /// Asks the lead to approve the plan of `member`. A repeated `call` creates no new request.
+    /// Asks the lead to approve the plan of `member`. A second request with the same `call` creates
+    /// no new request.
     ///
     /// # Errors
     /// `agent_not_found`, `internal_error`.
@@ -130,7 +132,7 @@ impl Team {
     }
 
     /// Asks a member to shut down because the run is ending. After the run,
-    /// [`Team::void_parting_requests`] makes the request void.
+    /// [`Team::void_parting_requests`] makes the request void, so that an answer no longer counts.
     ///
     /// # Errors
     /// `agent_not_found`, `permission_denied` for every handle except the lead's own,
@@ -181,8 +183,7 @@ impl Team {
         let (team, from, asked) = (self.clone(), speaker.clone(), to.clone());
         let call = call.map(str::to_owned);
         let draft = move |at_ms: i64| {
-            // Other clients show a request id to their model only if the id has this form, as with
-            // plan approvals.
+            // Other clients show a request id to their model only if the id has this form.
             let id = format!("shutdown-{at_ms}@{asked}");
             let frame = ShutdownRequest {
                 kind: ShutdownRequest::TYPE.into(),
@@ -230,8 +231,8 @@ impl Team {
             && !reason.trim().is_empty()
             && self.is_asked_to_shut_down(&speaker.name, request_id).await?
         {
-            // The recorded approval frame has no field for a text, so the text goes in its own
-            // message first.
+            // The approval frame of the recordings has no field for a text, so a separate message
+            // carries the text. It is sent first.
             self.send_text(config, speaker, LEAD_NAME, reason.clone(), None, call).await?;
         }
         let frame = shutdown_frame(request_id, member, approve, &reason, wire_time(self.now_ms()));
@@ -288,18 +289,18 @@ impl Team {
         };
         let mut reply =
             self.new_reply(RequestKind::Plan, request_id, speaker, approve, call, frame)?;
-        // The lead names a recipient as well as a request id. A wrong pair must not approve another
-        // member's plan.
+        // The lead names a recipient and a request id. If the request is not from this recipient,
+        // the answer must not approve the plan of the other member.
         reply.asker = Some(asker.clone());
         let (_, receipt) = self.reply(reply).await?;
         if approve && self.signer.is_some() {
-            // A teammate in another process cannot sign its own mode. Without the lead's signature,
-            // the teammate would return to plan mode when it is resumed.
+            // A teammate in another process is not able to sign its own mode. Without the lead's
+            // signature, a resumed teammate would be in plan mode again.
             self.record_mode(&asker, &mode).await?;
         }
         if approve && let Some(words) = content.clone().filter(|words| !words.trim().is_empty()) {
-            // Only a rejection frame has a text field. The text of an approval follows in its own
-            // message, and the approval counts even if that message fails.
+            // Only a rejection frame has a text field. The text of an approval therefore follows in
+            // its own message. If that message fails, the approval is still valid.
             let summary = Some("With the approval of your plan".to_owned());
             let told =
                 Box::pin(self.send_text(config, speaker, asker.as_str(), words, summary, call))
@@ -316,8 +317,8 @@ impl Team {
         Ok(Sent::one(receipt, answer))
     }
 
-    /// Refuses every caller except the lead, including the user, because readers take the answer as
-    /// the lead's command.
+    /// Refuses every caller except the lead. The user is refused too, because readers treat the
+    /// answer as the lead's command.
     async fn lead_only(
         &self,
         config: &TeamConfig,
@@ -408,8 +409,8 @@ fn shutdown_frame(
     })
 }
 
-/// Refuses to send frames in the name of a session's lead, because that lead's client signs its own
-/// frames.
+/// Refuses to send frames in the name of a session's lead. The client that runs this lead signs its
+/// own frames.
 fn not_signed(config: &TeamConfig) -> Result<(), ApiError> {
     if config.is_session_dialect() {
         let message =

@@ -1,5 +1,5 @@
-//! Members that join a team by themselves: no lead spawned them, and another client may lead the
-//! team.
+//! Members that join a team by themselves. No lead spawned such a member, and another client may
+//! lead the team.
 
 use pitcrew_protocol::{AgentName, ApiError, Member};
 use pitcrew_store::{MemberChange, RateScope};
@@ -13,20 +13,20 @@ use crate::{Team, refusal};
 /// The settings of a member that joins by itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct JoinMember {
-    /// The wanted name. A name that is already taken is refused.
+    /// The wanted name. The join is refused if a member or former member has this name.
     pub name: String,
-    /// The agent definition that the member runs.
+    /// The name of the agent definition that the member uses.
     pub agent_type: String,
     /// The model that the member uses.
     pub model: String,
     /// The member's working folder.
     pub cwd: String,
-    /// The member's color. Without one, it gets the next color in order.
+    /// The member's color. If it is `None`, the member gets the next color in order.
     pub color: Option<String>,
-    /// The member's pane id, if it runs in a pane.
+    /// The id of the pane in which the member runs, if the member runs in a pane.
     pub pane_id: Option<String>,
-    /// The kind of the pane's host. If absent, no kind is recorded, so that no lead takes the pane
-    /// for one of the lead's own panes.
+    /// The kind of the pane's host. If it is `None`, no kind is recorded, so that no lead mistakes
+    /// the pane for one of the lead's own panes.
     pub backend_type: Option<String>,
 }
 
@@ -47,15 +47,15 @@ impl Team {
         check_free(self.config().await?.as_ref(), &ended, &name)?;
         self.count_call().await?;
         self.take_slot(RateScope::Spawns(self.dir().clone())).await?;
-        // The token identifies this join among other joins of the same name, also when the store
-        // runs the edit again.
+        // The token distinguishes this join from other joins with the same name. If the store calls
+        // the edit again, the token shows that the member is from this join.
         let token = self.teams().entropy().token()?;
         let record = SpawnRecord { call: Some(token), ..SpawnRecord::default() };
         let (limit, now_ms, wanted) = (self.limits().agents, self.now_ms(), name.clone());
         let config = self
             .edit_config(move |config| {
-                // The store runs the edit again after a conflict. The member may be there already
-                // from the first attempt.
+                // The store calls the edit again after a conflict. The first call may already have
+                // added the member.
                 if config.member(wanted.as_str()).and_then(SpawnRecord::of).as_ref()
                     == Some(&record)
                 {
@@ -93,8 +93,8 @@ impl Team {
         Ok(member)
     }
 
-    /// Removes a member from the team at its own request, and releases its tasks and mail. This
-    /// also works if another program has already removed the member from the config.
+    /// Removes a member from the team at the member's own request, and releases its tasks and mail.
+    /// This function also works if another program has already removed the member from the config.
     ///
     /// # Errors
     /// `permission_denied` for the lead; `internal_error` when the store fails.

@@ -1,8 +1,8 @@
-//! Direct access to a team's stored data that needs no decision: its journal, logs, leases and file
-//! changes. The types are those of the store.
+//! Direct access to a team's stored data: its journal, logs, leases and file changes. These methods
+//! apply no rules, and their types come from the store.
 //!
 //! Unlike the operations, these methods also work after the team was deleted through its handle and
-//! another team has its name.
+//! another team has the same name.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -16,15 +16,15 @@ use serde_json::Value;
 use crate::{Team, Teams};
 
 impl Teams {
-    /// Returns the folders of all teams, sorted; see [`pitcrew_store::TeamStore::teams`].
+    /// Returns the folders of all teams, sorted. See [`pitcrew_store::TeamStore::teams`].
     ///
     /// # Errors
-    /// When the store cannot be read.
+    /// The error of the store when it cannot be read.
     pub async fn folders(&self) -> Result<Vec<TeamDir>, StoreError> {
         self.backend().teams().await
     }
 
-    /// Returns the config of the team in a folder.
+    /// Returns the config of the team in `folder`.
     ///
     /// # Errors
     /// [`StoreError::NoTeam`], or the error of the store when the config cannot be read.
@@ -34,12 +34,12 @@ impl Teams {
 }
 
 impl Team {
-    /// Whether the team is no longer in the store, no matter which program removed it.
+    /// Whether the team is no longer in the store. This is true whichever program removed the team.
     pub async fn is_gone(&self) -> bool {
         matches!(self.backend().team(self.dir()).await, Err(StoreError::NoTeam { .. }))
     }
 
-    /// Watches the team for changes from now on; see [`pitcrew_store::TeamStore::watch`].
+    /// Watches the team for changes from now on. See [`pitcrew_store::TeamStore::watch`].
     ///
     /// # Errors
     /// [`StoreError::NoTeam`].
@@ -47,7 +47,7 @@ impl Team {
         self.backend().watch(self.dir()).await
     }
 
-    /// Returns all tasks, including those that the reference client keeps for itself.
+    /// Returns all tasks, including the internal tasks of the reference client.
     ///
     /// # Errors
     /// [`StoreError::NoTeam`], or the error of the store when a task cannot be read.
@@ -55,8 +55,8 @@ impl Team {
         self.backend().tasks(self.dir()).await
     }
 
-    /// Returns the journal from a position on, and the position for the next call; see
-    /// [`pitcrew_store::JournalStore::journal_since`].
+    /// Returns the journal entries from the given position on, and the position for the next call.
+    /// See [`pitcrew_store::JournalStore::journal_since`].
     ///
     /// # Errors
     /// [`StoreError::NoTeam`], and the errors of the store.
@@ -92,7 +92,7 @@ impl Team {
         self.backend().append_log(self.dir(), log, lines).await
     }
 
-    /// Replaces all lines of a log. The old lines are kept in the log `kept_as`.
+    /// Replaces all lines of a log. The old lines are moved to the log `kept_as`.
     ///
     /// # Errors
     /// [`StoreError::NoTeam`], and the errors of the store.
@@ -105,8 +105,8 @@ impl Team {
         self.backend().replace_log(self.dir(), log, lines, kept_as).await
     }
 
-    /// Replaces one of pitcrew's documents with `document`, so that other processes can read it.
-    /// Returns the path of its file.
+    /// Replaces one of pitcrew's documents with `document`, so that other processes are able to
+    /// read the new content. Returns the path of the document's file.
     ///
     /// # Errors
     /// [`StoreError::NoTeam`], and the errors of the store.
@@ -123,8 +123,8 @@ impl Team {
         Ok(self.document_file(name))
     }
 
-    /// Takes a lease. Returns the inner `Err` with the present holder if the lease is already
-    /// taken. See [`pitcrew_store::LeaseStore::take_lease`].
+    /// Takes a lease. If another process already holds the lease, returns that holder in the inner
+    /// `Err`. See [`pitcrew_store::LeaseStore::take_lease`].
     ///
     /// # Errors
     /// [`StoreError::NoTeam`], and the errors of the store.
@@ -136,7 +136,7 @@ impl Team {
         self.backend().take_lease(self.dir(), lease, holder).await
     }
 
-    /// Replaces the holder's data in a lease that this process has taken.
+    /// Replaces the recorded data about the holder, in a lease that this process holds.
     ///
     /// # Errors
     /// [`StoreError::NotHeld`], and the errors of the store.
@@ -156,7 +156,7 @@ impl Team {
         self.backend().lease_holder(self.dir(), lease).await
     }
 
-    /// Returns the last holder of a lease, even if it no longer holds the lease.
+    /// Returns the last holder of a lease, even if nobody holds the lease now.
     ///
     /// # Errors
     /// [`StoreError::NoTeam`], and the errors of the store.
@@ -164,8 +164,8 @@ impl Team {
         self.backend().last_holder(self.dir(), lease).await
     }
 
-    /// Breaks the locks that killed processes left in the team's files. Returns the number of
-    /// broken locks, which is 0 if the store has no files.
+    /// Removes the locks that killed processes left in the team's files. Returns the number of
+    /// removed locks. The number is 0 if the store has no files.
     ///
     /// # Errors
     /// [`StoreError::NoTeam`], and the errors of the disk.

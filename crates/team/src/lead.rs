@@ -1,6 +1,6 @@
-//! Signs and checks the lead's commands. A command changes what a teammate does or may do. The
-//! lead's handle on the team signs each command, and the teammates' handles refuse a command that
-//! the lead did not sign.
+//! Signs and checks the lead's commands. A command is a message that changes what a teammate does
+//! or is allowed to do. The lead's handle on the team signs each command. The teammates' handles
+//! refuse a command that the lead did not sign.
 //!
 //! This module also stores the public keys of the team's leads. The module `lead_signer` makes and
 //! verifies signatures, and `mode_record` decides about signed permission modes. The module
@@ -19,10 +19,11 @@ use crate::mode_record::is_same_record;
 use crate::ours::SpawnRecord;
 use crate::{Mail, Team, refusal};
 
-/// The frame types that only the lead may send.
+/// The frame types that only the lead is allowed to send.
 const COMMANDS: [&str; 3] = ["shutdown_request", "plan_approval_response", "permission_response"];
 
-/// The domain of these signatures. It keeps them apart from every other kind of signed data.
+/// The domain of the signatures of commands. It separates these signatures from signatures of other
+/// kinds of data.
 const DOMAIN: &str = "pitcrew lead frame 1";
 
 /// The public keys of all leads that signed for the team, newest first.
@@ -33,7 +34,7 @@ pub(crate) struct Keys {
 }
 
 impl Keys {
-    /// Builds a record with this key only.
+    /// Builds a record with `key` as its only key.
     pub(crate) fn of(key: VerifyKey) -> Self {
         Self { keys: vec![key] }
     }
@@ -44,16 +45,16 @@ impl Document for Keys {
 }
 
 impl Team {
-    /// Turns this handle into the lead's own handle, which signs the lead's commands and accepts
-    /// only commands that are signed with the lead's key.
+    /// Turns this handle into the lead's own handle. The lead's handle signs the lead's commands,
+    /// and accepts only commands that are signed with the lead's key.
     #[must_use]
     pub fn sealed(self, signer: LeadSigner) -> Self {
         let trust = Trust::of(Some(*signer.verify_key()));
         self.by(Some(signer), trust)
     }
 
-    /// Turns this handle into a teammate's handle, which checks the lead's commands with `trust`
-    /// and cannot give commands.
+    /// Turns this handle into a teammate's handle. A teammate's handle checks the lead's commands
+    /// with `trust`, and is not able to give commands.
     #[must_use]
     pub fn trusting(self, trust: Trust) -> Self {
         self.by(None, trust)
@@ -65,7 +66,8 @@ impl Team {
         &self.trust
     }
 
-    /// Returns the public keys of the team's leads, if they sign and this handle knows the keys.
+    /// Returns the public keys of the team's leads, if the leads sign and this handle knows the
+    /// keys.
     #[must_use]
     pub fn lead_keys(&self) -> Option<&LeadKeys> {
         match &self.trust {
@@ -74,16 +76,17 @@ impl Team {
         }
     }
 
-    /// Returns the public key of the current lead, if it signs and this handle knows the key.
+    /// Returns the public key of the current lead, if that lead signs and this handle knows the
+    /// key.
     #[must_use]
     pub fn verify_key(&self) -> Option<&VerifyKey> {
         self.lead_keys().map(LeadKeys::now)
     }
 
-    /// Makes this process the lead with a new key pair. The caller must hold the lease of the run.
-    /// Messages that earlier leads signed stay valid. The modes that earlier leads signed are
-    /// signed again with the new key. If no lead has signed for the team yet, the modes in the
-    /// config are signed as they are.
+    /// Makes this process the lead, with a new key pair. The caller must hold the lease of the run.
+    /// Messages that earlier leads signed stay valid. Permission modes that earlier leads signed
+    /// are signed again with the new key. If no lead has signed for the team before, every mode in
+    /// the config is signed without a check.
     ///
     /// # Errors
     /// `team_not_found`, `internal_error`.
@@ -102,7 +105,7 @@ impl Team {
                 Ok(earlier)
             })
             .await?;
-        // No lead has signed for this team before, so there is no signature that could be checked.
+        // If no lead has signed for this team before, there is no signature to check.
         let is_first = earlier.is_empty();
         let team = self.by(Some(signer), Trust::Signed(LeadKeys::new(own, earlier)));
         let is_due = |member: &&Member| {
@@ -114,8 +117,8 @@ impl Team {
             team.config().await?.members.iter().filter(is_due).cloned().collect();
         if !due.is_empty() {
             let signer = team.clone();
-            // The store repeats an edit when another process wrote in between. Sign only a mode
-            // that is the same as when it was checked.
+            // If another process writes the config meanwhile, the store calls the edit again. Sign
+            // a mode only if it has not changed since the check.
             team.edit_config(move |config| {
                 due.iter().try_for_each(|seen| match config.member_mut(seen.name.as_str()) {
                     Some(member) if is_same_record(seen, member) => signer.sign_mode(member, true),
@@ -127,8 +130,8 @@ impl Team {
         Ok(team)
     }
 
-    /// Returns the public keys of all leads that signed, newest first. A new lead accepts
-    /// everything that earlier leads signed, and the new lead's teammates may do so too.
+    /// Returns the public keys of all leads that signed, newest first. A new lead and its teammates
+    /// accept everything that these leads signed.
     ///
     /// # Errors
     /// `team_not_found`, `internal_error`.
@@ -136,8 +139,8 @@ impl Team {
         Ok(self.read_document::<Keys>().await?.keys)
     }
 
-    /// Refuses to send a command that no reader would accept. In a team whose lead signs, only the
-    /// lead's own process can send commands.
+    /// Refuses a command that no reader would accept. In a team whose lead signs, only the lead's
+    /// own process is able to send commands.
     pub(crate) async fn may_command(&self) -> Result<(), ApiError> {
         if self.signer.is_some() {
             return Ok(());
@@ -159,12 +162,12 @@ impl Team {
     }
 }
 
-/// A message that claimed to be a command of the lead, but was refused.
+/// A refused message that claimed to be a command of the lead.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct RefusedFrame {
     /// The id of the message.
     pub id: MessageId,
-    /// The sender that the message names. It may be false.
+    /// The sender name in the message. The name may be false.
     pub from: String,
     /// The frame type that the message claims to have.
     pub frame: String,
@@ -173,8 +176,8 @@ pub struct RefusedFrame {
 }
 
 impl RefusedFrame {
-    /// Returns the refusal for a command that was already carried out and is in the inbox a second
-    /// time. Returns `None` if the mail is not a command.
+    /// Returns the refusal for a command that is in the inbox a second time after the teammate has
+    /// carried it out. Returns `None` if the mail is not a command.
     #[must_use]
     pub fn repeated(mail: &Mail) -> Option<Self> {
         let frame = command_in(&mail.message.text)?;
@@ -229,9 +232,11 @@ impl Team {
         }
     }
 
-    /// Splits the messages of an inbox into those to keep and those that falsely claim to be
-    /// commands of the lead. A command with a valid signature by a key of `to_come` is in neither
-    /// list: it stays unread until the lead with that key is known.
+    /// Splits the messages of an inbox into two lists: the messages to keep, and the messages that
+    /// falsely claim to be commands of the lead.
+    ///
+    /// If a key of `to_come` signed a command, the command is in neither list. It stays unread
+    /// until the lead with that key is known.
     pub(crate) fn examine(
         &self,
         to: &AgentName,
@@ -277,10 +282,10 @@ impl Team {
         )
     }
 
-    /// Returns the keys that may soon belong to the lead: the key of the process that took the
-    /// lease of the run last, and the recorded keys. The list is empty if no unread message in the
-    /// inbox of `to` depends on these keys. A forged command fits none of these keys, because only
-    /// a lead has a matching private key.
+    /// Returns the keys that may belong to the next lead: the key of the process that took the
+    /// lease of the run last, and the recorded keys. If no unread message in the inbox of `to`
+    /// needs these keys, the list is empty. No forged command fits these keys, because only a lead
+    /// has a matching private key.
     pub(crate) async fn keys_to_come(
         &self,
         to: &AgentName,
@@ -299,8 +304,8 @@ impl Team {
         Ok(keys)
     }
 
-    /// Records that messages were refused, and marks them as read so that no reader sees them
-    /// again.
+    /// Records that messages were refused. Marks these messages as read, so that no reader sees
+    /// them again.
     ///
     /// # Errors
     /// `team_not_found`, `internal_error`.
@@ -344,8 +349,9 @@ impl Team {
         message.signature().is_some_and(fits)
     }
 
-    /// Passes the signed content of a command to `then`, which signs or verifies it. The content
-    /// includes everything that a reader or its model sees.
+    /// Builds the content of a command that is signed, and passes it to `then`. The function `then`
+    /// signs or verifies the content. The content includes everything that a reader or its model
+    /// sees.
     fn says<T>(
         &self,
         to: &AgentName,
@@ -374,7 +380,7 @@ fn is_leads(from: &str, to: &AgentName) -> bool {
     from == LEAD_NAME && to.as_str() != LEAD_NAME
 }
 
-/// Returns the command type if any client could read `text` as a command.
+/// If any client could read `text` as a command, returns the type of the command.
 fn command_in(text: &str) -> Option<&'static str> {
     let inner = text.trim_matches([' ', '\t', '\n', '\r']);
     if !inner.starts_with('{') {

@@ -1,9 +1,9 @@
 //! The key pair of a lead, and the keys with which a teammate verifies its lead's commands.
 //!
-//! A lead's process creates a key pair for its team and keeps the private key to itself. This
-//! module only signs and verifies bytes, and holds the rule for accepting a new lead's key. The
-//! module `lead` decides which frames need a signature, `mode_record` decides about signed modes,
-//! and the crate `runtime` gives the key to the teammates.
+//! A lead's process creates a key pair for its team and never shares the private key. This module
+//! signs and verifies bytes, and contains the rule for accepting a new lead's key. The module
+//! `lead` decides which frames need a signature, and `mode_record` decides about signed modes. The
+//! crate `runtime` gives the public key to the teammates.
 
 use std::fmt;
 use std::str::FromStr;
@@ -22,12 +22,12 @@ use crate::Teams;
 /// The fixed bytes before an Ed25519 public key in SPKI form (RFC 8410, section 4).
 const SPKI: [u8; 12] = [0x30, 0x2a, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x03, 0x21, 0x00];
 
-/// The number of earlier leads' keys to keep. Messages that those leads signed may still be unread
-/// in an inbox.
+/// The number of keys of earlier leads that are kept. Messages that those leads signed may still be
+/// unread in an inbox.
 pub(crate) const EARLIER_KEPT: usize = 8;
 
-/// The key pair of a lead's process. Clones share it. The private key is erased when the last clone
-/// is dropped, and is never printed.
+/// The key pair of a lead's process. All clones share one key pair. The private key is never
+/// printed, and is erased from memory when the last clone is dropped.
 #[derive(Clone)]
 pub struct LeadSigner(Arc<Pair>);
 
@@ -57,7 +57,7 @@ impl LeadSigner {
         &self.0.shown
     }
 
-    /// Signs `said` and returns the signature in base64url.
+    /// Signs the content `said` and returns the signature in base64url.
     pub(crate) fn sign(&self, said: &Said<'_>) -> String {
         URL_SAFE_NO_PAD.encode(self.0.key.sign(&said.to_bytes()).to_bytes())
     }
@@ -69,7 +69,8 @@ impl fmt::Debug for LeadSigner {
     }
 }
 
-/// The public key of a lead, written `<ms>.<base64url of its SPKI form>` as in the session dialect.
+/// The public key of a lead. Its text form is `<ms>.<base64url of the key in SPKI form>`, as in the
+/// session dialect. `<ms>` is the creation time in milliseconds.
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub struct VerifyKey {
@@ -116,7 +117,8 @@ impl FromStr for VerifyKey {
             let (made_ms, key) = given.split_once('.')?;
             let spki = URL_SAFE_NO_PAD.decode(key).ok()?;
             let bytes: [u8; 32] = spki.strip_prefix(&SPKI)?.try_into().ok()?;
-            // A weak key accepts signatures for many messages, so it proves nothing.
+            // A weak key accepts a signature for many different messages, so a signature with such
+            // a key proves nothing.
             let key = VerifyingKey::from_bytes(&bytes).ok().filter(|key| !key.is_weak())?;
             Some(Self { made_ms: made_ms.parse().ok()?, key })
         };
@@ -141,16 +143,17 @@ impl From<VerifyKey> for String {
 /// The way in which a teammate verifies the commands of its lead.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Trust {
-    /// Checks only the name in `from`, as the founding documents describe. The lead's client signs
-    /// nothing.
+    /// Checks only the name in `from`, as the protocol's founding documents describe. The lead's
+    /// client signs nothing.
     #[default]
     Founding,
     /// Checks the signature with these keys.
     Signed(LeadKeys),
 }
 
-/// The key of the current lead and those of earlier leads. Unread messages that an earlier lead
-/// signed are still valid. The text form has commas between the keys, the current one first.
+/// The key of the current lead and the keys of earlier leads. Unread messages that an earlier lead
+/// signed are still valid. In the text form, commas separate the keys, and the current key is
+/// first.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LeadKeys(Arc<Known>);
 
@@ -178,7 +181,7 @@ impl LeadKeys {
         &self.0.now
     }
 
-    /// Whether the signature of `said` fits the key of the current or an earlier lead.
+    /// Whether `signature` is a valid signature of `said` by the current lead or an earlier lead.
     pub(crate) fn vouch_for(&self, said: &Said<'_>, signature: &str) -> bool {
         std::iter::once(&self.0.now).chain(&self.0.earlier).any(|key| key.fits(said, signature))
     }
@@ -205,13 +208,13 @@ impl FromStr for LeadKeys {
 /// The reason why the process that holds the lease of the run is not accepted as the new lead.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NotRenewed {
-    /// The known lead has not ended, so it cannot have been replaced.
+    /// The known lead has not ended, so no other process can have replaced it.
     #[error("process {pid} leads the team and has not ended")]
     OldLeadLives {
         /// The process id of the known lead.
         pid: u32,
     },
-    /// The new process has no key, although the earlier lead had one.
+    /// The new process has no key, although the earlier lead had a key.
     #[error(
         "process {pid} holds the lease of the run and signs nothing, as the lead before it did"
     )]
@@ -228,8 +231,8 @@ pub enum NotRenewed {
 }
 
 impl Trust {
-    /// Returns the trust in a lead with this key. Without a key, returns the trust in a lead that
-    /// signs nothing.
+    /// Returns the trust in a lead with this key. If `key` is `None`, returns the trust in a lead
+    /// that signs nothing.
     #[must_use]
     pub fn of(key: Option<VerifyKey>) -> Self {
         key.map_or(Self::Founding, |key| Self::Signed(key.into()))
@@ -254,8 +257,8 @@ impl Trust {
         }
     }
 
-    /// Returns a warning for a member that joins, if the signatures of the team's lead cannot be
-    /// verified or do not exist.
+    /// Returns a warning for a member that joins the team. There is a warning if the team's lead
+    /// signs nothing, or if its signatures cannot be verified.
     #[must_use]
     pub fn caution(&self, config: &TeamConfig) -> Option<String> {
         let lead = match (self, config.is_session_dialect()) {
@@ -269,12 +272,12 @@ impl Trust {
         ))
     }
 
-    /// Returns the new trust after another process took the lease of the run. A key is replaced
-    /// only if the holder of the lease has changed and the process of the known lead has ended. If
-    /// no lead is known yet, the first lease holder's key is accepted.
+    /// Returns the new trust after another process took the lease of the run. A known key is
+    /// replaced only if the holder of the lease has changed and the process of the known lead has
+    /// ended. If no lead is known yet, the first lease holder's key is accepted.
     ///
     /// # Errors
-    /// [`NotRenewed`]; the old trust stays valid.
+    /// [`NotRenewed`] if the new key is not accepted. The old trust then stays valid.
     pub fn renewed(
         &self,
         known: Option<&LeaseHolder>,
@@ -308,7 +311,7 @@ fn is_one_process(a: &LeaseHolder, b: &LeaseHolder) -> bool {
     (a.pid, a.start_ticks) == (b.pid, b.start_ticks)
 }
 
-/// The content of a signature: the kind of the signed data, and its parts in order.
+/// The content that is signed: the kind of the data, and the parts of the data in order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Said<'a> {
     pub(crate) domain: &'static str,
@@ -316,9 +319,9 @@ pub(crate) struct Said<'a> {
 }
 
 impl Said<'_> {
-    /// Encodes the content for signing. The length of each part comes before the part, and an
-    /// absent part differs from an empty one. Two different contents therefore never give the same
-    /// bytes.
+    /// Encodes the content for signing. Each part follows its length, and the encoding of an absent
+    /// part differs from the encoding of an empty part. Two different contents therefore never give
+    /// the same bytes.
     fn to_bytes(&self) -> Vec<u8> {
         fn put(bytes: &mut Vec<u8>, part: &[u8]) {
             bytes.extend((part.len() as u64).to_be_bytes());
@@ -429,7 +432,7 @@ mod tests {
         );
     }
 
-    /// Decodes the signed bytes. This works only if the encoding is unambiguous.
+    /// Decodes the bytes to sign. Decoding works only if the encoding is unambiguous.
     fn read(mut bytes: &[u8]) -> (Vec<u8>, Vec<Option<Vec<u8>>>) {
         fn take<'a>(bytes: &mut &'a [u8], length: usize) -> &'a [u8] {
             let (taken, rest) = bytes.split_at(length);

@@ -1,21 +1,24 @@
 //! The operations of a team: every operation of the API with its rules, identities, limits and
 //! receipts.
 //!
-//! All decisions are made in this crate. It keeps no state in memory and touches no file: each
-//! answer comes from the store, and each decision is made inside one of the store's edits.
-//! Therefore any number of processes can decide at the same time. The crate `store` keeps the data,
-//! `protocol` defines its form, and `runtime` runs the agents.
+//! This crate makes all decisions about a team. It keeps no state in memory and touches no file.
+//! Each answer comes from the store, and each decision is made inside one of the store's edits.
+//! Therefore any number of processes can decide at the same time. The crate `store` stores the
+//! data, `protocol` defines its form, and `runtime` runs the agents.
 //!
 //! # Who is trusted
-//! Any process of the same user can write below the root directory. It can forge an inbox entry,
-//! because the named dialect signs nothing: the field `from` is only a claim. This crate checks
-//! everything that is sent through it. The calling process states who the caller is, and a message
-//! never does. No member, user or outside writer can send a text that a reader takes for a frame or
-//! for another sender's message. This crate also checks everything that it reads: a frame counts
-//! only if its sender may send it to that receiver ([`Mail`]), and everything else is text. When
-//! pitcrew itself leads the team, the lead also signs its commands ([`LeadSigner`]). A handle that
-//! knows the lead's key ([`Team::trusting`]) then accepts no other commands, no matter which
-//! program can write the files.
+//! Any process of the same user can write below the root directory. Such a process can forge an
+//! inbox entry, because the named dialect signs nothing: the field `from` is only a claim.
+//!
+//! This crate checks everything that is sent through it. The calling process states who the caller
+//! is; a message never states this. No member, user or outside writer is able to send a text that a
+//! reader mistakes for a frame or for another sender's message.
+//!
+//! This crate also checks everything that it reads. A frame counts only if its sender is allowed to
+//! send it to that receiver ([`Mail`]). Everything else is text. When pitcrew itself leads the
+//! team, the lead also signs its commands ([`LeadSigner`]). A handle that knows the lead's key
+//! ([`Team::trusting`]) accepts only signed commands, even if other programs are able to write the
+//! files.
 
 #![cfg_attr(
     test,
@@ -64,8 +67,8 @@ mod teams;
 mod trace;
 mod views;
 
-/// The store behind a team. Callers use it directly for data that needs no decision: agent logs,
-/// the lease and file watches.
+/// The store behind a team. Callers use the store directly for data to which no rules apply: agent
+/// logs, the lease and file watches.
 pub use pitcrew_store as store;
 
 pub use actor::{Actor, OPERATOR};

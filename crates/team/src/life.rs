@@ -1,9 +1,9 @@
-//! Whether the team of a handle still exists. Its lead may delete it and then create a new one
-//! under the same name.
+//! Whether the team of a handle still exists. The lead is able to delete the team and then to
+//! create a new one under the same name.
 //!
-//! All clones of a handle share this state. After a deletion through one of them, every operation
-//! finds no team, even if another process has created a team of that name since. After the lead has
-//! created a new team, all clones refer to it.
+//! All clones of a handle share this state. After a deletion through one of the clones, every
+//! operation on them finds no team, even if another process has created a team with the same name.
+//! After the lead has created a new team, all clones refer to the new team.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -19,8 +19,8 @@ pub(crate) struct Life(Arc<Mutex<State>>);
 
 #[derive(Debug)]
 struct State {
-    /// The creation time of the team. It distinguishes the team from earlier and later teams of the
-    /// same name.
+    /// The creation time of the team. It distinguishes the team from earlier and later teams with
+    /// the same name.
     born_ms: Option<i64>,
     deleted: Option<Deleted>,
     /// Whether a new team has replaced the deleted one.
@@ -29,13 +29,13 @@ struct State {
     unwritten: Vec<JournalEntry>,
 }
 
-/// Data of a team that was deleted through the handle.
+/// The data that the handle keeps after the team was deleted through it.
 #[derive(Clone, Debug)]
 pub(crate) struct Deleted {
     pub(crate) archive: ArchiveName,
     /// The summary of the deleted team's journal.
     pub(crate) summary: JournalSummary,
-    /// The turns that ended after the deletion.
+    /// The turns that ended after the deletion of the team.
     pub(crate) turns: Vec<JournalEntry>,
 }
 
@@ -63,7 +63,8 @@ impl Life {
         (state.deleted, state.is_followed) = (Some(deleted), false);
     }
 
-    /// Returns the data of the deleted team, until a new team replaces it.
+    /// Returns the data of the deleted team. Returns `None` if the team exists or a new team has
+    /// replaced it.
     pub(crate) fn deleted(&self) -> Option<Deleted> {
         let state = self.state();
         state.deleted.clone().filter(|_| !state.is_followed)
@@ -75,13 +76,13 @@ impl Life {
         (state.born_ms, state.is_followed) = (Some(born_ms), true);
     }
 
-    /// Undoes [`Life::begin_again`], because the new team could not be used.
+    /// Undoes [`Life::begin_again`]. This is for a new team that could not be created or led.
     pub(crate) fn end_again(&self) {
         self.state().is_followed = false;
     }
 
-    /// Keeps the turns that end while there is no team, because their model calls cost money and
-    /// must be counted later.
+    /// Keeps the records of turns that end while there is no team. Their model calls cost money, so
+    /// the next team must count them.
     pub(crate) fn keep(&self, entries: Vec<JournalEntry>) {
         if let Some(deleted) = &mut self.state().deleted {
             deleted.turns.extend(

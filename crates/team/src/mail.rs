@@ -1,5 +1,5 @@
 //! The mail of one member: its unread messages, the valid frames among them, and the delivery state
-//! of each.
+//! of each message.
 
 use pitcrew_protocol::{
     AgentName, ApiError, Foreign, Frame, IdleNotification, LEAD_NAME, Message, MessageId,
@@ -16,34 +16,36 @@ use crate::lead::RefusedFrame;
 use crate::ours::SpawnRecord;
 use crate::requests::RequestKind;
 
-/// The number of read messages that stay in an inbox of a member that pitcrew runs. Every operation
-/// on a message reads or writes the whole inbox, so a longer inbox makes a busy team slower.
+/// The number of read messages that stay in the inbox of a member that pitcrew runs. Every
+/// operation on a message reads or writes the whole inbox, so a longer inbox makes a busy team
+/// slower.
 const READ_KEPT: usize = 50;
 
-/// The number of read messages above [`READ_KEPT`] that an inbox may have before they are moved to
-/// the archive. Without this margin, the archive would be written for each message.
+/// The number of read messages that an inbox may have in addition to [`READ_KEPT`]. If the inbox
+/// has more, its oldest read messages are moved to the archive. Without this margin, each message
+/// would need a write to the archive.
 const READ_SLACK: usize = 50;
 
-/// A message as its receiver sees it.
+/// A message as the receiver of the message sees it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Mail {
     /// The id of the message.
     pub id: MessageId,
     /// The message as it is stored in the inbox.
     pub message: Message,
-    /// The frame that the message carries, if its sender may send such a frame to this receiver.
-    /// Otherwise the message is text.
+    /// The frame that the message carries, if its sender is allowed to send such a frame to this
+    /// receiver. Otherwise the message is text.
     pub frame: Option<Frame>,
 }
 
 impl Mail {
-    /// Returns the id of the request that the message carries.
+    /// Returns the id of the request, if the message carries one.
     #[must_use]
     pub fn request_id(&self) -> Option<&str> {
         self.request().map(|(_, id, _)| id)
     }
 
-    /// Returns the request that the message carries: its kind, its id, and the tool that needs
+    /// If the message carries a request, returns its kind, its id, and the tool that needs
     /// permission.
     pub(crate) fn request(&self) -> Option<(RequestKind, &str, Option<&str>)> {
         match self.frame.as_ref()? {
@@ -65,7 +67,7 @@ impl Mail {
     }
 }
 
-/// Returns the id of the request that a frame answers.
+/// If the frame answers a request, returns the id of that request.
 pub(crate) fn answered(frame: &Frame) -> Option<&str> {
     match frame {
         Frame::ShutdownApproved(frame) => Some(&frame.request_id),
@@ -83,13 +85,13 @@ pub(crate) fn answered(frame: &Frame) -> Option<&str> {
     }
 }
 
-/// The unread messages of an inbox, and the refused ones.
+/// The unread messages of an inbox, and the messages that were refused.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Collected {
     /// The unread messages, in the order of the inbox.
     pub mail: Vec<Mail>,
-    /// Messages that falsely claimed to be commands of the lead. They are marked as read and
-    /// recorded. The caller must show them as a warning.
+    /// Messages that falsely claimed to be commands of the lead. These messages are already marked
+    /// as read and recorded. The caller must show them as a warning.
     pub refused: Vec<RefusedFrame>,
 }
 
@@ -121,7 +123,7 @@ pub struct IdleNotice {
     pub reason: IdleReason,
     /// A short summary of the teammate's work.
     pub summary: Option<String>,
-    /// The id of the task that the teammate completed, and the status in which it ended.
+    /// The task that the teammate completed: its id, and the status in which it ended.
     pub completed: Option<(String, String)>,
     /// The error text of a failed turn.
     pub failure: Option<String>,
@@ -139,8 +141,8 @@ pub enum InboxOwner {
 }
 
 impl Team {
-    /// Returns all mail of `name`, read and unread, in order, without messages that falsely claim
-    /// to be commands of the lead.
+    /// Returns all mail of `name`, read and unread, in the order of the inbox. Messages that
+    /// falsely claim to be commands of the lead are left out.
     ///
     /// # Errors
     /// `team_not_found`, `internal_error`.
@@ -149,8 +151,8 @@ impl Team {
         self.verified(name, stored, Senders::Members).await
     }
 
-    /// Returns the unread mail of `name`, in order, without messages that falsely claim to be
-    /// commands of the lead.
+    /// Returns the unread mail of `name` in the order of the inbox. Messages that falsely claim to
+    /// be commands of the lead are left out.
     ///
     /// # Errors
     /// `team_not_found`, `internal_error`.
@@ -160,9 +162,9 @@ impl Team {
         self.verified(name, stored, Senders::Members).await
     }
 
-    /// Returns the known messages that have left the inbox of `name`: those that pitcrew moved out,
-    /// and those that pitcrew's processes recently wrote into it. Messages that another client
-    /// removed are otherwise unknown.
+    /// Returns the known messages that have left the inbox of `name`: messages that pitcrew moved
+    /// out, and messages that pitcrew's processes recently wrote into it. Other messages that
+    /// another client removed are unknown.
     ///
     /// # Errors
     /// `team_not_found`, `internal_error`.
@@ -171,9 +173,11 @@ impl Team {
         self.verified(name, past, Senders::Members).await
     }
 
-    /// Returns all mail of `name` for display to people: first the messages that left the inbox,
-    /// all of them or only the recent ones, then the messages in it. A frame stays a frame here
-    /// even if its sender has left the team since. No action may be based on this result.
+    /// Returns all mail of `name` for display to people. The messages that left the inbox come
+    /// first, either all of them or only the recent ones. The messages in the inbox follow.
+    ///
+    /// A frame stays a frame here even if its sender has left the team since. The caller must only
+    /// display this result, and must not act on it.
     ///
     /// # Errors
     /// `team_not_found`, `internal_error`.
@@ -198,7 +202,8 @@ impl Team {
         let inbox = name.inbox_file();
         let mut past = self.ask(self.backend().past_mail(self.dir(), &inbox, past)).await?;
         let there = self.ask(self.backend().inbox(self.dir(), &inbox)).await?;
-        // Moving messages to the archive can be interrupted. A message may then be in both places.
+        // An interruption while messages are moved to the archive can leave a message in both
+        // places.
         past.retain(|past| there.iter().all(|there| there.id != past.id));
         for stored in &mut past {
             stored.message.read = Some(true);
@@ -206,8 +211,8 @@ impl Team {
         Ok(past)
     }
 
-    /// Finds the inbox owner that `given` means: a member, a former member, or a name whose inbox
-    /// holds or held messages.
+    /// Finds the owner of the inbox that `given` names. The owner is a member, a former member, or
+    /// a name whose inbox holds or held messages.
     ///
     /// # Errors
     /// `agent_not_found` with the names of the members.
@@ -226,8 +231,8 @@ impl Team {
         if is_known { Ok(InboxOwner::Departed(name)) } else { Err(unknown) }
     }
 
-    /// Returns the unread mail of `name` for its agent. Messages that falsely claim to be commands
-    /// of the lead are refused for good.
+    /// Returns the unread mail of `name` for the agent `name`. Messages that falsely claim to be
+    /// commands of the lead are refused permanently.
     ///
     /// # Errors
     /// `team_not_found`, `internal_error`.
@@ -236,8 +241,8 @@ impl Team {
         self.refuse(name, &refused).await?;
         let all = stored.len();
         stored.retain(|stored| !stored.message.is_read());
-        // Another client may have marked messages as read, or a run may have ended before it moved
-        // the read messages out of the inbox. Move them now.
+        // Another client may have marked messages as read. A run may also have ended before it
+        // moved the read messages out of the inbox. Move these messages now.
         self.trim(name, all - stored.len()).await?;
         Ok(Collected { mail: self.verified(name, stored, Senders::Members).await?, refused })
     }
@@ -251,7 +256,7 @@ impl Team {
         Ok(self.examine(name, stored, &to_come))
     }
 
-    /// Records that messages are in the conversation of `name`. From now on they count as
+    /// Records that messages are in the conversation of `name`. From now on these messages count as
     /// delivered.
     pub async fn injected(&self, name: &AgentName, ids: &[MessageId]) {
         self.note(ids.iter().map(|id| Event::MessageInjected { id: id.clone(), to: name.clone() }))
@@ -272,8 +277,8 @@ impl Team {
             .iter()
             .filter(|stored| stored.message.is_read() || ids.contains(&stored.id))
             .count();
-        // In a session, marking a message as read removes it from the inbox. A request in it must
-        // be recorded first.
+        // In a session, a message that is marked as read leaves the inbox. If the message carries a
+        // request, the request must be recorded before that.
         let leaves =
             |stored: &StoredMessage| stored.message.msg_v.is_some() && ids.contains(&stored.id);
         let leaving: Vec<StoredMessage> = there.into_iter().filter(leaves).collect();
@@ -289,11 +294,12 @@ impl Team {
         self.trim(name, read).await
     }
 
-    /// Moves the oldest of the `read` read messages of `name` out of its inbox if there are too
-    /// many, because each new message rewrites the whole inbox.
+    /// Moves the oldest read messages of `name` out of its inbox if there are too many. `read` is
+    /// the number of read messages. Each new message rewrites the whole inbox, so a long inbox is
+    /// slow.
     async fn trim(&self, name: &AgentName, read: usize) -> Result<(), ApiError> {
-        // Another client may mark messages by their position. If pitcrew moved some of the
-        // messages, that client would mark the wrong ones.
+        // Another client may mark messages by their position. If pitcrew removed some messages,
+        // that client would mark the wrong ones.
         if read > READ_KEPT + READ_SLACK
             && self.config().await?.member(name.as_str()).is_some_and(SpawnRecord::is_run_by_us)
         {
@@ -371,11 +377,11 @@ impl Team {
 /// The senders whose frames are accepted as frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Senders {
-    /// Only frames of members, for a reader that acts on the frames. Reports of a former member
-    /// also count.
+    /// Frames of current members, for a reader that acts on the frames. Reports of a former member
+    /// are accepted too.
     Members,
-    /// Frames of former members too, for display. If another client leads the team, former members
-    /// are not recorded, so every sender counts.
+    /// Frames of current and former members, for display. If another client leads the team, former
+    /// members are not recorded, so frames of every sender are accepted.
     Former,
 }
 
@@ -389,7 +395,7 @@ struct FrameRoute<'a> {
 }
 
 impl FrameRoute<'_> {
-    /// Whether this sender may send this frame to this receiver.
+    /// Whether this sender is allowed to send this frame to this receiver.
     fn admits(&self, frame: &Frame) -> bool {
         match frame {
             Frame::IdleNotification(f) => self.reports(Some(&f.from)),
@@ -412,7 +418,8 @@ impl FrameRoute<'_> {
         }
     }
 
-    /// Whether the frame is a report to the lead from a teammate or former teammate about itself.
+    /// Whether the frame is a report to the lead, and its sender is the teammate or former teammate
+    /// that the report is about.
     fn reports(&self, speaks_for: Option<&str>) -> bool {
         let known = self.is_member() || self.ended.member(self.from).is_some();
         known
@@ -421,7 +428,8 @@ impl FrameRoute<'_> {
             && speaks_for.is_none_or(|name| same(name, self.from))
     }
 
-    /// Whether the frame is a request to the lead from a teammate for itself.
+    /// Whether the frame is a request to the lead, and its sender is the teammate that the request
+    /// is for.
     fn asks(&self, asker: &str) -> bool {
         self.is_member()
             && self.is_lead(self.to)

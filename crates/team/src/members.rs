@@ -1,5 +1,5 @@
 //! The members of a team: spawning, changing and removing them. The crate `runtime` starts and
-//! stops their processes.
+//! stops the members' processes.
 
 use futures_util::future::join;
 use pitcrew_protocol::{
@@ -21,47 +21,50 @@ use crate::{Team, named, refusal};
 /// The settings of a new teammate.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SpawnMember {
-    /// The wanted name. If it is taken, the member gets the name with the next number.
+    /// The wanted name. If the name is already used, the member gets this name with a number at the
+    /// end.
     pub name: String,
-    /// The agent definition that the teammate runs.
+    /// The name of the agent definition that the teammate uses.
     pub agent_type: String,
     /// The model that the teammate uses.
     pub model: String,
-    /// The prompt: the teammate's first assignment.
+    /// The teammate's first assignment, as a prompt.
     pub prompt: String,
-    /// Whether the teammate needs an approved plan before it may change anything.
+    /// Whether the teammate must have an approved plan before it is allowed to change anything.
     pub plan_mode_required: bool,
     /// The teammate's working folder.
     pub cwd: String,
     /// The permission mode in which the teammate starts.
     pub mode: Option<String>,
-    /// The kind of place where the teammate runs, as in `backendType`; `in-process` when absent.
+    /// The kind of place where the teammate runs, as in the config field `backendType`. If it is
+    /// `None`, the place is `in-process`.
     pub backend_type: Option<String>,
     /// The program that runs the teammate.
     pub program: Program,
-    /// The maximum number of the teammate's model calls, in addition to the limit of its run.
+    /// The maximum number of the teammate's model calls. The limit of the run applies too.
     pub max_turns: Option<u32>,
-    /// The path of the teammate's own git worktree, if it has one.
+    /// The path of the teammate's own git worktree, if the teammate has a worktree.
     pub worktree_path: Option<String>,
     /// The id of the tool call that spawns the teammate. A second spawn with the same id returns
-    /// the member that the first one added.
+    /// the member that the first spawn added.
     pub call: Option<String>,
 }
 
 /// The tasks and messages that a removed member left behind.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct MemberRemoved {
-    /// The member's tasks that were not completed. They are pending again, without an owner.
+    /// The member's tasks that were not completed. These tasks are pending again and have no owner.
     pub released: Vec<TaskId>,
-    /// The member's unread messages. They are dead, and the members who sent them are informed.
+    /// The member's unread messages. These messages are dead, and the members who sent them are
+    /// informed.
     pub dead: Vec<MessageId>,
 }
 
-/// A permission mode that was replaced by a stricter one.
+/// A permission mode that was replaced by a stricter mode.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ModeLowered {
-    /// The member's old mode, or the mode that the member would have had after the approval of its
-    /// plan.
+    /// The member's old mode. If only the mode from the spawn was not strict enough, this is the
+    /// mode that the approval of the member's plan would have restored.
     pub before: String,
     /// The stricter mode that replaces the old mode.
     pub now: String,
@@ -81,8 +84,8 @@ impl Team {
     /// Adds a new teammate to the config and the journal.
     ///
     /// # Errors
-    /// `invalid_request` for a bad name, `agent_already_exists` for a name that shares an inbox
-    /// with another, `rate_limit`.
+    /// `invalid_request` for a bad name, `agent_already_exists` for a name that would share an
+    /// inbox with another name, `rate_limit` if a limit is reached.
     pub async fn spawn(&self, spawn: SpawnMember) -> Result<Member, ApiError> {
         match self.enlist(spawn).await? {
             Enlisted::New(member) => {
@@ -98,8 +101,8 @@ impl Team {
         self.note([changed(name, MemberChange::Spawned, None)]).await;
     }
 
-    /// Adds a new teammate to the config, but not to the journal. A caller that starts the teammate
-    /// at once records the spawn and the start together.
+    /// Adds a new teammate to the config, but not to the journal. This is for a caller that starts
+    /// the teammate at once and records the spawn and the start together.
     ///
     /// # Errors
     /// The errors of [`Team::spawn`].
@@ -144,15 +147,16 @@ impl Team {
                 Ok(())
             })
             .await?;
-        // The name may have got a number, so find the new member by its call and not by its name.
+        // The member's name may have got a number. Find the new member by the id of its call, not
+        // by its name.
         let member = spawned_by(&config, Some(&token)).cloned();
         member
             .map(Enlisted::New)
             .ok_or_else(|| refusal::internal("the new member did not stay in the config"))
     }
 
-    /// Removes a teammate from the team. Its tasks lose their owner, its unread mail becomes dead,
-    /// and the senders are informed.
+    /// Removes a teammate from the team. The teammate's tasks lose their owner, the teammate's
+    /// unread mail becomes dead, and the senders of this mail are informed.
     ///
     /// # Errors
     /// `permission_denied` for every caller except the lead and the user, and for removing the
@@ -165,8 +169,8 @@ impl Team {
         self.remove_ended(actor, name, MemberEnd::Left).await
     }
 
-    /// Removes a member like [`Team::remove_member`], and records how the member ended. Agents that
-    /// send to this member later are told how it ended.
+    /// Removes a member like [`Team::remove_member`], and records how the member ended. An agent
+    /// that later sends a message to this member learns from the error how the member ended.
     ///
     /// # Errors
     /// The errors of [`Team::remove_member`].
@@ -190,8 +194,8 @@ impl Team {
             return Err(refusal::denied("the lead cannot be removed; delete the team instead"));
         }
         self.count_call().await?;
-        // Record the end before any change. After a crash, `finish_removals` repeats the remaining
-        // steps.
+        // Record the end before any other change. After a crash, `finish_removals` repeats the
+        // remaining steps.
         self.note_ended(&name, end).await?;
         self.settle_end(&name).await
     }
@@ -211,8 +215,9 @@ impl Team {
         Ok(finished)
     }
 
-    /// Changes the permission mode of a member. In a team whose lead signs, the lead's own handle
-    /// can set every mode. All other handles can set only `plan`, the strictest mode.
+    /// Changes the permission mode of a member. In a team whose lead signs, only the lead's own
+    /// handle is able to set every mode. All other handles are able to set only `plan`, the
+    /// strictest mode.
     ///
     /// # Errors
     /// `permission_denied` for every caller except the lead and the user, `invalid_request` for an
@@ -225,15 +230,16 @@ impl Team {
     ) -> Result<(), ApiError> {
         Speaker::of(actor, self.config().await?.as_ref())?.must_lead("change a member's mode")?;
         check_mode(mode)?;
-        // Every handle may set the strictest mode. Any other mode needs the lead's signature.
+        // Every handle is allowed to set the strictest mode. Any other mode needs the lead's
+        // signature.
         if mode != LEAST_FREE {
             self.may_command().await?;
         }
         self.record_mode(&self.member(name.as_str()).await?.name, mode).await
     }
 
-    /// Records the mode from a plan approval as the member's own mode. A lead that signs has
-    /// already recorded this mode itself.
+    /// Records the mode from a plan approval as the member's own mode. If the lead signs, the lead
+    /// has already recorded this mode.
     ///
     /// # Errors
     /// `agent_not_found`, `invalid_request` for an unknown mode.
@@ -252,10 +258,10 @@ impl Team {
         }
     }
 
-    /// Replaces the modes in a member's record by stricter ones. A record has two modes: the
-    /// current one, and the one from the spawn, which the approval of a plan would restore.
-    /// `lowered` returns the replacement for a mode that is not strict enough. A record without a
-    /// valid signature stays as it is, because it has no effect.
+    /// Replaces the modes in a member's record by stricter modes. A record has two modes: the
+    /// current mode, and the mode from the spawn, which returns when a plan is approved. For a mode
+    /// that is not strict enough, `lowered` returns the replacement. A record without a valid
+    /// signature is not changed, because it has no effect.
     ///
     /// # Errors
     /// `agent_not_found`.
@@ -285,7 +291,8 @@ impl Team {
         Ok(())
     }
 
-    /// Records the git worktree of a member, or that the member no longer has one.
+    /// Records the path of a member's git worktree. If `path` is `None`, records that the member no
+    /// longer has a worktree.
     ///
     /// # Errors
     /// `agent_not_found`.
@@ -298,7 +305,7 @@ impl Team {
         .await
     }
 
-    /// Records whether a member is in a turn.
+    /// Records whether a member is in a turn now.
     ///
     /// # Errors
     /// `agent_not_found`.
@@ -337,7 +344,8 @@ impl Team {
         let pane = pane_id.to_owned();
         self.edit_config(move |config| {
             let mut hidden = config.hidden_pane_ids.take().unwrap_or_default();
-            // A pane id is never in the list twice, even if it is hidden twice.
+            // The list must not contain a pane id twice, even if a caller hides the same pane
+            // twice.
             hidden.retain(|there| *there != pane);
             if is_hidden {
                 hidden.push(pane.clone());
@@ -365,8 +373,8 @@ impl Team {
         Ok(())
     }
 
-    /// Completes the end of a member. The steps can be repeated after a crash. The member leaves
-    /// the config first, so that it cannot get a task or message that the later steps would miss.
+    /// Completes the end of a member. After a crash, the steps can be repeated. The member leaves
+    /// the config first. Otherwise it could get a task or message that the later steps would miss.
     pub(crate) async fn settle_end(&self, name: &AgentName) -> Result<MemberRemoved, ApiError> {
         let config = self.config().await?;
         // The prompt must be read now, because the next edit removes the member from the config.
@@ -387,8 +395,8 @@ impl Team {
             unread.into_iter().filter(|stored| !stored.message.is_read()).collect();
         let end = self.end_of(name).await;
         for stored in &unread {
-            // If the unread message is the spawn prompt, the lead needs no report, because it
-            // learns the result of the launch directly.
+            // If the unread message is the spawn prompt, the lead needs no report. The lead learns
+            // the result of the launch directly.
             let is_prompt =
                 stored.message.from == LEAD_NAME && Some(&stored.message.text) == prompt.as_ref();
             if !is_prompt && pitcrew_protocol::Frame::detect(&stored.message.text).is_none() {
@@ -405,7 +413,7 @@ impl Team {
         Ok(MemberRemoved { released, dead })
     }
 
-    /// Informs the sender that its message is dead, if the sender is a member.
+    /// If the sender of a dead message is a member, tells the sender that the message is dead.
     pub(crate) async fn tell_sender(
         &self,
         gone: &AgentName,
@@ -416,8 +424,8 @@ impl Team {
         let config = self.config().await?;
         let Some(sender) = config.member(sender) else { return Ok(()) };
         let letter = OutgoingMessage {
-            // The id depends only on the dead message, so that a repeated removal informs the
-            // sender once.
+            // The id depends only on the dead message. A repeated removal therefore informs the
+            // sender only once.
             id: made_id(&[self.dir().as_str(), "dead", &id.0]),
             from: SYSTEM.to_owned(),
             color: None,
@@ -441,9 +449,9 @@ fn spawned_by<'a>(config: &'a TeamConfig, call: Option<&str>) -> Option<&'a Memb
         .find(|m| SpawnRecord::of(m).is_some_and(|record| record.call.as_deref() == Some(call)))
 }
 
-/// Builds a member with the fields of the recordings. Its name differs from the names of all
-/// members and former members. With a former member's name it would take over that member's
-/// conversation and mail.
+/// Builds a member with the fields that the recordings of the reference client have. The new name
+/// differs from the names of all members and former members. A member with a former member's name
+/// would take over that member's conversation and mail.
 fn new_member(
     config: &TeamConfig,
     ended: &[AgentName],
@@ -458,7 +466,8 @@ fn new_member(
     });
     check_free(config, ended, &name)?;
     let backend = spawn.backend_type.clone().unwrap_or_else(|| BACKEND_IN_PROCESS.to_owned());
-    // In the recordings, an in-process member has this word in place of a pane id.
+    // In the recordings of the reference client, an in-process member has the word `in-process`
+    // instead of a pane id.
     let pane = if backend == BACKEND_IN_PROCESS { BACKEND_IN_PROCESS } else { "" };
     Ok(Member {
         agent_id: Some(name.id_in(&config.name)),
@@ -480,7 +489,7 @@ fn new_member(
     })
 }
 
-/// Refuses a name that equals, or shares an inbox with, the name of a member or former member.
+/// Refuses `name` if a member or former member has the same name or the same inbox.
 pub(crate) fn check_free(
     config: &TeamConfig,
     ended: &[AgentName],

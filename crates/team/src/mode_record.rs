@@ -1,9 +1,9 @@
-//! Records and verifies the permission mode of a member with the lead's signature, and detects
-//! manual changes of the mode.
+//! Records and verifies the permission mode of a member with the lead's signature. Detects changes
+//! of the mode that other programs made.
 //!
-//! The mode is stored in the config, which any program of the user can change. A member that knows
-//! its lead's key accepts another mode from the config only with the lead's signature. The only
-//! exception is `plan`, the strictest mode, which any program may set.
+//! The mode is stored in the config, which any program of the user is able to change. A member that
+//! knows its lead's key accepts another mode from the config only with the lead's signature. The
+//! only exception is `plan`, the strictest mode, which any program is allowed to set.
 
 use pitcrew_protocol::{AgentName, ApiError, Member, PermissionMode};
 use pitcrew_store::{Event, MemberChange};
@@ -16,7 +16,8 @@ use crate::members::ModeLowered;
 use crate::ours::KEY;
 use crate::{Team, refusal};
 
-/// The domain of these signatures. It keeps them apart from every other kind of signed data.
+/// The domain of the signatures of modes. It separates these signatures from signatures of other
+/// kinds of data.
 const DOMAIN: &str = "pitcrew member mode 1";
 
 /// The name of the field that holds the signature in pitcrew's record of a member.
@@ -25,10 +26,10 @@ const SIGNATURE: &str = "modeSig";
 /// The strictest permission mode.
 pub(crate) const LEAST_FREE: &str = PermissionMode::Plan.as_str();
 
-/// The mode of a member without a recorded mode.
+/// The mode of a member if its config entry has no mode.
 const PLAIN: &str = PermissionMode::Default.as_str();
 
-/// The parts of a member's config entry that decide its mode.
+/// The parts of a member's config entry that decide the permission mode of the member.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct ModeRecord {
     mode: Option<String>,
@@ -37,8 +38,8 @@ struct ModeRecord {
     signature: Option<ModeSignature>,
 }
 
-/// The lead's signature of a mode, with its time. Of several signatures the one with the latest
-/// time counts.
+/// The lead's signature of a mode, with the time of the signature. If there are several signatures,
+/// the signature with the latest time counts.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct ModeSignature {
     at: i64,
@@ -56,8 +57,9 @@ impl ModeRecord {
         }
     }
 
-    /// Returns the effective mode. A mode that was set, for example by the approval of a plan, has
-    /// priority. If no mode was set, a member that must plan is in plan mode.
+    /// Returns the effective mode. A mode that was set later, for example by the approval of a
+    /// plan, has priority over the mode from the spawn. If no mode was set later, a member that
+    /// must plan is in plan mode.
     fn mode(&self) -> &str {
         let spawned_in = if self.must_plan { Some(LEAST_FREE) } else { self.spawned_in.as_deref() };
         self.mode.as_deref().or(spawned_in).unwrap_or(PLAIN)
@@ -66,7 +68,7 @@ impl ModeRecord {
 
 impl Team {
     /// Signs the mode in a member's record, if this handle belongs to the lead. If the old record
-    /// has no valid signature, the mode from the spawn is first removed from the record.
+    /// has no valid signature, this function first removes the mode from the spawn from the record.
     pub(crate) fn sign_mode(
         &self,
         member: &mut Member,
@@ -78,8 +80,8 @@ impl Team {
         if !is_vouched_for {
             note.remove("mode");
         }
-        // Each signature is later than the last one, even if the clock goes back. A reader refuses
-        // older signatures.
+        // Each signature gets a later time than the last signature, even if the clock goes back,
+        // because a reader refuses older signatures.
         let at = before
             .signature
             .as_ref()
@@ -119,8 +121,8 @@ impl Team {
             return Ok(());
         }
         let mode_record = ModeRecord::of(member);
-        // A running process ignores a record without a mode, so the new mode must be set. A member
-        // that must plan stays in plan mode.
+        // A running process ignores a record without a mode, so this function must set the new
+        // mode. A member that must plan stays in plan mode.
         if let Some(now) =
             Some(mode_record.mode()).filter(|mode| *mode != LEAST_FREE).and_then(&lowered)
         {
@@ -136,15 +138,15 @@ impl Team {
         self.sign_mode(member, true)
     }
 
-    /// Whether the signature of a lead fits the member's current mode. Always true in a team
-    /// without signatures.
+    /// Whether the signature of a lead fits the member's current mode. In a team without
+    /// signatures, the result is always true.
     #[must_use]
     pub fn vouches_for_mode(&self, member: &Member) -> bool {
         self.vouches_for(&member.name, &ModeRecord::of(member))
     }
 
-    /// Returns the mode that the member gets when its plan is approved: its own mode, or `default`
-    /// if its own mode is `plan` or has no valid signature.
+    /// Returns the mode that the member gets when its plan is approved. This is the member's own
+    /// mode. If that mode is `plan` or has no valid signature, it is `default`.
     pub(crate) fn mode_after_plan(&self, member: &Member) -> String {
         let mode_record = ModeRecord::of(member);
         let own = mode_record
@@ -200,17 +202,17 @@ impl Team {
     }
 }
 
-/// Whether two config entries of a member agree about its mode.
+/// Whether two config entries of a member have the same mode data.
 pub(crate) fn is_same_record(one: &Member, other: &Member) -> bool {
     ModeRecord::of(one) == ModeRecord::of(other)
 }
 
-/// Returns pitcrew's record of a member, as it is in the config.
+/// Returns pitcrew's record of a member, as the config contains it.
 fn noted(member: &Member) -> Map<String, Value> {
     member.foreign.get(KEY).and_then(|raw| serde_json::from_str(raw.get()).ok()).unwrap_or_default()
 }
 
-/// The mode in which a member works, with the config entry that was checked last.
+/// The mode in which a member works, and the config entry that was checked last.
 #[derive(Clone, Debug)]
 pub struct KnownMode {
     mode: String,
@@ -229,7 +231,8 @@ pub enum ModeLook {
     Same,
     /// The member works in this mode from now on.
     Changed(String),
-    /// The config entry has another mode without a valid signature. It is reported once.
+    /// The config entry has another mode, but no valid signature. The refusal is reported only
+    /// once.
     Refused(RefusedMode),
 }
 
@@ -261,8 +264,8 @@ impl std::fmt::Display for RefusedMode {
 impl KnownMode {
     /// Returns the mode in which a member starts, and the mode that was refused, if any.
     ///
-    /// A config entry without a valid signature gives `plan` if its mode is `plan`, otherwise
-    /// `default`.
+    /// If the config entry has no valid signature, the member starts in `plan` if the entry's mode
+    /// is `plan`. Otherwise the member starts in `default`.
     #[must_use]
     pub fn of(team: &Team, member: &Member) -> (Self, Option<RefusedMode>) {
         let seen = ModeRecord::of(member);
@@ -289,8 +292,8 @@ impl KnownMode {
         (Self { mode: stays.to_owned(), is_believed: false, at: None, seen, is_refused }, refused)
     }
 
-    /// Returns the mode of the lead itself. It is the recorded mode if an earlier lead signed it or
-    /// if it is `plan`, else `given`.
+    /// Returns the mode of the lead itself. This is the recorded mode, if an earlier lead signed it
+    /// or if it is `plan`. Otherwise it is `given`.
     #[must_use]
     pub fn of_lead(team: &Team, member: &Member, given: &str) -> (Self, Option<RefusedMode>) {
         let seen = ModeRecord::of(member);
@@ -332,15 +335,15 @@ impl KnownMode {
         &self.mode
     }
 
-    /// The time of the lead's signature, in milliseconds since 1970. `None` if the mode is not
-    /// signed.
+    /// The time of the lead's signature, in milliseconds since 1970. If the mode is not signed, the
+    /// result is `None`.
     #[must_use]
     pub fn since_ms(&self) -> Option<i64> {
         self.at
     }
 
     /// Returns the mode of a member that another client runs. That client decides the mode itself,
-    /// and pitcrew only displays it.
+    /// and pitcrew only displays the mode.
     #[must_use]
     pub fn of_another_client(member: &Member) -> Self {
         let seen = ModeRecord::of(member);
@@ -355,12 +358,12 @@ impl KnownMode {
         }
         self.seen = now.clone();
         self.is_refused = false;
-        // A config entry without a mode does not change the current one.
+        // A config entry without a mode does not change the member's current mode.
         let Some(claimed) = now.mode.clone() else { return ModeLook::Same };
         let is_vouched_for = self.is_believed || team.vouches_for(&member.name, &now);
         let at = now.signature.filter(|_| is_vouched_for).map(|signature| signature.at);
-        // An old config can come back with a mode that the lead once signed. If the lead signed
-        // another mode later, the old mode is refused.
+        // Another program can restore an old config with a mode that the lead once signed. If the
+        // lead signed another mode later, the old mode is refused.
         let is_old = is_vouched_for && at < self.at;
         if (is_vouched_for && !is_old) || claimed == LEAST_FREE {
             self.at = at.max(self.at);
@@ -375,8 +378,8 @@ impl KnownMode {
         ModeLook::Refused(RefusedMode { claimed, stays: self.mode.clone(), is_old })
     }
 
-    /// Checks the member's config entry again after new keys became known, because one of them may
-    /// fit a refused mode.
+    /// Checks the member's config entry again after new keys became known. A refused mode may have
+    /// a signature by one of these keys.
     pub fn look_again(&mut self, team: &Team, member: &Member) -> ModeLook {
         let now = ModeRecord::of(member);
         if now != self.seen || !self.is_refused {

@@ -1,8 +1,8 @@
-//! Resolves the names of members that users, models and other clients give. No other module does
-//! this.
+//! Finds members by the names that users, models and other clients give. No other module interprets
+//! these names.
 //!
 //! The name of a member is accepted in any letter case, as `@name` and as `name@team`. The part
-//! `team` may be the team's own name, its folder's name, or the name that its lead asked for.
+//! `team` is the team's own name, its folder's name, or the name that its lead asked for.
 
 use pitcrew_protocol::{AgentId, Member, TeamConfig, TeamDir};
 
@@ -14,8 +14,8 @@ pub(crate) fn member<'a>(given: &str, config: &'a TeamConfig) -> Option<&'a Memb
     config.member(bare_name(given, config))
 }
 
-/// Removes a leading `@`, and this team's name in the form `@team` at the end, from `given`. A name
-/// with another team at the end stays unchanged, so that it matches no member here.
+/// Removes a leading `@` and a trailing `@team` from `given`, if `team` names this team. A name
+/// with another team at the end stays unchanged, so that it matches no member of this team.
 pub(crate) fn bare_name<'a>(given: &'a str, config: &TeamConfig) -> &'a str {
     let name = given.trim();
     let name = name.strip_prefix('@').unwrap_or(name);
@@ -25,13 +25,14 @@ pub(crate) fn bare_name<'a>(given: &'a str, config: &TeamConfig) -> &'a str {
     }
 }
 
-/// Whether `team` means the team of this config: its own name, or the name that its lead asked for.
+/// Whether `team` means the team of this config. It may be the team's own name, or the name that
+/// its lead asked for.
 pub(crate) fn goes_by(team: &str, config: &TeamConfig) -> bool {
     let dir = TeamDir::of(team);
     dir == config.name.dir() || asked_name(config).is_some_and(|asked| asked.dir() == dir)
 }
 
-/// Returns the team in a name of the form `name@team`.
+/// Returns the part `team` of a name in the form `name@team`.
 #[must_use]
 pub fn team_of(member: &str) -> Option<&str> {
     let name = member.trim();
@@ -39,8 +40,8 @@ pub fn team_of(member: &str) -> Option<&str> {
 }
 
 impl Team {
-    /// Removes a leading `@`, and this team's name in the form `@team` at the end, from `given`.
-    /// The result need not be the name of a member.
+    /// Removes a leading `@` and a trailing `@team` from `given`, if `team` names this team. The
+    /// result may be a name that no member has.
     pub async fn bare_name(&self, given: &str) -> String {
         self.config()
             .await

@@ -1,5 +1,5 @@
-//! The fields that pitcrew adds to shared files: the field `pitcrew` of a member, and
-//! `metadata.pitcrew` of a task.
+//! The fields that pitcrew adds to files that other clients also use: the field `pitcrew` of a
+//! member, and `metadata.pitcrew` of a task.
 
 use pitcrew_protocol::{ApiError, Foreign, Member, Program, Task};
 use serde::{Deserialize, Serialize};
@@ -11,8 +11,8 @@ use crate::refusal;
 /// The key of all fields that pitcrew adds.
 pub(crate) const KEY: &str = "pitcrew";
 
-/// pitcrew's record of a member that it spawned. A member without this record was added by another
-/// client.
+/// pitcrew's record of a member that pitcrew spawned. If a member has no such record, another
+/// client added it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SpawnRecord {
     /// The id of the call that spawned the member.
@@ -24,20 +24,21 @@ pub struct SpawnRecord {
     /// The program that runs the member.
     #[serde(default, skip_serializing_if = "Program::is_ours")]
     pub program: Program,
-    /// The maximum number of the member's model calls, if it is lower than the limit of the run.
+    /// The maximum number of the member's model calls, if the spawn call set a maximum. The limit
+    /// of the run applies too.
     #[serde(rename = "maxTurns", default, skip_serializing_if = "Option::is_none")]
     pub max_turns: Option<u32>,
 }
 
 impl SpawnRecord {
-    /// Reads the record of `member`; `None` for a member of another client.
+    /// Reads the record of `member`. Returns `None` if another client added the member.
     #[must_use]
     pub fn of(member: &Member) -> Option<Self> {
         serde_json::from_str(member.foreign.get(KEY)?.get()).ok()
     }
 
-    /// Whether pitcrew runs `member`. pitcrew does not run members that another client added, or
-    /// members that run the reference client.
+    /// Whether pitcrew runs `member`. This is false if another client added the member, or if the
+    /// member runs in the reference client.
     #[must_use]
     pub fn is_run_by_us(member: &Member) -> bool {
         member.is_run_by_pitcrew()
@@ -53,7 +54,7 @@ impl SpawnRecord {
 }
 
 /// The name that the API reference gives to the field for the time of a task's last change. The
-/// value is a text.
+/// value of the field is a string.
 const UPDATED_AT: &str = "updated_at";
 
 /// pitcrew's record of a task. Times are milliseconds since 1970.
@@ -87,8 +88,8 @@ impl TaskRecord {
         self.put_documented_time(task)
     }
 
-    /// Updates the field `updated_at` of the API reference, if the task's file already has that
-    /// field as text or null.
+    /// Updates the field `updated_at`, which the API reference describes. It does so only if the
+    /// task's file already has that field as a string or null.
     fn put_documented_time(&self, task: &mut Task) -> Result<(), ApiError> {
         let is_there =
             task.foreign.get(UPDATED_AT).is_some_and(|time| time.get().starts_with(['"', 'n']));

@@ -1,5 +1,5 @@
-//! The hosts in which a team's panes are created. A host is recorded before the first pane is
-//! created in it, so that a crash cannot leave a pane that no record leads to.
+//! The terminal hosts, such as tmux, in which a team's panes are created. A host is recorded before
+//! the first pane is created in it. Otherwise a crash could leave a pane that no record mentions.
 
 use pitcrew_protocol::{ApiError, PaneHost};
 use serde::{Deserialize, Serialize};
@@ -18,7 +18,7 @@ pub(crate) struct PaneHosts {
 impl Document for PaneHosts {
     const NAME: &'static str = "panes";
 
-    /// Before documents had a version, this document was only the list of hosts.
+    /// Before documents had a format version, this document was only the list of hosts.
     fn from_earlier(document: Value) -> Value {
         json!({ "hosts": document })
     }
@@ -35,13 +35,13 @@ pub struct PanePlace {
 }
 
 impl Team {
-    /// Records that the team's panes are created in this host from now on.
+    /// Records the host in which the team's panes are created from now on.
     ///
     /// # Errors
     /// `team_not_found`, or `internal_error` when the store fails.
     pub async fn note_pane_host(&self, host: PaneHost) -> Result<(), ApiError> {
         self.edit_document(move |all: &mut PaneHosts| {
-            // Move a known host to the end of the list, because the latest one is last.
+            // Move a known host to the end of the list, because the list ends with the latest host.
             all.hosts.retain(|known| *known != host);
             all.hosts.push(host.clone());
             Ok(())
@@ -49,7 +49,7 @@ impl Team {
         .await
     }
 
-    /// Returns all hosts in which panes of the team were created, the latest last.
+    /// Returns all hosts in which panes of the team were created. The latest host is last.
     ///
     /// # Errors
     /// `team_not_found`, or `internal_error` when the store fails.

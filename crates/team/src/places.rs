@@ -1,5 +1,5 @@
-//! The paths of a team's files, for display to people. A store without files returns the paths that
-//! the files would have below the folder `memory`.
+//! The paths of a team's files, for display to people. If the store has no files, this module
+//! returns the paths that the files would have below the folder `memory`.
 
 use std::path::{Path, PathBuf};
 
@@ -21,26 +21,26 @@ impl Teams {
 }
 
 impl Team {
-    /// The file of the team's config.
+    /// The path of the team's config file.
     #[must_use]
     pub fn file(&self) -> PathBuf {
         self.teams().paths().config(self.dir())
     }
 
-    /// The file of a log.
+    /// The path of a log file.
     #[must_use]
     pub fn log_file(&self, log: &LogName) -> PathBuf {
         self.teams().paths().log(self.dir(), log)
     }
 
-    /// The file of one of pitcrew's documents.
+    /// The path of the file of one of pitcrew's documents.
     #[must_use]
     pub fn document_file(&self, document: &str) -> PathBuf {
         self.teams().paths().document(self.dir(), document)
     }
 
-    /// The folder of the team that only pitcrew uses, for data that the store does not keep, such
-    /// as a socket. `None` if the store has no folders.
+    /// The team's folder that only pitcrew uses. It is for data outside the store, such as a
+    /// socket. If the store has no folders, the result is `None`.
     #[must_use]
     pub fn own_folder(&self) -> Option<PathBuf> {
         self.backend().files().map(|files| files.paths().ours(self.dir()))

@@ -1,5 +1,5 @@
-//! The plans of teammates, for display to people. They come from the recorded requests, and from
-//! mail of another client.
+//! The plans of teammates, for display to people. The plans come from the recorded requests and
+//! from the messages of other clients.
 
 use std::collections::BTreeMap;
 
@@ -18,11 +18,11 @@ use crate::requests::{Request, RequestKind};
 pub enum PlanState {
     /// The plan waits for an answer.
     Open,
-    /// The plan is approved, so the teammate may carry it out.
+    /// The plan is approved, so the teammate is allowed to carry it out.
     Approved,
     /// The plan is rejected, so the teammate must change it.
     Rejected,
-    /// The plan no longer needs an answer, because nobody waits for one.
+    /// The plan needs no answer any more, because nobody waits for an answer.
     Void,
 }
 
@@ -52,7 +52,7 @@ pub struct PlanView {
     pub asked_at: Option<String>,
     /// The file that contains the plan.
     pub plan_file_path: Option<String>,
-    /// The text of the plan; null if its message is gone.
+    /// The text of the plan; null if the message that contained it is gone.
     pub plan: Option<String>,
     /// The lead's comment on the plan.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -65,8 +65,8 @@ impl Team {
     /// # Errors
     /// `team_not_found`, `internal_error`.
     pub async fn plans(&self) -> Result<Vec<PlanView>, ApiError> {
-        // Read the recorded requests before the inbox. A request is recorded before its message is
-        // sent, so none is missed.
+        // Read the recorded requests before the inbox. Each request is recorded before its message
+        // is sent, so this order misses no request.
         let mut ledger = self.requests().await?;
         ledger.retain(|_, request| request.kind == RequestKind::Plan);
         let mut plans: BTreeMap<String, PlanView> = BTreeMap::new();
@@ -75,8 +75,8 @@ impl Team {
                 plans.insert(frame.request_id.clone(), PlanView::of(&mail, frame));
             }
         }
-        // A plan's message may not be sent yet, or may be gone while the plan still waits for an
-        // answer.
+        // A recorded request may have no message in the inbox: the message may not be sent yet, or
+        // may already be gone.
         for (id, request) in &ledger {
             plans.entry(id.clone()).or_insert_with(|| PlanView::of_request(id, request));
         }
@@ -91,8 +91,9 @@ impl Team {
                 }
                 (_, Some((approved, _))) => PlanState::answered(approved),
                 (Some(_), None) => PlanState::Open,
-                // There is neither a record nor an answer. The request came from another client,
-                // whose open requests are not recorded, or from a member that has ended.
+                // There is no record of the request and no answer to it. Either another client sent
+                // the request, because open requests of other clients are not recorded, or the
+                // member that sent the request has ended.
                 (None, None) if config.member(plan.member.as_str()).is_some() => PlanState::Open,
                 (None, None) => PlanState::Void,
             };
@@ -104,8 +105,8 @@ impl Team {
         Ok(plans)
     }
 
-    /// Finds the answer to a plan in the asker's mail. Returns whether the answer approves the
-    /// plan, and the comment in the answer.
+    /// Finds the answer to a plan in the mail of the teammate that submitted the plan. Returns
+    /// whether the answer approves the plan, and the comment in the answer.
     async fn plan_answer(
         &self,
         plan: &PlanView,

@@ -1,8 +1,8 @@
-//! The spawn prompt of a teammate in another process. It is the first message in the teammate's
-//! inbox.
+//! The spawn prompt of a teammate in another process. The prompt is the first message in the
+//! teammate's inbox.
 //!
-//! Source: `fixtures/claude-2.1.39/tmux-permissions`, `inboxes/{worker,planner}.json`: from the
-//! lead, without summary.
+//! Source: `fixtures/claude-2.1.39/tmux-permissions`, `inboxes/{worker,planner}.json`. There the
+//! message is from the lead and has no summary.
 
 use pitcrew_protocol::{ApiError, LEAD_NAME, Member, Program, neutralised};
 use pitcrew_store::UnreadLimit;
@@ -12,7 +12,8 @@ use crate::ours::SpawnRecord;
 use crate::{Team, refusal};
 
 impl Team {
-    /// Puts the prompt of `member` into its inbox. With `call`, a repeated call sends it only once.
+    /// Puts the prompt of `member` into its inbox. If `call` is given, a repeated call does not
+    /// send the prompt again.
     ///
     /// # Errors
     /// `invalid_request` for a member without a prompt, `agent_not_found`, `internal_error`.
@@ -30,8 +31,8 @@ impl Team {
         let program = SpawnRecord::of(known).map_or(Program::Claude, |record| record.program);
         let text = match program {
             Program::Pitcrew => prompt.into(),
-            // The reference client copies an inbox text into its conversation unchanged, so tags in
-            // it must be made harmless here.
+            // The reference client copies an inbox text into its conversation unchanged. Tags in
+            // the text must therefore be made harmless here.
             Program::Claude => neutralised(prompt),
         };
         self.deliver(OutgoingMessage {

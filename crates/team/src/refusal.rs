@@ -1,5 +1,5 @@
 //! Builds the API errors of operations. Each error has the details that the caller needs to correct
-//! its call.
+//! the call.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -29,7 +29,7 @@ pub(crate) fn internal(message: impl Into<String>) -> ApiError {
     ApiError::new(ErrorCode::InternalError, message)
 }
 
-/// The error for a pitcrew file that a later version wrote.
+/// The error for a pitcrew file that a later version of pitcrew wrote.
 pub(crate) fn newer(path: &str, version: u64) -> ApiError {
     let message = format!(
         "{path} is of version {version}, written by a newer pitcrew; this one reads up to version {FORMAT_VERSION}"
@@ -60,7 +60,7 @@ pub(crate) fn check_filled(field: &str, text: &str) -> Result<(), ApiError> {
     Ok(())
 }
 
-/// Refuses one more of `what` if there are already `limit`.
+/// Refuses to add one more `what` if `limit` of them already exist. `there` is the present number.
 pub(crate) fn check_count(what: &str, limit: u32, there: usize) -> Result<(), ApiError> {
     if there < usize::try_from(limit).unwrap_or(usize::MAX) {
         return Ok(());
@@ -69,8 +69,8 @@ pub(crate) fn check_count(what: &str, limit: u32, there: usize) -> Result<(), Ap
     Err(ApiError::new(ErrorCode::RateLimit, message).with("limit", limit).with("got", there))
 }
 
-/// The error for a full inbox: `to` already has `unread` messages. With `of_sender`, only that
-/// sender's messages count.
+/// The error for a full inbox: `to` already has `unread` messages. If `of_sender` is given, only
+/// messages of that sender are counted.
 pub(crate) fn inbox_full(
     to: &AgentName,
     of_sender: Option<&str>,
@@ -166,7 +166,8 @@ pub(crate) fn of_store(error: StoreError) -> ApiError {
     }
 }
 
-/// The error for a name that is no team's own name, but that the leads of several teams asked for.
+/// The error for a name that no team has as its own name, but that the leads of several teams asked
+/// for.
 pub(crate) fn asked_by_several(given: &str, names: &BTreeSet<String>) -> ApiError {
     let listed = names.iter().map(String::as_str).collect::<Vec<_>>().join(", ");
     let said = format!(

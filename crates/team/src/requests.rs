@@ -1,6 +1,6 @@
-//! The record of all requests and their answers. It allows only one answer to a request, and only
-//! from the agent that was asked. It also holds every frame that is decided but not yet sent, so
-//! that a crash in between loses nothing.
+//! The record of all requests and their answers. A request gets only one answer, and only from the
+//! agent that was asked. The record also contains every frame that is decided but not sent yet, so
+//! that a crash between these two steps loses no frame.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +17,7 @@ mod log;
 use log::unknown;
 pub(crate) use log::{Reply, RequestLog};
 
-/// The reason that is recorded when the message of a request is withdrawn at the end of a run.
+/// The reason that is recorded when a request's message is withdrawn because the run has ended.
 const RUN_IS_OVER: &str = "the run that asked is over";
 
 /// The kind of a request.
@@ -45,7 +45,7 @@ impl RequestKind {
 /// A request and its answer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Request {
-    /// The kind of a request.
+    /// The kind of the request.
     pub kind: RequestKind,
     /// The agent that asks.
     pub from: AgentName,
@@ -53,27 +53,28 @@ pub struct Request {
     pub to: AgentName,
     /// The time of the request, in milliseconds since 1970.
     pub at_ms: i64,
-    /// The tool that needs permission.
+    /// The tool that needs permission, in a permission request.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tool: Option<String>,
-    /// The digest of the tool and the input that need permission. Requests of another client have
-    /// none.
+    /// The digest of the tool and of the input that need permission. A request of another client
+    /// has no digest.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub digest: Option<String>,
     /// The id of the tool call that sent the request.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub call: Option<String>,
-    /// The frame that carries the request. Absent for a request of another client.
+    /// The frame that carries the request. It is `None` for a request of another client.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) ask: Option<Outgoing>,
-    /// The answer to the request. Absent while the request is open.
+    /// The answer to the request. It is `None` while the request is open.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub answer: Option<Answer>,
-    /// Whether a run sent the request because it was ending. The request becomes void after that
-    /// run.
+    /// Whether a run sent the request because the run was ending. When the run is over, the request
+    /// becomes void.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(crate) is_parting: bool,
-    /// Whether the request is void: it can no longer be answered, and an answer has no effect.
+    /// Whether the request is void. A void request cannot be answered any more, and an answer to it
+    /// has no effect.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_void: bool,
 }
@@ -83,7 +84,7 @@ pub struct Request {
 pub struct Answer {
     /// Whether the answer approves the request.
     pub approved: bool,
-    /// The time of sending, in milliseconds since 1970.
+    /// The time of the answer, in milliseconds since 1970.
     pub at_ms: i64,
     /// The id of the tool call that answered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -91,17 +92,17 @@ pub struct Answer {
     pub(crate) frame: Outgoing,
 }
 
-/// A frame that is recorded, and possibly not sent yet.
+/// A frame that is recorded, but may not be sent yet.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Outgoing {
     /// The id of the message that carries the frame.
     pub(crate) message: MessageId,
-    /// The text of the frame, until it is sent.
+    /// The text of the frame. It is removed when the frame is sent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) unsent: Option<String>,
 }
 
-/// Selects one of the two frames of a request.
+/// Selects one of the two frames of a request: the question or the answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Half {
     Ask,
@@ -126,7 +127,8 @@ impl Request {
         self.is_void = true;
         let frames =
             self.ask.iter_mut().chain(self.answer.iter_mut().map(|answer| &mut answer.frame));
-        // Crash recovery sends every unsent frame, so a void request must not keep one.
+        // Crash recovery sends every unsent frame. A void request must therefore have no unsent
+        // frame.
         frames.for_each(|frame| frame.unsent = None);
     }
 
@@ -148,7 +150,7 @@ impl Team {
     }
 
     /// Sends every request and answer that was recorded before a crash but not sent. Returns the
-    /// ids of their messages.
+    /// ids of the messages.
     ///
     /// # Errors
     /// `internal_error` when the store fails. Messages that were sent before the failure are
@@ -170,8 +172,8 @@ impl Team {
     }
 
     /// Makes the shutdown requests of ended runs void: nobody needs to answer them, and answers
-    /// have no effect. The caller must hold the lease of the run. Its own run must be over, or must
-    /// not have sent such a request yet.
+    /// have no effect. The caller must hold the lease of the run. The caller's own run must be
+    /// over, or must not have sent such a request yet.
     ///
     /// # Errors
     /// `internal_error` when the store fails.
@@ -196,7 +198,7 @@ impl Team {
                 self.withdraw(&request.to, std::slice::from_ref(&ask.message), RUN_IS_OVER).await?;
             }
         }
-        // A member may have answered before the run ended. The next run must not act on that
+        // A member may have answered before the run ended. The next run must not act on such an
         // answer.
         let answers = self.mail(&AgentName::lead()).await?.into_iter().filter(|mail| {
             !mail.message.is_read()
@@ -206,9 +208,9 @@ impl Team {
         self.withdraw(&AgentName::lead(), &answers, RUN_IS_OVER).await
     }
 
-    /// Makes all open requests of `asker` to the lead void. This is for another client that keeps
-    /// no conversation: its process is gone or will be restarted, and then asks again under another
-    /// id.
+    /// Makes all open requests of `asker` to the lead void. This is for a member whose client
+    /// stores no conversation. When the process of such a client ends or is restarted, the next
+    /// process asks again under another id.
     ///
     /// # Errors
     /// `internal_error` when the store fails.
@@ -218,8 +220,8 @@ impl Team {
         asked.retain(|mail| {
             AgentName::foreign(&mail.message.from) == *asker && mail.request().is_some()
         });
-        // Another client's request is normally recorded only when it is answered. Record it now, so
-        // that a late answer finds it void.
+        // Another client's request is normally recorded when it is answered. Record it now as void,
+        // so that a late answer to it has no effect.
         self.keep_requests(&lead, &asked).await?;
         let asker = asker.clone();
         let made_void: Vec<String> = self
@@ -241,7 +243,8 @@ impl Team {
         self.withdraw(&lead, &ids, "the process that asked is gone").await
     }
 
-    /// Takes void messages out of the unread mail of `to`, and records them as dead.
+    /// Withdraws the messages `ids` that are still unread in the inbox of `to`: marks them as read
+    /// and records them as dead.
     async fn withdraw(
         &self,
         to: &AgentName,
@@ -263,13 +266,14 @@ impl Team {
     }
 
     /// Removes the open requests from and to an ended member. The member's own requests also leave
-    /// the unread mail of the agents that were asked, because nobody needs to decide on them.
+    /// the unread mail of the agents that were asked, because these requests need no decision any
+    /// more.
     pub(crate) async fn void_requests(&self, gone: &AgentName) -> Result<(), ApiError> {
         let is_void = |request: &Request, gone: &AgentName| {
             request.answer.is_none() && (request.from == *gone || request.to == *gone)
         };
-        // Mark the messages first. After a crash in between, the requests are still recorded and
-        // the step is repeated.
+        // Mark the messages before the requests are removed. After a crash between the two steps,
+        // the requests are still recorded, so both steps are repeated.
         for request in self.requests().await?.values().filter(|request| is_void(request, gone)) {
             if let Some(ask) = request.ask.as_ref().filter(|_| request.from == *gone) {
                 self.bury(&request.to, std::slice::from_ref(&ask.message), gone).await?;
@@ -283,9 +287,9 @@ impl Team {
         .await
     }
 
-    /// Records a request and sends it. For a repeated call, the recorded request is used. The
-    /// boolean says whether that request is already answered. `draft` builds the request and its id
-    /// for a time in milliseconds.
+    /// Records a request and sends it. If an earlier attempt of the same call recorded the request,
+    /// that request is used. The boolean says whether the request is already answered. `draft` gets
+    /// a time in milliseconds, and builds the request and its id.
     pub(crate) async fn ask_for(
         &self,
         draft: impl Fn(i64) -> Result<(String, Request), ApiError> + Send + 'static,
@@ -303,8 +307,8 @@ impl Team {
         Ok((id, receipt, is_answered))
     }
 
-    /// Opens a recorded request again and sends it with the frame of `request`, because the asker
-    /// lost the answer.
+    /// Opens a recorded request again and sends it with the frame of `request`. This is for an
+    /// asker that lost the answer.
     pub(crate) async fn ask_again(&self, id: &str, request: Request) -> Result<Receipt, ApiError> {
         let (key, again) = (id.to_owned(), request.clone());
         self.edit_document(move |ledger: &mut RequestLog| {
@@ -315,8 +319,8 @@ impl Team {
         self.post(id, request, Half::Ask).await
     }
 
-    /// Records an answer and sends it. If the request came from another client, it is read from the
-    /// answerer's inbox.
+    /// Records an answer and sends it. If another client sent the request, this function first
+    /// reads the request from the inbox of the agent that answers.
     pub(crate) async fn reply(&self, reply: Reply) -> Result<(Request, Receipt), ApiError> {
         let first = reply.clone();
         let known = self.edit_document(move |ledger: &mut RequestLog| ledger.reply(&first)).await?;
@@ -340,8 +344,8 @@ impl Team {
         Ok((request, receipt))
     }
 
-    /// Records that `asker` got its answer without a frame, and marks the request of `asker` as
-    /// read in the inbox of the agent that was asked. Returns the request if it was still open.
+    /// Records that `asker` got its answer in another way than a frame. Marks the request as read
+    /// in the inbox of the agent that was asked. Returns the request if it was still open.
     pub(crate) async fn spend(
         &self,
         asker: &AgentName,
@@ -365,7 +369,8 @@ impl Team {
         Ok(spent)
     }
 
-    /// Sends one frame of a request if it is not sent yet, and records that it is sent.
+    /// Sends one frame of a request, if the frame is not sent yet, and records that the frame is
+    /// sent.
     async fn post(&self, id: &str, mut request: Request, half: Half) -> Result<Receipt, ApiError> {
         let Some(frame) = request.outgoing(half).cloned() else {
             return Err(refusal::internal(format!("request '{id}' has no frame to send")));
@@ -378,8 +383,8 @@ impl Team {
                 state: DeliveryState::Persisted,
             });
         };
-        // In the reference client's recordings, a plan request has no color. All other frames in
-        // the recordings have one.
+        // In the reference client's recordings, a plan request has no color. All other frames there
+        // have a color.
         let color = match (request.kind, half) {
             (RequestKind::Plan, Half::Ask) => None,
             (RequestKind::Shutdown | RequestKind::Permission, _)
@@ -397,8 +402,8 @@ impl Team {
             limit: UnreadLimit::None,
         };
         let delivered = self.deliver(letter).await;
-        // A message to a member that has ended counts as sent too. Otherwise crash recovery would
-        // try to send this message forever.
+        // A frame to an ended member counts as sent too. Otherwise crash recovery would try to send
+        // it forever.
         if delivered.as_ref().err().is_none_or(is_undeliverable) {
             let id = id.to_owned();
             self.edit_document(move |ledger: &mut RequestLog| {
@@ -412,8 +417,8 @@ impl Team {
         delivered
     }
 
-    /// Finds another client's request in the answerer's inbox. It is an error if the asker's inbox
-    /// already has an answer.
+    /// Finds another client's request in the inbox of the agent that answers. If the asker's inbox
+    /// already has an answer, the result is an error.
     async fn foreign_request(&self, reply: &Reply) -> Result<Option<Request>, ApiError> {
         let mail = self.mail(&reply.by).await?;
         let found = mail.iter().find_map(|mail| {
@@ -452,7 +457,7 @@ impl Team {
     }
 
     /// Records the requests in mail that is about to leave its inbox. In a session, mail leaves the
-    /// inbox as soon as it is taken, but its requests are answered later.
+    /// inbox as soon as the receiver takes it, but the requests in it are answered later.
     pub(crate) async fn keep_requests(
         &self,
         to: &AgentName,

@@ -1,5 +1,5 @@
-//! SendMessage: texts to one member or to all. The module `handshakes` handles the requests and
-//! answers of SendMessage.
+//! SendMessage: sends texts to one member or to all members. The module `handshakes` handles the
+//! requests and answers of SendMessage.
 
 use pitcrew_protocol::{
     AgentName, ApiError, BroadcastSent, Color, Frame, LEAD_NAME, Member, MessageSent, Routing,
@@ -13,8 +13,8 @@ use crate::handshakes::ShutdownAsk;
 use crate::ours::SpawnRecord;
 use crate::{Team, named, refusal};
 
-/// The lead's color in the answer to a member that writes to the lead. The lead's config and its
-/// messages have no color.
+/// The lead's color, as the answer to SendMessage gives it when a member writes to the lead. The
+/// lead has no color in the config and in messages.
 ///
 /// Source: `fixtures/claude-2.1.39/hooks.ndjson`, the answer of a teammate's SendMessage to
 /// `team-lead`.
@@ -25,7 +25,7 @@ const LEAD_COLOR: Color = Color::Red;
 pub struct Sent {
     /// One receipt for each receiver.
     pub receipts: Vec<Receipt>,
-    /// The answer to the tool call, in the recorded form.
+    /// The answer to the tool call, in the form that the reference client's recordings have.
     pub answer: ToolAnswer,
 }
 
@@ -43,13 +43,15 @@ pub(crate) enum Recipient {
 }
 
 impl Team {
-    /// Sends a text, a broadcast, a request, or the answer to a request. With `call`, a repeated
-    /// call sends nothing twice.
+    /// Sends a text, a broadcast, a request, or the answer to a request. If `call` is given, a
+    /// repeated call sends nothing twice.
     ///
     /// # Errors
-    /// `agent_not_found` with the valid names, or for an ended member with the id of the dead
-    /// message; `invalid_request` and `rate_limit` with the limit; `permission_denied`;
-    /// `invalid_status` for an answer to an unknown or already answered request.
+    /// - `agent_not_found` with the valid names. For an ended member, it has the id of the dead
+    ///   message.
+    /// - `invalid_request` and `rate_limit` with the limit.
+    /// - `permission_denied` for a caller that is not allowed to send this.
+    /// - `invalid_status` for an answer to an unknown or already answered request.
     pub async fn send(
         &self,
         actor: &Actor,
@@ -60,8 +62,8 @@ impl Team {
         let speaker = Speaker::of(actor, &config)?;
         if speaker.rank == Rank::Outside {
             let name = AgentName::foreign(&speaker.name);
-            // A former member's reports still count as frames, so no outside writer may use the
-            // name of a former member.
+            // Reports of a former member are still accepted as frames. An outside writer must
+            // therefore not use the name of a former member.
             if let Some(ended) =
                 self.ended().await?.members.iter().find(|ended| passes_for(&name, &ended.name))
             {
@@ -141,8 +143,8 @@ impl Team {
         if !to.is_empty() && !self.was_begun(config, speaker, &to, call).await? {
             self.take_slot(RateScope::Broadcasts(self.dir().clone())).await?;
         }
-        // One full or dead inbox must not keep the text from the other members. Report the failures
-        // afterwards.
+        // A full inbox or an ended member must not keep the text from the other members. Report the
+        // failures afterwards.
         let (mut receipts, mut failed) = (Vec::new(), Vec::new());
         for name in to {
             let letter = self.letter(config, speaker, name, (&content, summary.clone()), call)?;
@@ -164,8 +166,8 @@ impl Team {
         Ok(Sent { receipts, answer: answer.into() })
     }
 
-    /// Whether an earlier attempt of the same call already sent a message to a receiver. That
-    /// attempt already counted for the rate limit.
+    /// Whether an earlier attempt of the same call already sent a message to one of the receivers.
+    /// If so, that attempt already counted for the rate limit.
     async fn was_begun(
         &self,
         config: &TeamConfig,
@@ -194,8 +196,8 @@ impl Team {
         (content, summary): (&str, Option<String>),
         call: Option<&str>,
     ) -> Result<OutgoingMessage, ApiError> {
-        // pitcrew escapes a text when it adds it to a conversation. Other clients add the inbox
-        // text unchanged, so escape it here.
+        // When pitcrew adds a text to a conversation, it escapes the text. Other clients add the
+        // text of the inbox unchanged, so the text for another client is escaped here.
         let is_foreign =
             config.member(to.as_str()).is_some_and(|member| !SpawnRecord::is_run_by_us(member));
         let (text, summary) = match is_foreign {
@@ -213,9 +215,9 @@ impl Team {
         })
     }
 
-    /// Returns the limit of unread mail for a text. For the user only the user's own unread
-    /// messages count, so that a receiver with too much mail from others still gets the user's
-    /// message.
+    /// Returns the limit of unread mail for a text. If the sender is the user, only the user's own
+    /// unread messages count. The user's message then still reaches a receiver that has too much
+    /// mail from others.
     fn unread_limit(&self, speaker: &Speaker) -> UnreadLimit {
         let most = usize::try_from(self.limits().unread_messages).unwrap_or(usize::MAX);
         match speaker.rank {

@@ -1,9 +1,9 @@
-//! The processes and panes that run members outside the lead's process, from their start until they
-//! are known to be gone.
+//! The processes and panes that run members outside the lead's process. Each is recorded from its
+//! start until it is known to be gone.
 //!
-//! A later process uses this document to stop whatever a crash left running. The journal's events
-//! `started` and `stopped` are evidence only. The crate `runtime` checks whether a process still
-//! runs, and stops it.
+//! After a crash, a later process uses this document to stop what was left running. The journal's
+//! events `started` and `stopped` only document this for people. The crate `runtime` checks whether
+//! a process still runs, and stops it.
 
 use std::collections::BTreeMap;
 
@@ -15,34 +15,33 @@ use serde_json::{Value, json};
 use crate::document::Document;
 use crate::{PanePlace, Team};
 
-/// A process or pane that was started to run a member, with the process responsible for stopping
-/// it.
+/// A process or pane that was started to run a member, and the process that must stop it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Started {
-    /// The started process. Absent while the process is not known.
+    /// The started process. It is `None` while the process is not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub process: Option<ProcessRef>,
-    /// The pane in which the member runs. Absent if the member runs in no pane.
+    /// The pane in which the member runs. It is `None` if the member does not run in a pane.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pane: Option<PanePlace>,
     /// The program that was started.
     pub program: StartedProgram,
-    /// The digest of the limits at the time of the start. Absent if an earlier version of pitcrew
-    /// started the member.
+    /// The digest of the run's limits at the time of the start. It is `None` if an earlier version
+    /// of pitcrew started the member.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bounds: Option<String>,
-    /// The process that started the member. If that process is gone and no other process leads the
-    /// team, the member is an orphan.
+    /// The process that started the member and must stop it. If that process is gone and no other
+    /// process leads the team, the member is an orphan.
     pub owner: ProcessRef,
     /// The time of the start, in milliseconds since 1970.
     pub at_ms: i64,
-    /// The latest time at which the member must be ready, in milliseconds since 1970. Absent once
-    /// the member is ready.
+    /// The latest time at which the member must be ready, in milliseconds since 1970. When the
+    /// member is ready, this becomes `None`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deadline_ms: Option<i64>,
 }
 
-/// The stored document: everything that was started, by member.
+/// The stored document: all started processes and panes, by member.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct StartedMembers {
@@ -52,18 +51,19 @@ pub(crate) struct StartedMembers {
 impl Document for StartedMembers {
     const NAME: &'static str = "started";
 
-    /// Before documents had a version, this document was only the map of members.
+    /// Before documents had a format version, this document was only the map of members.
     fn from_earlier(document: Value) -> Value {
         json!({ "started": document })
     }
 }
 
 impl Team {
-    /// Records what was started to run `name`, in place of the earlier record.
+    /// Records the process or pane that was started to run `name`. The record replaces the earlier
+    /// record of `name`.
     ///
     /// # Errors
-    /// `team_not_found`, or `internal_error` when the store fails. The caller must then stop what
-    /// it started.
+    /// `team_not_found`, or `internal_error` when the store fails. The caller must then stop the
+    /// process or pane that it started.
     pub async fn note_started(&self, name: &AgentName, started: Started) -> Result<(), ApiError> {
         let event = Event::Started {
             member: name.clone(),
@@ -83,8 +83,8 @@ impl Team {
         Ok(())
     }
 
-    /// Returns everything that was started and is not known to be gone, by member. It includes
-    /// members that have left.
+    /// Returns the started processes and panes by member, without those that are known to be gone.
+    /// Members that have left the team are included.
     ///
     /// # Errors
     /// `team_not_found`, or `internal_error` when the store fails.
@@ -92,8 +92,8 @@ impl Team {
         Ok(self.read_document::<StartedMembers>().await?.started)
     }
 
-    /// Removes the record of the process and pane for `name`, because they are gone. A missing
-    /// record is no error.
+    /// Removes the record of `name`, because its process and pane are gone. If there is no record,
+    /// this is not an error.
     ///
     /// # Errors
     /// `team_not_found`, or `internal_error` when the store fails.

@@ -1,9 +1,8 @@
-//! A take-over: a member becomes the lead of a team whose lead is dead. The take-over is recorded,
-//! so that it can be completed after a crash.
+//! A take-over: a member becomes the lead of a team whose lead is dead.
 //!
-//! The change has several steps: the member's conversation becomes the lead's, and the member
-//! leaves the team. The intention is recorded first, and after a crash the next run repeats the
-//! steps. The crate `runtime` converts the conversation.
+//! The take-over has several steps: the member's conversation becomes the lead's conversation, and
+//! the member leaves the team. The decision is recorded before these steps. After a crash, the next
+//! run finds the record and repeats the steps. The crate `runtime` converts the conversation.
 
 use pitcrew_protocol::{AgentName, ApiError, LEAD_NAME};
 use serde::{Deserialize, Serialize};
@@ -25,9 +24,10 @@ impl Team {
     /// Records that `member` becomes the lead. The caller must hold the lease of the run.
     ///
     /// # Errors
-    /// `permission_denied` for every caller except the lead and the user, for the lead itself, and
-    /// for a member of another client, because pitcrew does not have its conversation;
-    /// `agent_not_found`.
+    /// - `permission_denied` for every caller except the lead and the user.
+    /// - `permission_denied` if `member` is the lead, or runs in another client, because pitcrew
+    ///   does not have its conversation.
+    /// - `agent_not_found`.
     pub async fn begin_take_over(
         &self,
         actor: &Actor,
@@ -43,7 +43,7 @@ impl Team {
                 "the lead cannot take over from itself; resume the team instead",
             ));
         }
-        // Only members that pitcrew spawned have a conversation that pitcrew can continue.
+        // pitcrew has a conversation to continue only for members that it spawned.
         if SpawnRecord::of(found).is_none() {
             let said = format!(
                 "'{}' is another client's; its conversation cannot be gone on with",
@@ -60,7 +60,7 @@ impl Team {
         .await
     }
 
-    /// Returns the take-over that was started and is not known to be complete.
+    /// Returns the take-over that was started and is not recorded as complete.
     ///
     /// # Errors
     /// `internal_error` when the store fails.

@@ -1,8 +1,8 @@
 //! The rules for tasks: which changes an update makes, which caller wins a claim, and which tasks
 //! an ended member releases.
 //!
-//! Each rule uses only the task table, under its lock, and leaves it unchanged when it refuses a
-//! change.
+//! Each rule uses only the task table, under the table's lock. A rule that refuses a change leaves
+//! the table unchanged.
 
 use pitcrew_protocol::{
     AgentName, ApiError, ErrorCode, StatusChange, StatusChanged, Task, TaskGraph, TaskId,
@@ -18,18 +18,17 @@ use crate::refusal;
 /// The maximum number of task ids in an error.
 const IDS_LISTED: usize = 50;
 
-/// Metadata keys that callers may not set. The reference client hides tasks that have the key
-/// `_internal`. The other key holds pitcrew's own data.
+/// Metadata keys that callers are not allowed to set. The reference client hides tasks that have
+/// the key `_internal`. The other key holds pitcrew's own data.
 const RESERVED_KEYS: [&str; 2] = ["_internal", KEY];
 
-/// The changes of an update. The ids and names in it are already checked, and the texts are short
-/// enough.
+/// The changes of an update. The ids, names and text lengths are already checked.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct TaskChange {
     pub(crate) subject: Option<String>,
     pub(crate) description: Option<String>,
     pub(crate) active_form: Option<String>,
-    /// The new owner; `Some(None)` removes the owner.
+    /// The new owner. `Some(None)` removes the owner, and `None` leaves the owner unchanged.
     pub(crate) owner: Option<Option<AgentName>>,
     pub(crate) status: Option<StatusChange>,
     pub(crate) blocks: Vec<String>,
@@ -37,21 +36,21 @@ pub(crate) struct TaskChange {
     pub(crate) metadata: Map<String, Value>,
 }
 
-/// The result of an update.
 #[derive(Clone, Debug)]
 pub(crate) struct Changed {
-    /// The task after the update, or before it if the update deleted the task.
+    /// The task after the update. If the update deleted the task, this is the task before the
+    /// update.
     pub(crate) task: Task,
     /// The names of the changed fields, as in messages and files.
     pub(crate) fields: Vec<&'static str>,
     pub(crate) status: Option<StatusChanged>,
     /// Whether the task got a new owner.
     pub(crate) assigned: bool,
-    /// Whether the caller became the owner.
+    /// Whether the caller became the owner of the task.
     pub(crate) claimed: bool,
 }
 
-/// The agent or user that changes the tasks, and the time.
+/// The agent or user that changes the tasks, and the time of the change.
 #[derive(Clone, Debug)]
 pub(crate) struct Stamp {
     pub(crate) by: Speaker,
@@ -63,7 +62,7 @@ pub(crate) struct Stamp {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Blockers {
     Count,
-    /// The user starts the task despite open blockers.
+    /// The user starts the task although it has open blockers.
     Overruled,
 }
 
@@ -77,7 +76,8 @@ impl Stamp {
     }
 }
 
-/// Finds the task with this id, in the forms in which people and models write ids.
+/// Finds the task with this id. Accepts the different forms in which people and models write task
+/// ids.
 pub(crate) fn find<'a>(
     tasks: impl Iterator<Item = &'a Task> + Clone,
     given: &str,
@@ -91,7 +91,7 @@ pub(crate) fn find<'a>(
     })
 }
 
-/// Refuses metadata keys that callers may not set.
+/// Refuses metadata keys that callers are not allowed to set.
 pub(crate) fn check_metadata(metadata: &Map<String, Value>) -> Result<(), ApiError> {
     match RESERVED_KEYS.iter().find(|key| metadata.contains_key(**key)) {
         Some(key) => Err(refusal::invalid(format!("the metadata key '{key}' is reserved"))
@@ -100,7 +100,6 @@ pub(crate) fn check_metadata(metadata: &Map<String, Value>) -> Result<(), ApiErr
     }
 }
 
-/// Applies an update to the task table.
 pub(crate) fn update(
     table: &mut TaskTable,
     stamp: &Stamp,
@@ -108,7 +107,7 @@ pub(crate) fn update(
     change: &TaskChange,
 ) -> Result<Changed, ApiError> {
     let before = find(table.tasks.values(), id)?.clone();
-    // A deletion ignores all other fields of the update.
+    // If the update deletes the task, all other fields of the update are ignored.
     if change.status == Some(StatusChange::Deleted) {
         return Ok(delete(table, before));
     }
@@ -131,7 +130,7 @@ pub(crate) fn update(
     let edges = new_edges(table, &task, change)?;
     let starts = task.status == TaskStatus::InProgress && before.status != TaskStatus::InProgress;
     if starts && stamp.blockers == Blockers::Count {
-        // All checks come before the first change of the table, so that a refused update changes
+        // Make all checks before the first change of the table. A refused update then changes
         // nothing.
         refuse_blocked(table, &before, &edges)?;
     }
@@ -153,8 +152,8 @@ pub(crate) fn update(
     Ok(Changed { assigned: owner_changed && task.owner.is_some(), claimed, task, fields, status })
 }
 
-/// Makes the caller the owner of a task and starts it: the task `id`, or the ready task with the
-/// lowest id.
+/// Makes the caller the owner of a task and starts the task. The task is `id` if given, otherwise
+/// the ready task with the lowest id.
 pub(crate) fn claim(
     table: &mut TaskTable,
     stamp: &Stamp,
@@ -177,7 +176,7 @@ pub(crate) fn claim(
     update(table, stamp, wanted.as_str(), &TaskChange { owner, status, ..TaskChange::default() })
 }
 
-/// Removes the owner of a member's unfinished tasks and makes them pending again.
+/// Removes the owner from the uncompleted tasks of `owner`, and makes these tasks pending again.
 pub(crate) fn release(
     table: &mut TaskTable,
     owner: &AgentName,
@@ -258,7 +257,8 @@ fn set_texts(task: &mut Task, change: &TaskChange) -> Vec<&'static str> {
     fields
 }
 
-/// Sets the owner from the update. A teammate cannot take a task that another member owns.
+/// Sets the owner from the update. A teammate is not allowed to take a task that another member
+/// owns.
 fn set_owner(task: &mut Task, stamp: &Stamp, change: &TaskChange) -> Result<(), ApiError> {
     let Some(new) = &change.owner else { return Ok(()) };
     let new = new.as_ref().map(|name| name.as_str().to_owned());
@@ -277,8 +277,8 @@ fn set_owner(task: &mut Task, stamp: &Stamp, change: &TaskChange) -> Result<(), 
     Ok(())
 }
 
-/// Sets the status. A teammate that starts a task without an owner becomes its owner, and cannot
-/// reopen a completed task.
+/// Sets the status of the task. If a teammate starts a task without an owner, the teammate becomes
+/// its owner. A teammate is not allowed to reopen a completed task.
 fn set_status(
     task: &mut Task,
     before: &Task,
@@ -304,7 +304,7 @@ fn set_status(
     Ok(())
 }
 
-/// Refuses a task that another member owns. The error names the owner.
+/// Refuses a task that a member other than the caller owns. The error names the owner.
 fn refuse_foreign(task: &Task, stamp: &Stamp) -> Result<(), ApiError> {
     let Some(owner) =
         task.owner.as_deref().filter(|owner| !owner.is_empty() && !stamp.is_own(owner))
@@ -318,7 +318,7 @@ fn refuse_foreign(task: &Task, stamp: &Stamp) -> Result<(), ApiError> {
         .with("status", task.status.as_str()))
 }
 
-/// Refuses to start a task with open blockers. Blockers that the same update adds count too.
+/// Refuses to start a task with open blockers. Blockers that the same update adds are included.
 fn refuse_blocked(table: &TaskTable, task: &Task, new: &[Edge]) -> Result<(), ApiError> {
     let graph = TaskGraph::of(table.tasks.values());
     let is_open =
@@ -334,7 +334,8 @@ fn refuse_blocked(table: &TaskTable, task: &Task, new: &[Edge]) -> Result<(), Ap
     Err(refusal::wrong_state(message).with("task_id", task.id.as_str()).with("blocked_by", open))
 }
 
-/// Merges metadata key by key, where null deletes a key. Returns true if anything changed.
+/// Merges the new metadata into the task, key by key. The value null deletes a key. Returns true if
+/// anything changed.
 fn merge(task: &mut Task, new: &Map<String, Value>) -> bool {
     let mut merged = task.metadata.clone().unwrap_or_default();
     for (key, value) in new {
@@ -351,7 +352,8 @@ fn merge(task: &mut Task, new: &Map<String, Value>) -> bool {
     changed
 }
 
-/// A dependency and the update field that names it: `(field, blocker, blocked)`.
+/// A new dependency: the name of the update field that adds it, the id of the blocker, and the id
+/// of the blocked task.
 type Edge = (&'static str, TaskId, TaskId);
 
 /// Returns the dependencies of the update that do not exist yet.
@@ -384,7 +386,8 @@ fn new_edges(table: &TaskTable, task: &Task, change: &TaskChange) -> Result<Vec<
     Ok(new)
 }
 
-/// Adds a dependency to both tasks. `task` is the changed copy, which is not in the table yet.
+/// Adds a dependency to both of its tasks. `task` is a changed copy that is not in the table yet.
+/// The other task is in the table.
 fn link(table: &mut TaskTable, task: &mut Task, blocker: &TaskId, blocked: &TaskId) {
     let other = if *blocker == task.id { blocked } else { blocker };
     let (own, others) = if *blocker == task.id {

@@ -1,5 +1,5 @@
-//! The team's tasks: creating, changing, claiming and listing them. The module `task_rules` decides
-//! which changes are allowed, under the lock.
+//! The team's tasks: creating, changing, claiming and listing them. The module `task_rules`
+//! decides, under the lock of the tasks, which changes are allowed.
 
 use pitcrew_protocol::{
     AgentName, ApiError, ErrorCode, Foreign, MessageId, StatusChange, Task, TaskAssignment,
@@ -18,8 +18,8 @@ use crate::views::task_times;
 use crate::{Team, refusal};
 
 impl Team {
-    /// Creates a task. A repeated `call` of the same caller returns the task that it created
-    /// before.
+    /// Creates a task. If the same caller repeats `call`, the result is the task that the first
+    /// attempt created.
     ///
     /// # Errors
     /// `invalid_request` for texts over the limit, `rate_limit`, `permission_denied` for outside
@@ -60,12 +60,15 @@ impl Team {
         Ok(task)
     }
 
-    /// Changes a task. A field that the input does not have stays unchanged.
+    /// Changes a task. A field that is not in the input stays unchanged.
     ///
     /// # Errors
-    /// `task_not_found`, `agent_not_found` for an unknown owner, `circular_dependency`,
-    /// `invalid_request`. `invalid_status` with the owner or the blockers for a task that the
-    /// caller cannot take, and for a completed task that a teammate would reopen.
+    /// - `task_not_found`.
+    /// - `agent_not_found` for an unknown owner.
+    /// - `circular_dependency`.
+    /// - `invalid_request`.
+    /// - `invalid_status` for a task that the caller is not able to take, with the owner or the
+    ///   blockers. Also for a completed task that a teammate wants to reopen.
     pub async fn update_task(
         &self,
         actor: &Actor,
@@ -74,7 +77,7 @@ impl Team {
         self.change_task(actor, input, Blockers::Count).await
     }
 
-    /// Changes a task for the user, who may start it despite open blockers.
+    /// Changes a task for the user. The user is allowed to start a task that has open blockers.
     ///
     /// # Errors
     /// The errors of [`Team::update_task`], and `permission_denied` for every caller except the
@@ -133,8 +136,8 @@ impl Team {
             .edit_tasks(move |table| task_rules::update(table, &inner, &id, &change))
             .await
         {
-            // A task whose file is gone can still be open in the journal. Deleting it is the only
-            // way to close it.
+            // A task whose file is gone can still be open in the journal. Only a deletion closes
+            // such a task.
             Err(error) if gives_up && error.code == ErrorCode::TaskNotFound => {
                 return self.give_up_lost_task(&stamp, &named, error).await;
             }
@@ -154,8 +157,8 @@ impl Team {
         })
     }
 
-    /// Returns the tasks that are open in the journal, but whose file is missing or unreadable. No
-    /// operation deleted them.
+    /// Returns the tasks that are open in the journal, but whose file is missing or unreadable
+    /// although no operation deleted the task.
     ///
     /// # Errors
     /// `team_not_found`, or `internal_error` when the store fails.
@@ -166,7 +169,7 @@ impl Team {
         Ok(summary.open_tasks.into_iter().filter(is_lost).collect())
     }
 
-    /// Records that a task is deleted although its file cannot be read any more.
+    /// Records that a task is deleted. This is for a task whose file is missing or unreadable.
     async fn give_up_lost_task(
         &self,
         stamp: &Stamp,
@@ -186,12 +189,14 @@ impl Team {
         Ok(TaskUpdated { success: true, task_id, updated_fields, status_change: None, facts })
     }
 
-    /// Makes the caller the owner of a task and starts it: the task `id`, or the ready task with
-    /// the lowest id. If several callers try at once, one of them wins.
+    /// Makes the caller the owner of a task and starts the task. The task is `id` if given,
+    /// otherwise the ready task with the lowest id. If several callers try at the same time,
+    /// exactly one of them gets the task.
     ///
     /// # Errors
-    /// `invalid_status` with the owner or the blockers, or when no task is ready; `task_not_found`;
-    /// `permission_denied` for callers that cannot own tasks.
+    /// - `invalid_status` with the owner or the blockers, or when no task is ready.
+    /// - `task_not_found`.
+    /// - `permission_denied` for callers that are not allowed to own tasks.
     pub async fn claim(&self, actor: &Actor, id: Option<&str>) -> Result<Task, ApiError> {
         let speaker = Speaker::of(actor, self.config().await?.as_ref())?;
         match speaker.rank {
@@ -218,7 +223,7 @@ impl Team {
         task_rules::find(tasks.iter(), id).cloned()
     }
 
-    /// Returns all tasks sorted by id, without the reference client's internal ones.
+    /// Returns all tasks sorted by id, without the internal tasks of the reference client.
     ///
     /// # Errors
     /// `team_not_found`, `internal_error`.
@@ -232,7 +237,8 @@ impl Team {
             .collect())
     }
 
-    /// Sends every task assignment that an owner did not get because of a crash.
+    /// Sends every message about a task assignment that a crash prevented. The message informs the
+    /// owner of the task.
     ///
     /// # Errors
     /// `internal_error` when the store fails.
@@ -243,8 +249,8 @@ impl Team {
         for task in self.tasks().await? {
             let open = task.status != TaskStatus::Completed;
             let Some(letter) = assignment(self, &config, &task)?.filter(|_| open) else { continue };
-            // The message may have left the inbox already, so only the journal shows that it was
-            // sent.
+            // Look into the journal, not into the inbox. The message may have been sent and may
+            // have left the inbox already.
             if journal.assignments.contains(&letter.id) {
                 continue;
             }
@@ -257,8 +263,9 @@ impl Team {
         Ok(finished)
     }
 
-    /// Releases the tasks of ended members and returns their ids. A member can end between the
-    /// check of a new owner and the assignment, and then owns a task after its end.
+    /// Releases the tasks of ended members and returns the ids of these tasks. A member can end
+    /// between the check of a new owner and the assignment. Such a member then owns a task after
+    /// its end.
     ///
     /// # Errors
     /// `team_not_found`, `internal_error`.
@@ -276,10 +283,10 @@ impl Team {
         Ok(released)
     }
 
-    /// Releases the tasks of an owner that is not a member, and returns their ids.
+    /// Releases the tasks of an owner that is not a member, and returns the ids of these tasks.
     ///
     /// # Errors
-    /// `invalid_status` for a member, `team_not_found`, `internal_error`.
+    /// `invalid_status` if the owner is a member, `team_not_found`, `internal_error`.
     pub async fn release_tasks_of_stranger(
         &self,
         owner: &AgentName,
@@ -358,8 +365,8 @@ impl Team {
         let config = self.config().await?;
         let owner = AgentName::foreign(done.task.owner.as_deref().unwrap_or_default());
         if config.member(owner.as_str()).is_none() {
-            // The owner ended between the check of the config and the change, and no other
-            // operation would release this task.
+            // The owner ended after the config was checked and before the task was changed. No
+            // other operation would release this task.
             self.release_tasks(&owner).await?;
             return Err(refusal::unknown_agent(&config, owner.as_str()));
         }
@@ -378,8 +385,9 @@ impl Team {
     }
 }
 
-/// Builds the message that informs a task's owner. `None` if pitcrew did not assign the task, and
-/// for assignments by the lead of a session, because that lead signs its own frames.
+/// Builds the message that informs a task's owner. The result is `None` if pitcrew did not assign
+/// the task. It is also `None` if the lead of a session assigned the task, because the client of
+/// that lead signs its own frames.
 fn assignment(
     team: &Team,
     config: &TeamConfig,

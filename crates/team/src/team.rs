@@ -1,4 +1,4 @@
-//! One team: its handle with all operations, its config and its deletion.
+//! One team: the handle with all operations, the config and the deletion of the team.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -11,8 +11,8 @@ use crate::lead_signer::{LeadSigner, Trust};
 use crate::life::{Deleted, Life};
 use crate::{Teams, named, refusal};
 
-/// The handle of a team that exists, or existed when it was opened. Cloning is cheap. Clones share
-/// only whether the team was deleted through one of them.
+/// The handle of a team that existed when the handle was opened. Cloning is cheap. The clones share
+/// one state: whether the team was deleted through one of them.
 #[derive(Clone, Debug)]
 pub struct Team {
     teams: Teams,
@@ -29,12 +29,12 @@ impl Team {
         Self { life, ..Self::unknown_yet(teams, config.name.clone(), dir) }
     }
 
-    /// Builds a handle without reading the team's config.
+    /// Builds a handle without reading the team's config, so its creation time is unknown.
     pub(crate) fn unknown_yet(teams: Teams, name: TeamName, dir: TeamDir) -> Self {
         Self { teams, name, dir, life: Life::of(None), signer: None, trust: Trust::Founding }
     }
 
-    /// Returns the same handle with another signer and another trust.
+    /// Returns this handle with another signer and another trust.
     pub(crate) fn by(self, signer: Option<LeadSigner>, trust: Trust) -> Self {
         Self { signer, trust, ..self }
     }
@@ -55,14 +55,14 @@ impl Team {
         &self.dir
     }
 
-    /// The store. Use it directly only in tests, or for functions that only the store has.
-    /// Everything else goes through the team.
+    /// The store. Use it directly only in tests, or for functions that only the store has. Use the
+    /// methods of the team for everything else.
     #[must_use]
     pub fn backend(&self) -> &Arc<dyn Backend> {
         self.teams.backend()
     }
 
-    /// All teams of the same store.
+    /// The handle of all teams in the same store.
     #[must_use]
     pub fn teams(&self) -> &Teams {
         &self.teams
@@ -76,17 +76,18 @@ impl Team {
         self.ask(self.backend().team(&self.dir)).await
     }
 
-    /// Finds the member that `name` means: its name in any case, `@name` or `name@team`.
+    /// Finds the member that `name` means. Accepted forms are the member's name in any letter case,
+    /// `@name` and `name@team`.
     ///
     /// # Errors
-    /// `agent_not_found` with the valid names and a similar one, `team_not_found`.
+    /// `agent_not_found` with the valid names and a similar name, `team_not_found`.
     pub async fn member(&self, name: &str) -> Result<Member, ApiError> {
         let config = self.config().await?;
         named::member(name, &config).cloned().ok_or_else(|| refusal::unknown_agent(&config, name))
     }
 
-    /// Deletes the team. If it still has teammates, it changes nothing and returns `success:
-    /// false`.
+    /// Deletes the team. If the team still has teammates, this function changes nothing and returns
+    /// `success: false`.
     ///
     /// # Errors
     /// `permission_denied` for every caller except the lead and the user, `team_not_found`.
@@ -96,8 +97,8 @@ impl Team {
         self.count_call().await?;
         let left: Vec<String> = config.teammates().map(|m| m.name.to_string()).collect();
         if !left.is_empty() {
-            // The recorded text names a function that models do not have. The tool call that models
-            // do have is therefore added after this text.
+            // The text in the reference client's recordings names a function that models do not
+            // have. This code therefore adds the tool call that models do have.
             let how = match actor {
                 Actor::User | Actor::Outside(_) => "They have to shut down, or be removed, first.",
                 Actor::Lead | Actor::Member(_) => {
@@ -108,11 +109,12 @@ impl Team {
             return Ok(TeamDeleted::refused(config.name.as_str(), &left, how));
         }
         self.note([Event::TeamDeleted { team: config.name.to_string() }]).await;
-        // Read the journal before the move. Afterwards it is no longer in this folder.
+        // Read the journal before the team is moved. After the move, the journal is no longer in
+        // this folder.
         let summary = self.ask(self.backend().journal_summary(&self.dir)).await;
         let archive = self.ask(self.backend().archive_team(&self.dir)).await?;
-        // If the journal cannot be read, the model usage counts as zero, as in a run that continues
-        // such a team.
+        // If the journal cannot be read, the model usage counts as zero. A run that continues a
+        // team with an unreadable journal does the same.
         let summary = summary
             .map_or_else(|_unread| JournalSummary::default(), |(summary, _position)| summary);
         self.life.end(Deleted { archive, summary, turns: Vec::new() });
@@ -135,13 +137,14 @@ impl Team {
         self.teams.now_ms()
     }
 
-    /// Awaits a call to the store, and converts its error into an API error.
+    /// Awaits a call to the store. If the call fails, converts the error of the store into an API
+    /// error.
     pub(crate) async fn ask<T>(
         &self,
         call: impl Future<Output = Result<T, StoreError>>,
     ) -> Result<T, ApiError> {
-        // Another process may have created a team of the same name. This handle must not change
-        // that team.
+        // Another process may have created a team with the same name since the deletion. This
+        // handle must not change that team.
         let answer = if self.life.is_over() {
             Err(StoreError::NoTeam { team: self.dir.clone() })
         } else {
@@ -155,7 +158,7 @@ impl Team {
     }
 
     /// Counts one changing call for the rate limit. Calls that only read are not counted, because
-    /// counting is itself a write.
+    /// the counting itself needs a write.
     pub(crate) async fn count_call(&self) -> Result<(), ApiError> {
         self.teams.count_call().await
     }

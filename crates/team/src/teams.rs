@@ -15,17 +15,18 @@ use crate::ours::SpawnRecord;
 use crate::places::paths_of;
 use crate::{Clock, Team, refusal};
 
-/// The highest number to try for a new team whose name is taken. A store has far fewer teams.
+/// If the name of a new team is taken, numbers up to this one are tried. A store has far fewer
+/// teams than this.
 const NUMBERS_TRIED: u32 = 10_000;
 
-/// A rate with at least this count is not enforced. Such a rate is not meant as a limit, and the
-/// store needs space for each counted call.
+/// A rate limit with at least this count is not enforced. Such a high count is not meant as a
+/// limit, and the store would need space for each counted call.
 const UNCOUNTED: u32 = 1_000_000;
 
-/// The maximum number of team names in an error.
+/// The maximum number of team names that an error lists.
 const NAMES_LISTED: usize = 100;
 
-/// All teams of one store. Cloning is cheap.
+/// The handle of all teams in one store. Cloning is cheap.
 #[derive(Clone, Debug)]
 pub struct Teams {
     shared: Arc<Shared>,
@@ -60,13 +61,15 @@ pub struct CreateTeam {
 /// The kind of caller that creates a team.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MadeBy {
-    /// A person who starts a run. No rate limit applies.
+    /// A person who starts a run creates the team. No rate limit applies.
     Run,
-    /// An agent or another caller of the API. A rate limit applies (API reference, "Limits").
+    /// An agent or another caller of the API creates the team. A rate limit applies (API reference,
+    /// "Limits").
     Caller,
 }
 
-/// The behavior when the name of a new team, or the folder that results from it, is taken.
+/// The behavior when another team has the name of the new team, or the folder that results from the
+/// name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OnTaken {
     /// Return the error `team_already_exists`.
@@ -78,7 +81,7 @@ pub enum OnTaken {
 /// One team in a list.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct TeamSummary {
-    /// The team's name, or the folder's name if the config cannot be read.
+    /// The team's name. If the config cannot be read, this is the name of the folder.
     pub name: String,
     /// The team's folder.
     pub folder: TeamDir,
@@ -88,24 +91,24 @@ pub struct TeamSummary {
     /// The creation time, in milliseconds since 1970.
     #[serde(rename = "createdAt", skip_serializing_if = "Option::is_none")]
     pub created_at_ms: Option<i64>,
-    /// The names of the members, the lead first.
+    /// The names of the members. The lead is first.
     pub members: Vec<AgentName>,
-    /// The path of the config.
+    /// The path of the config file.
     pub team_file_path: PathBuf,
-    /// The reason why the config cannot be read.
+    /// The reason why the config cannot be read, if it cannot.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub problem: Option<String>,
 }
 
 impl Teams {
-    /// Builds the handle of all teams in `backend`.
+    /// Builds the handle of all teams in the store `backend`.
     #[must_use]
     pub fn new(backend: Arc<dyn Backend>, limits: Limits, clock: Arc<dyn Clock>) -> Self {
         Self::with(backend, limits, clock, Entropy::System)
     }
 
-    /// Builds the handle of all teams with ids that depend on `seed`. Use it for simulations only,
-    /// because such ids can be guessed.
+    /// Builds the handle of all teams, with ids that are computed from `seed`. Anyone can guess
+    /// such ids, so use this handle for simulations only.
     #[must_use]
     pub fn seeded(
         backend: Arc<dyn Backend>,
@@ -126,8 +129,8 @@ impl Teams {
         Self { shared: Arc::new(Shared { backend, paths, limits, clock, entropy }) }
     }
 
-    /// The store. Use it directly only in tests, or for functions that only the store has.
-    /// Everything else goes through the teams.
+    /// The store. Use it directly only in tests, or for functions that only the store has. Use the
+    /// methods of this handle for everything else.
     #[must_use]
     pub fn backend(&self) -> &Arc<dyn Backend> {
         &self.shared.backend
@@ -158,7 +161,8 @@ impl Teams {
         Ok((team, created))
     }
 
-    /// Checks that one more team is allowed, and counts its creation for the rate limit.
+    /// Checks that one more team is allowed. If an API caller creates the team, counts the creation
+    /// for the rate limit.
     pub(crate) async fn may_make_one(&self, made_by: MadeBy) -> Result<(), ApiError> {
         let there = self.backend().teams().await.map_err(refusal::of_store)?.len();
         refusal::check_count("teams", self.limits().teams, there)?;
@@ -171,15 +175,16 @@ impl Teams {
     /// Opens a team by its name, its folder, or the name that its lead asked for.
     ///
     /// # Errors
-    /// `team_not_found` with the existing teams; `invalid_request` for a name that the leads of
-    /// several teams asked for; `internal_error` for a config that cannot be read.
+    /// - `team_not_found` with the existing teams.
+    /// - `invalid_request` for a name that the leads of several teams asked for.
+    /// - `internal_error` for a config that cannot be read.
     pub async fn open(&self, name: &str) -> Result<Team, ApiError> {
         let mut dir = TeamDir::of(name);
         let mut is_asked_for = false;
         let config = match self.backend().team(&dir).await {
             Err(StoreError::NoTeam { .. }) => {
-                // An archived team with exactly this name has priority over a team whose lead only
-                // asked for the name.
+                // If an archived team has exactly this name, it has priority over a team whose lead
+                // only asked for the name.
                 let of_archive = self.archived_named(name).await.unwrap_or_default();
                 let asked_for =
                     if of_archive.is_some() { None } else { self.asked_for(name).await? };
@@ -189,16 +194,16 @@ impl Teams {
             }
             read => read.map_err(refusal::of_store)?,
         };
-        // Different names can give the same folder, such as `a b` and `a-b`. An error is better
-        // than opening the wrong team silently.
+        // Different names can give the same folder, for example `a b` and `a-b`. An error is better
+        // than opening the wrong team without a warning.
         if !is_asked_for
             && name != dir.as_str()
             && config.name.as_str().to_lowercase() != name.to_lowercase()
         {
             return Err(self.unknown(name).await.with("did_you_mean", config.name.as_str()));
         }
-        // Opening a team also restores pitcrew's changes that other programs undid. The store
-        // reports each restored change. If restoring fails, the team still opens.
+        // Another program may have undone some of pitcrew's changes. Opening a team makes these
+        // changes again, and the store reports each of them. If this fails, the team still opens.
         if let Some(files) = self.backend().files()
             && let Err(error) = files.reapply(&dir).await
         {
@@ -207,8 +212,8 @@ impl Teams {
         Ok(Team::new(self.clone(), dir, &config))
     }
 
-    /// Returns the handle of the team in a folder, without reading it. Use it to remove a team
-    /// whose config cannot be read.
+    /// Returns the handle of the team in the folder `dir`, without reading the team. Use this
+    /// handle to remove a team whose config cannot be read.
     ///
     /// # Errors
     /// `invalid_request` for a folder that belongs to no valid team name.
@@ -217,8 +222,8 @@ impl Teams {
         Ok(Team::unknown_yet(self.clone(), name, dir.clone()))
     }
 
-    /// Lists all teams, sorted by folder. A team whose config cannot be read is listed with the
-    /// reason.
+    /// Lists all teams, sorted by folder. If a team's config cannot be read, the entry of the team
+    /// contains the reason.
     ///
     /// # Errors
     /// `internal_error` when the store cannot be read.
@@ -249,8 +254,8 @@ impl Teams {
         }
     }
 
-    /// The list entry for a folder that contains the config of another team. No command can open
-    /// this folder under the name in that config.
+    /// The list entry for a folder that contains the config of another team. No command is able to
+    /// open this folder under the name in that config.
     fn misplaced(&self, dir: TeamDir, config: &TeamConfig) -> TeamSummary {
         let path = self.paths().config(&dir);
         let reason = format!(
@@ -294,8 +299,8 @@ impl Teams {
                 Err(error) => return Err(refusal::of_store(error)),
             }
             number += 1;
-            // Another process can take each number too, so only the creation itself decides whether
-            // a name is free.
+            // Another process can take each numbered name too. Only the creation itself shows
+            // whether a name is free.
             let numbered = format!("{name}-{number}");
             config = self.new_config(
                 create,
@@ -382,7 +387,7 @@ impl Teams {
         }
     }
 
-    /// The error for a team that does not exist.
+    /// The error for a team that does not exist. It lists the existing teams.
     pub(crate) async fn unknown(&self, given: &str) -> ApiError {
         let mut names = Vec::new();
         for dir in self.backend().teams().await.unwrap_or_default().into_iter().take(NAMES_LISTED) {
@@ -391,8 +396,8 @@ impl Teams {
                 .team(&dir)
                 .await
                 .map_or_else(|_| dir.to_string(), |c| c.name.to_string());
-            // Skip a folder that belongs to no valid team name, because the caller cannot ask for
-            // it.
+            // Skip a folder that belongs to no valid team name, because no caller is able to open
+            // such a folder.
             names.extend(TeamName::new(&name).is_ok().then_some(name));
         }
         self.with_archived(given, refusal::unknown_team(given, names)).await

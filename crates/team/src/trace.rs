@@ -1,4 +1,5 @@
-//! The history of a message. The journal gives the times, and the inbox gives the current state.
+//! The history of a message. The times come from the journal, and the current state comes from the
+//! inbox.
 
 use pitcrew_protocol::{AgentName, ApiError, ErrorCode, MessageId, TeamConfig, TeamDir};
 use pitcrew_store::{Event, JournalEntry, JournalOf, StoredMessage};
@@ -8,14 +9,15 @@ use crate::clock::wire_time;
 use crate::delivery::DeliveryState;
 use crate::{SpawnRecord, Teams, refusal};
 
-/// The history of one message. Times have the format of messages.
+/// The history of one message. Times have the format that messages use.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct MessageTrace {
     /// The id of the message.
     pub id: MessageId,
     /// The team in which the message was sent.
     pub team: String,
-    /// The sender. Not known for a message to a member that had already ended.
+    /// The sender. `None` for a message to a member that had already ended, because the journal
+    /// does not record that sender.
     pub from: Option<String>,
     /// The member that the message is for.
     pub to: AgentName,
@@ -23,19 +25,20 @@ pub struct MessageTrace {
     pub state: DeliveryState,
     /// The time when the message was put into the inbox.
     pub persisted_at: Option<String>,
-    /// The time when the message was put into the receiver's conversation. Not known for other
-    /// clients.
+    /// The time when the message was put into the receiver's conversation. `None` if another client
+    /// runs the receiver.
     pub injected_at: Option<String>,
-    /// The time when the message was marked as read. If the receiver ran in another client, this is
-    /// the time of the receiver's end, when pitcrew saw that the client had taken the message.
+    /// The time when the message was marked as read. If another client ran the receiver, this is
+    /// the time when the receiver ended, because pitcrew learns only then that the client has taken
+    /// the message.
     pub acknowledged_at: Option<String>,
-    /// The reason and the time, if the message will not be delivered.
+    /// If the message will not be delivered: the reason, and the time since when this is known.
     pub dead: Option<DeadLetter>,
-    /// The time when the team was deleted. Absent while the team exists. After the deletion, the
-    /// actions of other clients on the message are not known.
+    /// The time when the team was deleted. `None` while the team exists. Later actions of other
+    /// clients on the message are not known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub team_deleted_at: Option<String>,
-    /// The time when the finished team was moved into the archive. Absent while the team exists.
+    /// The time when the finished team was moved into the archive. `None` while the team exists.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub team_archived_at: Option<String>,
 }
@@ -43,14 +46,14 @@ pub struct MessageTrace {
 /// The reason and time of a failed delivery.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct DeadLetter {
-    /// The reason why the message is not delivered.
+    /// The reason why the message was not delivered.
     pub reason: String,
-    /// The time since when the message is dead.
+    /// The time when the message was recorded as dead.
     pub at: String,
 }
 
 impl Teams {
-    /// Returns the history of a message from any team, including deleted ones. A team that cannot
+    /// Returns the history of a message from any team, including deleted teams. A team that cannot
     /// be read is skipped.
     ///
     /// # Errors
@@ -102,8 +105,8 @@ impl Teams {
     ) -> Option<MessageTrace> {
         let told = told(config.name.as_str(), journal, id);
         let members = config.members.iter().map(|m| &m.name);
-        // The journal does not know messages that another client wrote. For such a message, search
-        // the inboxes of all members.
+        // The journal does not contain messages that another client wrote. To find such a message,
+        // search the inboxes of all members.
         let boxes: Vec<&AgentName> =
             told.as_ref().map_or_else(|| members.collect(), |told| vec![&told.to]);
         for name in boxes {
@@ -113,9 +116,9 @@ impl Teams {
                 return Some(with_inbox(trace, stored));
             }
         }
-        // Newer versions of the other client remove each taken message from the inbox, both in
-        // teams that they lead and in teams that pitcrew leads. So a missing message counts as
-        // read.
+        // Newer versions of the reference client remove each message that they take from the inbox.
+        // This happens in teams that the client leads and in teams that pitcrew leads. A missing
+        // message therefore counts as read.
         let is_clients = |name: &AgentName| {
             config.is_session_dialect()
                 || config
@@ -137,11 +140,11 @@ impl Teams {
 struct End {
     team: String,
     at: String,
-    /// Whether the team was deleted. False if it was archived because its work was done.
+    /// True if the team was deleted. False if the team was archived because its work was done.
     is_deletion: bool,
 }
 
-/// Reads the end of a team from the last line of its journal.
+/// Reads how and when the team ended from the last line of its journal.
 fn end(journal: &[JournalEntry]) -> Option<End> {
     let JournalEntry { at_ms, event } = journal.last()?;
     let (team, is_deletion) = if let Event::TeamDeleted { team } = event {
@@ -193,8 +196,8 @@ fn told(team: &str, journal: &[JournalEntry], id: &MessageId) -> Option<MessageT
             }
             Event::FrameRefused { from, reason, .. } => {
                 trace.from.get_or_insert_with(|| from.clone());
-                // A delivered message stays delivered, even if a later message with the same id is
-                // refused.
+                // A message that was delivered stays delivered, even if a later message with the
+                // same id is refused.
                 if trace.injected_at.is_none() {
                     trace.dead.get_or_insert_with(|| DeadLetter {
                         reason: format!("refused: {reason}"),
@@ -223,7 +226,7 @@ fn told(team: &str, journal: &[JournalEntry], id: &MessageId) -> Option<MessageT
     Some(trace)
 }
 
-/// Returns the receiver of message `id`, if the event is about that message.
+/// If the event is about message `id`, returns the receiver of the message.
 fn receiver<'a>(event: &'a Event, id: &MessageId) -> Option<&'a AgentName> {
     match event {
         Event::MessagePersisted { id: told, to, .. }
@@ -249,7 +252,8 @@ fn receiver<'a>(event: &'a Event, id: &MessageId) -> Option<&'a AgentName> {
     }
 }
 
-/// Adds information from the inbox, for a message that another client read or wrote.
+/// Adds information from the inbox to the history. The journal lacks this information if another
+/// client read or wrote the message.
 fn with_inbox(mut trace: MessageTrace, stored: StoredMessage) -> MessageTrace {
     trace.state = state_of(&trace, stored.message.is_read());
     trace.from.get_or_insert(stored.message.from);

@@ -1,5 +1,5 @@
-//! Results for programs, in the form of the API reference. Where files and recordings have other
-//! field names, the results use the names from the API reference.
+//! Results for programs, in the form of the API reference. If files and recordings have other field
+//! names, the results still use the names from the API reference.
 
 use pitcrew_protocol::{
     AgentName, Frame, Member, MessageId, Task, TaskGraph, TaskId, TaskStatus, TaskTimes, TeamConfig,
@@ -29,17 +29,17 @@ pub struct TaskView {
     pub active_form: Option<String>,
     /// The status of the task.
     pub status: TaskStatus,
-    /// The owner of the task; null if it has none.
+    /// The owner of the task; null if the task has no owner.
     pub owner: Option<String>,
-    /// The creation time; null if it is not recorded.
+    /// The creation time of the task; null if it is not recorded.
     #[serde(rename = "created_at")]
     pub created_at: Option<String>,
-    /// The time of the last change; null if it is not recorded.
+    /// The time of the task's last change; null if it is not recorded.
     #[serde(rename = "updated_at")]
     pub updated_at: Option<String>,
-    /// The tasks that block this one.
+    /// The tasks that block this task.
     pub blocked_by: Vec<TaskId>,
-    /// The tasks that this one blocks.
+    /// The tasks that this task blocks.
     pub blocks: Vec<TaskId>,
     /// The metadata of the task, without pitcrew's own field.
     #[serde(skip_serializing_if = "Map::is_empty")]
@@ -47,7 +47,7 @@ pub struct TaskView {
 }
 
 impl TaskView {
-    /// Converts `task` into this form.
+    /// Converts `task` into the form of the API reference.
     #[must_use]
     pub fn of(task: &Task) -> Self {
         let times = task_times(task);
@@ -68,7 +68,7 @@ impl TaskView {
 }
 
 /// Returns the times when a task was created and last changed. pitcrew's own record has priority
-/// over the task file, which may have milliseconds or text.
+/// over the task file. In the task file, a time is either milliseconds since 1970 or a text.
 #[must_use]
 pub fn task_times(task: &Task) -> TaskTimes {
     let record = TaskRecord::of(task);
@@ -87,7 +87,7 @@ pub fn task_times(task: &Task) -> TaskTimes {
     }
 }
 
-/// Reads a time from a file: a text unchanged, or milliseconds since 1970.
+/// Reads a time from a file. A text stays unchanged, and a number is milliseconds since 1970.
 fn time_in(raw: &str) -> Option<String> {
     match serde_json::from_str(raw).ok()? {
         Value::String(text) => Some(text),
@@ -115,16 +115,16 @@ pub struct TaskRowView {
     pub subject: String,
     /// The status of the task.
     pub status: TaskStatus,
-    /// The owner of the task; null if it has none.
+    /// The owner of the task; null if the task has no owner.
     pub owner: Option<String>,
-    /// The blockers that are not completed.
+    /// The tasks that block this task and are not completed.
     pub blocked_by: Vec<TaskId>,
-    /// The tasks that this one blocks.
+    /// The tasks that this task blocks.
     pub blocks: Vec<TaskId>,
 }
 
 impl TaskListView {
-    /// Converts `tasks` into this form.
+    /// Converts `tasks` into the form of the API reference.
     #[must_use]
     pub fn of(tasks: &[Task]) -> Self {
         let graph = TaskGraph::of(tasks);
@@ -150,7 +150,7 @@ pub struct SpawnView {
     pub name: String,
     /// The name of the team.
     pub team_name: String,
-    /// The agent definition that the teammate runs.
+    /// The name of the agent definition that the teammate uses.
     #[serde(rename = "agentType")]
     pub agent_type: Option<String>,
     /// The status, always `spawned`.
@@ -158,7 +158,7 @@ pub struct SpawnView {
 }
 
 impl SpawnView {
-    /// Converts `member` of the team into this form.
+    /// Converts `member` of the team into the form of the API reference.
     #[must_use]
     pub fn of(member: &Member, config: &TeamConfig) -> Self {
         Self {
@@ -171,7 +171,8 @@ impl SpawnView {
     }
 }
 
-/// The result of a send: the recorded form, with the receivers' names and one receipt for each.
+/// The result of SendMessage: the form of the reference client's recordings, plus the receivers'
+/// names and one receipt for each receiver.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SentView<'a>(pub &'a Sent);
 
@@ -201,20 +202,20 @@ pub struct MessageView {
     pub id: MessageId,
     /// The sender of the message.
     pub from: String,
-    /// The text of the message, or its frame as JSON.
+    /// The text of the message. If the message carries a frame, this is the frame as JSON.
     pub text: String,
     /// A short preview of the message.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub summary: Option<String>,
-    /// The sender's color. The lead's own messages have none.
+    /// The sender's color. The lead's own messages have no color.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub color: Option<String>,
     /// The time when the message was sent.
     pub timestamp: Option<String>,
     /// Whether the receiver has taken the message.
     pub read: bool,
-    /// The type of the frame that the message carries. Absent if the sender may not send such a
-    /// frame now, and could not send it as a member earlier.
+    /// The type of the frame that the message carries. `None` if the message is text. A frame
+    /// counts as text if its sender was never allowed to send such a frame.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub frame: Option<&'static str>,
 }

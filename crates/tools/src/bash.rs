@@ -1,7 +1,8 @@
 //! Bash: runs a shell command.
 //!
-//! Every command starts in the context's folder with the context's variables. A `cd` or an `export`
-//! has no effect on later commands. The permission gate decides whether a command may run.
+//! Every command starts in the working folder of the tool context, with the context's variables. A
+//! `cd` or an `export` has no effect on later commands. The permission gate decides whether a
+//! command is allowed to run.
 
 use std::io;
 use std::process::{Command, Stdio};
@@ -20,7 +21,7 @@ use super::input::{count, parse};
 use super::output::{HeadTail, share};
 use super::{Tool, ToolContext, ToolOutcome};
 
-/// Runs a command in a shell.
+/// The tool that runs a command in a shell.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Bash;
 
@@ -36,8 +37,8 @@ pub(super) struct Input {
 }
 
 impl Input {
-    /// Returns the sandbox for the command. It has no limits if the command asks to run without a
-    /// sandbox and the user allows that.
+    /// Returns the sandbox for the command. If the call asks to run without a sandbox and the user
+    /// allows this, the returned sandbox has no limits.
     fn sandbox(&self, context: &ToolContext) -> Sandbox {
         if self.unconfined && context.may_unconfine {
             Sandbox::default()
@@ -81,7 +82,7 @@ impl Tool for Bash {
     }
 }
 
-/// The available shell, tested once: bash, or sh if there is no bash.
+/// The shell for all commands: bash, otherwise sh. The first use tests which of them is available.
 static SHELL: LazyLock<&str> = LazyLock::new(|| {
     let mut command = Command::new("bash");
     let tried = command
@@ -93,7 +94,7 @@ static SHELL: LazyLock<&str> = LazyLock::new(|| {
     if tried.is_ok() { "bash" } else { "sh" }
 });
 
-/// Starts a command with the shell.
+/// Starts a command in the shell.
 ///
 /// # Errors
 /// The system's error when the command cannot be started.
@@ -102,8 +103,8 @@ pub(super) fn spawn_shell(
     sandbox: &Sandbox,
     context: &ToolContext,
 ) -> io::Result<Job> {
-    // Without this check, the error of the operating system would look as if the shell were
-    // missing.
+    // If the working folder does not exist, the error of the operating system looks as if the shell
+    // were missing. Return a clear error instead.
     if !context.cwd.is_dir() {
         let words = format!("the working folder {} does not exist", context.cwd.display());
         return Err(io::Error::new(io::ErrorKind::NotFound, words));
@@ -152,7 +153,7 @@ async fn run(input: &Input, context: &ToolContext) -> io::Result<ToolOutcome> {
         })
         .await?;
     let (stdout, stderr) = (stdout.finish(), stderr.finish());
-    // Both streams share one limit, so that a long stdout does not hide a short stderr.
+    // stdout and stderr share one limit. A long stdout does not hide a short stderr.
     let (stdout_most, stderr_most) = share(limits.output_chars, &stdout, &stderr);
     let mut written =
         Written { stdout: stdout.shown(stdout_most), stderr: stderr.shown(stderr_most) };
@@ -166,8 +167,8 @@ async fn run(input: &Input, context: &ToolContext) -> io::Result<ToolOutcome> {
     if let Some(left) = left {
         written.stderr.push_str(&format!("\n[{left}]"));
     }
-    // The command may have created files that grant permissions or run automatically. Move these
-    // files aside before the next step.
+    // The command has possibly created files that grant permissions or run automatically. Move such
+    // files aside before the next step of the agent.
     let Appeared { aside, left } = sandbox.take_appeared();
     if !aside.is_empty() {
         let words = format!(
@@ -185,8 +186,8 @@ async fn run(input: &Input, context: &ToolContext) -> io::Result<ToolOutcome> {
     Ok(if left.is_empty() { outcome } else { with_left(outcome, &left) })
 }
 
-/// Turns the outcome into an error that names the files which the command created and which could
-/// not be moved aside.
+/// Turns the outcome into an error. The error names the files that grant permissions or run
+/// automatically, that the command created, and that could not be moved aside.
 fn with_left(outcome: ToolOutcome, left: &[String]) -> ToolOutcome {
     let words = format!(
         "The command made what decides rights or runs by itself, and it could not be put aside; nobody may work there until \
@@ -196,7 +197,7 @@ fn with_left(outcome: ToolOutcome, left: &[String]) -> ToolOutcome {
     ToolOutcome { text: join(&[&words, &outcome.text]), is_error: true, ..outcome }
 }
 
-/// The output of a command, shortened for display.
+/// The output of a command, shortened for the model.
 struct Written {
     stdout: String,
     stderr: String,
@@ -243,7 +244,7 @@ fn join(parts: &[&str]) -> String {
     parts.join("\n")
 }
 
-/// Returns the data of the result in the form recorded in
+/// Returns the data of the tool's result, in the form recorded in
 /// `fixtures/claude-2.1.39/stream-json/team-lifecycle.ndjson`.
 fn output_data(stdout: &str, stderr: &str, interrupted: bool) -> Value {
     json!({

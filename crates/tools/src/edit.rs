@@ -1,7 +1,7 @@
-//! Edit: replaces an exact piece of a file.
+//! Edit: replaces an exact piece of text in a file.
 //!
-//! Models write line ends as `\n`. In a file with `\r\n` line ends, `\n` in the old and new text
-//! means `\r\n`, so that the file keeps its line ends.
+//! Models write line ends as `\n`. If a file has `\r\n` line ends, `\n` in the old and new text
+//! means `\r\n`. The file then keeps its line ends.
 
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
@@ -17,10 +17,10 @@ use super::numbered::snippet;
 use super::patch::hunks;
 use super::{Tool, ToolContext, ToolOutcome};
 
-/// Number of lines shown before and after a change.
+/// The number of lines that are shown before and after a change.
 const SNIPPET_LINES: usize = 4;
 
-/// Replaces an exact piece of a file.
+/// The tool that replaces an exact piece of text in a file.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Edit;
 
@@ -62,13 +62,13 @@ impl Tool for Edit {
     }
 }
 
-/// Returns the reason why an edit of the file's current content would fail.
+/// Returns an error with the reason if an edit of the file's current content would fail.
 fn check(input: &Input, context: &ToolContext) -> Result<(), ToolOutcome> {
     let path = named(input, context)?;
     refusal(&path, context, |before| replace(input, before, &path, context).map(drop))
 }
 
-/// Returns the path of the file to change.
+/// Returns the absolute path of the file to change.
 fn named(input: &Input, context: &ToolContext) -> Result<PathBuf, ToolOutcome> {
     let path = resolve(&context.cwd, &input.file_path)?;
     if input.old_string == input.new_string {
@@ -103,7 +103,7 @@ fn edit(input: &Input, context: &ToolContext) -> Result<ToolOutcome, ToolOutcome
     Ok(ToolOutcome::done(text, data))
 }
 
-/// The new content, and the position of the first replacement in it.
+/// The new content of the file, and the position of the first replacement in it.
 #[derive(Debug, PartialEq)]
 struct Replaced {
     content: String,
@@ -138,7 +138,8 @@ fn replace(
         .map_err(|problem| ToolOutcome::refused(format_args!("{problem} in {}", path.display())))
 }
 
-/// Returns the file's text after an Edit, to show it to the person who is asked for permission.
+/// Returns the text that a file would have after an Edit. It is shown to the person who is asked
+/// for permission.
 ///
 /// # Errors
 /// The reason why the Edit would be refused, as text.
@@ -162,7 +163,7 @@ pub fn edited(
     }
 }
 
-/// The reason why a piece cannot be replaced.
+/// The reason why the old text cannot be replaced.
 #[derive(Debug, PartialEq, thiserror::Error)]
 enum Unplaced {
     #[error("old_string was not found")]
@@ -174,8 +175,8 @@ enum Unplaced {
 }
 
 fn replace_in(text: &str, old: &str, new: &str, everywhere: bool) -> Result<Replaced, Unplaced> {
-    // If `old` is found as given, write `\r\n` in `new` only if all line ends of the file are
-    // `\r\n`. In a file with both kinds of line ends, `new` stays as given.
+    // If `old` is found exactly, replace `\n` in `new` by `\r\n` only if all line ends of the file
+    // are `\r\n`. If the file has both kinds of line ends, leave `new` unchanged.
     let is_crlf =
         text.contains("\r\n") && text.matches('\n').count() == text.matches("\r\n").count();
     let (old, new) = if text.contains(old) {
@@ -193,8 +194,8 @@ fn replace_in(text: &str, old: &str, new: &str, everywhere: bool) -> Result<Repl
     Ok(Replaced { content: text.replace(old.as_ref(), &new), at, len: new.len() })
 }
 
-/// Counts the occurrences of a piece in a text. Overlapping occurrences count too, because they
-/// also make the edit ambiguous.
+/// Counts the occurrences of a piece in a text. Overlapping occurrences also count, because they
+/// also make it unclear which occurrence is meant.
 fn occurrences(text: &str, piece: &str) -> usize {
     let step = piece.chars().next().map_or(1, char::len_utf8);
     let mut count = 0;

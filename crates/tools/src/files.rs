@@ -1,6 +1,6 @@
 //! File access for the tools: makes paths absolute, limits the size of reads, and makes each change
-//! completely or not at all. A tool opens exactly the path that the gate checked: a real path
-//! without links.
+//! completely or not at all. A tool opens exactly the real path (without links) that the permission
+//! gate checked.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{File, Permissions};
@@ -18,17 +18,17 @@ use uuid::Uuid;
 use super::read_log::Stamp;
 use super::{ToolContext, ToolOutcome};
 
-/// File mode of a new file, before the umask.
+/// The file mode for a new file. The umask removes bits from it.
 const NEW_FILE_MODE: u32 = 0o666;
 
-/// File mode of a new folder, before the umask.
+/// The file mode for a new folder. The umask removes bits from it.
 const NEW_FOLDER_MODE: u32 = 0o777;
 
-/// The permission bits that a rewritten file keeps. The set-user-id and set-group-id bits are
-/// removed.
+/// The permission bits that a file keeps when it is rewritten. The set-user-id and set-group-id
+/// bits are removed.
 const KEPT_RIGHTS: u32 = 0o777;
 
-/// The reason why a file could not be read or changed, in words for the model.
+/// The reason why a file could not be read or changed, as text for the model.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum FileError {
     #[error("the path is empty")]
@@ -94,7 +94,7 @@ impl From<FileError> for ToolOutcome {
     }
 }
 
-/// Makes a path that the model has given absolute.
+/// Returns the absolute form of a path that the model gave.
 pub(super) fn resolve(cwd: &Path, given: &str) -> Result<PathBuf, FileError> {
     if given.is_empty() {
         return Err(FileError::EmptyPath);
@@ -105,7 +105,8 @@ pub(super) fn resolve(cwd: &Path, given: &str) -> Result<PathBuf, FileError> {
     Ok(cwd.join(given))
 }
 
-/// Returns the real path of the file of a call. Only the path that the gate checked may be opened.
+/// Returns the real path of the file of a tool call. Only the path that the permission gate checked
+/// is allowed to be opened.
 pub(super) fn real_path(path: &Path, context: &ToolContext) -> Result<PathBuf, FileError> {
     let resolved = || gate::resolve(&context.cwd, path);
     context
@@ -115,7 +116,8 @@ pub(super) fn real_path(path: &Path, context: &ToolContext) -> Result<PathBuf, F
         .ok_or_else(|| FileError::Circle { path: path.to_owned() })
 }
 
-/// Runs file operations on a blocking thread, unless the agent is already interrupted.
+/// Runs file operations on a thread for blocking work. If the agent was interrupted before, nothing
+/// is run.
 pub(super) async fn in_background<F>(context: &ToolContext, work: F) -> ToolOutcome
 where
     F: FnOnce(&ToolContext) -> Result<ToolOutcome, ToolOutcome> + Send + 'static,
@@ -131,8 +133,8 @@ where
     }
 }
 
-/// Runs a check on a blocking thread, and returns the reason why the check refuses the call.
-/// Returns `None` if there is no reason, or if the check itself failed.
+/// Runs a check on a thread for blocking work, and returns the reason if the check refuses the
+/// call. Returns `None` if the check does not refuse the call, or if the check itself failed.
 pub(super) async fn look_in_background<F>(context: &ToolContext, look: F) -> Option<ToolOutcome>
 where
     F: FnOnce(&ToolContext) -> Result<(), ToolOutcome> + Send + 'static,
@@ -141,7 +143,7 @@ where
     tokio::task::spawn_blocking(move || look(&context)).await.ok()?.err()
 }
 
-/// A real path, split into its folder and the name of its last component.
+/// A real path, split into the parent folder and the name of the last component.
 struct Place<'a> {
     path: &'a Path,
     folder: &'a Path,
@@ -156,16 +158,16 @@ impl<'a> Place<'a> {
         Ok(Self { path, folder, name })
     }
 
-    /// Opens a regular file within the size limit. Any other kind of file could block, or never
-    /// end.
+    /// Opens a regular file that is not larger than the limit. Other kinds of files are refused: a
+    /// read of them could block or never end.
     fn open(&self, context: &ToolContext) -> Result<(File, u32), FileError> {
         let path = || self.path.to_owned();
         let folder = Folder::open(self.folder).map_err(Unopened::Io);
         let (file, stat) =
             folder.and_then(|folder| folder.file(self.name)).map_err(|problem| match problem {
                 Unopened::NotPlain(FileType::Directory) => FileError::Folder { path: path() },
-                // The path that the gate checked had no link, so somebody created this link
-                // afterwards.
+                // The path that the permission gate checked had no link. Somebody has replaced a
+                // part of the path by a link since then.
                 Unopened::NotPlain(FileType::Symlink) => FileError::Swapped { path: path() },
                 Unopened::NotPlain(_) => FileError::Special { path: path() },
                 Unopened::Io(source) if source.kind() == io::ErrorKind::NotFound => {
@@ -182,13 +184,13 @@ impl<'a> Place<'a> {
     }
 }
 
-/// Opens the regular file at a real path, if it is within the size limit.
+/// Opens the regular file at a real path, if the file is not larger than the limit.
 pub(super) fn open(real: &Path, context: &ToolContext) -> Result<File, FileError> {
     Ok(Place::new(real)?.open(context)?.0)
 }
 
-/// Passes the bytes of an open file to `take`, piece by piece, until the file ends or `cancel` is
-/// set. Returns whether the end was reached.
+/// Passes the bytes of an open file to `take`, piece by piece. Stops when the file ends or `cancel`
+/// is set. Returns true if the end of the file was reached.
 pub(super) fn each_piece(
     file: &mut File,
     path: &Path,
@@ -203,14 +205,14 @@ pub(super) fn each_piece(
         match file.read(&mut buffer) {
             Ok(0) => return Ok(true),
             Ok(count) => take(buffer.get(..count).unwrap_or_default()),
-            // A signal interrupted the read, so it is repeated.
+            // A signal interrupted the read. Read again.
             Err(problem) if problem.kind() == io::ErrorKind::Interrupted => {}
             Err(source) => return Err(FileError::io("read", path)(source)),
         }
     }
 }
 
-/// A completed change of a file.
+/// A completed change of a file: the content before and after it.
 pub(super) struct Change {
     pub(super) before: Option<Vec<u8>>,
     pub(super) after: Vec<u8>,
@@ -219,10 +221,10 @@ pub(super) struct Change {
 /// Replaces the content of a file, or creates the file. `make` computes the new content from the
 /// current content.
 ///
-/// Only one agent of this process changes a file at a time. The change is refused if this agent has
-/// not read the file, or if the file changed since then. The new content appears in one step, and
-/// the file keeps its permission bits. The change applies to the path that the gate checked. If
-/// that path contains a link by now, nothing is changed.
+/// In one process, only one agent at a time changes a file. The change is refused if this agent has
+/// not read the file, or if the file has changed since then. The new content replaces the old
+/// content in one step, and the file keeps its permission bits. Exactly the path that the
+/// permission gate checked is changed. If that path contains a link now, nothing is changed.
 pub(super) fn change(
     path: &Path,
     context: &ToolContext,
@@ -230,7 +232,7 @@ pub(super) fn change(
 ) -> Result<Change, ToolOutcome> {
     let real = real_path(path, context)?;
     let place = Place::new(&real)?;
-    // The lock covers both the check of the current content and the write.
+    // Hold the lock during the check of the current content and during the write.
     let _turn = context.reads.take_turn(&real);
     let (before, permissions) = present(&place, context)?.unzip();
     let after = make(before.as_deref())?;
@@ -239,8 +241,8 @@ pub(super) fn change(
     Ok(Change { before, after })
 }
 
-/// Returns the reason why a change of the file in its current state would be refused. This function
-/// writes nothing.
+/// Returns an error with the reason if a change of the file in its current state would be refused.
+/// Writes nothing.
 pub(super) fn refusal(
     path: &Path,
     context: &ToolContext,
@@ -250,8 +252,8 @@ pub(super) fn refusal(
     make(before.as_deref())
 }
 
-/// Returns the content of the file and the permission bits to keep, if the file exists. Fails if
-/// the content differs from the content that this agent last read.
+/// Returns the content of the file and the permission bits that it keeps, or `None` if the file
+/// does not exist. Fails if this agent has not read the current content.
 fn present(
     place: &Place<'_>,
     context: &ToolContext,
@@ -267,16 +269,16 @@ fn present(
     Ok(Some((content, Permissions::from_mode(mode & KEPT_RIGHTS))))
 }
 
-/// Writes a file in one step. If `earlier` is None, the file must not exist yet. The write runs
-/// without the right to change the team's own files.
+/// Writes a file in one step. If `earlier` is `None`, the write fails if the file already exists.
+/// The thread that writes is not allowed to change the team's own files.
 fn store(
     place: &Place<'_>,
     content: &[u8],
     earlier: Option<Permissions>,
     context: &ToolContext,
 ) -> Result<(), FileError> {
-    // Only the user may read a plan file, as with a transcript. So its permission bits are stricter
-    // than those of other new files.
+    // A plan file gets stricter permission bits than other new files. As with a transcript, only
+    // the user is allowed to read a plan.
     let is_plan = context.sandbox.is_plan(place.path);
     let (file_mode, folder_mode) = if is_plan {
         (own_mode::FILE_MODE, own_mode::FOLDER_MODE)
@@ -285,8 +287,8 @@ fn store(
     };
     let folder = match Folder::open(place.folder) {
         Err(problem) if problem.kind() == io::ErrorKind::NotFound => {
-            // Check this before folders are created, so that no folder is created for a protected
-            // file.
+            // If the file is protected, fail here. Otherwise new folders would be created for a
+            // file that is then refused.
             context
                 .sandbox
                 .check_free(place.path)
@@ -303,7 +305,7 @@ fn store(
         .map_err(FileError::io("write into", place.folder))?
 }
 
-/// Opens the folder at a real path. Missing folders are created.
+/// Opens the folder at a real path, and creates the missing folders of the path.
 fn made(real: &Path, mode: u32) -> io::Result<Folder> {
     match (Folder::open(real), real.parent(), real.file_name()) {
         (Err(problem), Some(above), Some(name)) if problem.kind() == io::ErrorKind::NotFound => {
@@ -320,7 +322,8 @@ fn put(
     earlier: Option<Permissions>,
     new_mode: u32,
 ) -> Result<(), FileError> {
-    // Write the content into a temporary file first. The rename then replaces the file in one step.
+    // Write the content into a temporary file first. A rename then replaces the old file in one
+    // step.
     let draft = OsString::from(format!(".pitcrew-{}", Uuid::new_v4().simple()));
     let file =
         folder.make_file(&draft, new_mode).map_err(FileError::io("write into", place.folder))?;
@@ -333,7 +336,8 @@ fn put(
             tracing::debug!(path = %place.path.display(), %left, "a draft was left behind");
         }
         match problem.kind() {
-            // Another process created the file after our check, so this agent has not read it.
+            // Another process created the file after the check above. This agent has not read that
+            // file.
             io::ErrorKind::AlreadyExists => FileError::NotRead { path: place.path.to_owned() },
             _ => FileError::io("write", place.path)(problem),
         }

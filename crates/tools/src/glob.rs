@@ -1,4 +1,4 @@
-//! Glob: finds files by their names.
+//! Glob: finds files whose paths match a pattern.
 
 use async_trait::async_trait;
 use globset::{GlobBuilder, GlobMatcher};
@@ -13,7 +13,7 @@ use super::search::{Found, Place, newest_first, shown};
 use super::walk::{Entry, walk};
 use super::{Tool, ToolContext, ToolOutcome};
 
-/// Finds files by a pattern for their paths.
+/// The tool that finds files whose paths match a pattern.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Glob;
 
@@ -89,7 +89,7 @@ fn outcome(files: &[Found], context: &ToolContext) -> ToolOutcome {
 
 fn matcher(pattern: &str) -> Result<GlobMatcher, ToolOutcome> {
     GlobBuilder::new(pattern)
-        // `*` must not match `/`, so that it stays within one folder.
+        // `*` does not match `/`. It therefore matches only within one folder name or file name.
         .literal_separator(true)
         .build()
         .map(|glob| glob.compile_matcher())

@@ -1,4 +1,4 @@
-//! Grep: finds lines by a regular expression, with ripgrep's own libraries.
+//! Grep: finds the lines that match a regular expression. The search uses the libraries of ripgrep.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -24,14 +24,14 @@ mod sink;
 
 use sink::{Counting, Listing};
 
-/// Maximum memory in bytes for one line of a searched file. In a multi-line search, the limit
+/// The maximum memory for one line of a searched file, in bytes. In a multi-line search, the limit
 /// applies to the whole file.
 const HEAP_BYTES: usize = 64 << 20;
 
-/// Maximum number of context lines around a match.
+/// The maximum number of context lines before and after a match.
 const MOST_CONTEXT: usize = 1_000;
 
-/// Finds lines by a regular expression.
+/// The tool that finds the lines that match a regular expression.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Grep;
 
@@ -138,7 +138,7 @@ fn matcher(input: &Input) -> Result<RegexMatcher, ToolOutcome> {
     if input.multiline {
         builder.dot_matches_new_line(true);
     } else {
-        // A match must stay within one line.
+        // This search is not a multi-line search. A match must be within one line.
         builder.line_terminator(Some(b'\n'));
     }
     builder.build(&input.pattern).map_err(|problem| {
@@ -160,12 +160,12 @@ fn searcher(input: &Input) -> Searcher {
         .after_context(lines(input.after))
         .multi_line(input.multiline)
         .heap_limit(Some(HEAP_BYTES))
-        // A NUL byte marks a binary file, so the search of the file ends there.
+        // A NUL byte means that the file is binary. The search of this file ends there.
         .binary_detection(BinaryDetection::quit(0))
         .build()
 }
 
-/// The rules that select the files to search.
+/// The conditions that a file must meet to be searched.
 struct Filter {
     globs: Override,
     types: Types,
@@ -191,7 +191,7 @@ impl Filter {
     }
 }
 
-/// The range of results to show.
+/// The range of results that are shown.
 struct Window {
     skip: usize,
     most: usize,
@@ -202,7 +202,7 @@ impl Window {
         self.skip.saturating_add(self.most)
     }
 
-    /// Returns a note about the results after the range.
+    /// Returns a note for the model if there are results after the range, otherwise an empty text.
     fn rest(&self, total: usize, things: &str) -> String {
         if total > self.end() {
             format!("\n[more {things}; go on with offset {}]", self.end())
@@ -218,14 +218,15 @@ struct Search<'a> {
     context: &'a ToolContext,
 }
 
-/// A file to search.
+/// A file that will be searched.
 struct Candidate {
     path: PathBuf,
     entry: Entry,
     file: File,
 }
 
-/// Opens a found file, if it should be searched.
+/// Opens a found file for the search. Returns `None` if the file is not searched: it does not meet
+/// the conditions, the agent is not allowed to read it, or it is too large.
 fn candidate(
     entry: Entry,
     place: &Place,
@@ -237,7 +238,7 @@ fn candidate(
     {
         return None;
     }
-    // Files that cannot be read are left out.
+    // A file that cannot be opened is left out of the search.
     let (file, stat) = entry.open().ok()?;
     let is_bounded =
         u64::try_from(stat.st_size).is_ok_and(|bytes| bytes <= context.limits.file_bytes);
@@ -262,7 +263,8 @@ impl Search<'_> {
                 numbers,
                 line_chars: self.context.limits.line_chars,
                 lines: &mut lines,
-                // Search for one line more than can be shown, to know whether there are more.
+                // Collect one line more than will be shown. It tells whether there are more
+                // results.
                 most: end.saturating_add(1),
                 cancel: &self.context.cancel,
             };
@@ -276,7 +278,7 @@ impl Search<'_> {
         let mut text = String::new();
         let mut shown_lines = 0;
         for line in lines.iter().skip(window.skip).take(window.most) {
-            // The model can read the remaining lines with `offset`.
+            // The model can get the remaining lines with the parameter `offset`.
             if text.len() + line.len() > self.context.limits.output_chars {
                 break;
             }

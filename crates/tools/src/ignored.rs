@@ -1,5 +1,5 @@
-//! The rules for ignored files, per folder, as in ripgrep: `.ignore`, `.gitignore`, and the
-//! repository's `info/exclude`.
+//! The rules for ignored files in each folder, as in ripgrep. The rules come from `.ignore`,
+//! `.gitignore`, and the repository's `info/exclude`.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ use rustix::fs::FileType;
 /// Maximum size of an ignore file in bytes. No normal ignore file is larger.
 const LIMIT_BYTES: u64 = 4 * 1024 * 1024;
 
-/// An ignore file that cannot be used. Nothing below its folder is searched.
+/// The error for an ignore file that cannot be used. The folder of this file is not searched.
 #[derive(Debug, thiserror::Error)]
 #[error("{} is not read, and nothing is searched below it: {refused}", .file.display())]
 pub(super) struct Unread {
@@ -25,21 +25,22 @@ pub(super) struct Unread {
 /// The ignore rules of a folder and of its parent folders.
 #[derive(Debug, Default)]
 pub(super) struct Ignored {
-    /// The rules of one folder, with one entry for each kind of ignore file. For a path, the first
-    /// kind with a matching rule decides. Within one kind, the rules of deeper folders are checked
-    /// before those of their parent folders.
+    /// The rules of one folder, with one entry for each kind of ignore file, in the order of
+    /// `FILES`. The first kind that has a matching rule for a path decides. Within one kind, the
+    /// rules of a folder are checked before the rules of its parent folder.
     rules: [Option<Gitignore>; 3],
     above: Option<Rc<Ignored>>,
 }
 
-/// The ignore files of a folder, in order of precedence. The last one belongs to the repository.
+/// The ignore files of a folder, the most important first. The last one applies to a whole
+/// repository.
 const FILES: [&str; 3] = [".ignore", ".gitignore", ".git/info/exclude"];
 
-/// The name that marks a git repository.
+/// The name of the file or folder that marks a git repository.
 const GIT: &str = ".git";
 
 impl Ignored {
-    /// Returns the ignore rules of the parent folders of a real path.
+    /// Returns the ignore rules that the parent folders of a real path define.
     ///
     /// # Errors
     /// When an ignore file in one of these folders is not a plain file within the size limit.
@@ -47,7 +48,7 @@ impl Ignored {
         let mut ignored = Rc::default();
         let above: Vec<&Path> = real.ancestors().skip(1).collect();
         for folder in above.into_iter().rev() {
-            // A folder that cannot be opened has no readable rules.
+            // If a folder cannot be opened, its ignore files cannot be read and have no effect.
             if let Ok(open) = Folder::open(folder) {
                 ignored = Self::of_folder(&open, folder, &ignored, None)?;
             }
@@ -55,8 +56,9 @@ impl Ignored {
         Ok(ignored)
     }
 
-    /// Returns the ignore rules of a folder. `above` contains the rules of the parent folders.
-    /// `names` contains the names of the folder's entries, if they are already known.
+    /// Returns the ignore rules that apply in a folder. `above` contains the rules of the parent
+    /// folders. `names` contains the names of the folder's entries, or is `None` if they are not
+    /// known.
     ///
     /// # Errors
     /// When one of the folder's ignore files is not a plain file within the size limit.
@@ -68,8 +70,8 @@ impl Ignored {
     ) -> Result<Rc<Self>, Unread> {
         let mut rules = [const { None }; 3];
         for (rule, file) in rules.iter_mut().zip(FILES) {
-            // If the names of the folder's entries are known, missing ignore files are not even
-            // opened.
+            // If the names of the folder's entries are known, do not try to open ignore files that
+            // do not exist.
             let begins = file.split('/').next().unwrap_or(file);
             if names.is_none_or(|names| names.iter().any(|(name, _)| name == begins)) {
                 *rule = read_rules(folder, real, Path::new(file))?;
@@ -81,15 +83,15 @@ impl Ignored {
             *exclude = read_rules(folder, real, &file)?;
         }
         if rules.iter().all(Option::is_none) {
-            // Most folders have no ignore rules of their own, and share the rules of the parent
-            // folder.
+            // The folder has no ignore rules of its own, like most folders. It uses the rules of
+            // its parent folder.
             return Ok(above.clone());
         }
         Ok(Rc::new(Self { rules, above: Some(above.clone()) }))
     }
 
-    /// Whether these rules ignore a real path. If no rule matches, the user's global ignore rules
-    /// decide.
+    /// Whether these rules ignore a real path. If no rule matches the path, the user's global
+    /// ignore rules decide.
     pub(super) fn matches(&self, path: &Path, is_folder: bool, global: &Gitignore) -> bool {
         let mut found = [const { Match::None }; 3];
         let mut ignored = Some(self);
@@ -108,12 +110,12 @@ impl Ignored {
     }
 }
 
-/// Reads an ignore file. Follows links, which is safe here, because the content only selects files
-/// and is never shown.
+/// Reads an ignore file, and returns `None` if it cannot be read. The path of the file is allowed
+/// to contain links: this is safe, because the content only selects files and is never shown.
 fn read_rules(folder: &Folder, real: &Path, file: &Path) -> Result<Option<Gitignore>, Unread> {
     let bytes = match read(folder, file) {
         Ok(bytes) => bytes,
-        // An ignore file that cannot be read has no rules, as in git.
+        // An ignore file that cannot be read has no effect, as in git.
         Err(Refused::Io(_)) => return Ok(None),
         Err(refused) => return Err(Unread { file: real.join(file), refused }),
     };
@@ -137,9 +139,9 @@ fn read(folder: &Folder, file: &Path) -> Result<Vec<u8>, Refused> {
     contents(open, LIMIT_BYTES)
 }
 
-/// Returns the path of `info/exclude` for a worktree. `.git` in the worktree is a file that names
-/// the worktree's git folder. That git folder names the common git folder, which contains
-/// `info/exclude`.
+/// Returns the path of `info/exclude` for a folder that is a git worktree. In a worktree, `.git` is
+/// a file that names the worktree's git folder. That git folder names the git folder of the main
+/// repository, which contains `info/exclude`.
 fn exclude_of_worktree(folder: &Folder, names: Option<&[(OsString, FileType)]>) -> Option<PathBuf> {
     let is_file =
         |(name, kind): &(OsString, FileType)| name == GIT && *kind == FileType::RegularFile;

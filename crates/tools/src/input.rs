@@ -1,5 +1,5 @@
-//! Parses the input that a model gave to a tool into the tool's own type. The error texts come from
-//! the crate `protocol`.
+//! Converts the input that a model gave to a tool into the tool's own input type. The error texts
+//! come from the crate `protocol`.
 
 use pitcrew_protocol::{InputError, InputFault, check_input};
 use serde::de::{Deserializer, Error as _};
@@ -8,8 +8,8 @@ use serde_json::Value;
 
 use super::{Tool, ToolOutcome};
 
-/// Parses the input of `tool` into the tool's own input type, after checking the input against the
-/// tool's schema.
+/// Checks the input of `tool` against the tool's schema, and converts it into the tool's own input
+/// type.
 pub(super) fn parse<T: DeserializeOwned>(tool: &dyn Tool, input: Value) -> Result<T, ToolOutcome> {
     check_input(tool.name(), &tool.input_schema(), &input)
         .map_err(|error| ToolOutcome::malformed(&error))?;
@@ -19,10 +19,10 @@ pub(super) fn parse<T: DeserializeOwned>(tool: &dyn Tool, input: Value) -> Resul
     })
 }
 
-/// Parses a count. Models write counts as numbers, sometimes as `10.0`. A count must be whole and
-/// not negative.
+/// Reads a count: a whole number that is not negative. Models sometimes write a count as `10.0`,
+/// which is accepted.
 pub(super) fn count<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<usize>, D::Error> {
-    /// The largest number up to which a double can represent every whole number.
+    /// All whole numbers up to this number can be represented exactly as a double.
     const MOST: f64 = 9_007_199_254_740_991.0;
     let Some(number) = Option::<f64>::deserialize(deserializer)? else {
         return Ok(None);

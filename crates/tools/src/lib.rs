@@ -1,8 +1,8 @@
 //! The basic tools of an agent: Bash, Read, Write, Edit, Glob, Grep, and TaskStop for background
-//! shells.
+//! commands.
 //!
 //! A tool checks its input, does its work, and returns the result. The permission gate decides
-//! earlier whether the call may run. The team tools are in another module.
+//! before that whether the call is allowed to run. The team tools are not in this crate.
 
 mod bash;
 mod edit;

@@ -2,10 +2,10 @@
 
 use std::fmt::Write as _;
 
-/// Appends one numbered line, cut after `most` characters.
+/// Appends a line with its number to `text`. The line is cut after `most` characters.
 pub(super) fn push_line(text: &mut String, number: usize, line: &str, most: usize) {
     let line = line.strip_suffix('\r').unwrap_or(line);
-    // The result is ignored, because writing into a string cannot fail.
+    // Writing into a string cannot fail. The result is therefore ignored.
     let _ = match line.char_indices().nth(most) {
         Some((end, _)) => {
             let shown = line.get(..end).unwrap_or(line);
@@ -15,11 +15,11 @@ pub(super) fn push_line(text: &mut String, number: usize, line: &str, most: usiz
     };
 }
 
-/// Maximum number of lines in a snippet.
+/// The maximum number of lines in a snippet.
 const SNIPPET_MOST: usize = 60;
 
-/// Returns the numbered lines around a change of `len` bytes at byte `at`, with `context` lines
-/// before and after the change.
+/// Returns the numbered lines of a change that starts at byte `at` and is `len` bytes long.
+/// `context` lines before and after the change are included.
 pub(super) fn snippet(content: &str, at: usize, len: usize, context: usize, most: usize) -> String {
     let line_of = |byte: usize| {
         let before = content.bytes().take(byte);
@@ -33,7 +33,7 @@ pub(super) fn snippet(content: &str, at: usize, len: usize, context: usize, most
         push_line(&mut text, index + 1, line, most);
     }
     if last - first >= SNIPPET_MOST {
-        // The model knows the remaining lines, because it wrote that text itself.
+        // The model wrote the text that is not shown here, and so knows it.
         text.push_str("... [the rest is as given]\n");
     }
     text

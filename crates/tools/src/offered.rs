@@ -1,5 +1,5 @@
-//! Tests that every parameter in a tool's schema is also read by the tool. Compares the schemas
-//! with the input types.
+//! Tests that each tool reads every parameter in its schema. The tests compare the schemas with the
+//! input types of the tools.
 
 use std::collections::BTreeSet;
 
@@ -11,7 +11,7 @@ use serde_json::json;
 
 use super::{bash, edit, glob, grep, plain_tools, read, write};
 
-/// A deserializer that reads no values. It only records which field names are requested.
+/// A deserializer that reads no values. It only records the field names for which the type asks.
 struct Fields<'a>(&'a mut BTreeSet<&'static str>);
 
 impl<'de> Deserializer<'de> for Fields<'_> {
@@ -53,7 +53,7 @@ fn no_plain_tool_offers_a_parameter_that_nothing_reads() {
             "Edit" => read_by::<edit::Input>(),
             "Glob" => read_by::<glob::Input>(),
             "Grep" => read_by::<grep::Input>(),
-            // The crate `protocol` reads the input of this tool, one parameter at a time.
+            // For this tool, the crate `protocol` reads the input, one parameter after another.
             "TaskStop" => ["task_id", "shell_id", "other"]
                 .into_iter()
                 .filter(|name| TaskStopInput::parse(json!({*name: "b"})).is_ok())
@@ -61,8 +61,8 @@ fn no_plain_tool_offers_a_parameter_that_nothing_reads() {
             other => panic!("{other} is compared with nothing"),
         };
         if tool.name() == "Bash" {
-            // The tool does not read this parameter. It is shown in a permission question as the
-            // model's own words.
+            // The tool does not read this parameter. A permission request shows it as the model's
+            // own description.
             read.insert("description");
         }
         let schema = tool.input_schema();

@@ -1,15 +1,15 @@
-//! Stores a command's output in limited memory: keeps the beginning and the end, and only counts
-//! the bytes between them.
+//! Stores the output of a command in limited memory. The beginning and the end are stored, and the
+//! bytes between them are only counted.
 
 use std::collections::VecDeque;
 use std::fmt;
 
 use pitcrew_protocol::counted;
 
-/// Maximum number of bytes in one UTF-8 character.
+/// The maximum number of bytes in a UTF-8 character.
 const CHAR_BYTES: usize = 4;
 
-/// The first and the last bytes of a stream of any length.
+/// The first bytes and the last bytes of a stream, which can have any length.
 #[derive(Debug)]
 pub(super) struct HeadTail {
     head: Vec<u8>,
@@ -19,7 +19,7 @@ pub(super) struct HeadTail {
 }
 
 impl HeadTail {
-    /// Creates a buffer that keeps enough bytes to show `chars` characters.
+    /// Creates a buffer that stores enough bytes to show `chars` characters.
     pub(super) fn for_chars(chars: usize) -> Self {
         Self {
             head: Vec::new(),
@@ -34,7 +34,7 @@ impl HeadTail {
         let room = self.half_bytes - self.head.len();
         let (first, rest) = bytes.split_at(room.min(bytes.len()));
         self.head.extend_from_slice(first);
-        // Do not copy bytes into the tail if newer bytes would push them out at once.
+        // If the newest bytes alone fill the tail, do not copy the bytes before them.
         let newest = rest.len().saturating_sub(self.half_bytes);
         self.tail.extend(rest.iter().skip(newest));
         let excess = self.tail.len().saturating_sub(self.half_bytes);
@@ -44,8 +44,8 @@ impl HeadTail {
     pub(super) fn finish(self) -> Text {
         let kept = (self.head.len() + self.tail.len()) as u64;
         let tail: Vec<u8> = self.tail.into();
-        // Nothing was lost. Decode head and tail together, because one character can be split
-        // between them.
+        // All bytes of the stream are stored. Decode the head and the tail together, because a
+        // character can be split between them.
         if kept == self.total {
             let mut whole = self.head;
             whole.extend(tail);
@@ -65,7 +65,7 @@ impl HeadTail {
     }
 }
 
-/// The kept part of a stream, as text.
+/// The stored parts of a stream, as text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Text {
     head: String,
@@ -74,21 +74,22 @@ pub(super) struct Text {
 }
 
 impl Text {
-    /// Returns the number of characters of the full text. Each lost byte counts as one character.
+    /// Returns the number of characters of the whole stream. Each byte that is not stored counts as
+    /// one character.
     pub(super) fn chars(&self) -> usize {
         let lost = usize::try_from(self.lost_bytes).unwrap_or(usize::MAX);
         (self.head.chars().count() + self.tail.chars().count()).saturating_add(lost)
     }
 
-    /// Returns at most `most` characters of the text. A longer text is cut in the middle, and a
-    /// note replaces the removed part.
+    /// Returns at most `most` characters of the text. If the text is longer, a note replaces its
+    /// middle part.
     pub(super) fn shown(mut self, most: usize) -> String {
         if self.lost_bytes == 0 && self.chars() <= most {
             return self.head;
         }
         if self.lost_bytes == 0 {
-            // Nothing was lost, so the whole text is in `head`. Move the end of the text into
-            // `tail`.
+            // The whole text is in `head`, because all bytes of the stream are stored. Move the end
+            // of the text to `tail`.
             let middle = start_of_last(&self.head, most / 2);
             self.tail = self.head.split_off(middle);
         }
@@ -103,7 +104,7 @@ impl Text {
     }
 }
 
-/// The note in place of the cut bytes.
+/// The note in place of the removed bytes. The value is the number of removed bytes.
 struct Cut(u64);
 
 impl fmt::Display for Cut {
@@ -112,8 +113,8 @@ impl fmt::Display for Cut {
     }
 }
 
-/// Divides `most` characters between two texts. If one text needs less than half, the other text
-/// gets the rest.
+/// Divides `most` characters between two texts. Each text gets half. If one text needs less, the
+/// other text gets the rest.
 pub(super) fn share(most: usize, first: &Text, second: &Text) -> (usize, usize) {
     let half = most / 2;
     let (first, second) = (first.chars(), second.chars());
@@ -137,7 +138,7 @@ fn start_of_last(text: &str, chars: usize) -> usize {
     text.char_indices().nth_back(chars - 1).map_or(0, |(index, _)| index)
 }
 
-/// Removes an incomplete UTF-8 character at the end.
+/// Removes an incomplete UTF-8 character from the end of the bytes.
 fn without_torn_end(bytes: &[u8]) -> &[u8] {
     match std::str::from_utf8(bytes) {
         Err(problem) if problem.error_len().is_none() => {
@@ -147,7 +148,7 @@ fn without_torn_end(bytes: &[u8]) -> &[u8] {
     }
 }
 
-/// Removes the remaining bytes of a cut UTF-8 character at the start.
+/// Removes bytes from the start that are the remaining part of an incomplete UTF-8 character.
 fn without_torn_start(bytes: &[u8]) -> &[u8] {
     let torn =
         bytes.iter().take(CHAR_BYTES - 1).take_while(|byte| (0x80..0xC0).contains(*byte)).count();

@@ -1,22 +1,22 @@
-//! Represents a change of a file as hunks, to show diffs. The hunks are the field `structuredPatch`
-//! in the results of Write and Edit.
+//! Computes the hunks of a change of a file, which are used to show a diff. In the results of Write
+//! and Edit, they are the field `structuredPatch`.
 
 use std::time::Duration;
 
 use serde_json::{Value, json};
 use similar::{ChangeTag, TextDiff};
 
-/// Number of unchanged lines around a hunk.
+/// The number of unchanged lines before and after a change in a hunk.
 const CONTEXT_LINES: usize = 3;
 
-/// Maximum time to search for the shortest diff. After this time, a longer diff is used.
+/// The maximum time to search for the shortest diff. After this time, a longer diff is accepted.
 const EFFORT: Duration = Duration::from_millis(100);
 
-/// Maximum total size of both texts in bytes. Larger texts get no hunks, because nobody reads such
-/// a diff.
+/// The maximum size of both texts together, in bytes. For larger texts, no hunks are computed,
+/// because nobody reads such a diff.
 const MOST_BYTES: usize = 1 << 20;
 
-/// Returns the hunks that change one text into another.
+/// Returns the hunks that change the text `before` into the text `after`.
 pub(super) fn hunks(before: &str, after: &str) -> Value {
     if before.len() + after.len() > MOST_BYTES {
         return json!([]);

@@ -14,15 +14,15 @@ use super::numbered::push_line;
 use super::read_log::Stamp;
 use super::{Tool, ToolContext, ToolLimits, ToolOutcome};
 
-/// Number of bytes at the start of a file that are checked for a NUL byte. A NUL byte means that
-/// the file is binary, as in git.
+/// The number of bytes at the start of a file in which a NUL byte is searched. As in git, a NUL
+/// byte there means that the file is binary.
 const SNIFFED_BYTES: usize = 8_000;
 
-/// Extensions of pictures and documents, which Read refuses.
+/// The extensions of pictures and documents. Read refuses such files.
 const NOT_TEXT: [&str; 8] = ["png", "jpg", "jpeg", "gif", "webp", "bmp", "ico", "pdf"];
 
-/// Shows a text file with line numbers, and records the file's content so that later changes are
-/// allowed.
+/// The tool that shows a text file with line numbers. It also records the file's content, because
+/// an agent is allowed to change only files that it has read.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Read;
 
@@ -78,7 +78,7 @@ fn read(input: &Input, context: &ToolContext) -> Result<ToolOutcome, ToolOutcome
     if page.is_binary {
         return Err(FileError::Binary { path }.into());
     }
-    // The hash covers the whole file, even if only some of its lines are shown.
+    // The hash is computed from the whole file, even if only some of its lines are shown.
     context.reads.note(path.clone(), Stamp::from_hasher(hasher));
     Ok(page.outcome(path))
 }
@@ -89,7 +89,8 @@ fn is_not_text(path: &Path) -> bool {
         .is_some_and(|extension| NOT_TEXT.contains(&extension.to_ascii_lowercase().as_str()))
 }
 
-/// The lines to show, collected while the file is read in pieces. Limits keep the memory use small.
+/// The lines that are shown. They are collected while the file is read piece by piece. Several
+/// limits keep the use of memory small.
 struct Page {
     first: usize,
     lines_most: usize,
@@ -132,7 +133,7 @@ impl Page {
                 Some(bytes) => (bytes, true),
                 None => (part, false),
             };
-            // Store one character more than can be shown, to know whether the line is cut. A
+            // Store one character more than is shown. It tells whether the line was cut. A
             // character has at most four bytes.
             let room = ((self.line_chars + 1) * 4).saturating_sub(self.line.len());
             self.line.extend(bytes.iter().take(room));
@@ -144,7 +145,7 @@ impl Page {
     }
 
     fn end_line(&mut self) {
-        // After a final newline, there is no further line.
+        // There is no line after the last newline of the file.
         if !self.line_has_bytes {
             return;
         }

@@ -1,8 +1,8 @@
-//! Records which files an agent has read, so that the agent never overwrites content it has not
-//! seen.
+//! Records which files an agent has read. An agent is not allowed to overwrite content that it has
+//! not seen.
 //!
 //! Within one process, [`PathLocks`] ensures that no other agent changes the file between the check
-//! and the rename. This is not possible between processes.
+//! and the rename. There is no such protection against other processes.
 
 use std::collections::HashMap;
 use std::collections::hash_map::DefaultHasher;
@@ -15,19 +15,20 @@ use sha2::{Digest, Sha256};
 
 use super::files::FileError;
 
-/// Number of locks, and so the maximum number of files that can be changed at the same time. Two
-/// paths may share a lock, which only costs time. So the table of locks never grows.
+/// The number of locks, and therefore the maximum number of files that can be changed at the same
+/// time. The number is fixed, so that the table of locks never grows. Two paths can share a lock,
+/// which only costs time.
 const STRIPES: usize = 64;
 
-/// Locks for changing files, shared by all agents of one process. Cloning is cheap, and clones
-/// share the locks.
+/// Locks for changing files. All agents of one process share them. A clone has the same locks, and
+/// cloning is cheap.
 #[derive(Debug, Clone)]
 pub struct PathLocks {
     stripes: Arc<[Mutex<()>; STRIPES]>,
 }
 
 impl PathLocks {
-    /// Creates the locks of a process. Every agent of the process must get a clone.
+    /// Creates the locks of a process. Every agent of the process must get a clone of this value.
     pub fn new() -> Self {
         Self { stripes: Arc::new(std::array::from_fn(|_| Mutex::new(()))) }
     }
@@ -47,11 +48,11 @@ impl Default for PathLocks {
     }
 }
 
-/// The files that one agent has read or written, each with the content that the agent knows. Clones
-/// share the same log.
+/// The files that one agent has read or written. For each file, the log contains a hash of the
+/// content that the agent knows. Clones share the same log.
 #[derive(Debug, Clone)]
 pub struct ReadLog {
-    /// Locked only for a look-up, never during file access.
+    /// Locked only for the time of a look-up, never while a file is accessed.
     stamps: Arc<Mutex<Stamps>>,
     locks: PathLocks,
 }
@@ -62,8 +63,9 @@ struct Stamps {
     news: Vec<PathBuf>,
 }
 
-/// The hash of a file's content at one moment. Change times are not used: two writes within one
-/// clock tick of the file system have the same time, and a new time does not mean new content.
+/// The hash of a file's content at one moment. The time of the last change is not used instead. Two
+/// writes within one clock tick of the file system have the same time, and a new time does not mean
+/// new content.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Stamp {
     sha256: [u8; 32],
@@ -93,7 +95,7 @@ impl Stamp {
 }
 
 impl ReadLog {
-    /// Creates the log of an agent that has not read anything.
+    /// Creates the log of an agent that has not read any file yet.
     pub fn new(locks: PathLocks) -> Self {
         Self { stamps: Arc::default(), locks }
     }
@@ -109,7 +111,8 @@ impl ReadLog {
         self.note(path, Stamp::of(content));
     }
 
-    /// Returns the files recorded since the last call, each with the content that the agent knows.
+    /// Returns the files that were recorded since the last call of this method. Each entry has a
+    /// hash of the content that the agent knows.
     pub fn take_news(&self) -> Vec<FileSeen> {
         let mut stamps = self.stamps();
         let news = std::mem::take(&mut stamps.news);
@@ -120,16 +123,16 @@ impl ReadLog {
         news.into_iter().filter_map(seen).collect()
     }
 
-    /// Restores an entry from an earlier run of this agent. If the hash is invalid, the entry is
-    /// ignored, so that the file counts as not read.
+    /// Restores an entry from an earlier run of this agent. If the hash in the entry is invalid,
+    /// the entry is ignored, and the file counts as not read.
     pub fn restore(&self, seen: &FileSeen) {
         if let Some(stamp) = Stamp::from_hex(&seen.sha256) {
             self.stamps().by_path.insert(seen.path.clone(), stamp);
         }
     }
 
-    /// Checks that `content`, the current content of the file, is the content that this agent read
-    /// or wrote last.
+    /// Checks that this agent last read or wrote exactly `content`, which is the current content of
+    /// the file.
     pub(super) fn check(&self, path: &Path, content: &[u8]) -> Result<(), FileError> {
         match self.stamps().by_path.get(path) {
             None => Err(FileError::NotRead { path: path.to_owned() }),
@@ -140,7 +143,8 @@ impl ReadLog {
         }
     }
 
-    /// Waits until no other agent of this process is changing the file, and returns the lock.
+    /// Waits until no other agent of this process is changing the file. Returns a guard that keeps
+    /// the file locked.
     pub(super) fn take_turn(&self, path: &Path) -> Option<MutexGuard<'_, ()>> {
         self.locks.take_turn(path)
     }

@@ -1,8 +1,8 @@
 //! The background commands of one agent, and the processes that the agent's foreground commands
 //! left running.
 //!
-//! Each background command has one task, which writes the command's output to a file and waits
-//! until the command ends. When the last clone of this set is dropped, all commands are stopped.
+//! For each background command, one tokio task writes the command's output to a file and waits
+//! until the command ends. When the last clone of [`Shells`] is dropped, all commands are stopped.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -23,11 +23,11 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use super::bash::spawn_shell;
 use super::{ToolContext, ToolLimits};
 
-/// Maximum number of commands that one agent may run in the background at once.
+/// The maximum number of background commands of one agent that run at the same time.
 const MOST_RUNNING: usize = 32;
 
-/// Maximum number of commands in the list. When it is reached, ended commands are removed from the
-/// list.
+/// The maximum number of commands in the list. When this number is reached, all ended commands are
+/// removed from the list.
 const MOST_LISTED: usize = 256;
 
 /// The id of a background command.
@@ -64,7 +64,7 @@ impl fmt::Display for ShellId {
 pub enum ShellState {
     /// The command is running.
     Running,
-    /// The command ended by itself, with this exit code.
+    /// The command ended by itself. The value is the exit code, if there is one.
     Exited(Option<i32>),
     /// The command was stopped.
     Stopped,
@@ -77,38 +77,38 @@ pub struct Shell {
     pub id: ShellId,
     /// The text of the command.
     pub command: String,
-    /// The output file of the command. It contains stdout and stderr in order of arrival.
+    /// The command's output file. It contains stdout and stderr in the order of arrival.
     pub output: PathBuf,
-    /// The command's state at the time of the query.
+    /// The state of the command at the moment when this value was made.
     pub state: ShellState,
 }
 
 /// The reason why a background command could not be started or stopped.
 #[derive(Debug, thiserror::Error)]
 pub enum ShellError {
-    /// This agent did not start a command with that id.
+    /// This agent has not started a background command with the given id.
     #[error("no background command has the id {id}{}", list_ids(.known))]
     Unknown {
-        /// The given id.
+        /// The id that was given.
         id: ShellId,
-        /// The ids of the running commands.
+        /// The ids of the background commands that are running.
         known: Vec<ShellId>,
     },
-    /// The command has already ended by itself.
+    /// The background command has already ended by itself.
     #[error("the background command {id} has ended already")]
     Ended {
-        /// The given id.
+        /// The id that was given.
         id: ShellId,
     },
-    /// Too many commands are running.
+    /// The maximum number of background commands is already running.
     #[error("{MOST_RUNNING} background commands are running, which is the most; stop one first")]
     TooMany,
     /// The background command or its output file could not be created.
     #[error("cannot start a background command with its output in {}: {source}", .output.display())]
     Start {
-        /// The output file.
+        /// The path of the output file.
         output: PathBuf,
-        /// The system's error.
+        /// The error of the operating system.
         #[source]
         source: io::Error,
     },
@@ -122,13 +122,13 @@ fn list_ids(ids: &[ShellId]) -> String {
     format!("; running: {}", ids.join(", "))
 }
 
-/// Function that records the processes which a command left running. Its arguments are the command
-/// and those processes that carry our tags. It returns texts about processes without a tag that
-/// were not recorded before.
+/// A function that records the processes which a command left running. Its arguments are the
+/// command, and those of the processes that carry pitcrew's tags. It returns one text for each
+/// newly found process that carries no tag.
 pub type LeftRunningLog =
     Arc<dyn Fn(String, Vec<ProcessIdentity>) -> BoxFuture<'static, Vec<String>> + Send + Sync>;
 
-/// The background commands of one agent. Clones share the same set.
+/// The background commands of one agent. Clones share the same list of commands.
 #[derive(Debug, Clone)]
 pub struct Shells {
     set: Arc<Set>,
@@ -136,9 +136,9 @@ pub struct Shells {
 
 struct Set {
     folder: PathBuf,
-    /// The log of processes that commands left running.
+    /// The function that records the processes which commands left running.
     escapes: Option<LeftRunningLog>,
-    /// Locked only for a look-up, never while a command is started or stopped.
+    /// Locked only for the time of a look-up, never while a command is started or stopped.
     entries: Mutex<Entries>,
 }
 
@@ -159,15 +159,17 @@ struct Entry {
     command: String,
     output: PathBuf,
     state: watch::Receiver<ShellState>,
-    /// A guard that stops the command when the entry is dropped.
+    /// The guard that stops the command when this entry is dropped.
     stop: DropGuard,
     task: JoinHandle<()>,
 }
 
 impl Entry {
-    /// Starts to stop the command. Returns the channel that reports when the command has ended.
+    /// Starts to stop the command, but does not wait for its end. Returns the command, and the
+    /// channel that reports its end.
     fn cancel(&mut self, id: &ShellId) -> (Shell, watch::Receiver<ShellState>) {
-        // Dropping the old guard cancels the command. The entry stays in the list.
+        // Replacing the guard drops the old guard, which cancels the command. The entry stays in
+        // the list.
         self.stop = CancellationToken::new().drop_guard();
         (self.shell(id), self.state.clone())
     }
@@ -187,13 +189,14 @@ impl Entry {
 }
 
 impl Shells {
-    /// Creates an empty set. Output files are created in `folder`. The folder itself is created
-    /// when it is first needed.
+    /// Creates an empty list of commands. The output files will be in `folder`, which is created
+    /// when the first output file is created.
     pub fn new(folder: impl Into<PathBuf>) -> Self {
         Self::with(folder, None)
     }
 
-    /// Creates an empty set with a log of the processes that commands left running.
+    /// Creates an empty list of commands. The function `escapes` records the processes that
+    /// commands left running.
     pub fn recorded(folder: impl Into<PathBuf>, escapes: LeftRunningLog) -> Self {
         Self::with(folder, Some(escapes))
     }
@@ -202,7 +205,8 @@ impl Shells {
         Self { set: Arc::new(Set { folder: folder.into(), escapes, entries: Mutex::default() }) }
     }
 
-    /// Starts a command in the background. The sandbox prevents changes to the team's own files.
+    /// Starts a command in the background. The sandbox prevents the command from changing the
+    /// team's own files.
     ///
     /// # Errors
     /// [`ShellError::TooMany`], or [`ShellError::Start`] when the system cannot start the command.
@@ -237,7 +241,7 @@ impl Shells {
         let shell = entry.shell(&id);
         let mut entries = self.entries();
         if entries.shells.len() >= MOST_LISTED {
-            // Remove ended commands from the list here. Their output files stay on disk.
+            // The list is full. Remove the ended commands from it. Their output files stay on disk.
             entries.shells.retain(|_, entry| entry.is_running());
         }
         entries.shells.insert(id, entry);
@@ -266,8 +270,9 @@ impl Shells {
         Ok(shell)
     }
 
-    /// Stops all background commands and all processes that commands left running. Writes the
-    /// reason into each command's output. The commands stay in the list, as stopped.
+    /// Stops all background commands, and all processes that commands left running. Writes the
+    /// reason `why` into the output of each stopped command. These commands stay in the list, with
+    /// the state "stopped".
     pub async fn stop_running(&self, why: &str, limits: &ToolLimits) -> Vec<Shell> {
         let (running, left_behind): (Vec<_>, Vec<_>) = {
             let mut entries = self.entries();
@@ -276,7 +281,7 @@ impl Shells {
             (running.map(|(id, entry)| entry.cancel(id)).collect(), left_behind)
         };
         let ends = running.into_iter().map(|(mut shell, mut state)| async move {
-            // A closed channel means that the command's task has ended.
+            // If the channel is closed, the task of the command has already ended.
             let _ended = state.wait_for(|state| *state != ShellState::Running).await;
             note_end(&shell.output, why);
             shell.state = ShellState::Stopped;
@@ -286,7 +291,8 @@ impl Shells {
         tokio::join!(futures_util::future::join_all(ends), futures_util::future::join_all(groups)).0
     }
 
-    /// Stops all commands and processes when the agent ends, and waits until all have ended.
+    /// Stops all commands and all processes that they left running, because the agent ends. Waits
+    /// until all of them have ended.
     pub async fn stop_all(&self, limits: &ToolLimits) {
         let Entries { shells, left_behind } = std::mem::take(&mut *self.entries());
         let ends = shells.into_values().map(Entry::end);
@@ -294,14 +300,14 @@ impl Shells {
         tokio::join!(futures_util::future::join_all(ends), futures_util::future::join_all(groups));
     }
 
-    /// Returns all commands that were started and not removed, with their states.
+    /// Returns all commands in the list, with their states.
     pub fn list(&self) -> Vec<Shell> {
         let entries = self.entries();
         entries.shells.iter().map(|(id, entry)| entry.shell(id)).collect()
     }
 
-    /// Records the processes that a foreground command left running. Returns a description of newly
-    /// found processes without our tag, if there are any.
+    /// Records the processes that a foreground command left running. If there are newly found
+    /// processes that carry no tag of pitcrew, returns a description of them.
     pub(super) async fn look_after(
         &self,
         command: &str,
@@ -310,8 +316,8 @@ impl Shells {
         note_left(self.set.escapes.as_ref(), command, group).await
     }
 
-    /// Takes over the processes that a foreground command left running, so that they end with the
-    /// agent.
+    /// Remembers the processes that a foreground command left running, so that they are stopped
+    /// when the agent ends.
     pub(super) fn adopt(&self, group: ProcessGroup) {
         self.entries().left_behind.push(group);
     }
@@ -345,7 +351,7 @@ fn create(output: &Path) -> io::Result<File> {
     own_mode::file_options().write(true).create_new(true).open(output)
 }
 
-/// Appends a line to the output of an ended command.
+/// Appends a line to the output file of an ended command.
 fn note_end(output: &Path, words: &str) {
     let added =
         File::options().append(true).open(output).and_then(|mut file| writeln!(file, "[{words}]"));
@@ -354,22 +360,22 @@ fn note_end(output: &Path, words: &str) {
     }
 }
 
-/// The output file of a command, with the number of bytes that may still be written.
+/// The output file of a command, and the number of bytes that can still be written to it.
 struct KeptOutput {
     file: File,
     room: u64,
 }
 
 impl KeptOutput {
-    /// Appends the bytes to the output file, as long as the size limit allows. The call blocks
-    /// until the page cache has taken the bytes.
+    /// Appends bytes to the output file, up to the size limit. This function blocks the thread
+    /// until the operating system has copied the bytes into its page cache.
     fn push(&mut self, bytes: &[u8]) {
         let most = usize::try_from(self.room).unwrap_or(usize::MAX);
         let kept = bytes.get(..most).unwrap_or(bytes);
         self.room -= kept.len() as u64;
         if let Err(problem) = self.file.write_all(kept) {
             tracing::warn!(%problem, "output of a background command is lost");
-            // After a failed write, no further output is written.
+            // After a failed write, the rest of the output is not written.
             self.room = 0;
         }
     }
@@ -382,8 +388,8 @@ impl KeptOutput {
     }
 }
 
-/// Records the processes that a command left running. Returns a description of newly found
-/// processes without our tag, if there are any.
+/// Records the processes that a command left running. If there are newly found processes that carry
+/// no tag of pitcrew, returns a description of them.
 async fn note_left(
     escapes: Option<&LeftRunningLog>,
     command: &str,
@@ -396,7 +402,7 @@ async fn note_left(
     })
 }
 
-/// The data that the task of a background command needs.
+/// The data that the tokio task of a background command needs.
 struct Attendance {
     command: String,
     escapes: Option<LeftRunningLog>,
@@ -406,7 +412,7 @@ struct Attendance {
 }
 
 impl Attendance {
-    /// Writes the output of a background command to its file and waits for its end.
+    /// Writes the output of a background command to its file, and waits until the command ends.
     async fn attend(self, job: Job, mut kept: KeptOutput) {
         let Self { command, escapes, limits, stop, tell } = self;
         let ended = job.run(None, limits.stop_grace, &stop, |_, bytes| kept.push(bytes)).await;
@@ -429,13 +435,13 @@ impl Attendance {
         if let Some(left) = note_left(escapes.as_ref(), &command, left_behind.as_ref()).await {
             words = format!("{words}; {left}");
         }
-        // Complete the output file before anybody learns that the command has ended. `note_end` may
-        // append to the file afterwards.
+        // The output file must be complete before anybody learns that the command has ended. After
+        // that, `note_end` can append a line to the file.
         kept.close(&words);
         tell.send_replace(state);
         if let Some(group) = left_behind {
-            // The remaining process may be a daemon that was meant to keep running. Stop it when
-            // the background command would be stopped, at the latest when the agent ends.
+            // A process that is still running can be a daemon that was meant to continue. It is
+            // stopped together with the background command, or when the agent ends.
             stop.cancelled().await;
             group.stop_left_behind(limits.stop_grace).await;
         }

@@ -1,4 +1,4 @@
-//! TaskStop: stops a background shell.
+//! TaskStop: stops a background command.
 
 use async_trait::async_trait;
 use pitcrew_protocol::{TaskStopInput, tool_name};
@@ -6,7 +6,8 @@ use serde_json::{Value, json};
 
 use super::{ShellId, Tool, ToolContext, ToolOutcome};
 
-/// Stops a background shell of this agent and all processes that the shell started.
+/// The tool that stops a background command of this agent and all processes that the command
+/// started.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct TaskStop;
 

@@ -1,4 +1,4 @@
-//! The tool interface: the trait, the context of a call, and its outcome.
+//! The interface of tools: the trait `Tool`, the context of a call, and the outcome of a call.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -15,12 +15,12 @@ use super::{ReadLog, Shells};
 
 /// A tool that an agent can call.
 ///
-/// For any input, a call never panics and never leaves an incomplete change. If the future of a
-/// call is dropped, all processes that the call started are stopped.
+/// Whatever the input is, a call never panics and never leaves an incomplete change. If the future
+/// of a call is dropped, all processes that the call started are stopped.
 #[async_trait]
 pub trait Tool: Send + Sync {
-    /// Returns the name that models use to call the tool. If the table of tools
-    /// ([`ToolDescriptor`]) contains this name, the tool's schema and traits come from the table.
+    /// Returns the name by which models call the tool. If the table of tools ([`ToolDescriptor`])
+    /// contains this name, the tool's schema and traits come from the table.
     ///
     /// [`ToolDescriptor`]: pitcrew_protocol::ToolDescriptor
     fn name(&self) -> &str;
@@ -33,83 +33,87 @@ pub trait Tool: Send + Sync {
         tool_schema(self.name()).unwrap_or_else(|| json!({"type": "object"}))
     }
 
-    /// The properties of the tool's calls: how the gate judges them, what they mean to the agent,
-    /// and how they are shown.
+    /// Returns the properties of the tool's calls: how the permission gate judges them, what effect
+    /// they have on the agent, and how they are shown.
     fn traits(&self) -> ToolTraits {
         ToolTraits::of(self.name())
     }
 
-    /// Returns the reason why the call would fail even if it were allowed. Nobody is asked for
+    /// Returns a failed outcome if the call would fail even if it were allowed. Nobody is asked for
     /// permission for such a call. This function changes nothing.
     async fn refusal(&self, _input: &Value, _context: &ToolContext) -> Option<ToolOutcome> {
         None
     }
 
-    /// Runs the call. If the context is cancelled, the call ends early and its outcome says so.
+    /// Runs the call. If the call is cancelled through the context, it ends early, and its outcome
+    /// says so.
     async fn call(&self, input: Value, context: &ToolContext) -> ToolOutcome;
 }
 
-/// The context in which the tools of one agent run. Cloning is cheap, and clones share the logs.
+/// The context in which the tools of one agent run. Cloning is cheap, and all clones share the read
+/// log and the list of background commands.
 #[derive(Debug, Clone)]
 pub struct ToolContext {
     /// The absolute path of the folder in which commands run. Relative paths in calls start from
     /// this folder.
     pub cwd: PathBuf,
-    /// Variables for commands, in addition to those of this process.
+    /// Environment variables for commands. Commands also inherit the variables of this process.
     pub env: Vec<(String, String)>,
-    /// The id of the call, unique in the team. A call that is repeated after a crash has the same
-    /// id.
+    /// The id of the call. No other call in the team has the same id. If a call is repeated after a
+    /// crash, it has the same id again.
     pub call: String,
-    /// The real path of the call's file or folder, as the gate checked it. A tool opens this path
-    /// only if no part of it is a link. If the gate did not check the call, this is None, and the
-    /// tool resolves the path just before use.
+    /// The real path of the call's file or folder, as the permission gate checked it. A tool opens
+    /// this path only if no part of it is a link. If the gate did not check the call, the value is
+    /// `None`, and the tool finds the real path just before use.
     pub judged: Option<PathBuf>,
-    /// Cancels the running calls.
+    /// The token that cancels the running calls.
     pub cancel: CancellationToken,
-    /// The permission gate. It knows the files that this agent may not read, so tools that search
-    /// folders ask the gate about each file.
+    /// The permission gate. It knows which files this agent is not allowed to read. Tools that
+    /// search folders ask the gate about each file.
     pub gate: Arc<Gate>,
-    /// The sandbox. It limits commands to their sandbox profile, and prevents changes to the team's
-    /// own folders.
+    /// The sandbox. It keeps each command within the limits of its sandbox profile, and prevents
+    /// changes to the team's own folders.
     pub sandbox: Sandbox,
-    /// The permission mode of the call.
+    /// The permission mode in which the call was allowed.
     pub mode: PermissionMode,
-    /// The sandbox profile of the call, if it is a command.
+    /// The sandbox profile for the call. It matters only if the call runs a command.
     pub profile: Profile,
-    /// Whether the agent may request to run a command without the sandbox.
+    /// Whether a call of this agent is allowed to run a command without the sandbox.
     pub may_unconfine: bool,
-    /// The files that this agent has read, so that it does not overwrite content it has not seen.
+    /// The files that this agent has read. They ensure that the agent does not overwrite content
+    /// that it has not seen.
     pub reads: ReadLog,
-    /// The background shells of this agent.
+    /// The background commands of this agent.
     pub shells: Shells,
-    /// The limits of a call.
+    /// The limits that apply to each call.
     pub limits: ToolLimits,
 }
 
-/// The limits of one call.
+/// The limits that apply to each call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ToolLimits {
-    /// Default time limit of a command.
+    /// The time limit of a command, if the call gives none.
     pub command_time: Duration,
-    /// Longest time limit that an agent may request for a command.
+    /// The longest time limit that a call is allowed to give for a command.
     pub command_time_most: Duration,
-    /// Time between TERM and KILL when a command is stopped.
+    /// The time between SIGTERM and SIGKILL when a command is stopped.
     pub stop_grace: Duration,
-    /// Maximum number of output characters for the model. Longer output is cut in the middle.
+    /// The maximum number of characters of output for the model. The middle part of a longer output
+    /// is removed.
     pub output_chars: usize,
-    /// Maximum number of output bytes stored on disk for one background command.
+    /// The maximum number of bytes that one background command writes to its output file.
     pub background_bytes: u64,
-    /// Default number of lines shown by one Read.
+    /// The number of lines that a call of Read shows, if the call gives none.
     pub read_lines: usize,
-    /// Maximum number of characters shown by one Read.
+    /// The maximum number of characters that a call of Read shows.
     pub read_chars: usize,
-    /// Maximum number of characters shown of one line.
+    /// The maximum number of characters that are shown of one line.
     pub line_chars: usize,
-    /// Maximum size in bytes of a file to read, search or change.
+    /// The maximum size of a file that is read, searched or changed, in bytes.
     pub file_bytes: u64,
-    /// Maximum number of files listed by one Glob.
+    /// The maximum number of files that a call of Glob lists.
     pub found_files: usize,
-    /// Default number of lines or files listed by one Grep.
+    /// The number of lines or files that a call of Grep lists, if the call gives none.
     pub found_lines: usize,
 }
 
@@ -137,7 +141,7 @@ impl Default for ToolLimits {
 pub struct ToolOutcome {
     /// The text for the model.
     pub text: String,
-    /// The data for programs: the `tool_use_result` of the stream, as in
+    /// The data for programs. In the stream, it is the field `tool_use_result`, as in
     /// `fixtures/claude-2.1.39/stream-json`.
     pub data: Value,
     /// Whether the tool call failed.
@@ -165,8 +169,8 @@ impl ToolOutcome {
         }
     }
 
-    /// Creates the outcome for an input that cannot be parsed. The texts are the recorded ones of
-    /// the reference client.
+    /// Creates the outcome of a call whose input cannot be parsed. The texts are the recorded texts
+    /// of the reference client.
     pub fn malformed(error: &InputError) -> Self {
         Self { text: error.text(), data: Value::String(error.data()), is_error: true }
     }

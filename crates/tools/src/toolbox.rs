@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::{Bash, Edit, Glob, Grep, Read, TaskStop, Tool, ToolContext, ToolOutcome, Write};
 
-/// Returns the tools that every agent can have: shell, files and search.
+/// Returns the tools for commands, files and searches, which every agent can have.
 pub fn plain_tools() -> Vec<Arc<dyn Tool>> {
     vec![
         Arc::new(Bash),
@@ -26,7 +26,8 @@ pub struct Toolbox {
 }
 
 impl Toolbox {
-    /// Creates a set of tools. If two tools have the same name, the first one is used.
+    /// Creates a set of tools. If two tools have the same name, the first one is kept and the other
+    /// ignored.
     pub fn new(tools: impl IntoIterator<Item = Arc<dyn Tool>>) -> Self {
         let mut toolbox = Self::default();
         for tool in tools {
@@ -37,20 +38,20 @@ impl Toolbox {
         toolbox
     }
 
-    /// Returns the tool with that name.
+    /// Returns the tool with this name, or `None` if there is no such tool.
     pub fn get(&self, name: &str) -> Option<&Arc<dyn Tool>> {
         self.tools.iter().find(|tool| tool.name() == name)
     }
 
-    /// Returns all tools, in order.
+    /// Returns all tools, in the order in which models see them.
     pub fn iter(&self) -> impl Iterator<Item = &Arc<dyn Tool>> {
         self.tools.iter()
     }
 
-    /// Returns the tool with that name.
+    /// Returns the tool with this name.
     ///
     /// # Errors
-    /// When there is no such tool. The outcome lists the existing names.
+    /// When there is no tool with this name. The outcome lists the names of all tools.
     pub fn find(&self, name: &str) -> Result<&Arc<dyn Tool>, ToolOutcome> {
         self.get(name).ok_or_else(|| {
             let names: Vec<_> = self.iter().map(|tool| tool.name()).collect();
@@ -61,7 +62,8 @@ impl Toolbox {
         })
     }
 
-    /// Calls a tool by name. For an unknown name it returns an error with the existing names.
+    /// Calls the tool with this name. If there is no such tool, returns a failed outcome that lists
+    /// the names of all tools.
     pub async fn call(&self, name: &str, input: Value, context: &ToolContext) -> ToolOutcome {
         match self.find(name) {
             Ok(tool) => tool.call(input, context).await,

@@ -1,8 +1,8 @@
-//! Lists files in folders as ripgrep does, for Glob and Grep. Files that git ignores are left out,
-//! hidden files are included, and the folders of version control systems are never entered.
+//! Lists the files in folders as ripgrep does, for Glob and Grep. Files that git ignores are left
+//! out. Hidden files are included. The folders of version control systems are never entered.
 //!
-//! Each folder is opened through the handle of its parent folder, and no link is followed. So every
-//! found file is below the path that the gate checked.
+//! Each folder is opened through the handle of its parent folder, and no link is followed. Every
+//! found file is therefore below the path that the permission gate checked.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -22,10 +22,11 @@ use super::ignored::{Ignored, Unread};
 /// The names of the folders in which version control systems store their data.
 const CONTROL_FOLDERS: [&str; 4] = [".git", ".hg", ".svn", ".jj"];
 
-/// A found entry that is not a folder.
+/// A file, link or other entry that the walk found. It is not a folder.
 #[derive(Debug)]
 pub(super) struct Entry {
-    /// The entry's path relative to the start of the walk. Empty if the entry is the start itself.
+    /// The path of the entry, relative to the start of the walk. The path is empty if the walk
+    /// starts at this entry.
     pub(super) relative: PathBuf,
     pub(super) kind: FileType,
     folder: Rc<Folder>,
@@ -47,23 +48,23 @@ impl Entry {
     }
 }
 
-/// An iterator over the files below a real path, in the order of their names. It ends early if it
-/// is cancelled. Folders that cannot be listed are left out, and so are folders whose ignore file
-/// is not a plain file.
+/// An iterator over the files below a real path, in the order of their names. If the walk is
+/// cancelled, the iterator ends early. A folder is left out if it cannot be listed or if one of its
+/// ignore files is not a plain file.
 pub(super) struct Walk {
     root: PathBuf,
     levels: Vec<Level>,
-    /// The start path itself, if it is not a folder.
+    /// The entry at the start path, if the start path is not a folder.
     single: Option<Entry>,
     global: Gitignore,
     cancel: CancellationToken,
 }
 
-/// A folder on the path from the start of the walk to the current folder.
+/// A folder between the start of the walk and the current position, including both.
 struct Level {
     relative: PathBuf,
-    /// The folder's handle. It is open only while the walk is directly in this folder, so that a
-    /// deep tree needs few handles.
+    /// The handle of the folder. It is open only while the walk lists this folder itself and not
+    /// one of its subfolders. A deep tree therefore needs few handles.
     folder: Option<Rc<Folder>>,
     entries: std::vec::IntoIter<(OsString, FileType)>,
     ignored: Rc<Ignored>,
@@ -113,8 +114,8 @@ impl Walk {
                 if matches!(kind, FileType::Directory | FileType::Symlink) {
                     above.folder(name)
                 } else {
-                    // A single file is shown even if an ignore rule matches it. But an unusable
-                    // ignore file is an error here too.
+                    // A single file is shown even if an ignore rule matches it. If an ignore file
+                    // of its folders cannot be used, this is an error all the same.
                     Ignored::above(root)?;
                     let (folder, name) = (Rc::new(above), name.to_owned());
                     walk.single = Some(Entry { relative: PathBuf::new(), kind, folder, name });
@@ -133,12 +134,12 @@ impl Walk {
         Ok(walk)
     }
 
-    /// Whether the start is a folder and not a single file.
+    /// Whether the walk starts at a folder, not at a single file.
     pub(super) fn is_of_folder(&self) -> bool {
         self.single.is_none()
     }
 
-    /// Enters a subfolder of the current folder.
+    /// Enters a subfolder of the current folder. If the subfolder cannot be used, it is left out.
     fn enter(&mut self, folder: &Folder, name: &OsStr, relative: PathBuf, above: &Rc<Ignored>) {
         if name.to_str().is_some_and(|name| CONTROL_FOLDERS.contains(&name)) {
             return;
@@ -149,8 +150,8 @@ impl Walk {
         }) {
             Ok(level) => {
                 if let Some(last) = self.levels.last_mut() {
-                    // Close the handle of the parent folder. It is opened again when the walk comes
-                    // back.
+                    // Close the handle of the parent folder. The folder is opened again when the
+                    // walk comes back to it.
                     last.folder = None;
                 }
                 self.levels.push(level);
@@ -180,11 +181,11 @@ impl Iterator for Walk {
             };
             let folder = match &level.folder {
                 Some(folder) => folder.clone(),
-                // The walk has come back from a subfolder.
+                // The walk has come back from a subfolder. Open this folder again.
                 None => match Folder::open(&self.root.join(&level.relative)) {
                     Ok(folder) => level.folder.insert(Rc::new(folder)).clone(),
-                    // The folder was removed, or replaced by a link, while the walk was in a
-                    // subfolder.
+                    // While the walk was in a subfolder, this folder was removed or replaced by a
+                    // link. Leave out the rest of it.
                     Err(_gone) => {
                         self.levels.pop();
                         continue;
@@ -205,8 +206,8 @@ impl Iterator for Walk {
     }
 }
 
-/// Starts a walk for a tool. If the path cannot be opened, returns the outcome of `missing`. If the
-/// path contains a link, or an ignore file is unusable, returns an outcome with that reason.
+/// Starts a walk for a tool. If the path cannot be opened, returns the outcome from `missing`. If
+/// the path contains a link or an ignore file cannot be used, returns an outcome with this reason.
 pub(super) fn walk(
     real: &Path,
     cancel: &CancellationToken,

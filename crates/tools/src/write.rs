@@ -10,7 +10,7 @@ use super::input::parse;
 use super::patch::hunks;
 use super::{Tool, ToolContext, ToolOutcome};
 
-/// Creates a file or replaces its whole content, in one step.
+/// The tool that creates a file or replaces its whole content, in one step.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Write;
 
@@ -47,7 +47,7 @@ impl Tool for Write {
     }
 }
 
-/// Returns the reason why a write to the file in its current state would fail.
+/// Returns an error with the reason if a write to the file in its current state would fail.
 fn check(input: &Input, context: &ToolContext) -> Result<(), ToolOutcome> {
     refusal(&resolve(&context.cwd, &input.file_path)?, context, |_| Ok(()))
 }

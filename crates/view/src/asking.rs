@@ -1,5 +1,5 @@
-//! Shows permission questions to the user at the terminal, one at a time, and interprets the typed
-//! answers.
+//! Shows permission requests to the user at the terminal, one at a time, and interprets the answers
+//! that the user types.
 
 use std::collections::VecDeque;
 
@@ -7,11 +7,12 @@ use pitcrew_runtime::question::{Choice, Keep, Offer, PermissionQuestion, Place, 
 use pitcrew_runtime::run::Ask;
 use tokio::sync::mpsc;
 
-/// Maximum number of questions in the queue. When the queue is full, the next agent waits before it
-/// can ask. This costs no time, because the user answers one question at a time anyway.
+/// Maximum number of permission requests in the queue. When the queue is full, the next agent waits
+/// before it can ask. This wait does not delay the answer, because the user answers one request at
+/// a time anyway.
 pub const QUESTIONS_WAITING: usize = 16;
 
-/// The permission questions of a run that wait for the user at the terminal.
+/// The permission requests of a run that wait for an answer of the user at the terminal.
 #[derive(Debug)]
 pub struct Questions {
     asked: mpsc::Receiver<Ask>,
@@ -19,41 +20,42 @@ pub struct Questions {
     part: Section,
 }
 
-/// The next question to answer, together with its state on the screen.
+/// The permission request that the user must answer next, and its state on the screen.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Current {
-    /// The permission question to show.
+    /// The permission request to show.
     pub question: PermissionQuestion,
-    /// The number of waiting questions, including this one.
+    /// The number of waiting permission requests, including this one.
     pub waiting: usize,
-    /// The part of the question that the user is viewing.
+    /// The part of the permission request that is on the screen.
     pub part: Section,
 }
 
-/// A change to the queue of questions.
+/// A change to the queue of permission requests.
 #[derive(Debug)]
 pub enum Heard {
-    /// An agent asked a permission question.
+    /// An agent sent a new permission request.
     Asked(Box<Ask>),
-    /// The shown question was answered elsewhere, or no longer needs an answer.
+    /// The permission request on the screen was answered elsewhere, or no longer needs an answer.
     Settled,
 }
 
-/// The layout of a question on the screen.
+/// The layout of a permission request on the screen.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ShownPages {
-    /// The number of pages of the question.
+    /// The number of pages of the permission request.
     pub pages: usize,
-    /// Whether the offered permission rules are shown. If there is no room for the rules, the user
-    /// cannot choose one.
+    /// Whether the permission rules that the request offers are on the screen. If they are not, for
+    /// lack of room, the user cannot choose a rule.
     pub shows_rules: bool,
-    /// For each page, the place in the text at which the page starts.
+    /// For each page, the place in the text where the page starts.
     pub starts: Vec<Place>,
 }
 
 impl ShownPages {
-    /// Returns the page that now shows the text that `part` showed in the earlier layout `before`,
-    /// for example after a resize. Returns `None` if `part` need not change.
+    /// Finds the text that `part` showed in the earlier layout `before`, for example after a
+    /// resize. Returns the page of this layout that shows the same text. Returns `None` if the text
+    /// is still on the same page.
     pub fn kept(&self, before: &Self, part: Section) -> Option<Section> {
         let Section::Page(page) = part else { return None };
         let place = before.starts.get(page).filter(|_| before.starts != self.starts)?;
@@ -68,17 +70,19 @@ impl Default for ShownPages {
     }
 }
 
-/// The direction in which the user turns the pages of a question.
+/// The direction in which the user turns the pages of a permission request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Turn {
-    /// To the next page. After the last page, the view shows the start and end of the question.
+    /// To the next page. After the last page, the screen shows the start and the end of the
+    /// permission request.
     On,
     /// To the previous page.
     Back,
 }
 
 impl Turn {
-    /// Returns the part to show after this turn, if the question has this number of pages.
+    /// Returns the part to show after the user turned the page at `part`. `pages` is the number of
+    /// pages of the permission request.
     pub fn from(self, part: Section, pages: usize) -> Section {
         let last = pages.saturating_sub(1);
         match (part, self) {
@@ -94,20 +98,21 @@ impl Turn {
 }
 
 impl Questions {
-    /// Creates an empty queue, and the sender with which the run asks questions.
+    /// Creates an empty queue, and a sender. The run sends its permission requests with this
+    /// sender.
     pub fn open() -> (mpsc::Sender<Ask>, Self) {
         let (ask, asked) = mpsc::channel(QUESTIONS_WAITING);
         (ask, Self { asked, waiting: VecDeque::new(), part: Section::Ends })
     }
 
-    /// Returns the next question to answer.
+    /// Returns the permission request that the user must answer next.
     pub fn current(&self) -> Option<Current> {
         let question = self.waiting.front()?.question.clone();
         Some(Current { question, waiting: self.waiting.len(), part: self.part })
     }
 
-    /// Waits for the next question, or until the shown question needs no answer any more. Waits
-    /// forever when no more questions can come.
+    /// Waits until a new permission request arrives, or until the request on the screen needs no
+    /// answer any more. If neither can happen any more, this function waits forever.
     pub async fn next(&mut self) -> Heard {
         let waiting = &mut self.waiting;
         let settled = async {
@@ -133,14 +138,14 @@ impl Questions {
         }
     }
 
-    /// Interprets a typed line as the answer to the shown question.
+    /// Interprets a typed line as the answer to the permission request on the screen.
     ///
     /// # Errors
-    /// If the line is not an answer. The error lists the possible answers, and the question stays
-    /// open.
+    /// If the line is not an answer. The error lists the possible answers, and the permission
+    /// request still waits.
     pub fn typed(&mut self, line: &str, seen: &ShownPages) -> Result<(), String> {
         let Some(ask) = self.waiting.front() else { return Ok(()) };
-        // The user cannot agree to a rule that is not shown.
+        // If a permission rule is not on the screen, the user cannot choose it.
         let is_shown = |offer: &&Offer| seen.shows_rules || !matches!(offer, Offer::Rule(_));
         let offers: Vec<Offer> = ask.question.offers.iter().filter(is_shown).cloned().collect();
         let Some(choice) = choice(line, &offers) else {
@@ -157,12 +162,12 @@ impl Questions {
         Ok(())
     }
 
-    /// Turns the pages of the shown question.
+    /// Turns the pages of the permission request on the screen.
     pub fn turn(&mut self, turn: Turn, ShownPages { pages, .. }: &ShownPages) {
         self.part = turn.from(self.part, *pages);
     }
 
-    /// Shows another part of the shown question.
+    /// Shows another part of the permission request.
     pub fn show(&mut self, part: Section) {
         self.part = part;
     }
@@ -172,7 +177,7 @@ impl Questions {
     }
 }
 
-/// Returns the letter that the user types to choose an offered answer.
+/// Returns the letter that the user types to choose this offered answer.
 pub fn key(offer: &Offer) -> char {
     match offer {
         Offer::Exactly { .. } | Offer::Edits => 'a',
@@ -181,11 +186,11 @@ pub fn key(offer: &Offer) -> char {
 }
 
 /// Returns the choice that a typed line means. Returns `None` if the line is not an answer to a
-/// question with these offers.
+/// permission request with these offered answers.
 fn choice(line: &str, offers: &[Offer]) -> Option<Choice> {
     let line = line.trim();
     let (word, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
-    // Accept punctuation after the word, as in "no, use another file".
+    // Ignore punctuation after the first word, as in "no, use another file".
     let plain = word.trim_end_matches([',', ':', ';', '.', '!', '-']);
     let (word, rest) = if plain.is_empty() { (word, rest) } else { (plain, rest) };
     let (word, rest) =
@@ -200,7 +205,8 @@ fn choice(line: &str, offers: &[Offer]) -> Option<Choice> {
         Some(Choice::Always { offer, keep })
     };
     match word.as_str() {
-        // A "yes" with more words may be a condition. So it does not count as an answer.
+        // A "yes" with further words can contain a condition. Such a line does not count as an
+        // answer.
         "y" | "yes" if rest.is_empty() => Some(Choice::Once),
         "n" | "no" => Some(Choice::No { reason: (!rest.is_empty()).then(|| rest.to_owned()) }),
         "a" | "always" => always('a'),
@@ -222,7 +228,7 @@ mod tests {
 
     use super::*;
 
-    /// A permission question from bob about a Bash command.
+    /// A permission request from bob about a Bash command.
     fn question(command: &str) -> PermissionQuestion {
         let (tool, input, folder) = ("Bash", &json!({"command": command}), Path::new("/work"));
         let rules =

@@ -1,9 +1,9 @@
-//! The reasons why data about a team cannot be shown.
+//! The reasons why data about a team cannot be read for display.
 
 use pitcrew_protocol::{ApiError, TeamDir};
 use pitcrew_team::store::StoreError;
 
-/// The reason why data about a team cannot be read.
+/// The reason why data about a team cannot be read for display.
 #[derive(Debug, thiserror::Error)]
 pub enum ViewError {
     /// An operation on the team failed.

@@ -1,8 +1,8 @@
-//! The function `fold`: updates the known state of a team by each event that a user interface
-//! receives.
+//! The function `fold`: updates the known state of a team by one event. A user interface calls it
+//! for each event that it receives.
 //!
-//! The function is pure: the same events in the same order result in the same state, no matter
-//! where the events come from or in which process an agent runs.
+//! The function is pure: the same events in the same order result in the same state. It makes no
+//! difference where the events come from or in which process an agent runs.
 
 use pitcrew_agent::Role;
 use pitcrew_model::{Block, Usage};
@@ -23,16 +23,17 @@ use crate::wording::doing;
 /// Any event from which a user interface learns something about a team.
 #[derive(Clone, Copy, Debug)]
 pub enum ViewEvent<'a> {
-    /// An event of a run that this process follows.
+    /// An event of a run whose events this process receives.
     Run(&'a RunEvent),
-    /// The team's config was read. The config's members come first in the state, in the config's
-    /// order. An agent that is not in the config has left the team, but stays in the state.
+    /// The team's config was read. In the new state, the members of the config come first, in the
+    /// config's order. An agent that is not in the config has left the team, but stays in the
+    /// state.
     Config(&'a TeamConfig),
-    /// The processes of the members were searched. The list contains the results.
+    /// The processes of the members were searched. The list has one entry for each member.
     Located(&'a [MemberStatus]),
     /// The team's tasks were read.
     Tasks(&'a [Task]),
-    /// A run ended. The agents in its outcome replace the agents known before. Their numbers cover
+    /// A run ended. The agents in the outcome replace all agents in the state. Their numbers cover
     /// all runs of the team.
     Ended(&'a RunOutcome),
 }
@@ -105,8 +106,8 @@ fn fold_run(state: &mut TeamState, event: &RunEvent) {
         }
         RunEvent::AgentLaunched { .. }
         | RunEvent::AllowedAlways { .. }
-        // Until the member's client applies the recorded mode, the agent works in its previous
-        // mode. So the state does not change yet.
+        // The state does not change yet: until the member's client applies the recorded mode, the
+        // agent works in its previous mode.
         | RunEvent::ModeRecorded { .. }
         | RunEvent::ShuttingDown { .. }
         | RunEvent::Warning { .. } => {}
@@ -142,8 +143,8 @@ fn agent_started(state: &mut TeamState, started: &AgentStarted) {
     );
 }
 
-/// Adds an agent that has just started. If an earlier agent has the same name, the new agent
-/// replaces it and takes over the data that came from the team's files.
+/// Adds an agent that has just started. If the state has an agent with the same name, the new agent
+/// replaces it. The new agent then keeps the data that came from the team's files.
 fn restart(state: &mut TeamState, mut agent: AgentState) {
     if let Some(at) = state.agents.iter().position(|earlier| earlier.name == agent.name) {
         let earlier = state.agents.remove(at);
@@ -158,7 +159,7 @@ fn restart(state: &mut TeamState, mut agent: AgentState) {
 fn agent_changed(state: &mut TeamState, name: &AgentName, status: Status, detail: Option<&str>) {
     let Some(agent) = state.agent_mut(name) else { return };
     agent.status = status;
-    // For an active agent in another process, the detail says what the agent waits for.
+    // If an agent in another process is active, the detail says what the agent waits for.
     agent.doing = detail.filter(|_| status == Status::Active).map(str::to_owned);
     if status.is_over() {
         agent.asks.clear();
@@ -173,7 +174,7 @@ fn answer_ended(state: &mut TeamState, answered: &Answered) {
     spend(state, &answered.agent, answered.usage, answered.cost_usd, calls);
 }
 
-/// Adds the tokens and the cost of a model call.
+/// Adds the tokens and the cost of a model call to the agent's numbers.
 fn spend(
     state: &mut TeamState,
     name: &AgentName,
@@ -230,8 +231,8 @@ fn permission_answered(
     would_allow: Option<&str>,
 ) {
     state.would_allow.extend(would_allow.map(str::to_owned));
-    // The answer to a question of an agent in another process may be reported more than once. Count
-    // it only once.
+    // If the agent is in another process, the answer to its permission request can be reported more
+    // than once. Count the answer only once.
     if let (Some(reason), Some(tool)) = (refused, state.asked.remove(call)) {
         state.counts.permissions_refused += 1;
         state.denials.push(Denial {
@@ -268,8 +269,9 @@ fn fold_config(state: &mut TeamState, config: &TeamConfig) {
     state.agents.append(&mut known);
 }
 
-/// Returns the permission mode of a member: the recorded mode, otherwise `plan` if the member must
-/// plan first, otherwise the mode in which the member's client was started.
+/// Returns the permission mode of a member: the mode in the config, otherwise `plan` if the
+/// member's plan must be approved first, otherwise the mode in which the member's client was
+/// started.
 fn mode_of(member: &Member) -> Option<String> {
     let planning =
         || member.plan_mode_required.filter(|it| *it).map(|_| PermissionMode::Plan.to_string());
@@ -278,7 +280,7 @@ fn mode_of(member: &Member) -> Option<String> {
     member.mode.clone().or_else(planning).or_else(of_client)
 }
 
-/// Returns the task that the agent works on, which is the first of the agent's tasks in progress.
+/// Returns the first task in progress that the agent owns.
 fn current_task(name: &AgentName, tasks: &[Task]) -> Option<CurrentTask> {
     let is_current = |task: &&Task| {
         task.owner.as_deref() == Some(name.as_str()) && task.status == TaskStatus::InProgress

@@ -1,4 +1,5 @@
-//! Sends requests to the process that leads a team, for actions that only the lead can sign.
+//! Sends requests to the process that leads a team. Some actions need the signature of the lead,
+//! and only that process can sign them.
 
 use pitcrew_protocol::{ApiError, TeamName};
 use pitcrew_runtime::control_socket::{ControlRequest, KnockError, LEAD_VERSION, control_request};
@@ -11,20 +12,21 @@ use crate::error::ViewError;
 /// The reason why a request to the lead of a team failed.
 #[derive(Debug, thiserror::Error)]
 pub enum LeadError {
-    /// The data about the team cannot be read.
+    /// The data about the team could not be read.
     #[error(transparent)]
     View(#[from] ViewError),
-    /// The lead refused the request.
+    /// The lead of the team refused the request.
     #[error("{error}")]
     Refused {
         /// The name of the team.
         team: TeamName,
-        /// The lead's answer.
+        /// The error that the lead answered.
         error: ApiError,
-        /// The version of pitcrew that the lead runs, if that version does not know the request.
+        /// The version of pitcrew in the lead's process, if that version does not know the request.
+        /// Otherwise `None`.
         lead_version: Option<String>,
     },
-    /// A process leads the team and does not answer.
+    /// A process leads the team, but it does not answer.
     #[error("{error}")]
     Unreachable {
         /// The name of the team.
@@ -34,18 +36,18 @@ pub enum LeadError {
         /// The reason why the process could not be reached.
         error: KnockError,
     },
-    /// Only the lead of the team can sign this action, and no pitcrew process leads the team.
+    /// The action needs the lead's signature, and no pitcrew process leads the team.
     #[error("{error}")]
     NeedsLead {
         /// The name of the team.
         team: TeamName,
-        /// The error of the refused action.
+        /// The error from the attempt to do the action without the lead.
         error: ApiError,
     },
 }
 
 /// Sends a request to the process that leads the team, and returns the answer. Returns `None` if no
-/// pitcrew process leads the team. Then the caller acts without the lead.
+/// pitcrew process leads the team. The caller then does the action without the lead.
 ///
 /// # Errors
 /// When the lead refuses the request or does not answer.
@@ -65,14 +67,14 @@ pub async fn ask(team: &Team, request: &ControlRequest) -> Result<Option<Value>,
     }
 }
 
-/// Creates the error for a request that the lead refused.
+/// Creates the error for a request that the lead of the team refused.
 #[must_use]
 pub fn refused(team: &Team, error: ApiError) -> LeadError {
     let lead_version = error.details.get(LEAD_VERSION).and_then(Value::as_str).map(str::to_owned);
     LeadError::Refused { team: team.name().clone(), error, lead_version }
 }
 
-/// Creates the error for an action that was tried without the lead.
+/// Creates the error for an action that failed without the lead of the team.
 #[must_use]
 pub fn without(team: &Team, error: ApiError) -> LeadError {
     if error.details.contains_key("lead_signs") {

@@ -1,13 +1,13 @@
-//! The data about a team that every user interface shows: the terminal, a web page, an editor or a
-//! program.
+//! The data about a team that every user interface shows: the terminal, a web page, an editor or
+//! another program.
 //!
 //! - [`fold`](mod@fold) computes the [`state`] of a team from events.
-//! - [`remark`] selects the events that are shown to a person as a line of text.
+//! - [`remark`] selects the events that a person sees, and turns each of them into a line of text.
 //! - [`stream`] and [`result`] write a run as JSON, and [`outcome`] writes the end of a run.
 //! - [`running`] and [`member_status`] find the processes that run a team and its members.
 //! - [`lead`] sends requests to the process that leads a team.
-//! - [`orphans`] stops processes and panes that are left of a team without a lead.
-//! - [`asking`] stores the permission questions that wait for a person.
+//! - [`orphans`] stops the processes and panes of a team whose lead's process has ended.
+//! - [`asking`] stores the permission requests that wait for a person's answer.
 
 #![cfg_attr(
     test,

@@ -1,6 +1,7 @@
-//! Finds the process, the pane and the state of each member of a team. There are three sources:
-//! pitcrew's records of the members that it started, the holder of a member's lease, and otherwise
-//! the team's config, which may be out of date.
+//! Finds the process, the pane and the state of each member of a team. The first source is
+//! pitcrew's records of the members that it started. The second is the member's lease (a lock
+//! file), whose holder is the member's process. The last source is the team's config, which can be
+//! out of date.
 
 use std::collections::BTreeMap;
 
@@ -25,13 +26,13 @@ pub struct MemberStatus {
     program: Option<String>,
     /// The member's pane. Null if the member has no pane.
     pane: Option<PanePlace>,
-    /// The process id of the member. For a member in the lead's process, it is the lead's process
-    /// id. Null if no process id is known.
+    /// The process id of the member, or null if it is not known. For a member that runs in the
+    /// lead's process, it is the process id of the lead.
     pid: Option<u32>,
     /// The state of the member's process.
     state: ProcessState,
-    /// The open request for which the member waits, as text. Null if the member waits for no
-    /// answer.
+    /// The text of the open request whose answer the member waits for. Null if the member waits for
+    /// no answer.
     waits_for: Option<String>,
 }
 
@@ -39,19 +40,19 @@ pub struct MemberStatus {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ProcessState {
-    /// The process runs.
+    /// The member's process runs.
     Running,
-    /// The process was started and is not ready yet.
+    /// The member's process was started and is not ready yet.
     Starting,
-    /// The process was started and is still not ready after its deadline.
+    /// The member's process was started and is not ready, although its deadline is over.
     Late,
-    /// The process was started and has ended. The next lead of the team resumes the member or
-    /// removes it.
+    /// The member's process was started and has ended. The next lead of the team starts the member
+    /// again or removes it.
     Gone,
-    /// No process runs the member.
+    /// No process runs the member at the moment.
     NotRunning,
-    /// Another client runs the member or has run it. That client does not record a process, so the
-    /// state is not known.
+    /// Another client runs the member or ran it earlier. That client does not record the process,
+    /// so the state is not known.
     Unknown,
 }
 
@@ -78,8 +79,8 @@ impl MemberStatus {
         config: &TeamConfig,
         lead: &Running,
     ) -> Result<Vec<Self>, ViewError> {
-        // If pitcrew started no member of the team, there are no records. Then do not read them,
-        // because reading would create a pitcrew folder in the team's folder.
+        // If pitcrew started no member of the team, there are no records to read. Do not read them
+        // then, because reading would create pitcrew's folder in the team's folder.
         let has_ours = config.members.iter().any(|member| SpawnRecord::of(member).is_some());
         let started = if has_ours { team.started().await? } else { BTreeMap::new() };
         let now_ms = team.teams().now_ms();
@@ -99,7 +100,8 @@ impl MemberStatus {
                         .map_err(|source| ViewError::Store { team: team.dir().clone(), source })?;
                     let holder = holder.map(|holder| holder.pid);
                     match lead {
-                        // A teammate in a pane may still run after its session's lead has ended.
+                        // A teammate in a pane can still run after the lead of its session has
+                        // ended.
                         Running::BySession { .. } | Running::Stale { .. }
                             if holder.is_none() && SpawnRecord::of(member).is_none() =>
                         {
@@ -121,22 +123,22 @@ impl MemberStatus {
         Ok(found)
     }
 
-    /// The member's name.
+    /// Returns the member's name.
     pub fn name(&self) -> &AgentName {
         &self.name
     }
 
-    /// The state of the member's process.
+    /// Returns the state of the member's process.
     pub fn state(&self) -> ProcessState {
         self.state
     }
 
-    /// Returns the member's process id, if it is known.
+    /// Returns the member's process id, or `None` if it is not known.
     pub fn pid(&self) -> Option<u32> {
         self.pid
     }
 
-    /// Returns true if the member certainly runs.
+    /// Returns true if the member's process is certainly running.
     pub fn runs(&self) -> bool {
         match self.state {
             ProcessState::Running | ProcessState::Starting | ProcessState::Late => true,
@@ -144,8 +146,8 @@ impl MemberStatus {
         }
     }
 
-    /// Returns two texts for a table: the place and the state of the member. `backend_type` is the
-    /// kind of place that the config names.
+    /// Returns two texts for the cells of a table: the place and the state of the member.
+    /// `backend_type` is the value of this field in the team's config.
     #[must_use]
     pub fn cells(&self, backend_type: Option<&str>) -> [String; 2] {
         let place = match &self.pane {
@@ -207,7 +209,8 @@ impl MemberStatus {
     }
 
     /// Creates the status of a teammate that runs in a pane of a session on this machine. The
-    /// client records no process, so the process is found by the agent id on its command line.
+    /// client of the session records no process. The process is therefore found by its command
+    /// line, which contains the agent id.
     fn of_session(member: &Member) -> Self {
         let process = member.agent_id.as_ref().and_then(|id| process_of_agent(id.as_ref()));
         let unknown = Self::on_its_own(member, None);
@@ -222,8 +225,8 @@ impl MemberStatus {
         }
     }
 
-    /// Creates the status of a member that has its own process, but no record of its start. `pid`
-    /// is the process that holds the member's lease.
+    /// Creates the status of a member that runs in its own process and whose start pitcrew did not
+    /// record. `pid` is the process that holds the member's lease.
     fn on_its_own(member: &Member, pid: Option<u32>) -> Self {
         let record = SpawnRecord::of(member);
         let state = match (&record, pid) {
@@ -235,7 +238,7 @@ impl MemberStatus {
         let pane = pane
             .filter(|(_, id)| !id.is_empty())
             .map(|(backend, id)| PanePlace { host: PaneHost::of(&backend), id });
-        // Only members that pitcrew runs hold leases.
+        // Only a member that pitcrew runs holds a lease.
         let program = record.map(|record| record.program.as_str()).or(pid.map(|_| "pitcrew"));
         Self {
             name: member.name.clone(),
@@ -248,8 +251,8 @@ impl MemberStatus {
     }
 }
 
-/// Returns the member's open request as text. The request asks for a permission or for the approval
-/// of a plan.
+/// Returns the latest open request of a member as text: a request for a permission or for the
+/// approval of a plan.
 fn waits_for(name: &AgentName, requests: &BTreeMap<String, Request>) -> Option<String> {
     let open = requests.values().filter(|request| request.is_open() && request.from == *name);
     let latest = open

@@ -1,5 +1,4 @@
-//! Stops the processes and panes that are left of a team which no process leads, and reports the
-//! results.
+//! Stops the processes and panes of a team whose lead's process has ended, and reports the results.
 
 use std::time::Duration;
 
@@ -13,17 +12,18 @@ use serde::Serialize;
 use crate::error::ViewError;
 use crate::text::printable;
 
-/// The processes and panes that are left of a team which no process leads.
+/// The processes and panes of a team whose lead's process has ended.
 #[derive(Debug)]
 pub struct Orphans<'a> {
     team: &'a Team,
     panes: RecordedPanes,
 }
 
-/// The result for a member, process or pane that was stopped, as it is shown in the answer.
+/// The result of stopping a member, process or pane, as it is shown to the user.
 #[derive(Clone, Debug, Serialize)]
 pub struct StoppedView {
-    /// The name of the member. Absent for a process that a dead process left running.
+    /// The name of the member. Absent for commands that a killed process left running (`pid` is
+    /// then the id of the killed process), and for a pane that names no member.
     #[serde(skip_serializing_if = "Option::is_none")]
     name: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -39,27 +39,29 @@ pub struct StoppedView {
     #[serde(skip_serializing_if = "Option::is_none")]
     pane_not_asked: Option<String>,
     #[serde(skip)]
-    /// Whether nothing is left of the member.
+    /// Whether nothing is left of the stopped member, process or pane.
     pub is_gone: bool,
 }
 
 impl<'a> Orphans<'a> {
-    /// Creates the orphans of `team`. `panes` finds the team's panes by their records.
+    /// Creates the value for `team`. `panes` finds the terminal panes that are recorded for the
+    /// team.
     pub fn of(team: &'a Team, panes: RecordedPanes) -> Self {
         Self { team, panes }
     }
 
-    /// Stops all members that still run: sends SIGTERM, waits up to `term`, sends SIGKILL, and
-    /// closes the members' panes. Then closes all other panes of the team.
+    /// Stops all members that still run. For each member, sends SIGTERM, waits at most `term`,
+    /// sends SIGKILL, and closes the member's pane. Afterwards closes all other panes of the team.
     ///
     /// # Errors
     /// When the team's records cannot be read or written.
     pub async fn stop(&self, term: Duration) -> Result<Vec<StoppedView>, ViewError> {
-        // Return errors only at the end. If some records cannot be read, the others still name
-        // processes and panes to stop.
+        // Return errors only at the end. If some records cannot be read, the other records still
+        // name processes and panes that must be stopped.
         let members = stop_members(self.team, &self.panes, term).await;
         let swept = sweep(self.team, term).await;
-        // These panes have no record, because the lead died before it could record them.
+        // The panes found here have no record, because the lead's process died before it recorded
+        // them.
         let mut panes = Vec::new();
         let found = self.panes.of_team(self.team).await;
         for pane in found.iter().flatten() {
@@ -110,12 +112,13 @@ impl StoppedView {
         }
     }
 
-    /// Whether the user should be told about this result even if the process was stopped.
+    /// Whether the user must see this result although the process was stopped: it is not known
+    /// whether the pane is closed.
     pub fn has_doubt(&self) -> bool {
         self.pane_not_asked.is_some()
     }
 
-    /// The result as one line for people.
+    /// Returns the result as one line of text for the user.
     pub fn line(&self) -> String {
         let who = match (&self.name, self.pid) {
             (Some(name), _) => name.clone(),

@@ -1,4 +1,4 @@
-//! The end of a run as JSON for programs: the work of each agent, how the run ended, and the last
+//! The end of a run as JSON for programs: how the run ended, the work of each agent, and the last
 //! message.
 
 use pitcrew_agent::Role;
@@ -9,8 +9,8 @@ use serde_json::{Map, Value, json};
 use crate::fold::{ViewEvent, fold};
 use crate::state::{AgentState, TeamState};
 
-/// Returns the fields of a run's result in JSON that the result event does not contain. Reasons are
-/// not shortened.
+/// Returns the JSON fields about the end of a run that the result event does not contain. Reasons
+/// are not shortened.
 #[must_use]
 pub fn document(outcome: &RunOutcome, resume: Option<&str>) -> Map<String, Value> {
     let agents = fold(TeamState::default(), &ViewEvent::Ended(outcome)).agents;
@@ -48,8 +48,8 @@ fn task(task: &TaskSummary) -> Value {
     json!({"id": task.id, "subject": task.subject, "status": task.status, "owner": task.owner})
 }
 
-/// Returns the state of an agent as a word for JSON. The word for a teammate that agreed to leave
-/// is `shut_down`. It does not mean that the teammate's tasks are done.
+/// Returns the state of an agent as a word for JSON. For a teammate that agreed to leave, the word
+/// is `shut_down`. This word does not mean that the teammate's tasks are done.
 #[must_use]
 pub fn state_name(agent: &AgentState) -> &'static str {
     match (agent.status, agent.role) {
@@ -58,7 +58,7 @@ pub fn state_name(agent: &AgentState) -> &'static str {
     }
 }
 
-/// Returns the end of a run as a word for JSON.
+/// Returns a word for JSON that says how a run ended.
 #[must_use]
 pub fn end_name(end: &RunEnd) -> &'static str {
     match end {
@@ -74,7 +74,7 @@ pub fn end_name(end: &RunEnd) -> &'static str {
     }
 }
 
-/// Returns the last message of a run, or the reason why there is none.
+/// Returns the last message of a run. If there is no last message, returns the reason why.
 #[must_use]
 pub fn result_text(end: &RunEnd) -> String {
     match end {

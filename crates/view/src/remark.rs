@@ -1,5 +1,5 @@
-//! Turns important events of a run into lines of text for a person. The functions have no side
-//! effects, except that `follow` updates the given state.
+//! Turns important events of a run into lines of text for a person. The functions are pure, except
+//! that `follow` updates the state that it gets.
 
 use std::fmt::Write as _;
 
@@ -12,7 +12,7 @@ use crate::state::TeamState;
 use crate::text::{first_line, in_one_line};
 use crate::wording::{doing, short};
 
-/// Maximum number of characters shown of a text that an agent wrote.
+/// Maximum number of characters that are shown of a text from an agent.
 const SAID_CHARS: usize = 160;
 
 /// A line of text for a person about one event of a run.
@@ -38,14 +38,14 @@ impl Remark {
     }
 }
 
-/// Updates the state by an event of a run, and returns the remarks about the event.
+/// Updates the state of a team by an event of a run, and returns the remarks about the event.
 pub fn follow(state: &mut TeamState, event: &RunEvent) -> Vec<Remark> {
     let remarks = remarks(state, event);
     *state = fold(std::mem::take(state), &ViewEvent::Run(event));
     remarks
 }
 
-/// Returns the remarks about an event of a run. `before` is the state before the event.
+/// Returns the remarks about an event of a run. `before` is the state of the team before the event.
 #[must_use]
 pub fn remarks(before: &TeamState, event: &RunEvent) -> Vec<Remark> {
     match event {
@@ -116,15 +116,16 @@ fn changed(
 ) -> Option<String> {
     let agent = before.agent(name)?;
     if let (Status::Active, Some(detail)) = (status, detail) {
-        // A teammate in another process reports with this detail that it waits for its model.
+        // The detail comes from a teammate in another process. It says that the teammate waits for
+        // its model.
         return Some(in_one_line(detail));
     }
     if agent.status == status || status == Status::Active {
         return None;
     }
     let mut text = match status {
-        // Either a teammate left the team, or a lead's run ended. In both cases the work may not be
-        // done.
+        // This status means that a teammate left the team, or that a lead's run ended. In both
+        // cases some work is possibly not done.
         Status::Completed => "has ended".to_owned(),
         Status::Failed => "has failed".to_owned(),
         Status::Killed => "was stopped".to_owned(),
@@ -163,7 +164,7 @@ fn tool_failed(ended: &ToolEnded) -> Option<Remark> {
 }
 
 fn mail(from: &[String]) -> String {
-    // The senders are not always known if the teammate runs in another process.
+    // If the teammate runs in another process, some senders are not known. Their names are empty.
     let known: Vec<String> = from.iter().filter(|name| !name.is_empty()).cloned().collect();
     match known.is_empty() {
         true => "reads mail".to_owned(),
@@ -171,7 +172,8 @@ fn mail(from: &[String]) -> String {
     }
 }
 
-/// Returns each distinct name with its count, in the order of first occurrence.
+/// Returns each different name with the number of its occurrences, in the order of first
+/// occurrence.
 fn counted(names: &[String]) -> String {
     let mut counts: Vec<(&str, usize)> = Vec::new();
     for name in names {
@@ -187,7 +189,7 @@ fn counted(names: &[String]) -> String {
     shown.collect::<Vec<_>>().join(", ")
 }
 
-/// Returns the text of a remark about the answer to a permission question.
+/// Returns the text of a remark about the answer to a permission request.
 fn answered_permission(refused: Option<&str>) -> String {
     match refused {
         Some(reason) => format!("was refused: {}", first_line(reason, SAID_CHARS)),

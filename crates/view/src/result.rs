@@ -1,5 +1,5 @@
-//! The last event of a run. It contains the kind of end, the turns, the time, the tokens and cost
-//! by model, and the denied permissions.
+//! The last event of a run. It contains how the run ended, the number of turns, the time, the
+//! tokens and cost of each model, and the denied permissions.
 
 use std::time::Duration;
 
@@ -51,8 +51,8 @@ fn denial(denial: &Denial) -> Value {
     })
 }
 
-/// Returns the agents that failed, with the reasons. The lead is left out, because the lead's
-/// failure is the result of the run itself.
+/// Returns the agents that failed, with the reasons. The lead is left out, because the result of
+/// the run already contains its failure.
 fn failed_agents(outcome: &RunOutcome) -> Vec<FailedAgent> {
     let of = |agent: &AgentSummary| {
         let team = (agent.role == Role::Teammate).then_some(outcome.team.as_str());
@@ -76,7 +76,7 @@ fn model_usage(ModelTotal { usage, cost_usd, context_window, .. }: &ModelTotal) 
     })
 }
 
-/// Converts token counts to the format of the stream.
+/// Converts token counts to the form of the stream.
 pub(crate) fn stream_usage(usage: &Usage) -> StreamUsage {
     StreamUsage::new(
         usage.input_tokens,

@@ -1,6 +1,6 @@
-//! Finds the process that runs a team now, as far as this can be known. A pitcrew process holds the
-//! team's lease. The lead of a session is found by the process that the session's client recorded.
-//! If another client leads a team that belongs to no session, no process is recorded.
+//! Finds the process that runs a team now, as far as this can be known. If pitcrew runs the team,
+//! its process holds the team's lease (a lock file). If a session of another client runs the team,
+//! the client has recorded the process of the session's lead. Otherwise no process is recorded.
 
 use pitcrew_process::identity::{ProcessIdentity, own_pid_space};
 use pitcrew_protocol::{LEAD_NAME, LeadProcess, TeamConfig};
@@ -20,28 +20,28 @@ pub enum Running {
         /// The process id.
         pid: u32,
     },
-    /// A session runs the team. The lead of the session is the process `pid`.
+    /// A session of another client runs the team. The process `pid` is the lead of the session.
     BySession {
         /// The process id.
         pid: u32,
     },
-    /// The team belongs to a session, but the process of the session's lead has ended. So nobody
-    /// runs the team.
+    /// The team belongs to a session of another client, but the process of the session's lead has
+    /// ended. Nobody runs the team now.
     Stale {
-        /// The process id of the ended process.
+        /// The id of the process that has ended.
         pid: u32,
     },
-    /// A session on another machine or in another process namespace runs the team. Whether the
-    /// session still runs cannot be seen from here.
+    /// A session on another machine or in another process namespace runs the team. From this
+    /// machine, it cannot be seen whether the session still runs.
     Elsewhere {
-        /// The process id on the other machine or in the other namespace.
+        /// The process id, as seen on the other machine or in the other process namespace.
         pid: u32,
         /// The machine and process namespace in which the process id is valid.
         pid_space: String,
     },
     /// Nobody runs the team.
     No,
-    /// Another client leads the team. It is not known whether that client still runs.
+    /// Another client leads the team. It is not known whether a process of that client still runs.
     Unknown,
 }
 
@@ -61,8 +61,8 @@ impl Running {
         Ok(Self::without_lease(config))
     }
 
-    /// Finds the process that runs a team without looking at the team's lease. Use it if nobody
-    /// holds the lease or the lease cannot be read.
+    /// Finds the process that runs a team from the team's config only. Use this function if nobody
+    /// holds the team's lease or if the lease cannot be read.
     pub fn without_lease(config: &TeamConfig) -> Self {
         if let Some(process) = &config.lead_process {
             return Self::of_session(process);
@@ -71,13 +71,13 @@ impl Running {
         if is_ours { Self::No } else { Self::Unknown }
     }
 
-    /// Looks for the process of a session's lead by the process id, and also by the start time if
-    /// it is known.
+    /// Checks whether the process of a session's lead still runs: a process with this id must
+    /// exist, and it must have the same start time if the start time is known.
     fn of_session(process: &LeadProcess) -> Self {
         let pid = process.pid;
         match (&process.pid_space, own_pid_space()) {
-            // On another machine or in another process namespace, the process id would name another
-            // process.
+            // The process id comes from another machine or another process namespace. On this
+            // machine, it would name an unrelated process.
             (Some(theirs), Some(ours)) if *theirs != ours => {
                 return Self::Elsewhere { pid, pid_space: theirs.clone() };
             }
@@ -93,7 +93,7 @@ impl Running {
         }
     }
 
-    /// Returns the state as a short text for a table cell.
+    /// Returns this state as a short text for a table cell.
     pub fn short(&self) -> String {
         match self {
             Self::ByPitcrew { pid } => format!("process {pid}"),
@@ -105,7 +105,7 @@ impl Running {
         }
     }
 
-    /// Returns the state as text for a sentence.
+    /// Returns this state as text that can be part of a sentence.
     pub fn text(&self) -> String {
         match self {
             Self::ByPitcrew { pid } => format!("run by process {pid}"),

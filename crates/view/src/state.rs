@@ -1,5 +1,5 @@
-//! The known state of a team and its agents. The function [`fold`](crate::fold::fold) computes it
-//! from events.
+//! The known state of a team and its agents. The function [`fold`](crate::fold::fold) computes this
+//! state from events.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -13,29 +13,30 @@ use crate::member_status::MemberStatus;
 use crate::text::first_line;
 use crate::wording::{asks_for, short};
 
-/// Maximum number of characters shown of an agent's current activity.
+/// Maximum number of characters that are shown of an agent's current activity.
 const DOING_CHARS: usize = 60;
 
 /// The known state of a team.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct TeamState {
-    /// The team's name. Empty until the team's run has started or the team's config was read.
+    /// The team's name. It is empty until the team's run has started or the team's config was read.
     pub team: String,
-    /// The id of the run's session. Empty without a run.
+    /// The session id of the run. It is empty if there is no run.
     pub session_id: String,
-    /// The main agent of the run: the lead, or a member that runs alone.
+    /// The main agent of the run: the lead of the team, or the single member that this process
+    /// runs.
     pub lead: Option<AgentName>,
-    /// The agents. Members are in the config's order if the config was read. Otherwise all agents
-    /// are in the order of their start.
+    /// The agents. If the config was read, its members come first, in the config's order. Otherwise
+    /// all agents are in the order in which they started.
     pub agents: Vec<AgentState>,
     /// The numbers of tasks, messages, plans and permissions in this run.
     pub counts: Counts,
-    /// The permissions that were refused, in order.
+    /// The permissions that were refused, in the order of refusal.
     pub denials: Vec<Denial>,
-    /// The rules that would have allowed the calls which were refused because no person was there
-    /// to ask.
+    /// The permission rules that would have allowed the refused calls. Only calls that were refused
+    /// because no person was there to ask are included.
     pub would_allow: BTreeSet<String>,
-    /// For each call that waits for a permission, the tool. The key is the id of the call.
+    /// The name of the tool for each call that waits for a permission, by the id of the call.
     pub(crate) asked: BTreeMap<String, String>,
 }
 
@@ -44,28 +45,29 @@ pub struct TeamState {
 pub struct Counts {
     /// The number of tasks that were created.
     pub tasks_made: u64,
-    /// The number of tasks that were completed.
+    /// The number of tasks that were completed in the run.
     pub tasks_completed: u64,
-    /// The number of messages that entered conversations.
+    /// The number of messages that were delivered into the conversations of agents.
     pub messages: u64,
     /// The number of plans that were submitted.
     pub plans: u64,
-    /// The number of permissions that were asked for.
+    /// The number of permission requests.
     pub permissions_asked: u64,
-    /// The number of permissions that were refused.
+    /// The number of permission requests that were refused.
     pub permissions_refused: u64,
 }
 
-/// A permission that was refused.
+/// A permission request that was refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Denial {
     /// The name of the tool.
     pub tool: String,
     /// The id of the call.
     pub call: String,
-    /// The reason of the refusal.
+    /// The reason for the refusal.
     pub reason: String,
-    /// The rule that would have allowed the call. Only set if no person was there to ask.
+    /// The permission rule that would have allowed the call. Set only if the call was refused
+    /// because no person was there to ask.
     pub allow_rule: Option<String>,
 }
 
@@ -76,15 +78,15 @@ pub struct AgentState {
     pub name: AgentName,
     /// The role of the agent in the team, if it is known.
     pub role: Option<Role>,
-    /// The agent's color. The lead has none.
+    /// The agent's color. A lead has no color.
     pub color: Option<Color>,
-    /// The type of the agent.
+    /// The name of the agent definition that the agent runs.
     pub agent_type: Option<String>,
     /// The model of the agent.
     pub model: Option<String>,
     /// The permission mode of the agent.
     pub mode: Option<String>,
-    /// The kind of place in which the agent runs, as the config names it.
+    /// The kind of place in which the agent runs: the member's `backendType` in the config.
     pub backend_type: Option<String>,
     /// The git worktree of the agent.
     pub worktree: Option<String>,
@@ -94,25 +96,25 @@ pub struct AgentState {
     pub status: Status,
     /// The reason why the agent ended, if a reason is known.
     pub reason: Option<String>,
-    /// The task that the agent works on.
+    /// The task that the agent works on now.
     pub task: Option<CurrentTask>,
-    /// The number of model calls.
+    /// The number of model calls that the agent has made.
     pub turns: u32,
-    /// The number of tool calls.
+    /// The number of tool calls that the agent has made.
     pub tool_calls: u32,
-    /// The number of tokens.
+    /// The number of tokens that the agent has used.
     pub usage: Usage,
-    /// The cost in US dollars. Only calls with a known price are included.
+    /// The cost in US dollars. Only model calls with a known price are included.
     pub cost_usd: f64,
     /// Whether the price of each of the agent's model calls is known.
     pub has_price: bool,
-    /// Whether the agent's model calls are known. They are not known if another client runs the
-    /// agent and stores no conversation.
+    /// Whether the agent's model calls are known. If another client runs the agent and stores no
+    /// conversation, its model calls are not known.
     pub is_counted: bool,
-    /// The tool that the agent runs, or a description of what the agent waits for.
+    /// The tool that the agent runs now, or a description of what the agent waits for.
     pub(crate) doing: Option<String>,
-    /// For each of the agent's calls that wait for a permission, the tool. The key is the id of the
-    /// call.
+    /// The name of the tool for each of the agent's calls that wait for a permission, by the id of
+    /// the call.
     pub(crate) asks: BTreeMap<String, String>,
 }
 
@@ -126,13 +128,13 @@ pub struct CurrentTask {
 }
 
 impl TeamState {
-    /// Returns the state of a team of which only the name of one agent is known.
+    /// Returns the state of a team in which only the name of one agent is known.
     #[must_use]
     pub fn of_agent(name: AgentName) -> Self {
         Self { agents: vec![AgentState::new(name)], ..Self::default() }
     }
 
-    /// Returns the agent with this name.
+    /// Returns the state of the agent with this name.
     #[must_use]
     pub fn agent(&self, name: &AgentName) -> Option<&AgentState> {
         self.agents.iter().find(|agent| agent.name == *name)
@@ -171,13 +173,14 @@ impl AgentState {
         }
     }
 
-    /// Returns the agent's activity, tokens and cost in one line, without the agent's name.
+    /// Returns the agent's activity, tokens and cost as one line of text. The line does not contain
+    /// the agent's name.
     #[must_use]
     pub fn line(&self) -> String {
         let doing = match (&self.doing, self.status) {
             (Some(doing), _) => first_line(doing, DOING_CHARS),
-            // For an agent in another process, a question may become known before the turn in which
-            // the agent asked it.
+            // If the agent runs in another process, its permission request can become known before
+            // the turn that contains the call.
             (None, Status::Active) => {
                 self.asks.values().next().map_or_else(|| "thinks".to_owned(), |tool| asks_for(tool))
             }

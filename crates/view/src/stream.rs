@@ -1,8 +1,8 @@
-//! Writes a run as stream-json: the events of the run's main agent in Claude Code's format and, on
-//! request, pitcrew's own events about the whole team.
+//! Writes a run as stream-json: the events of the run's main agent in Claude Code's format. On
+//! request, it also writes pitcrew's own events about the whole team.
 //!
-//! Source of the format: `fixtures/claude-2.1.39/stream-json`. As in Claude Code, the turns of a
-//! teammate are not in the stream.
+//! Source of the format: `fixtures/claude-2.1.39/stream-json`. As in Claude Code, the stream does
+//! not contain the turns of teammates.
 
 use std::collections::HashSet;
 
@@ -17,26 +17,27 @@ use serde_json::{Map, Value, json};
 use crate::result::stream_usage;
 use crate::state::TeamState;
 
-/// Converts the events of a run to lines of JSON.
+/// Converts the events of a run to stream-json: one JSON object per line.
 #[derive(Debug)]
 pub struct Stream {
     team_events: bool,
-    /// Creates the id of a new event.
+    /// The function that creates the id of a new event.
     new_id: fn() -> String,
-    /// The ids of the tool calls that are in the stream. If the call that started a subagent is not
-    /// in it, the subagent belongs to a teammate.
+    /// The ids of the tool calls in the stream. A tool call starts each subagent. If that call is
+    /// not in the stream, the subagent works for a teammate.
     calls: HashSet<String>,
 }
 
 impl Stream {
-    /// Creates a stream. `team_events` adds pitcrew's own events about the team. `new_id` creates
-    /// the ids of the stream's events.
+    /// Creates a stream. If `team_events` is true, the stream also contains pitcrew's own events
+    /// about the team. `new_id` creates the ids of the events.
     #[must_use]
     pub fn new(team_events: bool, new_id: fn() -> String) -> Self {
         Self { team_events, new_id, calls: HashSet::new() }
     }
 
-    /// Returns the lines for an event. `state` is the state after the event.
+    /// Returns the stream events for an event of the run. `state` is the team's state after the
+    /// event.
     pub fn lines(&mut self, state: &TeamState, event: &RunEvent) -> Vec<StreamEvent> {
         let mut lines = match event {
             RunEvent::Started(started) => {
@@ -81,7 +82,8 @@ impl Stream {
         lines
     }
 
-    /// Returns the stream events for a model's answer. Each block of the answer becomes one event.
+    /// Returns the stream events for an answer of the model. Each block of the answer becomes one
+    /// event.
     fn answered(&mut self, state: &TeamState, answered: &Answered) -> Vec<StreamEvent> {
         if !self.is_shown(state, &answered.agent, answered.parent_call.as_deref()) {
             return Vec::new();
@@ -91,8 +93,8 @@ impl Stream {
             if let Block::ToolUse { id, .. } = block {
                 self.calls.insert(id.clone());
             }
-            // Convert the block to the stream's type through JSON. A block that cannot be converted
-            // is left out.
+            // The block is converted to the stream's type through JSON. If the conversion fails,
+            // the block is left out.
             let Some(block) = serde_json::to_value(block)
                 .ok()
                 .and_then(|b| serde_json::from_value::<StreamBlock>(b).ok())
@@ -125,7 +127,8 @@ impl Stream {
     }
 
     /// Whether the turns of an agent are in the stream. The stream contains the turns of the run's
-    /// main agent, and those of subagents that were started by a call in the stream.
+    /// main agent. It also contains the turns of a subagent if the call that started the subagent
+    /// is in the stream.
     fn is_shown(&self, state: &TeamState, agent: &AgentName, parent_call: Option<&str>) -> bool {
         match parent_call {
             Some(call) => self.calls.contains(call),
@@ -145,8 +148,8 @@ impl Stream {
     }
 }
 
-/// Returns the content of pitcrew's own event: the name of the event, the agent that the event is
-/// about, and the data.
+/// Returns the content of pitcrew's own event for an event of the run: the name of the event, the
+/// agent that the event is about, and the data. Returns `None` if there is no such event.
 fn told(event: &RunEvent) -> Option<(&'static str, Option<&AgentName>, Value)> {
     let of = |name, agent, data| Some((name, Some(agent), data));
     match event {

@@ -1,13 +1,13 @@
-//! Prepares texts from models, tools and files so that a person can read them safely. The results
-//! are complete or shortened, and contain nothing that controls a terminal.
+//! Prepares texts from models, tools and files, so that a person can read them safely. The
+//! resulting texts contain nothing that controls a terminal.
 
 use std::borrow::Cow;
 
 use pitcrew_protocol::is_unseen;
 
-/// Returns the text with certain characters replaced: control characters except line breaks and
-/// tabs, marks that change the writing direction, and invisible characters. They could control a
-/// terminal or hide a part of the text.
+/// Returns the text with all characters replaced that could control a terminal or hide a part of
+/// the text. These are control characters (except line breaks and tabs), marks that change the
+/// writing direction, and invisible characters.
 #[must_use]
 pub fn printable(text: &str) -> Cow<'_, str> {
     if !text.contains(|c: char| is_unseen(c) && !matches!(c, '\n' | '\t')) {
@@ -17,7 +17,7 @@ pub fn printable(text: &str) -> Cow<'_, str> {
     let shown = text.chars().map(|c| {
         let last = before.replace(c);
         // A joiner or variation selector after a visible non-ASCII character is harmless. Some
-        // scripts and emoji need it there.
+        // scripts and emoji need such a character.
         let joins = matches!(c, '\u{200c}' | '\u{200d}' | '\u{fe00}'..='\u{fe0f}')
             && last.is_some_and(|last: char| !last.is_ascii() && !is_unseen(last));
         let stays = matches!(c, '\n' | '\t') || joins || !is_unseen(c);
@@ -33,7 +33,7 @@ pub fn printable(text: &str) -> Cow<'_, str> {
     Cow::Owned(shown.collect())
 }
 
-/// Returns the first line of a text, cut to `width` characters.
+/// Returns the first line of a text, shortened to `width` characters.
 #[must_use]
 pub fn first_line(text: &str, width: usize) -> String {
     let line = text.lines().next().unwrap_or_default();
@@ -45,7 +45,7 @@ pub fn first_line(text: &str, width: usize) -> String {
     format!("{}…", kept.trim_end())
 }
 
-/// Returns all lines of a text joined into one line. Blank lines are left out.
+/// Returns the lines of a text joined into one line. Blank lines are left out.
 #[must_use]
 pub fn in_one_line(text: &str) -> String {
     let lines: Vec<&str> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();

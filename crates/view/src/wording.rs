@@ -1,4 +1,4 @@
-//! Short texts for the activities of agents. All user interfaces use the same texts.
+//! Short texts that describe what an agent is doing. All user interfaces use these texts.
 
 use pitcrew_runtime::events::{RunEvent, waiting_for_model};
 use pitcrew_runtime::question::visible;
@@ -9,8 +9,8 @@ use crate::text::first_line;
 /// Maximum number of characters in the description of a tool call.
 const CALL_CHARS: usize = 60;
 
-/// Returns a text for the activity of an agent after this event. Returns `None` if the event does
-/// not show an activity.
+/// Returns a text for what the agent does after this event. Returns `None` if the event says
+/// nothing about this.
 #[must_use]
 pub fn doing(event: &RunEvent) -> Option<String> {
     match event {
@@ -45,7 +45,7 @@ pub(crate) fn asks_for(tool: &str) -> String {
     format!("asks permission for {tool}")
 }
 
-/// Returns a tool call in one line: the tool, and the most informative field of the tool's input.
+/// Returns a tool call as one line: the tool, and the most informative field of the tool's input.
 #[must_use]
 pub fn brief(tool: &str, input: &Value) -> String {
     const TELLING: [&str; 10] = [
@@ -67,7 +67,8 @@ pub fn brief(tool: &str, input: &Value) -> String {
     }
 }
 
-/// Formats a number with at most four characters and a unit, such as k for thousands.
+/// Formats a number in a short form. From one thousand on, it is written in thousands (`1.2k`) or
+/// millions (`2.3M`).
 #[must_use]
 pub fn short(count: u64) -> String {
     match count {

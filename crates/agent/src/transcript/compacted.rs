@@ -1,6 +1,6 @@
 //! The effect of a compaction on a conversation: a briefing and a summary replace the messages, and
-//! nothing else changes. This module also measures how full the conversation is. The agent decides
-//! when the conversation is too full.
+//! nothing else changes. This module also measures how full the conversation is. The state machine
+//! in `machine` decides when the conversation is too full.
 
 use std::sync::Arc;
 
@@ -10,42 +10,44 @@ use serde_json::json;
 
 use super::Conversation;
 
-/// Number of characters of each unanswered text that stay after the summary, if the step has no
-/// number of its own. This is longer than any mail. A prompt is in the briefing.
+/// The number of characters that each unanswered text keeps after a compaction, if the step gives
+/// no number. No mail is longer than this. A long prompt is not lost, because the briefing contains
+/// it.
 const UNANSWERED_CHARS: usize = 20_000;
 
-/// Approximate number of characters per token.
+/// The approximate number of characters in a token.
 pub const TOKEN_CHARS: usize = 4;
 
-/// The size that is assumed for a picture, in characters. A text of this size takes about as much
-/// context as a picture.
+/// The assumed size of a picture, in characters. A text of this size and a picture need about as
+/// many tokens.
 const PICTURE_CHARS: usize = 6_000;
 
-/// Text in place of older messages, when the conversation is too long even for a summary call.
+/// The text in place of older messages, if the conversation is too long even for the call that
+/// makes the summary.
 const LEFT_OUT: &str =
     "[What follows this in the conversation is too long to be shown. It goes on later:]";
 
-/// End of a text that was shortened because the conversation did not fit the model's window.
+/// The text at the end of a text that was shortened to fit into the context window.
 const SHORTENED: &str =
     "\n[The rest is left out here: the conversation was longer than you can read.]";
 
 /// Text in place of a picture that is not shown.
 const NO_PICTURE: &str = "[A picture is left out here.]";
 
-/// Minimum number of characters for which a summary of a conversation, or a shortened text, is
-/// worth having.
+/// The smallest size to which a text is shortened, and the smallest part of a conversation that is
+/// summarised, in characters.
 pub const LEAST_CHARS: usize = 1_000;
 
-/// How full the model's context is, as far as the model has reported it.
+/// How many tokens the conversation has, according to the model's answers.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Fill {
-    /// Tokens in the context according to the last answer.
+    /// The number of tokens in the conversation according to the last answer.
     tokens: u64,
-    /// Tokens right after the last compaction. The conversation cannot become smaller than this
-    /// number.
+    /// The number of tokens right after the last compaction. The conversation cannot become smaller
+    /// than this.
     floor: Option<u64>,
-    /// Whether the model has answered since the last compaction. Without a compaction, whether the
-    /// model has answered at all.
+    /// Whether the model has answered since the last compaction. If there was no compaction,
+    /// whether the model has answered at all.
     has_answer: bool,
 }
 
@@ -53,8 +55,8 @@ impl Fill {
     pub(super) fn answered(&mut self, usage: Usage) {
         self.tokens = usage.context_tokens();
         if !self.has_answer && self.floor.is_some() {
-            // The first answer after a compaction tells how many tokens the compacted conversation
-            // really has.
+            // The first answer after a compaction contains the real number of tokens of the
+            // compacted conversation.
             self.floor = Some(self.tokens);
         }
         self.has_answer = true;
@@ -62,8 +64,8 @@ impl Fill {
 }
 
 impl Conversation {
-    /// Returns how many tokens the conversation fills: the number from the last answer plus an
-    /// estimate for later messages. Returns 0 if no answer reported a number.
+    /// Returns the number of tokens in the conversation: the number from the last answer, plus an
+    /// estimate for later messages. Returns 0 if no answer contained a number.
     #[must_use]
     pub fn filled(&self) -> u64 {
         let since =
@@ -73,27 +75,28 @@ impl Conversation {
             .saturating_add(since.map_or(0, |last| tokens_of(size_of(std::slice::from_ref(last)))))
     }
 
-    /// Returns how many tokens were filled right after the last compaction, or 0 without one.
+    /// Returns the number of tokens in the conversation right after the last compaction. Returns 0
+    /// if there was no compaction.
     #[must_use]
     pub fn floor(&self) -> u64 {
         self.fill.floor.unwrap_or(0)
     }
 
-    /// Whether a compaction can help: the model has answered since the last one, and no call is
-    /// open.
+    /// Whether a compaction is possible now: the model has answered since the last compaction, and
+    /// all tool calls have results.
     #[must_use]
     pub fn can_be_compacted(&self) -> bool {
         self.fill.has_answer && self.open.is_empty()
     }
 
-    /// The size of the messages, in characters.
+    /// Returns the size of the messages, in characters.
     #[must_use]
     pub fn size(&self) -> usize {
         size_of(&self.messages)
     }
 
-    /// Returns the estimated number of tokens in the conversation: from the model's report,
-    /// otherwise from the number of characters.
+    /// Returns the estimated number of tokens in the conversation. If no answer of the model
+    /// contained a number of tokens, the estimate is computed from the number of characters.
     #[must_use]
     pub fn filled_about(&self) -> u64 {
         if self.fill.tokens == 0 { tokens_of(self.size()) } else { self.filled() }
@@ -109,15 +112,16 @@ impl Conversation {
         self.messages.last().filter(|last| last.role == Role::User)
     }
 
-    /// Returns the length to which the next [`super::Step::Shortened`] cuts: half of the longest
-    /// unanswered text or result. Returns `None` if all of them are short.
+    /// Returns the number of characters to which the next [`super::Step::Shortened`] shortens
+    /// texts: half of the longest unanswered text or tool result. Returns `None` if all of them are
+    /// already short.
     #[must_use]
     pub fn next_shortened(&self) -> Option<usize> {
         let blocks = self.unanswered().into_iter().flat_map(|last| &last.blocks);
         let longest =
             blocks.filter(|block| shortened_block(block, 0).is_some()).map(size_of_block).max()?;
-        // A text that was already shortened ends with the note about it, so the note must not count
-        // as length.
+        // A text that was already shortened has a note at its end. The note must not count as a
+        // part of the text.
         (longest > LEAST_CHARS + SHORTENED.len()).then_some((longest / 2).max(LEAST_CHARS))
     }
 
@@ -134,7 +138,7 @@ impl Conversation {
         }
     }
 
-    /// Returns the size of the messages after a compaction, in characters.
+    /// Returns the size that the messages would have after a compaction, in characters.
     #[must_use]
     pub fn size_compacted(
         &self,
@@ -145,15 +149,15 @@ impl Conversation {
         size_of(&[self.compacted(briefing, summary, kept_chars)])
     }
 
-    /// Returns the messages for a summary call, with at most `most` characters. Returns all
-    /// messages if they fit, otherwise the first one and the newest ones, with the longest of them
-    /// shortened.
+    /// Returns the messages for the call that makes the summary, with at most `most` characters. If
+    /// not all messages fit, returns the first message and the newest messages, and shortens long
+    /// ones.
     #[must_use]
     pub fn to_summarise(&self, most: Option<usize>) -> Vec<Message> {
         let Some(((first, rest), most)) = self.messages.split_first().zip(most) else {
             return self.messages.to_vec();
         };
-        // The first message contains the prompt or an earlier summary. No other message repeats
+        // The first message contains the prompt or an earlier summary. No other message contains
         // them.
         let first = shortened_message(first, if rest.is_empty() { most } else { most / 4 * 3 });
         let mut room = most.saturating_sub(size_of(std::slice::from_ref(&first)));
@@ -167,7 +171,8 @@ impl Conversation {
                 },
             );
         let mut newest: Vec<Message> = newest.collect();
-        // Keep each call together with its results, and keep roles alternating.
+        // An answer of the model must follow the first message. The roles then alternate, and each
+        // call is together with its results.
         while newest.last().is_some_and(|message| message.role == Role::User) {
             newest.pop();
         }
@@ -179,8 +184,8 @@ impl Conversation {
         shown
     }
 
-    /// Returns the number of characters to show when the summary is requested again: half as many
-    /// as before. Returns `None` if too few are left.
+    /// Returns the number of characters of the conversation for the next summary request: half as
+    /// many as before. Returns `None` if this would be too few.
     #[must_use]
     pub fn next_shown(&self, shown: Option<usize>) -> Option<usize> {
         let next = shown.unwrap_or_else(|| self.size()).min(self.size()) / 2;
@@ -190,20 +195,21 @@ impl Conversation {
     pub(super) fn compact(&mut self, briefing: &str, summary: &str, kept_chars: Option<usize>) {
         self.messages = Arc::new(vec![self.compacted(briefing, summary, kept_chars)]);
         self.turns = self.turns.saturating_add(1);
-        // The size after the compaction is unknown until the model's next answer, which sets the
-        // real floor.
+        // The number of tokens after the compaction is not known yet. The model's next answer
+        // contains it and sets `floor` to it.
         self.fill = Fill { tokens: 0, floor: Some(0), has_answer: false };
     }
 
     pub(super) fn keep_as_it_is(&mut self) {
         self.turns = self.turns.saturating_add(1);
-        // The conversation stays as full as before. The new floor prevents another attempt until
-        // the conversation has grown.
+        // The conversation is as full as before. The new value of `floor` prevents another
+        // compaction until the conversation has grown.
         self.fill = Fill { floor: Some(self.filled()), has_answer: false, ..self.fill };
     }
 
-    /// Builds the single message that starts a compacted conversation. Unanswered texts follow the
-    /// summary. They stay whole if together they have at most `kept_chars` characters.
+    /// Builds the single message with which a compacted conversation starts. The texts that the
+    /// model has not answered follow the summary. They are complete if together they have at most
+    /// `kept_chars` characters, otherwise shortened.
     fn compacted(&self, briefing: &str, summary: &str, kept_chars: Option<usize>) -> Message {
         let unanswered = self.unanswered().into_iter().flat_map(|last| &last.blocks);
         let texts: Vec<&str> = unanswered.filter_map(Block::as_text).collect();
@@ -218,14 +224,15 @@ impl Conversation {
     }
 }
 
-/// Returns a message shortened to a limit.
+/// Returns the message, shortened to about `most` characters.
 fn shortened_message(message: &Message, most: usize) -> Message {
     if size_of(std::slice::from_ref(message)) <= most {
         return message.clone();
     }
     let each = most / message.blocks.len().max(1);
     let shown = message.blocks.iter().filter_map(|block| match block {
-        // A thinking block must be whole or absent, because its signature covers all of it.
+        // A thinking block is complete or left out, because its signature covers the complete
+        // block.
         Block::Thinking { .. } | Block::RedactedThinking { .. } => None,
         Block::ToolUse { id, name, .. } if size_of_block(block) > each => {
             Some(Block::tool_use(id.clone(), name.clone(), json!({"left_out": LEFT_OUT})))
@@ -236,8 +243,8 @@ fn shortened_message(message: &Message, most: usize) -> Message {
     Message { blocks: shown.collect(), ..message.clone() }
 }
 
-/// Returns a text or tool result shortened to a limit, or `None` if the block is of another kind or
-/// short enough.
+/// Returns a text or tool result shortened to `most` characters. Returns `None` if the block is
+/// short enough or of another kind.
 fn shortened_block(block: &Block, most: usize) -> Option<Block> {
     if size_of_block(block) <= most {
         return None;
@@ -261,7 +268,7 @@ fn shortened_block(block: &Block, most: usize) -> Option<Block> {
     }
 }
 
-/// Returns a text shortened to a limit, with a note about the missing part.
+/// Returns the text shortened to `most` characters, with a note about the missing part at its end.
 pub fn shortened(text: &str, most: usize) -> String {
     let all = text.chars().count();
     if all <= most {
@@ -271,7 +278,7 @@ pub fn shortened(text: &str, most: usize) -> String {
     format!("{kept}\n[{} left out here.]", counted_is(all - most, "more character"))
 }
 
-/// Returns the approximate number of tokens in so many characters.
+/// Returns the approximate number of tokens in this number of characters.
 pub fn tokens_of(chars: usize) -> u64 {
     u64::try_from(chars / TOKEN_CHARS).unwrap_or(u64::MAX)
 }
@@ -342,7 +349,7 @@ mod tests {
         blocks.filter_map(Block::as_text).collect()
     }
 
-    /// Steps of a conversation with everything that a compaction must preserve.
+    /// Returns the steps of a conversation that has everything that a compaction must preserve.
     fn eventful() -> Vec<Step> {
         let grant = Grant::Allowed {
             input: None,

@@ -5,15 +5,15 @@ use serde_json::Value;
 
 use super::Entry;
 
-/// The error for a transcript that a later version wrote.
+/// The error for a transcript that a later version of pitcrew wrote.
 #[derive(Debug, thiserror::Error)]
 #[error(
     "line {line} is of version {version}, written by a newer pitcrew; this one reads up to version {FORMAT_VERSION}"
 )]
 pub struct NewerTranscript {
-    /// The number of the line, starting at 1.
+    /// The number of the line in the transcript, starting at 1.
     pub line: usize,
-    /// The version of the line.
+    /// The format version that the line states.
     pub version: u64,
 }
 
@@ -22,16 +22,17 @@ pub struct NewerTranscript {
 pub struct Read {
     /// The steps of the transcript.
     pub entries: Vec<Entry>,
-    /// Numbers of lines that are no valid step, starting at 1. Such lines are skipped and stay in
-    /// the file.
+    /// The numbers of the lines that are not valid steps, starting at 1. Such lines are skipped,
+    /// but they stay in the file.
     pub unread: Vec<usize>,
 }
 
-/// Reads a transcript. Lines that are no valid step are skipped and listed by their number. Blank
-/// lines are skipped and not listed.
+/// Reads the lines of a transcript. Lines that are not valid steps are skipped, and their numbers
+/// are returned. Blank lines are only skipped.
 ///
 /// # Errors
-/// When a line was written by a later version. The store already removes an incomplete last line.
+/// When a later version of pitcrew wrote a line. The crate `store` has already removed an
+/// incomplete last line.
 pub fn read(lines: &[String]) -> Result<Read, NewerTranscript> {
     let mut read = Read::default();
     for (line, text) in (1..).zip(lines).filter(|(_, text)| !text.trim().is_empty()) {
@@ -53,7 +54,7 @@ pub fn read(lines: &[String]) -> Result<Read, NewerTranscript> {
     Ok(read)
 }
 
-/// Text that every line with a version contains. Most lines have no version, so they need no second
+/// A text that every line with a version contains. Most lines have no version and need no further
 /// check.
 const VERSION_MARK: &str = "\"v\"";
 

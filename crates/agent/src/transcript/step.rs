@@ -1,4 +1,4 @@
-//! The lines of a transcript: every step that a conversation can have.
+//! The lines of a transcript: all kinds of steps that a conversation can have.
 
 use pitcrew_model::{Block, StopReason, Usage};
 use pitcrew_protocol::{AgentName, MessageId, Status};
@@ -10,9 +10,9 @@ use crate::FileSeen;
 /// One line of a transcript.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Entry {
-    /// The number of the line, starting at 1.
+    /// The number of the line in the transcript, starting at 1.
     pub seq: u64,
-    /// The step.
+    /// The step in this line.
     #[serde(flatten)]
     pub step: Step,
 }
@@ -21,192 +21,198 @@ pub struct Entry {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Step {
-    /// A text for the model that is not mail, such as the prompt, a reminder or a hook's text.
+    /// The model got a text that is not mail, such as the prompt, a reminder or a text from a hook.
     Told {
-        /// The text.
+        /// The text for the model.
         text: String,
     },
-    /// An instruction in addition to the prompt. It is kept whole for the agent's lifetime.
+    /// The user gave an instruction after the prompt. Its text is never shortened.
     Instructed {
-        /// The text.
+        /// The text of the instruction.
         text: String,
     },
-    /// Mail was delivered.
+    /// Mail was delivered to the agent.
     Mail {
-        /// The ids of the messages.
+        /// The ids of the delivered messages.
         ids: Vec<MessageId>,
-        /// The text for the model, or empty if there is nothing for the model to read.
+        /// The text for the model. It is empty if the model need not read the mail.
         text: String,
     },
-    /// The lead learned that teammates ended. The lead learns of each end only once.
+    /// The lead was informed that teammates ended. It is informed only once of each end.
     Parted {
-        /// The teammates that ended.
+        /// The names of the teammates that ended.
         members: Vec<AgentName>,
-        /// The shutdown approvals of these teammates, which count as delivered by this step.
+        /// The message ids of the shutdown approvals of these teammates. With this step, the
+        /// messages count as delivered.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         ids: Vec<MessageId>,
-        /// The text for the model.
+        /// The text for the model about the end of the teammates.
         text: String,
     },
-    /// The lead learned that teammates continue. Their end had been reported to the lead before.
+    /// The lead was informed that teammates continue. It had been informed of their end before.
     Rejoined {
-        /// The teammates that continue.
+        /// The names of the teammates that continue.
         members: Vec<AgentName>,
-        /// The text for the model.
+        /// The text for the model about the teammates that continue.
         text: String,
     },
-    /// The lead has created another team. The new teammates may have the names of earlier ones, so
-    /// an end is reported again for these names.
+    /// The lead has created another team. The new teammates can have the names of earlier
+    /// teammates. Ends of teammates with these names are reported again.
     TeamMade,
     /// The model answered.
     Assistant {
         /// The blocks of the answer.
         blocks: Vec<Block>,
-        /// Usage of the call.
+        /// The tokens of the model call.
         usage: Usage,
-        /// Cost of the call, if known.
+        /// The cost of the model call, if it is known.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         cost_usd: Option<f64>,
-        /// The fault of the answer. Absent in older transcripts.
+        /// The fault of the answer, if it has one. Older transcripts never contain this field.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         fault: Option<AnswerFault>,
     },
-    /// A call was started. The call must not be repeated without a check.
+    /// A tool call was started. After a crash, it must not be repeated without a check.
     Began {
-        /// The id of the call.
+        /// The id of the tool call.
         call: String,
     },
-    /// A permission was asked for.
+    /// A permission request about a tool call was sent.
     Asked {
-        /// The id of the call.
+        /// The id of the tool call.
         call: String,
-        /// The id of the request.
+        /// The id of the permission request.
         request: String,
     },
     /// A permission request was answered.
     Granted {
-        /// The messages that contained the answer.
+        /// The ids of the messages that contained the answer.
         ids: Vec<MessageId>,
-        /// The id of the call.
+        /// The id of the tool call that needed the permission.
         call: String,
-        /// The answer.
+        /// The answer to the permission request.
         grant: Grant,
     },
-    /// A call has its result.
+    /// A tool call has its result.
     Result {
-        /// The id of the call.
+        /// The id of the tool call.
         call: String,
-        /// The text for the model.
+        /// The result as text for the model.
         text: String,
         /// Whether the call failed.
         is_error: bool,
-        /// Texts that hooks add to the result, one entry for each text.
+        /// The texts that hooks add to the result.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         context: Vec<String>,
-        /// The files that the agent has seen through this call. They are recorded so that the agent
-        /// may still change these files after a crash.
+        /// The files whose content the agent learned through this call. After a crash, the agent is
+        /// still allowed to change these files.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         seen: Vec<FileSeen>,
     },
-    /// A plan was sent to the lead.
+    /// The agent sent a plan to the lead.
     PlanSent {
-        /// The id of the request.
+        /// The id of the plan approval request.
         request: String,
     },
-    /// The lead answered the plan.
+    /// The lead answered the agent's plan.
     PlanAnswered {
-        /// The id of the request.
+        /// The id of the plan approval request.
         request: String,
     },
     /// The agent was asked to shut down.
     ShutdownAsked {
-        /// The id of the request.
+        /// The id of the shutdown request.
         request: String,
     },
     /// The agent refused to shut down.
     ShutdownRefused,
-    /// The conversation was too long for its model, so all but the newest tool results were cut.
+    /// The conversation was too long for its model. Only the newest tool results stayed complete,
+    /// and the others were removed.
     Cut {
-        /// Number of results that stay whole.
+        /// The number of tool results that stay complete.
         keep: usize,
     },
-    /// The conversation was too long for its model and could not be summarised, so the unanswered
-    /// texts and results were shortened.
+    /// The conversation was too long for its model, and a summary was not possible. The texts and
+    /// results that the model had not answered were shortened.
     Shortened {
-        /// Maximum number of characters that stay of each text or result.
+        /// The maximum number of characters that each text or result keeps.
         most: usize,
     },
-    /// The conversation nearly filled its model's window, and a summary replaced it.
+    /// The conversation nearly filled the context window of its model. A summary replaced the
+    /// messages.
     Compacted {
         /// A description of the team, the agent's identity, its task and its open requests. The
-        /// description comes from the team's files, not from the model.
+        /// description is made from the team's files. The model does not write it.
         briefing: String,
-        /// The past events in the model's own words.
+        /// The summary of the earlier conversation in the model's own words.
         summary: String,
-        /// How many characters of unanswered texts stay whole after the summary. Absent in older
-        /// transcripts, where each text kept its first 20,000.
+        /// The number of characters of unanswered texts that stay complete after the summary. Older
+        /// transcripts do not contain this field. There, each text kept its first 20,000
+        /// characters.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         kept_chars: Option<usize>,
-        /// Usage of the summary call.
+        /// The tokens of the call that made the summary.
         usage: Usage,
-        /// Cost of the call, if known.
+        /// The cost of the call that made the summary, if it is known.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         cost_usd: Option<f64>,
     },
-    /// A summary was made but not used, because it is empty or not shorter than the conversation.
+    /// A summary was made but not used, because it was empty or did not make the conversation
+    /// shorter.
     NotCompacted {
-        /// Usage of the summary call.
+        /// The tokens of the call that made the summary.
         usage: Usage,
-        /// Cost of the call, if known.
+        /// The cost of the call that made the summary, if it is known.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         cost_usd: Option<f64>,
     },
-    /// The turn ended, and all notices about it were sent.
+    /// The turn ended, and all notices about its end were sent.
     Rested,
     /// The agent ended.
     Ended {
-        /// The final status.
+        /// The agent's final status.
         status: Status,
-        /// The reason, if it is not obvious.
+        /// The reason for the end, if the final status does not explain it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reason: Option<String>,
     },
 }
 
-/// The answer to a permission question.
+/// The answer to a permission request.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Grant {
-    /// The call may run, possibly with a changed input.
+    /// The call is allowed to run, possibly with a changed input.
     Allowed {
-        /// The changed input, if any.
+        /// The changed input. `None` if the input is unchanged.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         input: Option<Value>,
-        /// Further permissions from now on, in the wire format.
+        /// The permission updates that apply from now on, in the wire format.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         updates: Vec<Value>,
     },
-    /// The call may not run.
+    /// The call is not allowed to run.
     Denied {
-        /// The reason, for the model.
+        /// The reason for the refusal, as text for the model.
         reason: String,
     },
 }
 
-/// A fault of a finished answer.
+/// The fault of a complete answer of the model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AnswerFault {
     /// The model, or a filter of its vendor, refused to answer.
     Refused,
-    /// The answer was cut off at its maximum length, or at the end of the model's window.
+    /// The answer was cut off at its maximum length, or because the context window was full.
     Truncated,
     /// The answer has no text and no tool call.
     Empty,
 }
 
 impl AnswerFault {
-    /// Returns the fault of an answer with these blocks and this stop reason.
+    /// Returns the fault of an answer that has these blocks and this stop reason, or `None` if it
+    /// has no fault.
     #[must_use]
     pub fn of(stop: &StopReason, blocks: &[Block]) -> Option<Self> {
         let has_text = blocks.iter().filter_map(Block::as_text).any(|text| !text.trim().is_empty());
@@ -233,7 +239,7 @@ impl AnswerFault {
     }
 }
 
-/// Anthropic's stop reason for an answer that filled the model's window.
+/// Anthropic's stop reason for an answer that was cut off because the context window was full.
 const WINDOW_EXCEEDED: &str = "model_context_window_exceeded";
 
 #[cfg(test)]

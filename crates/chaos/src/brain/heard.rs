@@ -1,47 +1,49 @@
-//! Parses a request of the Messages API for the brain and the oracle: the agent, the texts it got,
-//! and its tool calls.
+//! Parses a request of the Messages API: which agent sent it, which texts the agent received, and
+//! which tools it called. The brain and the oracle use the result.
 
 use serde_json::Value;
 
 /// A tool call and its result.
 #[derive(Clone, Debug)]
 pub struct Call {
-    /// The id that the fake server gave the call.
+    /// The id that the fake model server gave to the call.
     pub id: String,
     /// The name of the tool.
     pub tool: String,
     /// The input of the call.
     pub input: Value,
-    /// The text of the result, and whether it is an error. `None` while there is no result.
+    /// The text of the result, and true if the result is an error. `None` if there is no result
+    /// yet.
     pub result: Option<(String, bool)>,
 }
 
-/// The content of an agent's conversation.
+/// What an agent's conversation contains.
 #[derive(Clone, Debug, Default)]
 pub struct Heard {
-    /// The name of the agent; empty if the request does not contain it.
+    /// The name of the agent. Empty if the request does not name it.
     pub agent: String,
-    /// All texts from the user's side, except tool results.
+    /// All texts that the agent received, except tool results.
     pub told: String,
-    /// All tool calls, in order.
+    /// All tool calls of the agent, in order.
     pub calls: Vec<Call>,
-    /// The number of tools that the agent may call.
+    /// The number of tools that the agent is allowed to call.
     pub tools: usize,
 }
 
-/// The result of a step so far.
+/// What has come of a step so far. (A step is one planned tool call of an agent, with all attempts
+/// to make it.)
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Came {
-    /// The step was not tried.
+    /// The agent has not tried the step.
     Nothing,
-    /// The step failed. The fields are the number of attempts and the last error.
+    /// Every attempt of the step failed. The fields are the number of attempts and the last error.
     Failed(usize, String),
     /// The step succeeded with this result.
     Done(String),
 }
 
 impl Heard {
-    /// Parses a request body.
+    /// Parses the body of a request.
     #[must_use]
     pub fn of(body: &Value) -> Self {
         let tools = body["tools"].as_array().map_or(0, Vec::len);
@@ -83,7 +85,7 @@ impl Heard {
         self.told.push('\n');
     }
 
-    /// Returns the result of a step of the agent.
+    /// Returns what has come of a step of this agent.
     #[must_use]
     pub fn came_of(&self, step: &str) -> Came {
         let tries: Vec<&Call> =
@@ -102,8 +104,9 @@ impl Heard {
         }
     }
 
-    /// Returns each different word that begins with `start` in the texts the agent got, in order. A
-    /// word consists of letters, digits, `-`, `_`, `@` and `.`.
+    /// Returns the words that begin with `start` in the texts that the agent received. Each word is
+    /// returned once, in the order of the texts. A word consists of letters, digits, `-`, `_`, `@`
+    /// and `.`.
     #[must_use]
     pub fn words_with(&self, start: &str) -> Vec<String> {
         let mut found: Vec<String> = Vec::new();
@@ -120,19 +123,20 @@ impl Heard {
     }
 }
 
-/// Builds the id of a call from the agent, the step, and a number that no other call has.
+/// Builds the id of a tool call. It contains the agent, the step, and a number that no other call
+/// has.
 #[must_use]
 pub fn call_id(agent: &str, step: &str, number: u64) -> String {
     format!("toolu_{agent}_{step}_{number}")
 }
 
-/// Returns the step from the id of a call.
+/// Returns the step that the id of a tool call contains.
 #[must_use]
 pub fn step_of(id: &str) -> Option<&str> {
     id.strip_prefix("toolu_")?.split('_').nth(1)
 }
 
-/// Returns the name of the agent from its system prompt.
+/// Finds the name of the agent in its system prompt.
 fn agent(system: &str) -> String {
     let named = system.split_once("# You are \"").and_then(|(_, rest)| rest.split_once('"'));
     match named {
@@ -142,7 +146,7 @@ fn agent(system: &str) -> String {
     }
 }
 
-/// Returns all texts in a value, joined by line breaks.
+/// Returns all texts in a JSON value, joined by line breaks.
 #[must_use]
 pub fn texts(value: &Value) -> String {
     match value {

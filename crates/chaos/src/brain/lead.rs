@@ -1,12 +1,12 @@
-//! The decisions of the lead: it creates tasks, spawns workers and their successors, approves
-//! plans, answers notes, and ends the team.
+//! Decides what the lead does: it creates tasks, spawns workers and their successors, approves
+//! plans, answers notes (test messages of workers), and ends the team.
 
 use serde_json::json;
 
 use super::{Came, GO_ON, Heard, LAST_WORDS, Say, Wanted, World, all, number_in, tokens_in};
 use crate::plan::{Place, Worker};
 
-/// The texts with which pitcrew reports the end of a member to the lead.
+/// Parts of the texts with which pitcrew tells the lead that a member has ended.
 const ENDS: [&str; 5] =
     ["has failed", "was stopped", "has shut down", "was not started", "cannot go on in this run"];
 
@@ -49,7 +49,8 @@ fn next(heard: &Heard, world: World<'_>) -> Result<(), Say> {
     if world.plan.deletes_team { delete(heard) } else { Ok(()) }
 }
 
-/// Completes the tasks that killed members left open. Does this again each time the run continues.
+/// Completes the tasks that are still open, because their workers were killed. The lead does this
+/// again each time that its run continues.
 fn finish(heard: &Heard) -> Result<(), Say> {
     let round = heard.told.matches(GO_ON).count();
     for nth in 0.. {
@@ -68,14 +69,14 @@ fn finish(heard: &Heard) -> Result<(), Say> {
     Ok(())
 }
 
-/// Returns the ids of the tasks in a list that are not completed.
+/// Returns the ids of the open tasks in the output of the tool TaskList.
 fn open_tasks(list: &str) -> Vec<String> {
     let is_open = |line: &&str| line.contains(" [pending] ") || line.contains(" [in_progress] ");
     list.lines().filter(is_open).filter_map(number_in).collect()
 }
 
-/// Sends a message to every current worker each time the run continues after a failed model. The
-/// message wakes workers that became idle.
+/// Returns the messages that wake idle workers. After a failed model, the run continues with a new
+/// prompt. For each such prompt, every current worker gets one message.
 fn nudges(heard: &Heard, workers: &[Worker]) -> Vec<Wanted> {
     let times = heard.told.matches(GO_ON).count();
     let names = workers
@@ -90,14 +91,15 @@ fn nudges(heard: &Heard, workers: &[Worker]) -> Vec<Wanted> {
     (0..times).flat_map(nudge).collect()
 }
 
-/// Deletes the team. A failed member that already has a successor may run again after a resume, so
-/// it must shut down too.
+/// Deletes the team, after all members have shut down. A failed member may run again after a
+/// resume, even if it has a successor. So it must shut down too.
 fn delete(heard: &Heard) -> Result<(), Say> {
     for nth in 0.. {
         let answers = all(heard, [Wanted::new(format!("delete-{nth}"), "TeamDelete", json!({}))])?;
         if answers.iter().any(|answer| answer.contains("is not deleted yet")) {
-            // TeamDelete refuses once if tasks are open. Such tasks belong to ended workers or come
-            // from outside. A second call deletes the team, and the run must report the open tasks.
+            // If tasks are open, TeamDelete refuses the first call, and the second call deletes the
+            // team. Such tasks belong to ended workers, or were created from outside. The run must
+            // report them as open.
             continue;
         }
         let Some(names) = answers.iter().find_map(|answer| names_of_active(answer)) else { break };
@@ -109,7 +111,7 @@ fn delete(heard: &Heard) -> Result<(), Say> {
     Ok(())
 }
 
-/// Returns the active members that prevented the deletion of the team.
+/// TeamDelete fails while members are active. Returns the names of these members.
 fn names_of_active(answer: &str) -> Option<Vec<String>> {
     let (_, rest) = answer.split_once("active member(s): ")?;
     let (names, _) = rest.split_once('.')?;
@@ -124,13 +126,13 @@ fn tasks_of(worker: &Worker) -> impl Iterator<Item = Wanted> {
     })
 }
 
-/// Returns the name that the lead wants for the nth member of a role.
+/// Returns the name that the lead asks for when it spawns the nth member of a role.
 fn name_of(worker: &Worker, nth: usize) -> String {
     if nth == 1 { worker.role.clone() } else { format!("{}-{nth}", worker.role) }
 }
 
-/// Returns the real name of the nth member of a role. It differs from the wanted name if the wanted
-/// name was taken.
+/// Returns the name that pitcrew gave to the nth member of a role. If the wanted name was already
+/// used, this is another name.
 fn given_name(heard: &Heard, worker: &Worker, nth: usize) -> String {
     let wanted = name_of(worker, nth);
     let Came::Done(answer) = heard.came_of(&format!("s-{wanted}")) else { return wanted };
@@ -162,18 +164,18 @@ fn spawn(worker: &Worker, ids: &[String], nth: usize, world: World<'_>) -> Wante
     Wanted::new(format!("s-{name}"), "Task", input)
 }
 
-/// Whether the lead knows that a member has ended.
+/// Returns true if the lead was told that a member has ended.
 fn has_ended(heard: &Heard, name: &str) -> bool {
     ends_of(heard, name) > 0
 }
 
-/// Counts the reports to the lead that a member has ended.
+/// Counts how often the lead was told that a member has ended.
 fn ends_of(heard: &Heard, name: &str) -> usize {
     ENDS.iter().map(|end| heard.told.matches(&format!("{name} {end}")).count()).sum()
 }
 
-/// Counts the ends of a member before its shutdown request. The count is 1 for a member with a
-/// successor: that member ended once, and may have continued after a resume.
+/// Counts how often a member ended before the lead asked it to shut down. A member with a successor
+/// has ended once. It may run again after a resume.
 fn ends_before(heard: &Heard, name: &str) -> usize {
     let (role, nth) = name.rsplit_once('-').unwrap_or((name, "1"));
     let successor = format!("{role}-{}", nth.parse().unwrap_or(1_usize).saturating_add(1));
@@ -181,7 +183,7 @@ fn ends_before(heard: &Heard, name: &str) -> usize {
 }
 
 /// Returns the members that the last run could not start again. They stay in the team until they
-/// get a shutdown request.
+/// receive a shutdown request.
 fn lame(heard: &Heard) -> Vec<String> {
     let ends = heard
         .told
@@ -190,7 +192,7 @@ fn lame(heard: &Heard) -> Vec<String> {
     ends.filter_map(|text| text.rsplit(char::is_whitespace).next()).map(str::to_owned).collect()
 }
 
-/// Returns the newest member of a role that the lead spawned.
+/// Returns the name of the newest member of a role.
 fn last_name(heard: &Heard, worker: &Worker) -> String {
     let mut nth = 1;
     while heard.calls.iter().any(|call| call.input["name"] == name_of(worker, nth + 1)) {
@@ -199,8 +201,8 @@ fn last_name(heard: &Heard, worker: &Worker) -> String {
     given_name(heard, worker, nth)
 }
 
-/// Returns the spawn calls for successors, one for each member that ended before its role had
-/// reported.
+/// Returns the calls that spawn successors. A role needs a successor for each member that ended
+/// before the role sent its report.
 fn successors(heard: &Heard, parts: &[(&Worker, Vec<String>)], world: World<'_>) -> Vec<Wanted> {
     let mut wanted = Vec::new();
     for (worker, ids) in parts {
@@ -232,7 +234,7 @@ fn approvals(heard: &Heard) -> Vec<Wanted> {
     requests.enumerate().map(approve).collect()
 }
 
-/// Returns answers to some of the notes.
+/// Returns answers to every third note.
 fn replies(heard: &Heard) -> Vec<Wanted> {
     let notes = tokens_in(&heard.told).into_iter().filter(|token| token.contains(">team-lead:n-"));
     let reply = |token: &str| {
@@ -243,8 +245,9 @@ fn replies(heard: &Heard) -> Vec<Wanted> {
     notes.filter_map(reply).collect()
 }
 
-/// Returns a shutdown request. Its step is new after each refusal and each failure of the member,
-/// because the earlier request may be lost together with the answer.
+/// Returns the call that asks a member to shut down. After a refusal, or after a failure of the
+/// member, the request is a new step. This is necessary because the earlier request may be lost
+/// together with its answer.
 fn shutdown(heard: &Heard, name: &str) -> Wanted {
     let refused =
         heard.words_with("shutdown-").into_iter().filter(|id| id.contains(&format!("@{name}")));

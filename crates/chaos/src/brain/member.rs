@@ -1,25 +1,25 @@
-//! The decisions of a worker: it plans, claims its tasks, runs commands, writes notes, completes
-//! tasks, reports, and leaves.
+//! Decides what a worker does: it plans, claims its tasks, runs commands, writes notes (test
+//! messages), completes tasks, sends its report, and leaves.
 
 use serde_json::json;
 
 use super::{Came, Heard, Say, Wanted, World, all, number_in};
 use crate::chance::Chance;
 
-/// The maximum number of notes that one member writes.
+/// The maximum number of notes (test messages) that one member writes.
 const NOTES_MOST: usize = 300;
 
-/// The maximum number of notes in a run with stale writes, where commands send most of the
-/// messages.
+/// The maximum number of notes that one member writes in a run with stale writes. There are fewer,
+/// because commands send most of the messages in such a run.
 const NOTES_MOST_STALE: usize = 24;
 
-/// The maximum number of pauses while a member waits for the commands to end.
+/// The maximum number of pauses that a member makes while commands still run.
 const PAUSES_MOST: usize = 4_000;
 
-/// A member creates and completes a task of its own after this many notes.
+/// After each group of this many notes, a member creates a task and completes it.
 const OWN_TASK_EVERY: usize = 4;
 
-/// The minimum number of notes that one member writes.
+/// The minimum number of notes (test messages) that one member writes.
 const NOTES_LEAST: usize = 4;
 
 pub(super) fn decide(heard: &Heard, name: &str, world: World<'_>) -> Say {
@@ -63,16 +63,16 @@ fn next(heard: &Heard, name: &str, world: World<'_>) -> Result<(), Say> {
         all(heard, [note(name, sent, world)])?;
         sent += 1;
     }
-    // An idle member is woken by mail only, and the run ends when all members are idle. So a member
-    // must stay busy here.
+    // Only a message wakes an idle member, and the run ends when all members are idle. So a member
+    // must stay busy until the team may end.
     for nth in (0..PAUSES_MOST).take_while(|_| world.plan.stale.is_some() && !world.may_end) {
-        // Each pause is a different command, because pitcrew stops an agent that repeats the same
-        // call.
+        // Each pause is a different command, because pitcrew stops an agent that makes the same
+        // call again and again.
         let pause =
             json!({"command": format!("sleep 0.3 # {nth}"), "description": "Wait a moment"});
         all(heard, [Wanted::new(format!("w-{nth}"), "Bash", pause)])?;
     }
-    // The report is sent last, after all notes from the time before the team may end.
+    // Send the report only after the team may end, so that it comes after all notes.
     let report = Wanted::note("report", "team-lead", &format!("report of {role}"));
     if world.may_end || heard.came_of("report") != Came::Nothing {
         all(heard, [report])?;
@@ -80,7 +80,7 @@ fn next(heard: &Heard, name: &str, world: World<'_>) -> Result<(), Say> {
     Ok(())
 }
 
-/// Returns the task ids from the prompt.
+/// Finds the ids of the worker's tasks in its prompt.
 fn tasks(heard: &Heard) -> Vec<String> {
     let (_, rest) = heard.told.split_once("TASKS:").unwrap_or_default();
     let ids = rest.split_whitespace().next().unwrap_or_default();
@@ -96,20 +96,20 @@ fn own_task(heard: &Heard, name: &str, nth: usize) -> Result<(), Say> {
     task(heard, name, &id)
 }
 
-/// Completes one task, unless a predecessor has already completed it.
+/// Completes one task. Does nothing if an earlier member of the role has already completed it.
 fn task(heard: &Heard, name: &str, id: &str) -> Result<(), Say> {
     let got = all(heard, [Wanted::new(format!("g-{id}"), "TaskGet", json!({"taskId": id}))])?;
     if got.iter().any(|text| text.contains("completed")) {
         return Ok(());
     }
-    // An earlier member of the same name may have completed the task meanwhile. Then there is
-    // nothing to claim.
+    // The claim failed because an earlier member of the same name has completed the task in the
+    // meantime. So nothing is left to do.
     if matches!(heard.came_of(&format!("c-{id}")), Came::Failed(_, why) if why.contains("(completed)"))
     {
         return Ok(());
     }
-    // On a full disk a predecessor may stay in the team and keep its tasks. Then the lead completes
-    // these tasks.
+    // The claim fails because another member owns the task. After a full disk, an earlier member
+    // may stay in the team and keep its tasks. The lead completes them later.
     if matches!(heard.came_of(&format!("c-{id}")), Came::Failed(3.., why) if why.contains("is owned by"))
     {
         return Ok(());
@@ -124,7 +124,7 @@ fn task(heard: &Heard, name: &str, id: &str) -> Result<(), Say> {
     Ok(())
 }
 
-/// Returns the nth note, to another worker or to the lead.
+/// Returns the call that sends the nth note. The receiver is the lead or another worker.
 fn note(name: &str, nth: usize, world: World<'_>) -> Wanted {
     let mut chance = Chance::of(world.plan.seed, &format!("{name} {nth}"));
     let role = name.split('-').next().unwrap_or_default();
@@ -143,7 +143,8 @@ fn note(name: &str, nth: usize, world: World<'_>) -> Wanted {
     Wanted::note(format!("n-{nth}"), to, "a note")
 }
 
-/// Returns the answers to shutdown requests. A worker that refuses does so only once.
+/// Returns the calls that answer shutdown requests. If `refuses` is set, the worker refuses the
+/// first request and approves all others.
 fn answers(heard: &Heard, name: &str, refuses: bool) -> Vec<Wanted> {
     let requests = heard.words_with("shutdown-").into_iter().filter(|id| id.contains('@'));
     let answer = |(index, id): (usize, String)| {
@@ -152,8 +153,8 @@ fn answers(heard: &Heard, name: &str, refuses: bool) -> Vec<Wanted> {
         let input = json!({"type": "shutdown_response", "request_id": id, "approve": approve, "content": content});
         Wanted::new(format!("a-{index}"), "SendMessage", input)
     };
-    // A request from an ending run is void in the next run. Either the member gets a message about
-    // this, or the answer of the member is refused.
+    // If the run ended after a shutdown request, the request is void in the next run. The member
+    // learns this from a message, or because its answer is refused.
     let is_void = |index: usize, id: &str| {
         let is_refused = matches!(heard.came_of(&format!("a-{index}")), Came::Failed(_, why) if why.contains("is void"));
         is_refused || heard.told.contains(&format!("({id}) is void"))

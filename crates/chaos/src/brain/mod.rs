@@ -1,8 +1,8 @@
-//! The decisions of the agents. They depend only on the agent's conversation, so a resumed agent
-//! continues where it stopped.
+//! Decides what the agents do. A decision depends only on the agent's conversation. So after a
+//! resume, an agent continues where it stopped.
 //!
-//! Each decision is a named step. The ids of its calls contain the name, so the conversation shows
-//! which steps were tried.
+//! Each decision is a step with a name. The ids of its tool calls contain this name, so the
+//! conversation shows which steps the agent has tried.
 
 mod heard;
 mod lead;
@@ -14,44 +14,45 @@ pub use heard::{Call, Came, Heard, call_id, step_of, texts};
 
 use crate::plan::Plan;
 
-/// The maximum number of attempts of a step. A step with more attempts is a finding.
+/// The maximum number of attempts of a step. If a step needs more, that is a finding (a fault of
+/// pitcrew).
 pub const TRIES_MOST: usize = 12;
 
-/// The maximum number of attempts of a step that fails at a system limit. The next process of the
-/// lead has no limit, and the step can succeed there.
+/// The maximum number of attempts of a step that fails because of a system limit. The limit applies
+/// only to one process of the lead. In the next process, the step can succeed.
 const TRIES_AT_A_LIMIT: usize = 100;
 
-/// The error texts of system limits: too many open files, and a file that is too large.
+/// The error texts of system limits: too many open files (24), and a file that is too large (27).
 const LIMITS: [&str; 2] = ["os error 24", "os error 27"];
 
-/// The error text that informs a sender that its message cannot be delivered.
+/// This text in the answer of SendMessage tells the sender that the message cannot be delivered.
 pub const IS_DEAD: &str = "is no longer in the team; message";
 
-/// The last text of the lead.
+/// The last text that the lead says.
 pub const LAST_WORDS: &str = "Every part is done and everybody has left.";
 
-/// The prompt for a lead whose run continues after it ended with open work.
+/// The prompt with which a run continues after it ended with open work.
 pub const GO_ON: &str = "Go on where it stopped.";
 
-/// The next action of an agent.
+/// What an agent does next.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Say {
     /// The agent says a text and ends its turn.
     Text(String),
     /// The agent calls tools.
     Calls(Vec<Wanted>),
-    /// The agent stops because a step failed too often.
+    /// The agent stops, because a step failed too often. The text is the reason.
     GivesUp(String),
 }
 
 /// A tool call that an agent wants to make.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Wanted {
-    /// The step of the call.
+    /// The name of the step to which the call belongs.
     pub step: String,
     /// The name of the tool.
     pub tool: &'static str,
-    /// The input of the call. Each `{token}` in it is replaced by a unique token.
+    /// The input of the call. Each `{token}` in the input is replaced by a unique token.
     pub input: Value,
 }
 
@@ -60,7 +61,7 @@ impl Wanted {
         Self { step: step.into(), tool, input }
     }
 
-    /// Builds a message with a unique token in its text.
+    /// Builds a call that sends a message. The text of the message contains a unique token.
     fn note(step: impl Into<String>, to: &str, words: &str) -> Self {
         let content = format!("{words} {{token}}");
         let input =
@@ -69,19 +70,19 @@ impl Wanted {
     }
 }
 
-/// The information that the agents have in addition to their conversation.
+/// What the agents know in addition to their conversation.
 #[derive(Clone, Copy, Debug)]
 pub struct World<'a> {
     /// The plan of the run.
     pub plan: &'a Plan,
-    /// Whether the crashes during the work are over, so that the team may end.
+    /// True if the team is allowed to end, because all crashes during the work are over.
     pub may_end: bool,
 }
 
 /// Decides the next action of an agent.
 #[must_use]
 pub fn decide(heard: &Heard, world: World<'_>) -> Say {
-    // A request without tools asks for a summary of the conversation, not for a step.
+    // A request without tools asks for a summary of the conversation.
     if heard.tools == 0 {
         return Say::Text("A summary.".to_owned());
     }
@@ -92,7 +93,8 @@ pub fn decide(heard: &Heard, world: World<'_>) -> Say {
     }
 }
 
-/// Returns the result of a step that is done, otherwise the call of the step.
+/// Returns the result of a step if it is done. Otherwise returns the call to make, or the reason to
+/// give up.
 fn try_step(heard: &Heard, wanted: Wanted) -> Next {
     match heard.came_of(&wanted.step) {
         Came::Done(text) => Next::Done(text),
@@ -106,7 +108,7 @@ fn try_step(heard: &Heard, wanted: Wanted) -> Next {
     }
 }
 
-/// The next action for one step.
+/// What follows for one step: its result, the call to make, or the reason to give up.
 enum Next {
     Done(String),
     Do(Wanted),
@@ -117,8 +119,8 @@ fn tries_most(error: &str) -> usize {
     if LIMITS.iter().any(|limit| error.contains(limit)) { TRIES_AT_A_LIMIT } else { TRIES_MOST }
 }
 
-/// Returns the results of all steps if all are done. Otherwise returns the calls of the steps that
-/// are not done. The agent makes these calls together.
+/// Returns the results of all steps if all of them are done. Otherwise the error contains the calls
+/// of the other steps, which the agent makes together.
 fn all(heard: &Heard, wanted: impl IntoIterator<Item = Wanted>) -> Result<Vec<String>, Say> {
     let (mut done, mut todo) = (Vec::new(), Vec::new());
     for wanted in wanted {
@@ -131,7 +133,7 @@ fn all(heard: &Heard, wanted: impl IntoIterator<Item = Wanted>) -> Result<Vec<St
     if todo.is_empty() { Ok(done) } else { Err(Say::Calls(todo)) }
 }
 
-/// Returns the first number after a `#` in a text.
+/// Returns the number that follows the first `#` in a text.
 fn number_in(text: &str) -> Option<String> {
     let (_, rest) = text.split_once('#')?;
     let digits: String = rest.chars().take_while(char::is_ascii_digit).collect();

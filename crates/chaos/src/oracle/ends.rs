@@ -1,5 +1,5 @@
-//! Checks the end of a lead's process: its JSON document, its exit code, its cause and the team's
-//! files must agree.
+//! Checks how a process of the lead ended. Its JSON document, its exit code, the cause of the end
+//! and the team's files must agree.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -15,10 +15,11 @@ use crate::plan::Plan;
 use crate::stage::{Stage, TEAM, files};
 use crate::writers::members;
 
-/// The maximum time for the other processes of an ended run to end.
+/// After a run has ended, its other processes must end within this time.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// The ends that a document may name, with the exit codes of each.
+/// All ends that the JSON document may name. For each end, the list contains the possible exit
+/// codes.
 const CODES: [(&str, &[i32]); 15] = [
     ("completed", &[0]),
     ("refused", &[8]),
@@ -37,35 +38,36 @@ const CODES: [(&str, &[i32]); 15] = [
     ("broken", &[70]),
 ];
 
-/// The end of one process of a lead, with everything that may have caused it.
+/// How one process of a lead ended, and everything that may be the cause.
 #[derive(Debug)]
 pub struct LifeEnd<'a> {
-    /// The place of the run: its folders and processes.
+    /// The environment of the run: its folders and processes.
     pub stage: &'a Stage,
     /// The plan of the run.
     pub plan: &'a Plan,
-    /// The exit code of the lead's process.
+    /// The exit code of the lead's process. `None` if a signal ended the process.
     pub code: Option<i32>,
-    /// The number of the signal that ended the lead's process.
+    /// The number of the signal that ended the lead's process. `None` if it exited with a code.
     pub killed_by: Option<i32>,
     /// The standard output of the lead's process.
     pub printed: &'a str,
     /// The last lines of the log of the lead's process.
     pub last_words: String,
-    /// The signals that the lead's process got.
+    /// The signals that the harness sent to the lead's process.
     pub signals: &'a [EndSignal],
-    /// The agents that got bad model answers since all agents were last asked to continue, with the
-    /// kind of each answer.
+    /// The agents that got a bad answer from their model, and the kind of the answer. Only answers
+    /// count that came after all agents were last asked to continue.
     pub met: &'a [(String, ModelFault)],
-    /// Whether a member was killed since all agents were last asked to continue.
+    /// True if a member was killed after all agents were last asked to continue.
     pub member_killed: bool,
-    /// Whether the disk was full shortly before the end.
+    /// True if the disk was full shortly before the end.
     pub disk_was_full: bool,
-    /// The JSON document of the previous end.
+    /// The JSON document that the previous process of the lead printed.
     pub previous: Option<&'a Value>,
 }
 
-/// Checks an end. Returns the printed document, and a finding for each false statement.
+/// Checks one end of a lead's process. Returns the JSON document that it printed, and a finding for
+/// each false statement.
 #[must_use]
 pub fn judge(end: &LifeEnd<'_>) -> (Option<Value>, Vec<Finding>) {
     let mut untrue = Vec::new();
@@ -75,8 +77,8 @@ pub fn judge(end: &LifeEnd<'_>) -> (Option<Value>, Vec<Finding>) {
         .collect();
     let document = match documents.as_slice() {
         [document] => Some(document.clone()),
-        // A signal in the first moments kills the process before it has a signal handler. There is
-        // no team yet, so no document.
+        // A signal can kill the process before the process has installed its signal handler. At
+        // that time there is no team yet, so no document is printed.
         [] if is_killed_at_start(end) => None,
         _ => {
             untrue.push(format!(
@@ -88,8 +90,8 @@ pub fn judge(end: &LifeEnd<'_>) -> (Option<Value>, Vec<Finding>) {
             None
         }
     };
-    // A run that cannot open its team because of a full disk cannot stop the processes that an
-    // earlier run left running.
+    // If the disk is full, a run may be unable to open its team. Then it cannot stop the processes
+    // that an earlier run has left running.
     let has_begun = document.as_ref().is_none_or(|document| !document["end"].is_null());
     if has_begun || !end.disk_was_full {
         untrue.extend(left_running(end));
@@ -116,7 +118,7 @@ fn is_killed_at_start(end: &LifeEnd<'_>) -> bool {
     end.code.is_none() && end.signals.iter().any(|signal| Some(number(signal)) == end.killed_by)
 }
 
-/// Checks that the parts of the document agree with each other and with the exit code.
+/// Checks that the fields of the document agree with each other and with the exit code.
 fn own_truth(end: &LifeEnd<'_>, document: &Value) -> Vec<String> {
     let mut untrue = Vec::new();
     let code = end.code.unwrap_or(-1);
@@ -142,7 +144,8 @@ fn own_truth(end: &LifeEnd<'_>, document: &Value) -> Vec<String> {
     untrue
 }
 
-/// Checks that a harm to the run explains its end.
+/// Checks that the harness did something that explains this end. Returns a description of the fault
+/// if nothing explains it.
 fn cause(end: &LifeEnd<'_>, document: &Value) -> Option<String> {
     let lead_met = |name: &str| {
         end.met.iter().any(|(agent, fault)| agent == "team-lead" && fault.end() == name)
@@ -168,8 +171,9 @@ fn cause(end: &LifeEnd<'_>, document: &Value) -> Option<String> {
             !end.met.is_empty() || end.member_killed || end.disk_was_full
         }
         Some(_) => false,
-        // If the first request fails, pitcrew removes the new team again. A signal or a full disk
-        // may come before a team exists.
+        // The document names no end, so the run ended before it had a team. If the first request
+        // fails, pitcrew removes the new team again. A signal or a full disk may also come before a
+        // team exists.
         None => match end.code {
             Some(1) => lead_met("failed") && !is_there(end.stage),
             Some(70) => end.disk_was_full,
@@ -196,12 +200,13 @@ fn is_there(stage: &Stage) -> bool {
     stage.team().join("config.json").exists()
 }
 
-/// Checks that the document and the team's files agree about the team, its members and its tasks.
+/// Checks that the document agrees with the team's files about the team, its members and its tasks.
 fn by_files(end: &LifeEnd<'_>, document: &Value) -> Vec<String> {
     let mut untrue = Vec::new();
     let is_there = is_there(end.stage);
     let is_success = end.code == Some(0);
-    // A finished team is always in the archive, whether or not its lead deleted it.
+    // A successful run moves its team into the archive, whether or not its lead has deleted the
+    // team.
     let is_deleted = if is_success { end.plan.deletes_team } else { !is_there };
     if is_success && (is_there || end.stage.archived().is_none()) {
         untrue.push(format!("it is completed, and the team is there: {is_there}"));
@@ -234,8 +239,9 @@ fn by_files(end: &LifeEnd<'_>, document: &Value) -> Vec<String> {
     untrue
 }
 
-/// Checks the tasks in the document against the task files. After an interruption the files may be
-/// one step ahead, because an interrupted call may still write after the document is made.
+/// Checks that the document agrees with the task files. If the run was interrupted, an interrupted
+/// call may still write after the document is made. So the task files may then be newer than the
+/// document.
 fn by_task_files(document: &Value, found: &[Value]) -> Option<String> {
     let is_cut_off = document["end"] == "interrupted";
     let lines = |tasks: &[Value]| tasks.iter().map(task_line).collect::<BTreeSet<String>>();
@@ -276,7 +282,7 @@ fn by_config(end: &LifeEnd<'_>, document: &Value, is_success: bool) -> Vec<Strin
     for name in &present {
         match state(name) {
             None => untrue.push(format!("{name} is a member, and the document does not name it")),
-            // On a full disk the config may keep the entry of a member that has shut down.
+            // If the disk was full, the config may still contain a member that has shut down.
             Some(state) if state == "shut_down" && !end.disk_was_full => {
                 untrue.push(format!("{name} has shut down and is a member"))
             }
@@ -289,8 +295,8 @@ fn by_config(end: &LifeEnd<'_>, document: &Value, is_success: bool) -> Vec<Strin
     untrue
 }
 
-/// Checks that turns, cost and duration never decrease, because they count from the team's first
-/// run.
+/// Checks that the turns, the cost and the duration are not less than in the previous document.
+/// They are sums since the first run of the team.
 fn sums(previous: &Value, document: &Value) -> Vec<String> {
     let number = |document: &Value, field: &str| document[field].as_f64().unwrap_or_default();
     let fewer = |field: &&str| number(document, field) + 1e-9 < number(previous, field);
@@ -300,7 +306,7 @@ fn sums(previous: &Value, document: &Value) -> Vec<String> {
         .collect()
 }
 
-/// Returns the processes and panes that still run after the run has ended.
+/// Returns the processes and panes that have not ended although the run has ended.
 fn left_running(end: &LifeEnd<'_>) -> Vec<String> {
     let since = Instant::now();
     loop {

@@ -1,5 +1,5 @@
-//! Checks that every message is in its receiver's conversation exactly once, or is dead and its
-//! sender was informed.
+//! Checks the delivery of every message. A message must be in the conversation of its receiver
+//! exactly once. If it could not be delivered, it is dead, and its sender must have been informed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -12,13 +12,13 @@ use crate::journal::entries;
 use crate::stage::{Stage, files};
 use crate::writers::{Writer, Written};
 
-/// A message that was sent according to its sender.
+/// A message that its sender says it has sent.
 struct Sent {
     token: String,
     from: String,
     to: String,
     id: Option<String>,
-    /// Whether a writer without a lock may have removed the message before any reader saw it.
+    /// True if a program that takes no lock may have removed the message before anybody read it.
     may_vanish: bool,
 }
 
@@ -37,7 +37,7 @@ pub(super) fn judge(scene: &Scene<'_>) -> Vec<Finding> {
     findings
 }
 
-/// Returns a finding for each message of `pitcrew send` that is in no inbox.
+/// Returns a finding for each message that `pitcrew send` has sent and that is in no inbox.
 pub(super) fn missing(stage: &Stage, acknowledged: &[Written]) -> Vec<Finding> {
     let post = MessageTraces::read(stage);
     let sent = acknowledged.iter().filter(|written| written.writer == Writer::Cli);
@@ -46,7 +46,8 @@ pub(super) fn missing(stage: &Stage, acknowledged: &[Written]) -> Vec<Finding> {
         .collect()
 }
 
-/// Returns a finding for each message that is in a place more than once.
+/// Returns a finding for each message that an agent has more than once in `place` (its request or
+/// its transcript).
 fn doubles(counts: &BTreeMap<(String, String), usize>, place: &str) -> Vec<Finding> {
     let twice = counts.iter().filter(|(_, count)| **count > 1);
     let text = |((agent, token), count): (&(String, String), &usize)| {
@@ -58,8 +59,8 @@ fn doubles(counts: &BTreeMap<(String, String), usize>, place: &str) -> Vec<Findi
 fn sent(scene: &Scene<'_>) -> Vec<Sent> {
     let tried = scene.seen.tried.iter().filter_map(|tried| {
         let (text, is_error) = scene.seen.results.get(&tried.call)?.clone()?;
-        // If the message is dead, this answer has already informed the sender. A failed call may
-        // have sent nothing.
+        // Skip this message. If the call failed, it may have sent nothing. If the receiver had
+        // ended, the answer of the call has already informed the sender.
         if is_error || text.contains(IS_DEAD) {
             return None;
         }
@@ -80,25 +81,26 @@ fn sent(scene: &Scene<'_>) -> Vec<Sent> {
     tried.chain(written).collect()
 }
 
-/// Returns the fault in the delivery of a message, or `None` if it was delivered or correctly
-/// reported as dead.
+/// Describes what went wrong with the delivery of a message. Returns `None` if the message was
+/// delivered, or if its sender was informed that it is dead.
 fn fate(scene: &Scene<'_>, post: &MessageTraces, sent: &Sent) -> Option<String> {
     let key = (sent.to.clone(), sent.token.clone());
     if scene.seen.most.contains_key(&key) {
         return None;
     }
-    // For a killed member the transcript is enough proof. A member that left by itself must also
-    // have sent the message to its model.
+    // For a member that was killed, it is enough that its transcript contains the message. A member
+    // that left by itself must also have sent the message to its model.
     if post.transcripts.contains_key(&key) && !post.left.contains(&sent.to) {
         return None;
     }
     let is_in_inbox = post.known.contains(&sent.token);
     let Some(id) = sent.id.as_ref().or_else(|| post.ids.get(&sent.token)) else {
-        // A message of another client has no id in the file. The journal then shows only that some
-        // mail of this receiver is dead.
+        // A message that another client wrote has no id in the file. So the journal can only show
+        // that some message to this receiver is dead.
         let may_be_dead = is_in_inbox && post.dead_of.contains(&sent.to);
         let may_be_unread = post.unread.contains(&sent.token) && sent.to == "team-lead";
-        // Another client may write to a member that has just left. `doctor` reports such mail.
+        // Another client may write to a member that has just left. `pitcrew doctor` reports such a
+        // message.
         let is_late = post.unread.contains(&sent.token) && post.left.contains(&sent.to);
         let is_lost = !(sent.may_vanish || may_be_dead || may_be_unread || is_late);
         return is_lost
@@ -118,7 +120,7 @@ fn fate(scene: &Scene<'_>, post: &MessageTraces, sent: &Sent) -> Option<String> 
                 .any(|text| text.contains(id.as_str()) && text.contains("was not delivered"));
         return (!is_told).then(|| format!("dead ({reason}), and {} is not told", sent.from));
     }
-    // The lead has already finished. The next run of the team reads messages that came later.
+    // The message came after the lead had finished. The next run of the team would read it.
     if sent.to == "team-lead" && post.unread.contains(&sent.token) {
         return None;
     }
@@ -132,24 +134,24 @@ fn fate(scene: &Scene<'_>, post: &MessageTraces, sent: &Sent) -> Option<String> 
     ))
 }
 
-/// The information about messages from the team's files.
+/// What the team's files say about messages.
 #[derive(Default)]
 struct MessageTraces {
-    /// The message ids by token.
+    /// The id of each message, by the token in its text.
     ids: BTreeMap<String, String>,
     /// The tokens of all messages in inboxes.
     known: BTreeSet<String>,
-    /// For each agent and token, how often the token is in the mail of the agent's transcript.
+    /// How often a token is in the delivered messages of an agent's transcript, by agent and token.
     transcripts: BTreeMap<(String, String), usize>,
-    /// The members that left by themselves.
+    /// The members that left the team by themselves.
     left: BTreeSet<String>,
-    /// The receivers of dead messages.
+    /// The receivers of messages that could not be delivered.
     dead_of: BTreeSet<String>,
     /// The tokens of unread messages.
     unread: BTreeSet<String>,
     /// The texts of all messages in inboxes.
     texts: Vec<String>,
-    /// The reasons of dead messages, by message id.
+    /// The reason why a message could not be delivered, by message id.
     dead: BTreeMap<String, String>,
     /// The journal events of each message, by message id.
     steps: BTreeMap<String, Vec<String>>,
@@ -173,7 +175,8 @@ impl MessageTraces {
                 post.add(message);
             }
         }
-        // Messages that were read long ago are moved from the inbox to this folder.
+        // This folder contains messages that were read long ago. Pitcrew has moved them out of the
+        // inbox.
         for path in files(&folder.join("pitcrew/read")) {
             let text = fs::read_to_string(&path).unwrap_or_default();
             for message in text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok())

@@ -1,4 +1,5 @@
-//! Checks an ended run: its messages, tasks, commands, leftovers and report.
+//! Checks a run that has ended: its messages, its tasks, its commands, what it has left behind, and
+//! its report.
 
 mod ends;
 mod messages;
@@ -31,21 +32,21 @@ impl Finding {
     }
 }
 
-/// The data that the oracle checks.
+/// Everything that the oracle examines.
 #[derive(Debug)]
 pub struct Scene<'a> {
-    /// The place of the run: its folders and processes.
+    /// The environment of the run: its folders and processes.
     pub stage: &'a Stage,
     /// The plan of the run.
     pub plan: &'a Plan,
-    /// The requests that the fake model server got.
+    /// What the fake model server learned from the requests.
     pub seen: SeenRequests,
     /// The messages and tasks that other programs wrote.
     pub written: Vec<Written>,
-    /// The end of the last process of the lead. `None` if a crash ended the process after the team
-    /// was deleted.
+    /// How the last process of the lead ended. `None` if a crash killed this process after it had
+    /// deleted the team.
     pub end: Option<End>,
-    /// The number of times that the lead was started again.
+    /// How often the lead was started again.
     pub life: usize,
 }
 
@@ -65,8 +66,8 @@ pub fn judge(scene: &Scene<'_>) -> Vec<Finding> {
     findings
 }
 
-/// Whether each step that was given up failed at the system limit of the lead's last process, with
-/// the error text of that limit.
+/// Returns true if agents gave up steps only because of the system limit of the lead's last
+/// process. The error of each such step must contain the text of that limit.
 fn has_met_its_limit(scene: &Scene<'_>) -> bool {
     let cause = match scene.plan.fault {
         Some(Fault::Descriptors { life, .. }) if life == scene.life => "os error 24",
@@ -85,7 +86,8 @@ fn has_met_its_limit(scene: &Scene<'_>) -> bool {
     !given_up.is_empty() && given_up.iter().all(|why| why.contains(cause))
 }
 
-/// Finds messages and tasks that were acknowledged to other programs, but are missing in the files.
+/// Pitcrew has confirmed some messages and tasks of other programs. Returns a finding for each of
+/// them that is missing in the files.
 #[must_use]
 pub fn missing(stage: &Stage, acknowledged: &[Written]) -> Vec<Finding> {
     let mut findings = messages::missing(stage, acknowledged);
@@ -93,8 +95,8 @@ pub fn missing(stage: &Stage, acknowledged: &[Written]) -> Vec<Finding> {
     findings
 }
 
-/// Checks the report. Its end and exit code must fit the tasks, its result must be the last text of
-/// the lead, and its data must agree with the files.
+/// Checks the report of the lead's last process. Its end and its exit code must fit the tasks, and
+/// its result must be the last text of the lead. Its other data must agree with the files.
 fn report(scene: &Scene<'_>) -> Vec<Finding> {
     let Some(end) = &scene.end else { return Vec::new() };
     let mut findings = Vec::new();
@@ -121,7 +123,8 @@ fn report(scene: &Scene<'_>) -> Vec<Finding> {
     let turns = report["num_turns"].as_u64().unwrap_or_default();
     check(turns <= asked, format!("{turns} turns of {asked} requests"));
     let is_there = scene.stage.team().join("config.json").exists();
-    // A finished team is in the archive, unless a program outside has created a task since the end.
+    // A finished team is moved to the archive. The team stays only if tasks are open, for example
+    // if another program created a task after the end.
     let stays = is_open || (is_there && tasks::is_any_open(scene.stage));
     check(
         is_there == (stays && !scene.plan.deletes_team),

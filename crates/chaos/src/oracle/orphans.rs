@@ -1,5 +1,5 @@
-//! Checks that an ended run leaves nothing behind: no process, pane, lock, temporary file, or
-//! worktree without work.
+//! Checks that an ended run leaves nothing behind: no process, no pane, no lock, no temporary file,
+//! and no worktree without uncommitted work.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,14 +13,15 @@ use crate::run::UNFINISHED;
 use crate::stage::{Stage, files};
 use crate::writers::members;
 
-/// The maximum time for the cleanup.
+/// After the end of a run, everything must be cleaned up within this time.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 pub(super) fn judge(scene: &Scene<'_>) -> Vec<Finding> {
     let since = Instant::now();
     loop {
         let mut left = left(scene.stage);
-        // If a run ends with open work, its members stay in the team for the next run.
+        // Members may stay in the team only if the run ended with open work, because the next run
+        // needs them.
         if scene.end.as_ref().is_none_or(|end| end.code != Some(UNFINISHED)) {
             let names = members(scene.stage).into_iter().filter(|name| name != "team-lead");
             left.extend(names.map(|name| format!("member {name}")));
@@ -53,7 +54,8 @@ fn left(stage: &Stage) -> Vec<String> {
     left.extend(idle_worktrees(stage).into_iter().map(|path| format!("worktree {path}")));
     let started = fs::read(stage.team().join("pitcrew/started.json")).unwrap_or_default();
     let started: Value = serde_json::from_slice(&started).unwrap_or_default();
-    // The first version of this file contained only the map of records.
+    // The first version of this file format contained only the map of records, without the field
+    // `started`.
     let records =
         started.get("started").unwrap_or(&started).as_object().cloned().unwrap_or_default();
     left.extend(records.iter().map(|(name, record)| format!("record of {name}: {record}")));
@@ -75,8 +77,8 @@ fn name(path: &Path) -> String {
     path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
 }
 
-/// Finds temporary files. Each write creates a file with the prefix `.pitcrew-` and renames it at
-/// the end. During a run such a file may be in use, but not after the run.
+/// Finds temporary files. Each write creates a file whose name begins with `.pitcrew-`, and renames
+/// the file at the end. After a run, no such file may exist.
 fn temporary(stage: &Stage) -> Vec<Finding> {
     let mut found = Vec::new();
     walk(&stage.root(), &mut found);
@@ -102,7 +104,7 @@ fn idle_worktrees(stage: &Stage) -> Vec<String> {
     paths.filter(is_idle).map(str::to_owned).collect()
 }
 
-/// Checks that `pitcrew doctor` finds no problem.
+/// Checks that `pitcrew doctor` reports no problem.
 fn doctor(scene: &Scene<'_>) -> Vec<Finding> {
     let Ok(output) = scene.stage.pitcrew(&["doctor"]).output() else { return Vec::new() };
     if output.status.success() {
@@ -110,10 +112,11 @@ fn doctor(scene: &Scene<'_>) -> Vec<Finding> {
     }
     let text = String::from_utf8_lossy(&output.stdout).into_owned()
         + &String::from_utf8_lossy(&output.stderr);
-    // A worktree with uncommitted work is kept, and `doctor` names it.
+    // A worktree with uncommitted work is kept on purpose, and `pitcrew doctor` reports it.
     let is_kept =
         scene.plan.workers.iter().any(|worker| worker.has_worktree) && text.contains("worktree");
-    // Another client may write to a member that has just left. Nobody reads this mail.
+    // Another client may write to a member that has just left. Nobody reads this message, so
+    // `pitcrew doctor` reports it.
     let is_late =
         (scene.plan.writers.honouring || scene.plan.writers.ignoring) && text.contains("dead mail");
     if is_kept || is_late { Vec::new() } else { vec![Finding::new("doctor finds something", text)] }

@@ -1,5 +1,5 @@
-//! Checks that the final state of every task is right, and that the number of times each command
-//! ran fits the result that its agent got.
+//! Checks that every task has the right final state. Also checks how often each command ran: the
+//! number must fit the result that the agent got.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -52,15 +52,15 @@ pub(super) fn judge(scene: &Scene<'_>) -> Vec<Finding> {
     findings
 }
 
-/// Finds tasks that are missing in the files although pitcrew reported that they were created or
-/// claimed from outside.
+/// Pitcrew has confirmed that other programs created or claimed some tasks. Returns a finding for
+/// each of these tasks whose file does not agree.
 pub(super) fn missing(stage: &Stage, acknowledged: &[Written]) -> Vec<Finding> {
     let tasks = tasks(&stage.tasks());
     let made = acknowledged.iter().filter(|written| written.writer == Writer::Claims);
     let is_gone = |written: &&Written| {
         let task = written.id.as_ref().and_then(|id| tasks.get(id));
         let is_there = task.is_some_and(|task| task["subject"] == written.token);
-        // The lead completes this task at the end.
+        // The task may also be completed, because the lead completes all open tasks at the end.
         let is_begun =
             |task: &Value| task["status"] == "in_progress" || task["status"] == "completed";
         let is_claimed = task.is_some_and(|task| task["owner"] == "team-lead" && is_begun(task));
@@ -71,7 +71,7 @@ pub(super) fn missing(stage: &Stage, acknowledged: &[Written]) -> Vec<Finding> {
         .collect()
 }
 
-/// Whether a task of the team is open.
+/// Returns true if the team has an open task.
 pub(super) fn is_any_open(stage: &Stage) -> bool {
     tasks(&stage.tasks()).values().any(|task| task["status"] != "completed")
 }
@@ -86,8 +86,8 @@ fn tasks(folder: &Path) -> BTreeMap<String, Value> {
     paths.filter_map(task).collect()
 }
 
-/// Checks commands: a command that succeeded must have run exactly once, and an interrupted one at
-/// most once.
+/// Checks how often the agents' commands ran. A command that succeeded must have run exactly once.
+/// An interrupted command must have run at most once.
 fn commands(scene: &Scene<'_>) -> Vec<Finding> {
     let mut lines: BTreeMap<String, usize> = BTreeMap::new();
     for log in logs(scene.stage.home(), 6) {
@@ -111,7 +111,7 @@ fn commands(scene: &Scene<'_>) -> Vec<Finding> {
     findings
 }
 
-/// Finds the log files that the agents' commands write.
+/// Finds the log files to which the agents' commands write.
 fn logs(folder: &Path, depth: usize) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for path in files(folder) {

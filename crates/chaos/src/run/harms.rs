@@ -1,4 +1,4 @@
-//! Applies harms to a run whose ends are checked, and checks each end.
+//! Does harm to a run that checks every end of the lead's process, and checks each end.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -19,25 +19,26 @@ use crate::oracle::{Finding, LifeEnd, judge_end};
 use crate::plan::{Crash, Victim};
 use crate::stage::{Begin, Disk};
 
-/// The maximum time from a signal to the end of the run.
+/// After a signal, the lead's process must end within this time.
 const ENDS_WITHIN: Duration = Duration::from_secs(60);
 
-/// Time after a full disk in which the lead may still end because of the full disk.
+/// For this time after the disk was full, the full disk still counts as a possible cause of an end.
 const DISK_EXCUSES: Duration = Duration::from_secs(15);
 
-/// The harms to the current process of the lead, and the state that earlier processes left.
+/// What was done to the current process of the lead, and what the harness remembers of earlier
+/// processes.
 #[derive(Debug, Default)]
 pub(super) struct Harmed {
-    /// The signals that the current process got.
+    /// The signals that were sent to the current process.
     signals: Vec<EndSignal>,
-    /// The agents that got bad model answers since all agents were last asked to continue, with the
-    /// kind of each answer.
+    /// The agents that got a bad answer from their model, and the kind of the answer. Only answers
+    /// count that came after all agents were last asked to continue.
     met: Vec<(String, ModelFault)>,
-    /// Whether a member was killed since all agents were last asked to continue.
+    /// True if a member was killed after all agents were last asked to continue.
     member_killed: bool,
-    /// The time when the disk was last full.
+    /// When the disk was last full. `None` if it never was.
     disk_full_at: Option<Instant>,
-    /// The JSON document of the last end.
+    /// The JSON document that the previous process of the lead printed.
     document: Option<Value>,
     /// How often each kind of harm happened.
     pub(super) kinds: BTreeMap<String, usize>,
@@ -46,7 +47,7 @@ pub(super) struct Harmed {
 }
 
 impl Driver<'_> {
-    /// Applies a harm of the plan to the run.
+    /// Does one harm of the plan to the run.
     pub(super) fn harm(&mut self, crash: &Crash, entry: Option<&Value>) -> Result<(), Error> {
         *self.harmed.kinds.entry(crash.harm.kind()).or_default() += 1;
         match &crash.harm {
@@ -75,13 +76,13 @@ impl Driver<'_> {
         }
     }
 
-    /// Sends the lead a signal, once or twice, and waits until the lead has ended.
+    /// Sends a signal to the lead, once or twice, and waits until the lead's process has ended.
     fn signal(&mut self, signal: EndSignal, again: Option<Duration>) -> Result<(), Error> {
         let error = || Error::io("wait for", Path::new("the lead"));
         let times = if again.is_some() { " twice" } else { "" };
         let Some(lead) = self.lead.as_mut() else { return Ok(()) };
         let log_line = format!("lead {} gets {signal:?}{times}", self.life);
-        // A signal before `setsid` executes the lead would kill `setsid` and test nothing.
+        // Wait until `setsid` has executed the lead. An earlier signal would only kill `setsid`.
         while lead.child.try_wait().map_err(error())?.is_none() && is_setsid(lead.child.id()) {
             thread::park_timeout(Duration::from_millis(1));
         }
@@ -92,7 +93,8 @@ impl Driver<'_> {
             }
             match (signal, &lead.terminal) {
                 (EndSignal::Interrupt, Some(terminal)) => terminal.interrupt(),
-                // Closing a terminal is what sends SIGHUP in real use.
+                // Close the lead's terminal, because in real use SIGHUP is sent when a terminal
+                // closes.
                 (EndSignal::HangUp, Some(_)) => lead.terminal = None,
                 (EndSignal::Interrupt | EndSignal::HangUp | EndSignal::Terminate, _) => {
                     send(lead.child.id(), signal)
@@ -112,7 +114,7 @@ impl Driver<'_> {
         Ok(())
     }
 
-    /// Fills the file system of the root for some time.
+    /// Fills the file system of pitcrew's root folder for some time.
     fn fill_disk(&mut self, time: Duration) {
         if self.stage.disk() != Disk::Small {
             return;
@@ -122,7 +124,7 @@ impl Driver<'_> {
         self.harmed.disk_full_at = Some(Instant::now());
     }
 
-    /// Checks the end of a lead's process, and resumes the team unless its work is done.
+    /// Checks how a process of the lead ended. If the work is not done, resumes the team.
     pub(super) fn look_at_end(&mut self, status: ExitStatus) -> Result<Option<Waited>, Error> {
         let path = self.stage.temporary().join(format!("lead-{}.json", self.life));
         let printed = fs::read_to_string(path).unwrap_or_default();
@@ -162,9 +164,9 @@ impl Driver<'_> {
             return Ok(Some(Waited::Over));
         }
         let is_there = self.stage.team().join("config.json").exists();
-        // Without a team, the next run starts a new team, which has none of the earlier messages.
-        // On a full disk, some usage may be only in this document and not in the journal, so later
-        // documents may show less.
+        // Do not compare later documents with this one in two cases. First, without a team, the
+        // next run creates a new team. Second, on a full disk, some usage may be in this document
+        // but not in the journal, so later documents may show less.
         self.harmed.document = document.filter(|_| is_there && !disk_was_full);
         if !is_there {
             self.desk.forget();
@@ -174,7 +176,7 @@ impl Driver<'_> {
         Ok(if self.start_again()? { None } else { Some(Waited::Over) })
     }
 
-    /// Removes the harms before the next process of the lead starts.
+    /// Ends all harm before the next process of the lead starts.
     pub(super) fn heal(&mut self) {
         self.server.mend();
         self.harmed.signals.clear();
@@ -188,12 +190,13 @@ impl Driver<'_> {
     }
 }
 
-/// Whether a process is still `setsid`, the program that gives the lead its terminal.
+/// Returns true if a process is still `setsid`. This program gives the lead its terminal and then
+/// executes the lead.
 fn is_setsid(pid: u32) -> bool {
     fs::read(format!("/proc/{pid}/cmdline")).is_ok_and(|line| line.starts_with(b"setsid\0"))
 }
 
-/// Sends a signal to the process group, as a terminal does.
+/// Sends a signal to a process group, as a terminal does.
 fn send(pid: u32, signal: EndSignal) {
     let signal = match signal {
         EndSignal::Interrupt => Signal::INT,
@@ -205,7 +208,7 @@ fn send(pid: u32, signal: EndSignal) {
     }
 }
 
-/// Fills the file system of a folder for some time.
+/// Fills the file system that contains the folder `root`, for some time.
 pub(super) fn fill(root: &Path, time: Duration) {
     let path = root.join("filler");
     if let Ok(mut file) = File::create(&path) {
@@ -213,6 +216,6 @@ pub(super) fn fill(root: &Path, time: Duration) {
         while file.write_all(&block).is_ok() {}
     }
     thread::sleep(time);
-    // A failure here is harmless, because the whole folder is removed later.
+    // An error is ignored, because the whole folder is removed later.
     let _gone = fs::remove_file(&path);
 }

@@ -1,8 +1,8 @@
-//! About a dozen short runs of the harness with the binary of this build, and tests of the harness
-//! itself.
+//! About a dozen short runs of the harness with the pitcrew binary of this build, and tests of the
+//! harness itself.
 //!
-//! The modules are marked `cfg(test)`, because clippy would otherwise treat their shared helpers as
-//! production code.
+//! The modules have `cfg(test)`, because clippy would otherwise apply the rules for product code to
+//! their shared helpers.
 
 #![allow(clippy::disallowed_methods, reason = "tests arrange files, the environment and times")]
 

@@ -1,4 +1,4 @@
-//! Tests of seeds and of the plans that the seeds determine.
+//! Tests the seeds, and the plans that are made from them.
 
 use pitcrew_chaos::chance::Chance;
 use pitcrew_chaos::cli::{kept, kept_ends};

@@ -1,4 +1,4 @@
-//! Runs with crashes, for each place of the members, and one run with power cuts.
+//! Runs with crashes, for each place where members can run, and one run with power cuts.
 
 use std::env;
 use std::path::PathBuf;
@@ -9,16 +9,16 @@ use pitcrew_chaos::cli::kept_ends;
 use pitcrew_chaos::plan::{Place, Plan, StaleWrites};
 use pitcrew_chaos::run::{Options, run};
 
-/// The number of crashes in a run. `./test --long` makes all crashes of the plan.
+/// The number of crashes in each run. With `./test --long`, a run has all crashes of its plan.
 const CRASHES: usize = 3;
 
-/// The number of runs whose ends are checked. `./test --long` makes two hundred.
+/// The number of runs that check every end of the lead. `./test --long` makes two hundred of them.
 const ENDS: usize = 20;
 
 static STOP: AtomicBool = AtomicBool::new(false);
 
-/// Returns the path of the binary next to the tests. It builds the binary if only this crate's
-/// tests are run.
+/// Returns the path of the pitcrew binary, which is in the folder of the test programs. If only the
+/// tests of this crate are built, builds the binary first.
 fn binary() -> PathBuf {
     let own = env::current_exe().unwrap();
     let folder = own.parent().and_then(|deps| deps.parent()).unwrap();
@@ -34,7 +34,7 @@ fn binary() -> PathBuf {
     binary
 }
 
-/// Makes runs from some plans, two at a time, and checks that they have no finding.
+/// Makes one run for each plan, two at a time, and checks that no run has a finding.
 async fn check(plans: Vec<Plan>) {
     let options = Options { binary: binary(), keeps: env::var_os("PITCREW_KEEP").is_some() };
     let mut found = Vec::new();
@@ -95,7 +95,7 @@ async fn what_stale_writes_undo_in_a_running_team_is_put_back() {
     }
 }
 
-/// Returns the plans of the seeds that failed once, and of the first other seeds.
+/// Returns the plans for the seeds whose runs failed in the past, and for the first other seeds.
 fn ends(has_panes: bool) -> Vec<Plan> {
     let kept = kept_ends();
     let others = (0..).filter(|seed| !kept.contains(seed));

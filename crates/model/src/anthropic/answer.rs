@@ -1,6 +1,7 @@
 //! Assembles the events of a streamed message into the complete message.
 //!
-//! Blocks are assembled as raw JSON, so that unknown fields and unknown block types survive.
+//! Content blocks are assembled as raw JSON, so that unknown fields and unknown block types are
+//! kept.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +13,7 @@ use crate::http::{self, Answer};
 use crate::sse::Event;
 use crate::{Block, ModelError, Response, StopReason, StreamEvent, Usage};
 
-/// A message that is still being received.
+/// The part of a message that has been received so far.
 #[derive(Debug, Default)]
 pub(super) struct Events {
     id: String,
@@ -22,7 +23,7 @@ pub(super) struct Events {
     usage: Usage,
 }
 
-/// A block that is still being received: its initial JSON, and the text of its input so far.
+/// The received part of a content block: its initial JSON, and the text of a tool's input so far.
 #[derive(Debug, Default)]
 struct Partial {
     block: Map<String, Value>,
@@ -45,12 +46,13 @@ impl Answer for Events {
             "message_delta" => {
                 self.take_usage(event.get("usage"));
                 let reason = event.pointer("/delta/stop_reason").and_then(Value::as_str);
-                // A later `message_delta` without a reason must not erase the known one.
+                // A later `message_delta` may have no stop reason. Then keep the earlier one.
                 self.stop = reason.map(stop_reason).or(self.stop.take());
                 None
             }
             "message_stop" => Some(StreamEvent::Finished(self.finish())),
-            // A stream that began with status 200 can still fail later.
+            // The HTTP status was 200 when the stream began, but the server can report an error
+            // later.
             "error" => return Err(error_event(&event)),
             _ => None,
         };
@@ -70,8 +72,8 @@ impl Events {
         self.take_usage(message.and_then(|message| message.get("usage")));
     }
 
-    /// Copies the token counts from a usage object. The object is a snapshot, so nothing is added
-    /// up.
+    /// Copies the token counts from a usage object. The object contains totals, so the counts are
+    /// not added to earlier ones.
     fn take_usage(&mut self, usage: Option<&Value>) {
         let fields = [
             ("input_tokens", &mut self.usage.input_tokens),
@@ -155,12 +157,13 @@ impl Partial {
     }
 
     fn finish(mut self) -> Block {
-        // The input arrives as pieces of JSON text, which can be parsed only when all are here.
+        // The input arrives as pieces of a JSON text. It can be parsed only when all pieces have
+        // arrived.
         if let Some(input) = self.input.filter(|input| !input.is_empty()) {
             self.block.insert("input".to_owned(), parse_tool_input(&input));
         }
         let block = Value::Object(self.block);
-        // A block of an unknown form is kept unchanged.
+        // If the form of the block is unknown, keep its JSON unchanged.
         serde_json::from_value(block.clone()).unwrap_or(Block::Other(block))
     }
 }
@@ -176,7 +179,8 @@ fn stop_reason(reason: &str) -> StopReason {
     }
 }
 
-/// Classifies an error event inside a stream by its type, because such an event has no HTTP status.
+/// Classifies an error event inside a stream. It has no HTTP status, so the type of the error
+/// decides.
 fn error_event(event: &Value) -> ModelError {
     let status = match event.pointer("/error/type").and_then(Value::as_str).unwrap_or_default() {
         "invalid_request_error" => 400,

@@ -1,6 +1,6 @@
 //! The Anthropic Messages API, with streaming.
 //!
-//! [`wire`] writes requests, [`answer`] reads events. This module does not retry.
+//! [`wire`] writes requests, and [`answer`] reads events. This module does not repeat failed calls.
 
 mod answer;
 mod wire;
@@ -14,7 +14,7 @@ const VENDOR: &str = "anthropic";
 const DEFAULT_BASE_URL: &str = "https://api.anthropic.com";
 const VERSION: &str = "2023-06-01";
 
-/// A model that is called through the Messages API.
+/// A model that is called through the Anthropic Messages API.
 pub(crate) struct Anthropic {
     id: String,
     name: String,
@@ -32,12 +32,14 @@ impl Anthropic {
     /// Prepares calls of the model `name`.
     ///
     /// # Errors
-    /// When the base URL is invalid, or when there is no key for the vendor's own service.
+    /// An error if the base URL is invalid, or if Anthropic's own service is to be called and there
+    /// is no key.
     pub(crate) fn new(name: &str, endpoints: &Endpoints) -> Result<Self, ModelError> {
         let key = endpoints.anthropic_api_key.clone().map(Credential::Key);
         let token = endpoints.anthropic_auth_token.clone().map(Credential::Bearer);
         let credential = key.or(token);
-        // A server at another base URL may need no key.
+        // The key is required only for Anthropic's own service. A server at another base URL may
+        // need no key.
         if credential.is_none() && endpoints.anthropic_base_url.is_none() {
             return Err(ModelError::MissingKey { vendor: VENDOR, variable: "ANTHROPIC_API_KEY" });
         }

@@ -1,8 +1,8 @@
-//! A request in the form of the Messages API.
+//! Writes a request in the form of the Messages API.
 //!
-//! Blocks are sent as they are stored, except where the API would refuse them. Blank texts and
-//! thoughts without a signature are omitted. The arguments of a tool call become an object.
-//! Adjacent messages of one role are merged.
+//! Content blocks are sent as they are stored, except where the API would refuse them. Blank texts
+//! and thoughts without a signature are left out. The arguments of a tool call become an object.
+//! Adjacent messages with the same role are merged.
 
 use std::borrow::Cow;
 
@@ -13,7 +13,8 @@ use crate::conversation::input_for_wire;
 use crate::toolless::sendable;
 use crate::{Block, Message, Request, Role, ToolContent, ToolSpec};
 
-/// The JSON body of a request. It borrows from the request where possible.
+/// The JSON body of a request. It refers to the data of the request without copying them, where
+/// possible.
 #[derive(Serialize)]
 pub(super) struct RequestBody<'a> {
     model: &'a str,
@@ -32,13 +33,13 @@ struct SentMessage<'a> {
     content: Vec<SentBlock<'a>>,
 }
 
-/// A block in a request.
+/// A content block in the request body.
 #[derive(Serialize)]
 #[serde(untagged)]
 enum SentBlock<'a> {
-    /// A block as the conversation has it.
+    /// A block exactly as it is in the conversation.
     Kept(Cow<'a, Block>),
-    /// A block with a cache mark.
+    /// The JSON of a block, with a cache mark added.
     Marked(Value),
 }
 
@@ -60,7 +61,7 @@ struct Tool<'a> {
     cache_control: Option<CacheMark>,
 }
 
-/// A mark that asks the API to cache the request up to here.
+/// A mark that asks the API to cache the request from its beginning up to this mark.
 #[derive(Serialize)]
 struct CacheMark {
     #[serde(rename = "type")]
@@ -69,10 +70,10 @@ struct CacheMark {
 
 const EPHEMERAL: CacheMark = CacheMark { kind: "ephemeral" };
 
-/// Calls `write` with the body of a request.
+/// Builds the body of a request and calls `write` with it.
 ///
-/// Three marks define the cached parts: the tools, the system prompt, and the conversation up to
-/// the last user message.
+/// The body has three cache marks: after the tools, after the system prompt, and after the last
+/// user message.
 pub(super) fn with_body<T>(
     model: &str,
     request: &Request,
@@ -114,18 +115,18 @@ fn messages(messages: &[Message]) -> Vec<SentMessage<'_>> {
     for message in messages {
         let blocks = message.blocks.iter().filter_map(block).map(SentBlock::Kept);
         let content: Vec<SentBlock<'_>> = blocks.collect();
-        // A message without any remaining block is not sent.
+        // If all blocks of a message were left out, the message is not sent.
         if content.is_empty() {
             continue;
         }
         match merged.last_mut() {
-            // Two messages of one role can be adjacent, and the request sends them as one.
+            // Two adjacent messages with the same role are sent as one message.
             Some(before) if before.role == message.role => before.content.extend(content),
             Some(_) | None => merged.push(SentMessage { role: message.role, content }),
         }
     }
-    // The mark moves with the conversation, so that the next call finds everything up to here in
-    // the cache.
+    // Each call marks the last user message. So the next call finds everything up to this message
+    // in the cache.
     let last_user = merged.iter_mut().rev().find(|message| message.role == Role::User);
     if let Some(last) = last_user {
         mark_last(&mut last.content);
@@ -133,8 +134,8 @@ fn messages(messages: &[Message]) -> Vec<SentMessage<'_>> {
     merged
 }
 
-/// Returns the block in the form to send, or `None` if the block is omitted because the API would
-/// refuse it.
+/// Returns the block in the form in which it is sent. Returns `None` if the API would refuse the
+/// block.
 fn block(block: &Block) -> Option<Cow<'_, Block>> {
     match block {
         Block::Text { text, .. } if text.trim().is_empty() => None,
@@ -147,7 +148,7 @@ fn block(block: &Block) -> Option<Cow<'_, Block>> {
                 extra: extra.clone(),
             }))
         }
-        // The API refuses blank texts inside a tool's result too.
+        // Inside the result of a tool, the API refuses blank texts too.
         Block::ToolResult {
             tool_use_id,
             content: Some(ToolContent::Blocks(inner)),
@@ -174,12 +175,13 @@ fn block(block: &Block) -> Option<Cow<'_, Block>> {
     }
 }
 
-/// Adds a cache mark to the last block that may have one. Thoughts may not have a mark, and for
-/// unknown blocks the API's rule is not known.
+/// Adds a cache mark to the last block for which the API allows a mark. It allows none on thoughts.
+/// For unknown blocks, nobody knows, so they get none either.
 fn mark_last(blocks: &mut [SentBlock<'_>]) {
     for block in blocks.iter_mut().rev() {
         let SentBlock::Kept(kept) = block else { continue };
-        // Only these blocks are decoded. The rest of the conversation is written without decoding.
+        // Only the blocks tried here are converted to a JSON value. The rest of the conversation is
+        // written directly.
         let Ok(Value::Object(mut value)) = serde_json::to_value(kept.as_ref()) else { continue };
         let kind = value.get("type").and_then(Value::as_str).unwrap_or_default();
         if matches!(kind, "text" | "image" | "tool_use" | "tool_result") {

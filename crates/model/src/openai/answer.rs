@@ -7,7 +7,7 @@ use crate::http::{self, Answer};
 use crate::sse::Event;
 use crate::{Block, ModelError, Response, StopReason, StreamEvent, Usage};
 
-/// A completion that is still being received.
+/// The part of a completion that has been received so far.
 #[derive(Debug)]
 pub(super) struct Chunks {
     vendor: &'static str,
@@ -20,7 +20,7 @@ pub(super) struct Chunks {
     usage: Usage,
 }
 
-/// A tool call that is still being received.
+/// The part of a tool call that has been received so far.
 #[derive(Debug, Default)]
 struct Call {
     index: Option<u64>,
@@ -41,7 +41,7 @@ impl Answer for Chunks {
         }
         self.note(&chunk);
         let mut told = Vec::new();
-        // The last chunk has usage only, and its list of choices is empty.
+        // The last chunk contains only the token usage. Its list of choices is empty.
         if let Some(choice) = chunk.pointer("/choices/0") {
             if let Some(delta) = choice.get("delta") {
                 self.grow(delta, &mut told);
@@ -53,12 +53,12 @@ impl Answer for Chunks {
         Ok(told)
     }
 
-    /// Returns the answer if a reason to stop has arrived. Some servers do not send the final
-    /// `[DONE]`.
+    /// Returns the answer if the server has sent a stop reason. The final `[DONE]` is not required,
+    /// because some servers do not send it.
     fn end(&mut self) -> Option<Response> {
         let stop = self.stop.take()?;
         let calls = std::mem::take(&mut self.calls);
-        // Some servers send `stop` even with tool calls.
+        // Some servers send the stop reason `stop` even if the answer contains tool calls.
         let stop = match stop {
             StopReason::EndTurn if !calls.is_empty() => StopReason::ToolUse,
             stop => stop,
@@ -105,7 +105,8 @@ impl Chunks {
         }
         let count = |at: &str| chunk.pointer(at).and_then(Value::as_u64);
         if let Some(prompt) = count("/usage/prompt_tokens") {
-            // OpenAI's prompt tokens include cached tokens. Our usage counts the two separately.
+            // OpenAI's number of prompt tokens includes cached tokens. Our usage counts cached
+            // tokens separately, so subtract them.
             let cached = count("/usage/prompt_tokens_details/cached_tokens").unwrap_or_default();
             self.usage.input_tokens = prompt.saturating_sub(cached);
             self.usage.cache_read_input_tokens = cached;
@@ -120,12 +121,12 @@ impl Chunks {
             let found = keys.iter().find_map(|key| delta.get(key).and_then(Value::as_str));
             found.filter(|text| !text.is_empty()).map(str::to_owned)
         };
-        // Servers use two different names for the thoughts of a model.
+        // The field for the model's thoughts has two names. Each server uses one of them.
         if let Some(thought) = text(&["reasoning_content", "reasoning"]) {
             self.thinking.push_str(&thought);
             told.push(StreamEvent::ThinkingDelta(thought));
         }
-        // OpenAI streams a refusal in its own field. It is shown as normal text.
+        // OpenAI streams a refusal in a field of its own. Treat the refusal as normal text.
         for key in ["content", "refusal"] {
             if let Some(more) = text(&[key]) {
                 self.text.push_str(&more);
@@ -144,7 +145,8 @@ impl Chunks {
         let (id, name) = (text("/id"), text("/function/name"));
         let known = self.calls.iter().rposition(|call| call.is_continued_by(index, id, name));
         let at = known.unwrap_or_else(|| {
-            // Some servers send no id. Results need an id that is unique in the conversation.
+            // Some servers send no id for a call. The result of the call needs an id that is unique
+            // in the conversation, so create one.
             let id = if id.is_empty() { made_up_id() } else { id.to_owned() };
             self.calls.push(Call { index, id, ..Call::default() });
             self.calls.len() - 1
@@ -158,14 +160,14 @@ impl Chunks {
         }
         match piece.pointer("/function/arguments") {
             Some(Value::String(more)) => call.arguments.push_str(more),
-            // Some servers send the arguments as one complete object.
+            // Some servers send the arguments as a complete JSON object instead of text.
             Some(Value::Object(whole)) => call.arguments = Value::Object(whole.clone()).to_string(),
             Some(_) | None => {}
         }
     }
 
-    /// Classifies an error inside a stream. Some routers put an HTTP status into the error's
-    /// `code`.
+    /// Converts an error inside a stream. The error has no HTTP status, but some routers put one
+    /// into its field `code`.
     fn error_chunk(&self, chunk: &Value) -> ModelError {
         let code = chunk.pointer("/error/code").and_then(Value::as_u64);
         let status = code.and_then(|code| u16::try_from(code).ok()).unwrap_or(500);
@@ -174,8 +176,9 @@ impl Chunks {
 }
 
 impl Call {
-    /// Whether a piece belongs to this call. All pieces of a call have the same index. If the
-    /// server sends no index, the piece has the same id, or it has neither an id nor a name.
+    /// Returns true if a received piece belongs to this call. All pieces of a call have the same
+    /// index. If the server sends no index, a piece belongs to this call if it has the same id, or
+    /// neither an id nor a name.
     fn is_continued_by(&self, index: Option<u64>, id: &str, name: &str) -> bool {
         match (self.index, index) {
             (Some(mine), Some(index)) => {

@@ -1,7 +1,7 @@
-//! Chat completions, with streaming: OpenAI, OpenRouter, vLLM, llama.cpp and Ollama.
+//! Chat completions, with streaming. OpenAI, OpenRouter, vLLM, llama.cpp and Ollama offer this API.
 //!
-//! [`wire`] writes requests, [`answer`] reads chunks. Servers omit different fields, so the reader
-//! is tolerant.
+//! [`wire`] writes requests, and [`answer`] reads chunks. Each server leaves out other fields, so
+//! the reader accepts missing fields.
 
 mod answer;
 mod wire;
@@ -13,7 +13,7 @@ use crate::{Endpoints, Model, ModelError, Request, ResponseStream, emit, http, o
 const DEFAULT_BASE_URL: &str = "https://api.openai.com/v1";
 const OLLAMA: &str = "ollama";
 
-/// A model that is called through chat completions.
+/// A model that is called through the API for chat completions.
 pub(crate) struct ChatCompletions {
     vendor: &'static str,
     id: String,
@@ -25,14 +25,16 @@ pub(crate) struct ChatCompletions {
 }
 
 impl ChatCompletions {
-    /// Prepares calls of a model of OpenAI, or of any server at the base URL.
+    /// Prepares calls of an OpenAI model, or of a model on another server if a base URL is set.
     ///
     /// # Errors
-    /// When the base URL is invalid, or when there is no key for the vendor's own service.
+    /// An error if the base URL is invalid, or if OpenAI's own service is to be called and there is
+    /// no key.
     pub(crate) fn openai(name: &str, endpoints: &Endpoints) -> Result<Self, ModelError> {
         const VENDOR: &str = "openai";
         let key = endpoints.openai_api_key.clone();
-        // A server at another base URL may need no key.
+        // The key is required only for OpenAI's own service. A server at another base URL may need
+        // no key.
         if key.is_none() && endpoints.openai_base_url.is_none() {
             return Err(ModelError::MissingKey { vendor: VENDOR, variable: "OPENAI_API_KEY" });
         }
@@ -40,13 +42,13 @@ impl ChatCompletions {
         Self::new(VENDOR, name, base, key, endpoints)
     }
 
-    /// Prepares calls of a model of an Ollama server.
+    /// Prepares calls of a model on an Ollama server.
     ///
     /// # Errors
-    /// When the base URL is invalid.
+    /// An error if the base URL is invalid.
     pub(crate) fn ollama(name: &str, endpoints: &Endpoints) -> Result<Self, ModelError> {
         let base = endpoints.ollama_base_url.as_deref().unwrap_or(ollama::DEFAULT_BASE_URL);
-        // Ollama serves chat completions below `/v1`.
+        // Ollama offers chat completions at the path `/v1`.
         let base = format!("{}/v1", base.trim_end_matches('/'));
         Self::new(OLLAMA, name, &base, None, endpoints)
     }

@@ -1,8 +1,8 @@
-//! Writes a conversation of content blocks as chat messages.
+//! Writes a conversation of content blocks as messages for chat completions.
 //!
-//! Each result of a tool becomes its own message, directly after the calls. Pictures in results
-//! follow as a user message, because a tool message accepts only text. Signed thoughts come from
-//! another vendor and are omitted.
+//! Each result of a tool becomes its own message, directly after the calls. A tool message accepts
+//! only text. So pictures in results follow in a user message. Signed thoughts come from another
+//! vendor and are left out.
 
 use serde_json::{Value, json};
 
@@ -10,8 +10,8 @@ use crate::conversation::input_for_wire;
 use crate::toolless::sendable;
 use crate::{Block, Message, Request, Role, ToolContent};
 
-/// Writes the body of a request. `limit_field` is the server's field name for the token limit of
-/// the answer.
+/// Builds the JSON body of a request. `limit_field` is the name that the server uses for the
+/// maximum number of tokens in the answer.
 pub(super) fn body(model: &str, limit_field: &str, request: &Request) -> Value {
     let mut messages = Vec::new();
     let system: Vec<&str> =
@@ -71,8 +71,8 @@ fn write_user(message: &Message, messages: &mut Vec<Value>) {
     }
 }
 
-/// Joins the parts into one string if all are text, because every server accepts a string. Pictures
-/// need a list of parts.
+/// If all parts are text, joins them into one string, because every server accepts a string. With
+/// pictures, returns a list of parts, which pictures need.
 fn content_of(parts: Vec<Value>) -> Option<Value> {
     let texts: Vec<&str> =
         parts.iter().filter_map(|part| part.get("text").and_then(Value::as_str)).collect();
@@ -85,7 +85,8 @@ fn content_of(parts: Vec<Value>) -> Option<Value> {
 
 fn tool_message(id: &str, content: Option<&ToolContent>, is_error: bool) -> Value {
     let text = content.map(ToolContent::text).unwrap_or_default();
-    // Chat completions have no error flag on a tool message, so the text says that the tool failed.
+    // In chat completions, a tool message has no error flag. So the text itself says that the tool
+    // failed.
     let text = if is_error { format!("Error: {text}") } else { text };
     json!({"role": "tool", "tool_call_id": id, "content": text})
 }
@@ -125,7 +126,8 @@ fn assistant(message: &Message) -> Option<Value> {
         }
     }
     let text = text.concat();
-    // A message with only omitted blocks, such as signed thoughts, is not sent.
+    // If all blocks of a message were left out (for example signed thoughts), the message is not
+    // sent.
     if text.is_empty() && calls.is_empty() {
         return None;
     }
@@ -134,8 +136,8 @@ fn assistant(message: &Message) -> Option<Value> {
     if !calls.is_empty()
         && let Some(message) = message.as_object_mut()
     {
-        // Reasoning models need their thoughts again between a call and its result. Other models
-        // never sent any.
+        // A reasoning model needs its thoughts again between a call and the result of the call.
+        // Other models send no thoughts, so nothing is added.
         if !thoughts.is_empty() {
             message.insert("reasoning_content".to_owned(), json!(thoughts.concat()));
         }

@@ -8,14 +8,14 @@ use serde_json::Value;
 use super::template::Variables;
 use super::told::Told;
 
-/// The texts that an agent had received up to one moment.
+/// The texts that an agent had received at one moment of the conversation.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Hearing<'a> {
-    /// All texts that the agent ever received.
+    /// All texts that the agent received in the whole conversation, also after the moment.
     pub(super) told: &'a [Told],
     /// The position of the first message after the agent's last turn.
     pub(super) latest: usize,
-    /// The end of the conversation at that moment.
+    /// The position after the last message that the agent had received at the moment.
     pub(super) end: usize,
 }
 
@@ -131,10 +131,10 @@ fn once() -> usize {
 }
 
 impl Condition {
-    /// Whether the condition is true.
+    /// Returns true if the condition is met.
     ///
     /// # Errors
-    /// When the condition names a variable that has no value.
+    /// An error if the condition names a variable that has no value.
     pub(super) fn holds(&self, hearing: Hearing<'_>, vars: &Variables) -> Result<bool, String> {
         let Self(this) = self;
         let heard = || this.heard(hearing);
@@ -194,10 +194,10 @@ impl Source {
 }
 
 impl Capture {
-    /// Returns the captured value, or `None` if nothing matches.
+    /// Returns the value that the capture finds, or `None` if it finds nothing.
     ///
     /// # Errors
-    /// When the capture names a variable that has no value.
+    /// An error if the capture names a variable that has no value.
     pub(super) fn take(
         &self,
         hearing: Hearing<'_>,

@@ -11,7 +11,8 @@ use serde_json::{Map, Value};
 
 use super::condition::{Capture, Condition};
 
-/// The agent name for all agents that no other name or pattern matches.
+/// The name under which a script lists the steps for all agents that match no other name or
+/// pattern.
 const DEFAULT_AGENT: &str = "default";
 
 /// Answers for the agents of a team, in place of a language model.

@@ -1,8 +1,8 @@
-//! A scripted model's memory of the conversation that a summary replaced.
+//! A scripted model's memory of the part of a conversation that a summary has replaced.
 //!
-//! The model writes the summary itself. The summary contains everything that the script still
-//! needs: the played turns, the choices between them, and the texts that the agent received. So a
-//! script continues after a compaction at the same point.
+//! The scripted model writes the summary itself. The summary contains everything that the script
+//! needs later: the number of played turns, the outcomes of decisions in these turns, and the texts
+//! that the agent received. So the script continues at the same point after a compaction.
 
 use std::collections::VecDeque;
 
@@ -12,52 +12,52 @@ use serde_json::Value;
 use super::told::{NEVER, Told};
 use crate::{Block, Message, Role};
 
-/// A marker in the last text of a conversation that needs a summary instead of an answer.
-///
-/// A scripted model then answers with a summary from which it can continue.
+/// A marker that asks for a summary. If the last text of a conversation contains it, a scripted
+/// model answers with a summary. The model can continue from this summary.
 pub const COMPACTION: &str = "[compaction]";
 
-/// The beginning of the one line in a summary that the script reads.
+/// The line of a summary that contains the memory begins with this text. The script reads only this
+/// line.
 const MARK: &str = "[script memory] ";
 
-/// Maximum number of characters remembered from a prompt or message.
+/// Maximum number of characters to remember from a prompt or a message.
 const MESSAGE_CHARS: usize = 2_000;
 
-/// Maximum number of characters remembered from a tool's result.
+/// Maximum number of characters to remember from the result of a tool.
 const RESULT_CHARS: usize = 200;
 
-/// The memory of the conversation before a summary.
+/// What a scripted model remembers of the conversation before a summary.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(super) struct Memory {
-    /// The number of answers that the agent gave.
+    /// The number of answers that the agent gave before the summary.
     pub(super) turns: usize,
-    /// The outcomes of all choices of the script, up to the last of those answers.
+    /// The outcomes of all decisions of the script, up to the last of the answers in `turns`.
     pub(super) path: VecDeque<Choice>,
-    /// The tool calls of the last answer that must be repeated, because a crash interrupted them.
+    /// Those tool calls of the last answer that a crash interrupted. They must be repeated.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) again: Vec<(String, Value)>,
     /// The texts that the agent received, the oldest first.
     pub(super) told: Vec<Remembered>,
 }
 
-/// The outcome of one decision while a script is played. The script file does not contain the
-/// outcome.
+/// The outcome of one decision that was made while a script was played. It depends on the
+/// conversation, so the script file does not contain it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Choice {
-    /// Whether a condition was true.
+    /// True if a condition was met.
     Held(bool),
-    /// The value that a capture found.
+    /// The value that a capture found, or `None` if it found nothing.
     Found(Option<Value>),
-    /// The number of answers for one turn: one for the turn itself, and one for each repetition of
-    /// its interrupted calls.
+    /// How many answers the agent gave for one turn of the script: one for the turn itself, and one
+    /// more for each time that interrupted calls were repeated.
     Passed(usize),
 }
 
-/// A text that the agent received.
+/// A remembered text that the agent received.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Remembered {
-    /// The tool that returned the text. `None` for a message.
+    /// The tool that returned the text. `None` if the text was a message.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     tool: Option<String>,
     text: String,
@@ -65,16 +65,16 @@ pub(super) struct Remembered {
     when: When,
 }
 
-/// The time when the agent received a text.
+/// When the agent received a text.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum When {
-    /// Before the agent's last answer.
+    /// The agent received the text before its last answer.
     #[default]
     Before,
-    /// After the agent's last answer.
+    /// The agent received the text after its last answer.
     Latest,
-    /// Not yet, because a crash interrupted the call.
+    /// The agent has not received the text yet, because a crash interrupted the tool call.
     Never,
 }
 
@@ -85,8 +85,8 @@ impl When {
 }
 
 impl Remembered {
-    /// Stores a text, shortened to the limit for its kind. `latest` is the first position after the
-    /// last answer.
+    /// Converts a received text into a remembered one. The text is shortened to the limit for its
+    /// kind. `latest` is the first position after the agent's last answer.
     pub(super) fn of(told: &Told, latest: usize) -> Self {
         let most = if told.tool.is_some() { RESULT_CHARS } else { MESSAGE_CHARS };
         let when = match told.at {
@@ -97,8 +97,9 @@ impl Remembered {
         Self { tool: told.tool.clone(), text: told.text.chars().take(most).collect(), when }
     }
 
-    /// Restores the text. A text from before the agent's last answer gets position 0. A text from
-    /// after that answer gets position 1, which is the position of the first message.
+    /// Converts a remembered text back into a received one. If the agent received it before its
+    /// last answer, the position is 0. If the agent received it after its last answer, the position
+    /// is 1, which is that of the first message.
     pub(super) fn told(self) -> Told {
         let at = match self.when {
             When::Before => 0,
@@ -110,19 +111,19 @@ impl Remembered {
 }
 
 impl Memory {
-    /// Finds the script's memory in a conversation. Also returns the number of texts before the
-    /// memory in the first message.
+    /// Finds the memory of the script in the first message of a conversation. Also returns how many
+    /// texts of that message come before the memory.
     pub(super) fn recall(messages: &[Message]) -> Option<(Self, usize)> {
         let texts = messages.first()?.blocks.iter().filter_map(Block::as_text);
         texts.enumerate().find_map(|(at, text)| {
-            // The runtime can put other texts around the summary, so only the marked line is read.
+            // The runtime may put other texts around the summary. So search for the marked line.
             let written = text.lines().find_map(|line| line.strip_prefix(MARK))?;
             Some((serde_json::from_str(written).ok()?, at))
         })
     }
 
-    /// Writes the memory as a summary. Every `<` and `&` in the memory is escaped, so that the
-    /// summary needs no further escaping in a conversation.
+    /// Writes the memory as a summary. Every `<` and `&` is escaped, so that nobody needs to escape
+    /// the summary again in a conversation.
     pub(super) fn summary(&self) -> String {
         let json = serde_json::to_string(self)
             .unwrap_or_default()
@@ -132,14 +133,14 @@ impl Memory {
     }
 }
 
-/// Whether a text of a conversation is the script's own summary. Such a text tells the script
-/// nothing new.
+/// Returns true if a text is a summary that the script itself wrote. The agent did not receive such
+/// a text from anybody.
 pub(super) fn is_summary(text: &str) -> bool {
     text.lines().any(|line| line.starts_with(MARK))
 }
 
-/// Removes the instruction that asks for a summary. Returns `None` if the conversation has no such
-/// instruction.
+/// If a conversation ends with the instruction to write a summary, returns the conversation without
+/// this instruction. Otherwise returns `None`.
 pub(super) fn to_summarise(messages: &[Message]) -> Option<Vec<Message>> {
     let (last, before) = messages.split_last().filter(|(last, _)| last.role == Role::User)?;
     let (instruction, blocks) = last.blocks.split_last()?;

@@ -1,9 +1,10 @@
-//! Scripted models: models whose answers come from a YAML file. A team's real agents can use them.
+//! Scripted models. The answers of such a model come from a YAML file, so the real agents of a team
+//! can run without a language model.
 //!
-//! [`mod@format`] is the file's format, [`mod@told`] lists the texts that an agent received,
-//! [`condition`] evaluates a script's conditions on these texts, [`template`] replaces a script's
-//! variables, [`replay`] finds the next turn, and [`memory`] stores the turns that were summarised.
-//! `docs/scripts.md` explains how to write a script.
+//! [`mod@format`] is the format of the file. [`mod@told`] lists the texts that an agent received,
+//! and [`condition`] evaluates the conditions of a script on these texts. [`template`] replaces the
+//! variables of a script. [`replay`] finds the next turn, and [`memory`] remembers the turns that a
+//! summary has replaced. `docs/scripts.md` explains how to write a script.
 
 mod condition;
 mod format;
@@ -25,10 +26,11 @@ use crate::{
 pub use memory::COMPACTION;
 pub use replay::INTERRUPTED;
 
-/// Maximum size of a script file in bytes. The whole file is read into memory.
+/// Maximum size of a script file in bytes. There is a limit because the whole file is read into
+/// memory.
 const MAX_SCRIPT_BYTES: u64 = 4 * 1024 * 1024;
 
-/// The failure of reading or playing a script.
+/// An error that happens when a script is read or played.
 #[derive(Debug, thiserror::Error)]
 pub enum ScriptError {
     /// The script file cannot be read.
@@ -61,10 +63,10 @@ pub enum ScriptError {
         file: PathBuf,
         /// The name of the agent.
         agent: String,
-        /// The names and patterns in the script.
+        /// The agent names and patterns that the script contains.
         known: String,
     },
-    /// The script cannot play a turn.
+    /// A turn of the script cannot be played.
     #[error("the script {} cannot play turn {turn} of the agent {agent:?}: {reason}", file.display())]
     Turn {
         /// The path of the script.
@@ -95,7 +97,7 @@ impl Script {
         let failed = |source| ScriptError::Read { file: file.to_owned(), source };
         let mut text = String::new();
         let opened = fs::File::open(file).map_err(failed)?;
-        // One byte more than allowed is enough to see that the file is too long.
+        // Read one byte more than the limit, to see whether the file is too long.
         opened.take(MAX_SCRIPT_BYTES + 1).read_to_string(&mut text).map_err(failed)?;
         if text.len() as u64 > MAX_SCRIPT_BYTES {
             return Err(ScriptError::TooLong { file: file.to_owned() });
@@ -122,7 +124,7 @@ impl Script {
         schemars::schema_for!(format::ScriptFile).to_value()
     }
 
-    /// Returns the next answer.
+    /// Returns the next answer of the agent that makes the request.
     fn answer(&self, request: &Request) -> Result<replay::Answer, ScriptError> {
         let agent = &request.agent;
         let steps = self.content.steps_for(&agent.name).ok_or_else(|| ScriptError::NoAgent {
@@ -141,8 +143,8 @@ impl Script {
 
 /// A model that plays a script.
 ///
-/// The model has no state: its answers depend only on the conversation. So a conversation that is
-/// resumed after a crash continues exactly at the same point. The model uses no tokens and costs
+/// The model has no state, because its answers depend only on the conversation. So after a crash, a
+/// resumed conversation continues exactly at the same point. The model uses no tokens and costs
 /// nothing.
 pub struct Scripted {
     id: String,
@@ -188,7 +190,8 @@ impl Model for Scripted {
     }
 }
 
-/// Returns the event that a streaming model would have sent for a block.
+/// Returns the event that a streaming model sends for such a block. Returns `None` if it sends no
+/// event.
 fn told(block: &Block) -> Option<StreamEvent> {
     match block {
         Block::Text { text, .. } => Some(StreamEvent::TextDelta(text.clone())),
@@ -201,7 +204,7 @@ fn told(block: &Block) -> Option<StreamEvent> {
     }
 }
 
-/// Rewrites an agent's name so that it can be part of an id.
+/// Replaces all characters of an agent's name that must not be part of an id.
 fn plain(agent: &AgentTag) -> String {
     let plain = |c: char| {
         if c.is_ascii_alphanumeric() || c == '-' { c } else { '_' }

@@ -1,9 +1,10 @@
-//! Finds the next turn by playing the script against the conversation from its beginning.
+//! Finds the next turn of a script. To do so, plays the script against the conversation from its
+//! beginning.
 //!
-//! When a past turn is played again, the script sees the conversation only up to the agent's answer
-//! in that turn. The answer itself is skipped without being read. The next turn is the first one
-//! without an answer in the conversation. For turns that a summary replaced, the script's memory in
-//! the summary is used.
+//! When a past turn is played again, the script sees only the texts that came before the agent's
+//! answer in that turn. It skips the answer itself without reading it. The first turn without an
+//! answer in the conversation is the next turn. If a summary has replaced turns, their outcomes
+//! come from the script's memory in the summary.
 
 use std::collections::VecDeque;
 use std::ops::ControlFlow;
@@ -18,21 +19,21 @@ use super::template::Variables;
 use super::told::{self, Told};
 use crate::{AgentTag, Block, Message, Role, StopReason};
 
-/// A marker in the result of a tool call that a crash interrupted.
+/// A marker for interrupted tool calls. It is in the result of a call that a crash interrupted.
 ///
-/// A scripted model repeats such a call, under a new id, before it continues.
+/// A scripted model first repeats such a call, with a new id, and then continues.
 pub const INTERRUPTED: &str = "[interrupted]";
 
-/// The agent's text after the end of its script.
+/// What the agent says after its script has ended.
 const OVER: &str = "I have nothing left to do.";
 
-/// The error for a summary that another script wrote.
+/// The error text if the memory in the summary does not fit this script.
 const CHANGED: &str = "the summary in the conversation was written by another script";
 
-/// Maximum number of steps per answer. A script that needs more is in an endless loop.
+/// Maximum number of steps until the next answer. If a script needs more, it is in an endless loop.
 const MAX_STEPS: u32 = 100_000;
 
-/// The next answer.
+/// The next answer of the agent.
 #[derive(Debug)]
 pub(super) struct Answer {
     /// The number of the agent's earlier answers.
@@ -48,7 +49,7 @@ impl Answer {
     }
 }
 
-/// The reason why a turn cannot be played.
+/// The error for a turn that cannot be played.
 #[derive(Debug)]
 pub(super) struct Fault {
     /// The number of the turn, counted from 1.
@@ -56,10 +57,12 @@ pub(super) struct Fault {
     pub(super) reason: String,
 }
 
-/// Returns the next answer: the next turn, or a summary if the conversation asks for one.
+/// Returns the next answer. It is the answer of the next turn, or a summary if the conversation
+/// asks for one.
 ///
 /// # Errors
-/// When a capture finds nothing, a variable has no value, or the script is in an endless loop.
+/// A [`Fault`] if a capture finds nothing, a variable has no value, or the script is in an endless
+/// loop.
 pub(super) fn answer(
     steps: &[Step],
     agent: &AgentTag,
@@ -73,8 +76,8 @@ pub(super) fn answer(
         Err(reason) => Err(reason),
     };
     let due = match due {
-        // An error of the next turn does not prevent a summary, because the missing text may still
-        // arrive before that turn.
+        // If a summary is wanted, ignore an error of the next turn. The text that the turn lacks
+        // may arrive before the turn is really played.
         Ok(_) | Err(_) if to_summarise.is_some() && replay.position == replay.answered() => {
             Ok(replay.summary())
         }
@@ -83,30 +86,32 @@ pub(super) fn answer(
     due.map_err(|reason| Fault { turn: replay.position + 1, reason })
 }
 
-/// A script that is being played against a conversation.
+/// The state while a script is played against a conversation.
 struct Replay<'a> {
     agent: String,
     messages: &'a [Message],
     told: Vec<Told>,
-    /// The number of texts from the memory, and the number of texts from the briefing, which follow
-    /// in the list.
+    /// At the beginning of `told` are texts from the memory, and then texts from the briefing.
+    /// These are their numbers.
     recalled: (usize, usize),
-    /// The position of the first message.
+    /// The position of the first message of this conversation.
     first: usize,
     /// The positions of the agent's answers in the conversation.
     answers: Vec<usize>,
-    /// The number of the agent's answers before this conversation.
+    /// The number of answers that the agent gave before this conversation, according to the memory.
     before: usize,
-    /// The number of answers skipped so far, including those before this conversation.
+    /// The number of answers that were skipped so far. It includes the answers before this
+    /// conversation.
     position: usize,
     /// The first position after the agent's last turn.
     latest: usize,
     vars: Variables,
-    /// The remaining choices from the turns before this conversation.
+    /// The remembered decisions that have not been played again yet. They belong to turns before
+    /// this conversation.
     path: VecDeque<Choice>,
-    /// The tool calls to repeat from the last turn before this conversation.
+    /// The interrupted tool calls of the last turn before this conversation. They must be repeated.
     again: Vec<(String, Value)>,
-    /// All choices so far.
+    /// The outcomes of all decisions so far.
     taken: Vec<Choice>,
     steps_left: u32,
 }
@@ -116,8 +121,8 @@ type Played = Result<ControlFlow<Answer>, String>;
 impl<'a> Replay<'a> {
     fn new(agent: &AgentTag, messages: &'a [Message]) -> Self {
         let recalled = Memory::recall(messages);
-        // The texts from the memory come before the conversation, so the conversation's positions
-        // start at 1.
+        // If there is a memory, position 0 belongs to its texts. So the messages of the
+        // conversation start at position 1.
         let first = usize::from(recalled.is_some());
         let (memory, briefing) = recalled.unwrap_or_default();
         let recalled = (memory.told.len(), briefing);
@@ -143,19 +148,19 @@ impl<'a> Replay<'a> {
         }
     }
 
-    /// Returns the number of all answers that the agent ever gave.
+    /// Returns how many answers the agent has given, in this conversation and before it.
     fn answered(&self) -> usize {
         self.before + self.answers.len()
     }
 
-    /// Returns a summary of the conversation from which the script can continue.
+    /// Returns a summary from which the script can continue.
     fn summary(&self) -> Answer {
         let is_passed = |choice: &Choice| matches!(choice, Choice::Passed(_));
-        // Choices after the last answer belong to the next turn, which makes them again after the
-        // summary.
+        // Decisions after the last answer belong to the next turn. Leave them out, because the next
+        // turn makes them again after the summary.
         let last = self.taken.iter().rposition(is_passed).map_or(0, |at| at + 1);
-        // The unanswered message stays in the conversation, and the runtime writes a new briefing.
-        // So neither belongs in the memory.
+        // The last user message has no answer yet, and stays in the conversation after the summary.
+        // The runtime also writes a new briefing. So the memory contains neither of them.
         let unanswered = self.messages.last().filter(|last| last.role == Role::User);
         let tail = unanswered.map(|_| self.first + self.messages.len() - 1);
         let (recalled, briefing) = self.recalled;
@@ -206,15 +211,16 @@ impl<'a> Replay<'a> {
         for (name, capture) in &turn.capture {
             match self.found(capture)? {
                 Some(value) => self.vars.set(name, value),
-                // In a loop, a variable keeps its earlier value when a later round finds nothing.
+                // The variable has a value from an earlier round of a loop. Keep this value,
+                // because this round finds nothing.
                 None if self.vars.has(name) => {}
                 None => {
                     return Err(format!("nothing the agent was told fits the capture {name:?}"));
                 }
             }
         }
-        // The captures above come first, because they must not see texts that arrived after this
-        // answer.
+        // Skip the answer only after the captures above. They must see only texts that came before
+        // this answer.
         if self.pass()? {
             return Ok(self.repeat_interrupted());
         }
@@ -262,7 +268,7 @@ impl<'a> Replay<'a> {
             {
                 break;
             }
-            // An empty loop would only count rounds, so it ends at once.
+            // A loop without turns does nothing, so end it now.
             if repeat.turns.is_empty() {
                 break;
             }
@@ -274,7 +280,7 @@ impl<'a> Replay<'a> {
         Ok(ControlFlow::Continue(()))
     }
 
-    /// Returns the answer after the end of the script, for any further input.
+    /// Returns the answer that the agent gives to any message after the end of its script.
     fn over(&mut self) -> Result<Answer, String> {
         while self.pass()? {
             if let ControlFlow::Break(answer) = self.repeat_interrupted() {
@@ -285,7 +291,7 @@ impl<'a> Replay<'a> {
         Ok(Answer { position, blocks: vec![Block::text(OVER)], delay: Duration::ZERO })
     }
 
-    /// Skips the next answer, and returns whether there was one.
+    /// Skips the next answer of the conversation. Returns false if there is no further answer.
     fn pass(&mut self) -> Result<bool, String> {
         match self.path.pop_front() {
             Some(Choice::Passed(answers)) => {
@@ -299,23 +305,24 @@ impl<'a> Replay<'a> {
         let Some(at) = self.next_answer() else {
             return Ok(false);
         };
-        // Texts after this answer are the latest ones for the next condition.
+        // From now on, the latest texts are those after this answer.
         self.latest = at + 1;
         self.position += 1;
         self.taken.push(Choice::Passed(1));
         Ok(true)
     }
 
-    /// Returns the position of the next answer in the conversation.
+    /// Returns the position of the next answer in the conversation, or `None` if there is no
+    /// further answer.
     fn next_answer(&self) -> Option<usize> {
         self.answers.get(self.position.checked_sub(self.before)?).copied()
     }
 
-    /// Skips the repetitions of interrupted tool calls, or returns the repetition that is still
-    /// missing.
+    /// Skips the answers that repeat interrupted tool calls. If such an answer is still missing,
+    /// returns it.
     ///
-    /// The latest texts still start at the turn itself, so that a condition sees the same texts
-    /// with and without a crash.
+    /// `latest` does not change here. So a later condition sees the same texts with and without a
+    /// crash.
     fn repeat_interrupted(&mut self) -> ControlFlow<Answer> {
         loop {
             let calls = self.interrupted_calls();
@@ -336,8 +343,8 @@ impl<'a> Replay<'a> {
         }
     }
 
-    /// Returns those tool calls of the last skipped answer whose results say that a crash
-    /// interrupted the call.
+    /// Returns the interrupted tool calls of the last skipped answer. A call was interrupted by a
+    /// crash if its result says so.
     fn interrupted_calls(&self) -> Vec<(String, Value)> {
         if self.position <= self.before {
             let is_last = self.position == self.before && self.path.is_empty();
@@ -371,7 +378,7 @@ impl<'a> Replay<'a> {
         interrupted.collect()
     }
 
-    /// Returns the end of the conversation at the time of the next answer.
+    /// Returns the position up to which the agent sees messages before it gives the next answer.
     fn horizon(&self) -> usize {
         self.next_answer().unwrap_or(self.first + self.messages.len())
     }

@@ -1,4 +1,5 @@
-//! Variables, and texts that contain them: `${name}`, and `$${` for a literal `${`.
+//! The variables of a script, and texts that contain them. In a text, `${name}` is a variable, and
+//! `$${` stands for the characters `${`.
 
 use std::collections::BTreeMap;
 
@@ -6,14 +7,14 @@ use serde_json::Value;
 
 use crate::AgentTag;
 
-/// The variables of one agent's script.
+/// The variables of the script for one agent, with their values.
 #[derive(Debug)]
 pub(super) struct Variables {
     values: BTreeMap<String, Value>,
 }
 
 impl Variables {
-    /// Creates the variables with `agent` and, for a team member, `team`.
+    /// Creates the variables. `agent` is always set, and `team` is set if the agent is in a team.
     pub(super) fn of(agent: &AgentTag) -> Self {
         let mut values = BTreeMap::new();
         values.insert("agent".to_owned(), Value::String(agent.name.clone()));
@@ -31,27 +32,28 @@ impl Variables {
         self.values.contains_key(name)
     }
 
-    /// Replaces the variables in a text.
+    /// Replaces the variables in a text by their values.
     ///
     /// # Errors
-    /// When a variable has no value, or its brace is not closed.
+    /// An error if a variable has no value, or if its closing brace is missing.
     pub(super) fn fill(&self, text: &str) -> Result<String, String> {
         self.fill_with(text, str::to_owned)
     }
 
-    /// Replaces the variables in a regular expression. The variables' values are matched literally.
+    /// Replaces the variables in a regular expression. Their values are escaped, so that they match
+    /// literally.
     ///
     /// # Errors
-    /// The same as [`Variables::fill`].
+    /// The same errors as [`Variables::fill`].
     pub(super) fn fill_escaped(&self, text: &str) -> Result<String, String> {
         self.fill_with(text, regex::escape)
     }
 
-    /// Replaces the variables in every string of a value. A string that is exactly one variable
-    /// becomes that variable's value, of any type.
+    /// Replaces the variables in every string of a JSON value. If a string consists of exactly one
+    /// variable, it becomes the value of that variable, which can have any type.
     ///
     /// # Errors
-    /// The same as [`Variables::fill`].
+    /// The same errors as [`Variables::fill`].
     pub(super) fn fill_value(&self, value: &Value) -> Result<Value, String> {
         match value {
             Value::String(text) => {
@@ -76,7 +78,7 @@ impl Variables {
         let mut filled = String::with_capacity(text.len());
         let mut rest = text;
         while let Some((before, after)) = rest.split_once("${") {
-            // `$${` stands for a literal `${`.
+            // `$${` is an escape, and stands for the characters `${`.
             if let Some(before) = before.strip_suffix('$') {
                 filled.push_str(before);
                 filled.push_str("${");

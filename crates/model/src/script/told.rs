@@ -1,5 +1,5 @@
-//! The texts that an agent received, for the conditions of a script: its messages and prompts, and
-//! the results of its tools.
+//! Lists the texts that an agent received: its prompt, its messages and the results of its tools.
+//! The conditions of a script examine these texts.
 
 use serde_json::Value;
 
@@ -10,21 +10,22 @@ use crate::{Block, Message, Role, ToolContent};
 /// One text that the agent received.
 #[derive(Debug)]
 pub(super) struct Told {
-    /// The position of the text's message in the conversation.
+    /// The position of the message that contains the text.
     pub(super) at: usize,
-    /// The tool that returned the text. `None` for a message.
+    /// The tool that returned the text. `None` if the text was a message.
     pub(super) tool: Option<String>,
-    /// The text. Inside team messages, entities are decoded.
+    /// The text. In team messages, escaped characters such as `&lt;` are decoded.
     pub(super) text: String,
 }
 
-/// The position of a result that is still missing because of a crash.
+/// The position that marks a missing result. The agent has not received it, because a crash
+/// interrupted the call.
 pub(super) const NEVER: usize = usize::MAX;
 
-/// Lists all texts that an agent received, in the order they would have without crashes.
+/// Lists all texts that an agent received. Their order is the same as without crashes.
 ///
-/// The result of a call that a crash interrupted counts as missing, until the result of the
-/// repeated call takes its place. `told` contains the texts known so far, and `first` is the
+/// If a crash interrupted a call, its result counts as missing. Later, the result of the repeated
+/// call takes its place. `told` contains the texts that are already known, and `first` is the
 /// position of the first message.
 pub(super) fn listen(mut told: Vec<Told>, messages: &[Message], first: usize) -> Vec<Told> {
     let open = told.iter().enumerate().filter(|(_, told)| told.at == NEVER);
@@ -43,15 +44,16 @@ pub(super) fn listen(mut told: Vec<Told>, messages: &[Message], first: usize) ->
     told
 }
 
-/// A tool call of the agent's last answer, and the index of its result in the list of texts.
+/// A tool call of the agent's last answer. `place` is the index of its result in the list of texts.
 struct Call<'a> {
     id: &'a str,
     tool: &'a str,
     place: Option<usize>,
 }
 
-/// Lists the calls of an answer. If the answer repeats interrupted calls, its calls take over the
-/// indexes of the interrupted calls, in order.
+/// Lists the tool calls of an answer. `interrupted` contains the indexes of missing results. If
+/// there are any, the answer repeats the interrupted calls, and its calls get these indexes in the
+/// same order.
 fn calls_of<'a>(answer: &'a Message, interrupted: &[usize]) -> Vec<Call<'a>> {
     let calls = answer.blocks.iter().filter_map(|block| match block {
         Block::ToolUse { id, name, .. } => Some((id, name)),
@@ -73,20 +75,20 @@ fn interrupted(calls: &[Call<'_>], told: &[Told]) -> Vec<usize> {
 
 fn hear(block: &Block, at: usize, calls: &mut [Call<'_>], told: &mut Vec<Told>) {
     match block {
-        // The script's own summary is not a text that the agent received from others.
+        // Skip the summary, because the script wrote it itself.
         Block::Text { text, .. } if memory::is_summary(text) => {}
         Block::Text { text, .. } => told.push(Told { at, tool: None, text: readable(text) }),
         Block::ToolResult { tool_use_id, content, .. } => {
             let text = content.as_ref().map(ToolContent::text).unwrap_or_default();
-            // The agent did not receive an interrupted result. The result of the repeated call
-            // follows later.
+            // The call was interrupted, so the agent has not received its result. The result of the
+            // repeated call comes later.
             let at = if text.contains(INTERRUPTED) { NEVER } else { at };
             let call = calls.iter_mut().find(|call| call.id == tool_use_id);
             let tool = call.as_ref().map(|call| call.tool.to_owned()).unwrap_or_default();
             let result = Told { at, tool: Some(tool), text };
             let place = call.as_ref().and_then(|call| call.place);
             match place.and_then(|place| told.get_mut(place)) {
-                // The result of the repeated call takes the place of the interrupted one.
+                // This is the result of a repeated call. It replaces the missing result.
                 Some(told) => *told = result,
                 None => {
                     if let Some(call) = call {
@@ -105,8 +107,9 @@ fn hear(block: &Block, at: usize, calls: &mut [Call<'_>], told: &mut Vec<Told>) 
 }
 
 impl Told {
-    /// Finds a value in the JSON of this text, or of a team message inside the text. If several
-    /// team messages have a value, the last one counts.
+    /// Finds a value by a JSON pointer, in the JSON of a team message inside this text, otherwise
+    /// in the JSON of the whole text. If several team messages have such a value, the last one
+    /// counts.
     pub(super) fn pointer(&self, pointer: &str) -> Option<Value> {
         let find = |text: &str| {
             let json: Value = serde_json::from_str(text.trim()).ok()?;
@@ -121,8 +124,8 @@ impl Told {
     }
 }
 
-/// Decodes the entities of team messages, so that a script can contain the characters that were
-/// sent.
+/// In team messages, decodes escaped characters such as `&lt;`. So a script can search for the
+/// characters that were really sent.
 fn readable(text: &str) -> String {
     if !text.contains("<teammate-message") {
         return text.to_owned();

@@ -118,7 +118,8 @@ async fn a_missing_key_is_told_before_anything_is_called() {
     insta::assert_snapshot!(opened.err().unwrap(), @"anthropic needs a key: set ANTHROPIC_API_KEY");
 }
 
-/// Checks that a broken stream is requested again, and that the answer is the complete second one.
+/// Checks that the request is sent again if the stream ends too early. The answer must then be the
+/// complete second answer.
 async fn check_cut(reply: Reply) {
     let fake = Fake::start([reply, Reply::Stream(message_saying("whole"))]).await;
     let events = call(fake.model(MODEL).as_ref(), hello()).await.unwrap();
@@ -133,7 +134,7 @@ async fn check_cut(reply: Reply) {
 async fn a_stream_cut_in_the_middle_is_asked_for_again_as_a_whole() {
     let half = || message_saying("half").into_iter().take(3).collect::<Vec<_>>();
     check_cut(Reply::Cut(half())).await;
-    // The connection closes normally, but the message has no end.
+    // The server closes the connection normally, but in the middle of the message.
     check_cut(Reply::Stream(half())).await;
     check_cut(Reply::Stream(vec!["data: {\"type\": \"mess".to_owned()])).await;
     check_cut(Reply::Stream(vec!["data: {\"type\": \"mess\n\n".to_owned()])).await;
@@ -170,7 +171,8 @@ async fn a_rate_limit_of_one_model_makes_the_others_of_its_team_wait() {
     assert_eq!(fake.seen().len(), 2, "the second model of the team has not called");
 }
 
-/// Returns an error, and checks that it comes after a single request.
+/// Makes the server answer with an error. Returns the error of the call, and checks that the
+/// request was sent only once.
 async fn check_final(status: u16, body: Value) -> ModelError {
     let fake = Fake::start([Reply::Status(status, vec![], body)]).await;
     let error = call(fake.model(MODEL).as_ref(), hello()).await.unwrap_err();
@@ -217,7 +219,7 @@ async fn an_answer_with_thoughts_unknown_blocks_and_a_broken_call_goes_back_as_i
     let first = finished(&call(model.as_ref(), hello()).await.unwrap());
     assert_eq!(first.blocks[3].invalid_input(), Some("{\"command\": \"l"));
 
-    // The answer goes through JSON and back, as in a transcript.
+    // Write the answer as JSON and read it again, as a transcript does.
     let answer = serde_json::to_string(&Message::assistant(first.blocks)).unwrap();
     let mut conversation = hello();
     conversation.push(serde_json::from_str(&answer).unwrap());

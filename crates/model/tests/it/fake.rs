@@ -1,4 +1,4 @@
-//! A fake server that sends prepared answers in chunks, and records the requests.
+//! A fake model server. It sends prepared answers, and records the requests.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -19,13 +19,13 @@ use tokio::sync::mpsc;
 
 /// One prepared answer of the fake server.
 pub(crate) enum Reply {
-    /// A refusal with a status, headers and a body.
+    /// An error response with this status, these headers and this body.
     Status(u16, Vec<(&'static str, &'static str)>, Value),
-    /// A stream of these pieces.
+    /// A stream that consists of these pieces.
     Stream(Vec<String>),
-    /// A stream of these pieces, after which the connection breaks.
+    /// A stream that consists of these pieces. After them, the connection breaks.
     Cut(Vec<String>),
-    /// A stream of the bytes that the test sends through the channel.
+    /// A stream of bytes that the test sends through this channel.
     Live(mpsc::UnboundedReceiver<Vec<u8>>),
 }
 
@@ -143,7 +143,7 @@ where
         .unwrap()
 }
 
-/// Returns events of the Messages API, one piece each.
+/// Formats events of the Messages API for a stream. Each event becomes one piece.
 pub(crate) fn messages(events: &[Value]) -> Vec<String> {
     let write = |event: &Value| {
         let name = event["type"].as_str().unwrap_or_default();
@@ -152,12 +152,12 @@ pub(crate) fn messages(events: &[Value]) -> Vec<String> {
     events.iter().map(write).collect()
 }
 
-/// Returns chunks of a chat completion, one piece each.
+/// Formats chunks of a chat completion for a stream. Each chunk becomes one piece.
 pub(crate) fn chunks(chunks: &[Value]) -> Vec<String> {
     chunks.iter().map(|chunk| format!("data: {chunk}\n\n")).collect()
 }
 
-/// Returns a complete message with one text.
+/// Returns the pieces of a stream with a complete message, which contains one text.
 pub(crate) fn message_saying(text: &str) -> Vec<String> {
     messages(&[
         json!({"type": "message_start", "message": {"id": "msg_1", "model": "claude-x", "usage": {"input_tokens": 3}}}),
@@ -192,7 +192,7 @@ pub(crate) async fn call(
     events.into_iter().collect()
 }
 
-/// Returns the answer in the last event, and checks that there is only one.
+/// Returns the answer in the last event, and checks that only one event contains an answer.
 pub(crate) fn finished(events: &[StreamEvent]) -> pitcrew_model::Response {
     let is_finished = |event: &&StreamEvent| matches!(event, StreamEvent::Finished(_));
     assert_eq!(events.iter().filter(is_finished).count(), 1);

@@ -1,7 +1,8 @@
-//! Tests the crate through its public API: vendors against a fake server, retries, and scripts.
+//! Tests the crate through its public API: the vendors against a fake server, repeated calls, and
+//! scripts.
 //!
-//! The modules have `cfg(test)` because of clippy, which otherwise treats their shared helpers as
-//! product code.
+//! The modules have `cfg(test)`, because clippy would otherwise apply the rules for product code to
+//! their shared helpers.
 
 #![allow(clippy::disallowed_methods, reason = "tests arrange files, the environment and times")]
 

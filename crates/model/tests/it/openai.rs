@@ -23,7 +23,7 @@ fn done() -> String {
     "data: [DONE]\n\n".to_owned()
 }
 
-/// Sends one prepared answer and returns its events.
+/// Makes a call to which the fake server sends these pieces. Returns the events of the call.
 async fn play(pieces: Vec<String>) -> Vec<StreamEvent> {
     let fake = Fake::start([Reply::Stream(pieces)]).await;
     call(fake.model(MODEL).as_ref(), hello()).await.unwrap()

@@ -1,4 +1,4 @@
-//! Tests retries and the team's pace, in simulated time.
+//! Tests how failed calls are repeated, and the team's pace. The time is simulated.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
@@ -13,7 +13,7 @@ use tokio::time::Instant;
 
 use crate::fake::{call, finished, request};
 
-/// A model that returns prepared streams, and records the times of its calls.
+/// A model that returns prepared streams, one for each call, and records when it was called.
 #[derive(Default)]
 struct Prepared {
     calls: Mutex<VecDeque<Vec<Result<StreamEvent, ModelError>>>>,
@@ -93,7 +93,7 @@ async fn a_partial_answer_is_voided_by_a_wait_and_never_finished() {
     assert_eq!(finished(&events).blocks, [Block::text("whole")]);
 }
 
-/// A model that is silent for a while, sends one word, and is silent again before its answer.
+/// A model that sends nothing for a while, then one word, and then nothing again until its answer.
 struct Slow;
 
 impl Model for Slow {
@@ -129,8 +129,8 @@ async fn a_silence_is_told_after_half_a_minute_and_whenever_it_is_twice_as_long(
     assert_eq!(finished(&events).blocks, [Block::text("whole")]);
 }
 
-/// Returns answers that all fail with the error from `error`. There are more answers than any call
-/// can try before its patience ends.
+/// Returns a model whose calls all fail with the error that `error` creates. It has more answers
+/// than a call can use before its patience ends.
 fn failing(error: impl Fn() -> ModelError) -> Arc<Prepared> {
     Prepared::new((0..5_000).map(|_| vec![Err(error())]))
 }
@@ -151,7 +151,7 @@ async fn pauses_grow_up_to_the_longest_until_the_patience_is_over() {
     let (last, others) = pauses.split_last().unwrap();
     for (i, pause) in others.iter().enumerate() {
         let longest = Duration::from_millis((500 << i.min(10)).min(32_000));
-        // Timers have a resolution of one millisecond, and round up.
+        // A timer rounds up to whole milliseconds, so a pause may be one millisecond longer.
         assert!(
             *pause >= longest / 2 && *pause <= longest + Duration::from_millis(1),
             "{i}: {pause:?}"
@@ -198,7 +198,7 @@ async fn a_rate_limit_that_lasts_shorter_than_the_patience_does_not_end_the_call
     }
 }
 
-/// A model that returns prepared streams until a given time, and real answers after it.
+/// A model that plays prepared streams until the time `end`. After that time, every call succeeds.
 struct Until {
     end: Instant,
     inner: Arc<Prepared>,

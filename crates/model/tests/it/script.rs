@@ -1,4 +1,5 @@
-//! Plays scripts like the runtime: it appends each answer and its results to a conversation.
+//! Plays scripts as the runtime does: appends each answer, and then the results of its tool calls,
+//! to a conversation.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -31,7 +32,7 @@ impl Talk {
         self
     }
 
-    /// Adds results for the calls of the last turn, in order.
+    /// Adds results for the tool calls of the last turn, in the order of the calls.
     fn results(&mut self, texts: &[&str]) -> &mut Self {
         let calls = self.messages.last().unwrap().blocks.iter().filter_map(|block| match block {
             Block::ToolUse { id, .. } => Some(id.clone()),
@@ -60,7 +61,7 @@ impl Talk {
         }
     }
 
-    /// Plays the next turn and returns it in short form: its text, and `Tool{input}` for each call.
+    /// Plays the next turn. Returns its text, followed by `Tool{input}` for each tool call.
     async fn turn(&mut self) -> String {
         let response = self.respond(&self.messages).await.unwrap();
         let short = response.blocks.iter().map(|block| match block {
@@ -77,8 +78,9 @@ impl Talk {
         self.respond(&self.messages).await.unwrap_err().to_string()
     }
 
-    /// Checks that a model that sees only the earlier messages gives every answer of the
-    /// conversation again. Also checks that no call id occurs twice.
+    /// Checks that the conversation can be resumed everywhere: for every answer, the model must
+    /// give the same answer again if it sees only the messages before it. Also checks that all ids
+    /// of tool calls are different.
     async fn check_resumable(&self) {
         let mut ids = Vec::new();
         for (at, message) in self.messages.iter().enumerate() {

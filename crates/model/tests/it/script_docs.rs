@@ -20,7 +20,8 @@ fn the_schema_that_is_checked_in_is_the_one_of_the_code() {
     let current = format!("{:#}\n", Script::schema());
     let file = docs("script.schema.json");
     let kept = std::fs::read_to_string(&file).unwrap_or_default();
-    // The test updates an outdated file, but still fails, so that the change is noticed.
+    // If the file is outdated, the test updates the file and still fails, so that somebody notices
+    // the change.
     if kept != current {
         std::fs::write(&file, &current).unwrap();
     }

@@ -1,5 +1,5 @@
-//! Crashes and summaries at any moment of a scripted conversation change only the ids of repeated
-//! calls.
+//! Crashes and summaries may happen at any moment of a scripted conversation. They must change
+//! nothing except the ids of repeated calls.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -13,11 +13,11 @@ use pitcrew_model::{
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-/// Number of turns after which the test stops a script.
+/// The test stops a script after this number of turns.
 const LONGEST: usize = 40;
 
-/// Generates scripts with every kind of step, as JSON, which is valid YAML. Every call has its own
-/// number.
+/// Generates random scripts that contain every kind of step. The scripts are JSON, which is valid
+/// YAML. Every tool call in a script has its own number.
 fn script() -> impl Strategy<Value = String> {
     let word = prop::sample::select(vec!["red", "green", "blue"]);
     let condition = (word, prop::sample::select(vec!["anywhere", "latest"]), 1..3_u8)
@@ -63,8 +63,8 @@ fn number_calls(value: &mut Value, number: &mut u64) {
     }
 }
 
-/// An agent's environment. Tool results and incoming messages depend only on the agent's actions,
-/// never on time.
+/// The environment of an agent. Tool results and incoming messages depend only on what the agent
+/// does, and never on the time.
 #[derive(Default)]
 struct World {
     done: HashMap<u64, usize>,
@@ -89,16 +89,17 @@ impl World {
     }
 }
 
-/// A conversation, and the agent's actions in it.
+/// A finished conversation, and what the agent did in it.
 struct Played {
     history: Vec<String>,
     messages: Vec<Message>,
-    /// The ids of all calls, including those in the summarised part.
+    /// The ids of all tool calls, also of those that a summary has replaced.
     ids: Vec<String>,
 }
 
-/// Plays a script to its end or to the limit. `crashes` tells which results are lost. `summaries`
-/// tells before which answers the conversation is summarised. Both are in order.
+/// Plays a script until the limit. The nth value of `crashes` says whether the nth tool result is
+/// lost. The nth value of `summaries` says whether a summary replaces the conversation before the
+/// nth answer.
 async fn play(script: &str, crashes: &[bool], summaries: &[bool]) -> Played {
     let script = Script::parse(Path::new("random.yaml"), script).unwrap();
     let model = Scripted::new(script);
@@ -130,8 +131,8 @@ async fn play(script: &str, crashes: &[bool], summaries: &[bool]) -> Played {
     Played { history: world.history, messages, ids }
 }
 
-/// Replaces a conversation with a summary, as the runtime does. Unanswered texts follow the
-/// summary.
+/// Replaces a conversation by a summary, as the runtime does. Texts without an answer follow after
+/// the summary.
 async fn summarised(model: &Scripted, mut messages: Vec<Message>) -> Vec<Message> {
     let is_text = |block: &Block| block.as_text().is_some();
     let is_first = messages.len() == 1;
@@ -174,8 +175,8 @@ fn call_ids(messages: &[Message]) -> Vec<String> {
     ids.collect()
 }
 
-/// Sorts the actions between two idle moments, because the calls of one turn can run in another
-/// order when some are repeated.
+/// Splits the history at idle moments, and sorts the actions of each part. If calls of one turn are
+/// repeated, they may run in another order.
 fn by_idle_moments(history: &[String]) -> Vec<Vec<String>> {
     let moments = history.split(|event| event == "idle");
     moments
@@ -200,8 +201,8 @@ proptest! {
         runtime.block_on(async {
             let calm = play(&script, &[], &[]).await.history;
             let Played { history: crashed, messages, mut ids } = play(&script, &crashes, &summaries).await;
-            // The last part is not compared. The limit can stop the two runs at different points of
-            // a turn.
+            // The last part is not compared, because the limit may stop the two runs at different
+            // points of a turn.
             let (calm, crashed) = (by_idle_moments(&calm), by_idle_moments(&crashed));
             let common = calm.len().min(crashed.len()) - 1;
             prop_assert_eq!(&calm[..common], &crashed[..common]);

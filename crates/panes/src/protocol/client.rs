@@ -1,8 +1,8 @@
-//! The backend that runs an external program which implements the pane protocol.
+//! The backend that uses an external pane program through the pane protocol.
 //!
-//! One task owns the program and sends it one request at a time. A program that violates the
-//! protocol, hangs or ends is stopped, and is started again for the next request. The panes
-//! survive, because they belong to the terminal and not to the program.
+//! One task starts the program and sends it one request at a time. If the program breaks the
+//! protocol, hangs or ends, the task stops it, and starts it again for the next request. The panes
+//! stay open meanwhile, because they belong to the terminal and not to the program.
 
 use std::fmt;
 
@@ -17,11 +17,12 @@ use super::connection::Connection;
 use super::wire::{Alive, Capability, Hello, Listed, Op, Refusal, Screen, Start, Started, code};
 use crate::{NewPane, PaneError, PaneId, PaneState, PaneTag, Panes, StartedPane};
 
-/// Maximum number of requests that wait for the program. When it is reached, callers wait before
-/// they can add a request, so memory use stays limited.
+/// Maximum number of requests that wait for the program. The limit keeps memory use small. If it is
+/// reached, callers wait before they can add a request.
 const WAITING: usize = 64;
 
-/// Maximum length of a pane's id in bytes. The id is stored in the team's config.
+/// Maximum length of a pane's id in bytes. The limit exists because the id is stored in the team's
+/// config.
 const ID_BYTES: usize = 256;
 
 /// The backend for panes that an external program manages.
@@ -38,10 +39,10 @@ struct Call {
 }
 
 impl PaneProgram {
-    /// Creates the backend for the program with this argv. The program is started when it is first
-    /// needed.
+    /// Creates the backend for the program with these arguments. The program is started with the
+    /// first request.
     ///
-    /// Must be called inside a tokio runtime.
+    /// This function must be called inside a tokio runtime.
     #[must_use]
     pub fn new(argv: Vec<String>) -> Self {
         let (requests, waiting) = mpsc::channel(WAITING);
@@ -71,7 +72,8 @@ impl PaneProgram {
     }
 
     fn checked(&self, pane: PaneId) -> Result<PaneId, PaneError> {
-        // An external program chose this id, so check it before it is stored in the team's config.
+        // An external program chose this id. Check it, because it will be stored in the team's
+        // config.
         let is_fit =
             !pane.0.is_empty() && pane.0.len() <= ID_BYTES && !pane.0.contains(char::is_control);
         if is_fit { Ok(pane) } else { Err(self.broken(&format!("named a pane {:.80?}", pane.0))) }
@@ -126,7 +128,7 @@ impl Panes for PaneProgram {
         for it in listed.panes {
             let its: PaneTag =
                 it.tag.parse().map_err(|e| self.broken(&format!("listed a pane: {e}")))?;
-            // Filter the panes again, because the program may have returned panes with other tags.
+            // The program may wrongly return panes with other tags, so check each tag here.
             if tag.covers(&its) {
                 found.push((self.checked(it.pane)?, its));
             }
@@ -135,7 +137,8 @@ impl Panes for PaneProgram {
     }
 }
 
-/// Carries out requests until all senders are dropped.
+/// Receives requests and sends them to the program, one after the other. Ends when all senders are
+/// dropped.
 async fn answer_all(argv: Vec<String>, mut waiting: mpsc::Receiver<Call>) {
     let mut open: Option<(Connection, Hello)> = None;
     while let Some(Call { op, answer }) = waiting.recv().await {
@@ -144,7 +147,8 @@ async fn answer_all(argv: Vec<String>, mut waiting: mpsc::Receiver<Call>) {
             // Dropping the connection stops the program.
             open = None;
         }
-        // The caller may no longer wait for the answer. The request was carried out anyway.
+        // An error means that the caller no longer waits for the answer. It is ignored, because the
+        // request was carried out anyway.
         let _ = answer.send(outcome);
     }
 }

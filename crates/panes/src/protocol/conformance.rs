@@ -1,7 +1,7 @@
-//! The rules for every pane program, as a list of checks. Each check starts real programs in real
-//! panes, and removes the panes afterwards.
+//! Checks that a pane program follows all rules of the protocol. Each check starts real programs in
+//! real panes, and closes the panes afterwards.
 //!
-//! A check reports a wrong behavior instead of panicking, so that anyone can test a pane program
+//! A check does not panic at a wrong behavior, but reports it. So anyone can test a pane program
 //! with `pitcrew pane check`.
 
 use std::fmt;
@@ -22,15 +22,15 @@ use crate::{NewPane, PaneError, PaneId, PaneTag};
 /// The result of one check.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Checked {
-    /// The tested rule, as words joined by underscores.
+    /// The name of the rule that was tested, as words joined by underscores.
     pub name: &'static str,
-    /// Whether the rule was followed.
+    /// The result: passed, failed or skipped.
     pub result: Verdict,
-    /// Why the check failed or was skipped.
+    /// The reason why the check failed or was skipped. `None` if it passed.
     pub why: Option<String>,
 }
 
-/// Whether a check passed, failed or was skipped.
+/// The result of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
@@ -38,7 +38,8 @@ pub enum Verdict {
     Passed,
     /// The pane program breaks the rule.
     Failed,
-    /// The check needs a capability that the pane program does not claim to have.
+    /// The check was not run, because it needs a capability that the pane program does not claim to
+    /// have.
     Skipped,
 }
 
@@ -55,7 +56,7 @@ enum Failure {
 
 type Outcome = Result<(), Failure>;
 
-/// One check: its name, the capability it needs, and the function that runs it.
+/// One check: its name, the capability that it needs, and the function that runs it.
 struct Check {
     name: &'static str,
     needs: Option<Capability>,
@@ -95,8 +96,9 @@ checks![
     panes_outlive_the_program_that_made_them,
 ];
 
-/// Checks the pane program with this argv. `probe` is the command that starts the test program in a
-/// pane. The command expects a socket path as an additional argument.
+/// Runs all checks on the pane program that `argv` starts. `probe` is the command that starts the
+/// test program in a pane. A check appends the path of a socket to this command, and then the
+/// arguments that it tests.
 ///
 /// Calls `tell` with each result as soon as the result is known.
 pub async fn check_all(argv: &[String], probe: &[String], mut tell: impl FnMut(Checked)) {
@@ -115,12 +117,12 @@ pub async fn check_all(argv: &[String], probe: &[String], mut tell: impl FnMut(C
         }
         let outcome = async {
             let mut bench = Bench::open(argv, probe).await?;
-            // The first check reads the capabilities of the program. The capabilities decide which
+            // The first check stores the capabilities of the program. They decide which of the
             // later checks are skipped.
             known.get_or_insert_with(|| bench.hello.capabilities.clone());
             let outcome = (check.run)(&mut bench).await;
-            // Always clean up. If both the check and the cleanup fail, report the error of the
-            // check.
+            // Always close the panes of the check. If both the check and this cleanup fail, report
+            // the error of the check.
             let tidied = bench.tidy().await;
             outcome.and(tidied)
         };
@@ -140,7 +142,7 @@ fn chain(failure: &Failure) -> String {
     said
 }
 
-/// A pane program under test, and the panes started with it.
+/// A pane program under test, and the panes that were started with it.
 struct Bench {
     argv: Vec<String>,
     probe: Vec<String>,
@@ -156,8 +158,8 @@ impl Bench {
         let meeting = Meeting::open()?;
         let mut link = Connection::open(argv)?;
         let hello = link.hello().await?;
-        // Use a new random root in the tags, so that no panes of other checks or of a real team are
-        // touched.
+        // The tags contain a new random root. So this check never changes a pane of another check
+        // or of a real team.
         let root = uuid::Uuid::new_v4().simple().to_string();
         Ok(Self {
             argv: argv.to_vec(),
@@ -193,11 +195,11 @@ impl Bench {
         Ok(self.link.ask(op).await?)
     }
 
-    /// Starts a pane and waits until the program in it has connected.
+    /// Starts a pane and waits until the test program in the pane has connected.
     async fn start(&mut self, pane: NewPane) -> Result<(Started, Met), Failure> {
         let answer = self.ask(Op::Start(Start::of(&pane))).await?;
         let started: Started = self.link.read(answer)?;
-        // Remember the pane before the next step, which may fail.
+        // Store the pane now, so that it is closed even if the next step fails.
         self.left.push((started.pane.clone(), pane.tag.to_string()));
         let met = self.meeting.next().await?;
         Ok((started, met))
@@ -208,8 +210,8 @@ impl Bench {
         Ok(self.link.read(answer)?)
     }
 
-    /// Returns the state of a program that has just ended. Asks repeatedly, because the terminal
-    /// may notice the end of the program late.
+    /// Returns the state of a pane whose program has just ended. Asks repeatedly, because the
+    /// terminal may notice the end late.
     async fn after_the_end(&mut self, pane: &PaneId) -> Result<Alive, Failure> {
         let mut looks = END_LOOKS;
         loop {
@@ -228,8 +230,8 @@ impl Bench {
         Ok(screen.text.unwrap_or_default())
     }
 
-    /// Returns the screen text as soon as it contains `text`. If that never happens, returns the
-    /// last screen text. The terminal may need a moment to show the text.
+    /// Reads the screen repeatedly until it contains `text`, because the terminal may need a moment
+    /// to show the text. Returns the last screen text, even if `text` never appeared.
     async fn screen_with(&mut self, pane: &PaneId, text: &str) -> Result<String, Failure> {
         let mut looks = END_LOOKS;
         loop {
@@ -268,8 +270,7 @@ impl Bench {
     }
 }
 
-/// The number of times, and the interval, at which a terminal is asked until it has noticed a
-/// change in a pane.
+/// How often, and with which pause, a terminal is asked until it has noticed a change in a pane.
 const END_LOOKS: usize = 1500;
 const END_TICK: std::time::Duration = std::time::Duration::from_millis(20);
 
@@ -297,8 +298,8 @@ fn refused(what: &'static str, expected: &str, answer: Result<Value, Refusal>) -
     }
 }
 
-/// Arguments that a shell, a format string or a careless script would change. A pane program must
-/// pass them on unchanged.
+/// Arguments that are easily changed by a shell, a format string or a careless script. A pane
+/// program must pass them on unchanged.
 const HOSTILE: &[&str] = &[
     "", " ", ";", "a;", "a\\;", "\\", "\\\\", "'", "\"", "$HOME", "${HOME}", "`id`", "$(id)",
     "#{pid}", "#(id)", "##[x]", "%1", "%%", "~", "*", "?", "!x", "^x^", "-", "--", "-x", "a\nb",
@@ -576,7 +577,8 @@ async fn eight_run_at_once(bench: &mut Bench) -> Outcome {
 
 async fn panes_outlive_the_program_that_made_them(bench: &mut Bench) -> Outcome {
     let (started, met) = bench.start(bench.pane("bob", &[])).await?;
-    // The assignment drops the previous connection, which kills the previous program.
+    // This assignment drops the previous connection, and dropping it kills the previous pane
+    // program.
     bench.link = Connection::open(&bench.argv)?;
     bench.link.hello().await?;
     let alive = bench.alive(&started.pane).await?;

@@ -1,8 +1,8 @@
 //! The connection to a running pane program. It sends one request at a time. Each answer has a
 //! maximum length and a time limit.
 //!
-//! If a program fails, the error includes the last part of the program's standard error output. The
-//! module `client` interprets the answers.
+//! If a program fails, the error includes the last part of the text that the program wrote to
+//! standard error. The module `client` interprets the answers.
 
 use std::collections::VecDeque;
 use std::process::Stdio;
@@ -19,17 +19,17 @@ use tokio::time::{Instant, timeout, timeout_at};
 use super::wire::{Hello, LINE_BYTES, Op, PROTOCOL, Refusal, Request};
 use crate::PaneError;
 
-/// Time limit for an answer. The program may have to start a terminal first.
+/// Time limit for an answer. It is long, because the program may need to start a terminal first.
 const ANSWER_TIME: Duration = Duration::from_secs(30);
 
-/// Maximum number of bytes kept from the end of the standard error output.
+/// Maximum number of bytes of standard error that are kept. Older bytes are dropped.
 const TAIL_BYTES: usize = 2048;
 
-/// Time to wait for the exit status and the last error output of a program, after the program has
-/// closed its standard output.
+/// After a program has closed its standard output, the time to wait for its exit status and its
+/// last error output.
 const LAST_WORDS: Duration = Duration::from_secs(5);
 
-/// Maximum number of bytes read from a pipe at once.
+/// Maximum number of bytes that are read from a pipe at once.
 const CHUNK_BYTES: usize = 16 * 1024;
 
 /// The connection to a running pane program.
@@ -45,7 +45,7 @@ pub(super) struct Connection {
     last_id: u64,
 }
 
-/// One answer line of the program.
+/// One answer of the pane program. It is one line of JSON.
 #[derive(Debug, Deserialize)]
 pub(super) struct Answer {
     pub(super) id: Option<u64>,
@@ -89,7 +89,7 @@ impl Connection {
         })
     }
 
-    /// Sends the `hello` request, which must come before all other requests.
+    /// Sends the request `hello`, which must be the first request.
     pub(super) async fn hello(&mut self) -> Result<Hello, PaneError> {
         let answer = self.ask(Op::Hello { protocol: PROTOCOL }).await?;
         let hello: Hello = self.read(answer)?;
@@ -102,11 +102,11 @@ impl Connection {
         Ok(hello)
     }
 
-    /// Sends a request and waits for the answer. A refusal is also an answer.
+    /// Sends a request and waits for the answer. The inner `Err` is a refusal by the program.
     pub(super) async fn ask(&mut self, op: Op) -> Result<Result<Value, Refusal>, PaneError> {
         let id = self.send(op).await?;
         let answer = self.answer().await?;
-        // A wrong id means that requests and answers no longer match, so no later answer can be
+        // If the id is wrong, requests and answers no longer match, so no later answer can be
         // trusted.
         if answer.id != Some(id) {
             let answered = answer.id.map_or_else(|| "null".to_owned(), |id| id.to_string());
@@ -125,7 +125,7 @@ impl Connection {
         Ok(id)
     }
 
-    /// Sends any line, even an invalid one.
+    /// Sends a line without checking it. The conformance checks also send invalid lines.
     pub(super) async fn send_line(&mut self, line: &str) -> Result<(), PaneError> {
         let line = format!("{line}\n");
         let sending = async {
@@ -134,7 +134,7 @@ impl Connection {
         };
         match timeout(ANSWER_TIME, sending).await {
             Ok(Ok(())) => Ok(()),
-            // The program no longer reads its input, so it has ended.
+            // Writing failed because the program has closed its input, so the program has ended.
             Ok(Err(_)) => Err(self.ended().await),
             Err(_) => Err(PaneError::Slow { command: self.program.clone(), after: ANSWER_TIME }),
         }
@@ -152,7 +152,7 @@ impl Connection {
         })
     }
 
-    /// Converts an answer into a result or a refusal.
+    /// Converts an answer line into the program's result or its refusal.
     pub(super) fn outcome(&self, answer: Answer) -> Result<Result<Value, Refusal>, PaneError> {
         match (answer.ok, answer.error) {
             (Some(ok), None) => Ok(Ok(ok)),
@@ -163,7 +163,7 @@ impl Connection {
         }
     }
 
-    /// Parses a successful answer into the expected type.
+    /// Parses the result of a successful answer into the expected type.
     pub(super) fn read<T: DeserializeOwned>(
         &self,
         answer: Result<Value, Refusal>,
@@ -178,7 +178,7 @@ impl Connection {
             .map_err(|e| self.broken(format!("gave an answer of another shape: {e}")))
     }
 
-    /// Builds the error for a program that violated the protocol.
+    /// Builds the error for a program that broke the protocol.
     pub(super) fn broken(&self, what: String) -> PaneError {
         let (front, back) = self.tail.as_slices();
         let stderr = String::from_utf8_lossy(&[front, back].concat()).trim().to_owned();
@@ -193,7 +193,8 @@ impl Connection {
                 let rest = self.unread.split_off(looked_at + at + 1);
                 return Ok(std::mem::replace(&mut self.unread, rest));
             }
-            // These bytes contain no line break. Do not search them again after the next read.
+            // The bytes read so far contain no line break. After the next read, search only the new
+            // bytes.
             looked_at = self.unread.len();
             if looked_at >= LINE_BYTES {
                 return Err(self.broken(format!("said a line of more than {LINE_BYTES} bytes")));
@@ -204,20 +205,22 @@ impl Connection {
         }
     }
 
-    /// Reads the next piece of stdout or stderr. Returns 0 if stdout is closed.
+    /// Reads the next bytes of standard output, and meanwhile stores what comes from standard
+    /// error. Returns 0 if standard output is closed.
     async fn chunk(&mut self) -> Result<usize, PaneError> {
         let mut out = vec![0; CHUNK_BYTES];
         let mut err = vec![0; CHUNK_BYTES];
         loop {
             tokio::select! {
                 read = self.stdout.read(&mut out) => {
-                    // Treat a pipe that cannot be read as closed.
+                    // A pipe that cannot be read counts as closed.
                     let count = read.unwrap_or(0);
                     self.unread.extend_from_slice(out.get(..count).unwrap_or_default());
                     return Ok(count);
                 }
                 read = next(&mut self.stderr, &mut err) => match read {
-                    // A program may close stderr early and still answer on stdout.
+                    // Standard error is closed. The program may still answer on standard output, so
+                    // continue.
                     0 => self.stderr = None,
                     count => self.keep(err.get(..count).unwrap_or_default()),
                 },
@@ -231,8 +234,8 @@ impl Connection {
         self.tail.drain(..surplus);
     }
 
-    /// Builds the error for a program that has closed its output. Waits a short time for the
-    /// program's exit status and last error output.
+    /// Builds the error for a program that has closed its standard output. Waits a short time for
+    /// the program's exit status and its last error output.
     async fn ended(&mut self) -> PaneError {
         let deadline = Instant::now() + LAST_WORDS;
         let mut chunk = vec![0; CHUNK_BYTES];
@@ -247,7 +250,8 @@ impl Connection {
     }
 }
 
-/// Reads the next piece of stderr. Returns 0 when stderr is closed. Later calls never complete.
+/// Reads the next bytes of standard error. Returns 0 when it is closed. If `stderr` is `None`, this
+/// future never completes.
 async fn next(stderr: &mut Option<ChildStderr>, buffer: &mut [u8]) -> usize {
     match stderr {
         Some(pipe) => pipe.read(buffer).await.unwrap_or(0),

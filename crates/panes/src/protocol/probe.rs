@@ -1,7 +1,7 @@
-//! The test program that runs in the panes of a conformance check. It reports how it was started
+//! The test program that runs in the panes of a conformance check. It reports how it was started,
 //! and then obeys commands of the check.
 //!
-//! The check and the test program communicate over a socket, so they depend on no shell and no
+//! The check and the test program communicate over a socket, so they need neither a shell nor a
 //! terminal. When the socket closes, the check knows that the test program has ended.
 
 use std::collections::BTreeMap;
@@ -12,10 +12,10 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-/// Time limit for a program to start or to end.
+/// Time limit for the start of a test program, and for its end.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// How a test program was started, as seen by the program itself.
+/// What a test program reports about its own start.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Probed {
     /// The arguments after the socket path.
@@ -38,12 +38,12 @@ pub struct ProbeError {
     pub source: io::Error,
 }
 
-/// Sends `probed` to the socket and then obeys commands from the socket: `show` with a text for the
-/// screen, or `exit` with a status. Returns the exit status, or 0 if the other side closes the
-/// socket.
+/// Acts as the test program. Sends `probed` to the socket, and then obeys commands that come from
+/// the socket: `show` with a text for the screen, or `exit` with a status. Returns the exit status
+/// for the process. This is 0 if the other side closes the socket.
 ///
 /// # Errors
-/// [`ProbeError`] if no process listens at the socket.
+/// [`ProbeError`] if no process listens at the socket, or if the connection fails.
 pub fn probe(socket: &Path, probed: &Probed, mut show: impl FnMut(&str)) -> Result<u8, ProbeError> {
     let refused = |source| ProbeError { path: socket.to_owned(), source };
     let mut stream = UnixStream::connect(socket).map_err(refused)?;
@@ -57,13 +57,13 @@ pub fn probe(socket: &Path, probed: &Probed, mut show: impl FnMut(&str)) -> Resu
             Some(("show", text)) => show(text),
             Some(_) | None => {}
         }
-        // Confirm only when the text has been shown.
+        // The confirmation follows only after the text is on the screen.
         stream.write_all(b".\n").map_err(refused)?;
     }
     Ok(0)
 }
 
-/// The socket at which a check waits for the test programs to connect.
+/// The socket to which the test programs of a check connect.
 #[derive(Debug)]
 pub(super) struct Meeting {
     folder: tempfile::TempDir,
@@ -138,7 +138,8 @@ impl Met {
             let mut said = String::new();
             match self.stream.read_line(&mut said) {
                 Ok(_) => Ok(self),
-                // A killed program may leave data unread. Then the connection is reset.
+                // If a process is killed while data in its socket is unread, the connection is
+                // reset. So a reset also means that the program has ended.
                 Err(error) if error.kind() == io::ErrorKind::ConnectionReset => Ok(self),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => Err(io::Error::new(
                     io::ErrorKind::TimedOut,

@@ -1,4 +1,4 @@
-//! Offers a pane backend as a pane program. This is the server side of the pane protocol.
+//! The server side of the pane protocol. It offers a pane backend as a pane program.
 
 use std::io::{self, BufRead, Write};
 
@@ -11,9 +11,11 @@ use super::wire::{
 };
 use crate::{PaneTag, Panes};
 
-/// Answers the requests in `input` until `input` ends. Answers each request before reading the next
-/// one. Reading blocks the thread, so this function needs its own thread. `version` is the
-/// terminal's version. The panes stay open when this function returns.
+/// Answers the requests in `input` until `input` ends. Each request is answered before the next one
+/// is read. `version` is the version of the terminal. The panes stay open when this function
+/// returns.
+///
+/// Reading `input` blocks the thread, so this function needs its own thread.
 ///
 /// # Errors
 /// The error of the operating system if reading a request or writing an answer fails.
@@ -48,7 +50,7 @@ pub async fn serve(
 /// One line of the input.
 enum Line {
     Whole(Vec<u8>),
-    /// The line was too long and was skipped to its end.
+    /// The line was too long. All of it was skipped.
     TooLong,
 }
 
@@ -64,7 +66,8 @@ fn next_line(input: &mut (dyn BufRead + Send)) -> io::Result<Option<Line>> {
             (0, _, false) | (_, true, false) => return Ok(Some(Line::Whole(line))),
             (0, _, true) | (_, true, true) => return Ok(Some(Line::TooLong)),
             (_, false, _) => {
-                // Drop the rest of a long line instead of storing it, so memory use stays limited.
+                // Do not store the rest of a line that is too long, so that memory use stays
+                // limited.
                 is_too_long = is_too_long || line.len() >= LINE_BYTES;
                 if is_too_long {
                     line.clear();
@@ -74,7 +77,7 @@ fn next_line(input: &mut (dyn BufRead + Send)) -> io::Result<Option<Line>> {
     }
 }
 
-/// Parses the id and the operation of a request. The id is None if the line contains no valid id.
+/// Parses the id and the operation of a request. The id is `None` if the line contains no valid id.
 fn request(line: &[u8]) -> (Option<u64>, Result<Op, Refusal>) {
     let value: Value = match serde_json::from_slice(line) {
         Ok(value) => value,
@@ -93,7 +96,7 @@ fn request(line: &[u8]) -> (Option<u64>, Result<Op, Refusal>) {
     };
     let op = serde_json::from_value(value).map_err(|error| {
         let said = error.to_string();
-        // serde has no error kind for an unknown variant, so compare the text.
+        // serde reports an unknown variant only in its error text, so compare the text.
         let code =
             if said.starts_with("unknown variant") { code::UNKNOWN_OP } else { code::BAD_REQUEST };
         Refusal::new(code, said)

@@ -12,25 +12,26 @@ use crate::{NewPane, PaneError, PaneId, PaneState, StartedPane, TagError};
 /// The version of the protocol.
 pub const PROTOCOL: u32 = 1;
 
-/// Maximum length of a line in bytes, including its line break. It is long enough for a request
-/// that starts a program with many variables.
+/// Maximum length of a line in bytes, including its line break. A request that starts a program
+/// with many variables fits into this length.
 pub const LINE_BYTES: usize = 4 * 1024 * 1024;
 
-/// A request: an id, which the answer repeats, and the operation.
+/// A request to a pane program.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Request {
-    /// The request's number. The answer repeats it.
+    /// The number of the request. The answer has the same number.
     pub id: u64,
     /// The requested operation.
     #[serde(flatten)]
     pub op: Op,
 }
 
-/// The requested operation.
+/// An operation that a request can name.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "op", rename_all = "snake_case")]
 pub enum Op {
-    /// Asks the program for its name, version and capabilities. Always the first request.
+    /// Asks the pane program for its name, version and capabilities. This must be the first
+    /// request.
     Hello {
         /// The protocol version of the caller.
         protocol: u32,
@@ -57,17 +58,17 @@ pub enum Op {
         /// The id of the pane.
         pane: PaneId,
     },
-    /// Lists the panes that have the tag. If the tag ends with `/`, lists all panes whose tag
-    /// begins with this text. Needs [`Capability::List`].
+    /// Lists the panes that have this tag. If the tag ends with `/`, lists all panes whose tag
+    /// begins with it. Needs [`Capability::List`].
     List {
         /// The tag to search for.
         tag: String,
     },
-    /// Closes a pane if it has the tag. Succeeds if the pane is already gone.
+    /// Closes a pane that has this tag. Succeeds also if the pane does not exist any more.
     Stop {
         /// The id of the pane.
         pane: PaneId,
-        /// The tag, which is compared as in [`Op::List`].
+        /// The tag that the pane must have. It is compared as in [`Op::List`].
         tag: String,
     },
 }
@@ -79,7 +80,7 @@ pub struct Start {
     pub argv: Vec<String>,
     /// The folder in which the program starts.
     pub cwd: PathBuf,
-    /// The variables to set, by name.
+    /// The environment variables to set, by name.
     #[serde(default)]
     pub env: Map<String, Value>,
     /// The title of the pane.
@@ -92,19 +93,19 @@ pub struct Start {
     pub tag: String,
 }
 
-/// An optional ability of a pane program. Every program can start a pane, report its state and stop
-/// it.
+/// An optional ability of a pane program. Every pane program, even without capabilities, can start
+/// a pane, report its state and close it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Capability {
-    /// The program keeps a pane open after the program in the pane has ended, and reports the exit
-    /// status.
+    /// The pane program keeps a pane open after the program in the pane has ended, and reports the
+    /// exit status.
     Exit,
-    /// The program reads the screen of a pane.
+    /// The pane program can read the screen of a pane.
     Screen,
-    /// The program hides and shows panes.
+    /// The pane program can hide panes and show them again.
     Hide,
-    /// The program finds panes by their tag.
+    /// The pane program can find panes by their tag.
     List,
 }
 
@@ -118,11 +119,11 @@ impl Capability {
 pub struct Hello {
     /// The version of the protocol.
     pub protocol: u32,
-    /// The terminal's name.
+    /// The name of the terminal.
     pub name: String,
-    /// The terminal's version.
+    /// The version of the terminal.
     pub version: String,
-    /// The capabilities of the pane program. Unknown ones are ignored.
+    /// The capabilities of the pane program. Unknown capabilities are ignored.
     #[serde(default, deserialize_with = "known")]
     pub capabilities: Vec<Capability>,
 }
@@ -146,7 +147,8 @@ pub struct Started {
     /// The name of the window that contains the pane.
     #[serde(default)]
     pub window: Option<String>,
-    /// Whether the pane was split from an existing pane.
+    /// True if the pane was created by splitting an existing pane, false if it has its own window.
+    /// `None` if this is not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub split: Option<bool>,
 }
@@ -161,21 +163,22 @@ pub enum Alive {
         #[serde(default)]
         pid: Option<u32>,
     },
-    /// The program has ended. The pane still shows the last screen.
+    /// The program has ended. The pane still shows the program's last screen.
     Ended {
-        /// The exit status of the program. For a signal, 128 plus the signal number.
+        /// The exit status of the program. If a signal ended the program, it is 128 plus the signal
+        /// number.
         #[serde(default)]
         exit: Option<i32>,
     },
-    /// There is no such pane.
+    /// The pane does not exist.
     Gone,
 }
 
 /// The answer to [`Op::Screen`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Screen {
-    /// The text on the pane's screen. If the program has ended, the last text that was shown. Null
-    /// if the pane is gone.
+    /// The text on the pane's screen. If the program has ended, this is the last text on the
+    /// screen. `None` (`null`) if the pane does not exist any more.
     pub text: Option<String>,
 }
 
@@ -198,13 +201,13 @@ pub struct TaggedPane {
 /// The reason why a request was refused.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Refusal {
-    /// A one-word error code. The possible codes are in [`code`].
+    /// The code of the error. [`code`] lists the possible codes.
     pub code: String,
-    /// A message for people.
+    /// An error message for a person to read.
     pub message: String,
 }
 
-/// The codes used in refusals.
+/// The error codes that a refusal can have.
 pub mod code {
     /// The line is not a request, or one of its fields is invalid.
     pub const BAD_REQUEST: &str = "bad_request";
@@ -212,13 +215,13 @@ pub mod code {
     pub const UNKNOWN_OP: &str = "unknown_op";
     /// This terminal does not support the operation.
     pub const UNSUPPORTED: &str = "unsupported";
-    /// There is no such pane.
+    /// The pane does not exist.
     pub const GONE: &str = "gone";
-    /// The pane does not have the tag.
+    /// The pane does not have the requested tag.
     pub const FOREIGN: &str = "foreign";
     /// The terminal is not installed or is too old.
     pub const NOT_INSTALLED: &str = "not_installed";
-    /// The terminal refused or failed.
+    /// The terminal refused the request, or failed.
     pub const FAILED: &str = "failed";
 }
 
@@ -235,7 +238,8 @@ pub fn answer_line(id: Option<u64>, answer: Result<Value, Refusal>) -> String {
 }
 
 impl Op {
-    /// Returns the capability that a program needs for this operation.
+    /// Returns the capability that a pane program needs for this operation. `None` if it needs no
+    /// capability.
     #[must_use]
     pub fn needs(&self) -> Option<Capability> {
         match self {
@@ -246,7 +250,7 @@ impl Op {
         }
     }
 
-    /// Returns the operation's name in the protocol.
+    /// Returns the name of the operation in the protocol.
     #[must_use]
     pub fn name(&self) -> &'static str {
         match self {
@@ -283,7 +287,7 @@ impl Start {
     /// Converts the request into the description of a new pane.
     ///
     /// # Errors
-    /// A refusal if a variable is not a string or the tag is not a pitcrew tag.
+    /// A [`Refusal`] if a variable is not a string or if the tag is not a pitcrew tag.
     pub fn pane(self) -> Result<NewPane, Refusal> {
         let variable = |(name, value): (String, Value)| match value {
             Value::String(value) => Ok((name, value)),

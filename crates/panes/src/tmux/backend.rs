@@ -1,9 +1,9 @@
 //! The tmux backend: panes of a tmux server.
 //!
-//! A new pane first runs a program that only waits. Then the pane gets its tag and options, and is
-//! respawned with the requested argv. So the requested program never runs in a pane without tag and
-//! options. After a crash in between, only a pane with the waiting program is left, and it closes
-//! by itself.
+//! A new pane first runs a program that only waits. Next, the pane gets its tag and its options.
+//! Then tmux replaces the waiting program by the requested program (`respawn-pane`). So the
+//! requested program never runs in a pane without tag and options. If pitcrew crashes in between,
+//! only a pane with the waiting program is left. That program ends by itself, and its pane closes.
 
 use std::path::PathBuf;
 
@@ -18,49 +18,51 @@ use super::stranded;
 use crate::launch::Launch;
 use crate::{NewPane, PaneError, PaneId, PaneState, PaneTag, PaneView, Panes, StartedPane};
 
-/// The program that waits in a new session, and the number of seconds it waits. If pitcrew ends in
-/// the meantime, the session ends together with this program. The command has two words, because
-/// tmux would pass a single word to a shell.
+/// The command that waits in a new session, for 60 seconds. If pitcrew ends in the meantime, the
+/// session closes when this command ends. The command must have at least two words, because tmux
+/// would pass a single word to a shell.
 const HOLDING: [&str; 2] = ["sleep", "60"];
 
 /// The name of the session that contains hidden panes.
 const HIDDEN: &str = "pitcrew-hidden";
 
-/// The size of a session that no terminal is attached to. The first attached terminal changes it.
+/// The size of a session while no terminal is attached to it. A terminal that attaches changes this
+/// size.
 const SIZE: [&str; 4] = ["-x", "200", "-y", "50"];
 
 /// Maximum size of one tmux call in bytes. A tmux message has at most 16 KiB including its headers.
 const CALL_BYTES: usize = 12 * 1024;
 
-/// Number of attempts to choose a place for a pane. An attempt fails if another process changes the
-/// layout in the meantime.
+/// Number of attempts to find a place for a pane. An attempt fails if another process changes the
+/// layout at the same time.
 const TRIES: usize = 4;
 
 /// A command that makes tmux check for ended child processes. tmux can miss the end of a child
-/// process (seen with 3.3a, once in fifty times), and then reports its exit status only when
-/// another child ends. So this command starts a child that ends at once.
+/// process (seen with 3.3a, once in fifty times). It then reports the exit status only when another
+/// child ends. So this command starts a child that ends immediately.
 const NUDGE: [&str; 2] = ["run-shell", "true"];
 
-/// Maximum number of times that `NUDGE` is sent. A process that is just ending needs a moment.
+/// Maximum number of times that `NUDGE` is sent. A process that is ending at this moment may need
+/// more than one.
 const NUDGES: usize = 3;
 
 /// The options of the tmux backend.
 #[derive(Clone, Debug)]
 pub struct TmuxOptions {
-    /// The tmux program.
+    /// The program `tmux`.
     pub program: PathBuf,
-    /// The server's socket. `None` means the server in which this process runs, otherwise the
-    /// user's default server.
+    /// The socket of the tmux server. If `None`, the server is the one in which this process runs,
+    /// otherwise the user's default server.
     pub socket: Option<PathBuf>,
-    /// The configuration file for a newly started server, instead of the user's own.
+    /// The configuration file that a newly started server reads instead of the user's own.
     pub config: Option<PathBuf>,
-    /// The lead's own pane (`$TMUX_PANE`), if this process runs inside tmux.
+    /// The pane in which the lead runs (`$TMUX_PANE`), if this process runs inside tmux.
     pub beside: Option<PaneId>,
-    /// The name of the session that pitcrew creates if this process does not run inside tmux. The
-    /// session is created detached, when it is first needed.
+    /// The name of pitcrew's own session, which is used if this process does not run inside tmux.
+    /// It is created with the first pane, and no terminal is attached to it.
     pub session: String,
-    /// The command that starts a program from a launch file (`pitcrew pane-exec`). Together with
-    /// the path of the launch file, it must have at least two words.
+    /// The command that starts a program from a launch file (`pitcrew pane-exec`). The command and
+    /// the path of the launch file must have at least two words together.
     pub launcher: Vec<String>,
     /// The folder in which launch files are created.
     pub temporary: PathBuf,
@@ -74,18 +76,18 @@ pub struct Tmux {
     session: String,
     launcher: Vec<String>,
     temporary: PathBuf,
-    /// Allows only one operation at a time to change a layout, because each operation chooses a
-    /// place from the layout that it has read.
+    /// Allows only one operation at a time to change a layout. An operation first reads the layout
+    /// and then chooses a place in it, so the layout must not change in between.
     turn: Semaphore,
 }
 
 impl Tmux {
-    /// Creates the backend. Starts nothing yet.
+    /// Creates the backend. This function starts no process.
     #[must_use]
     pub fn new(options: TmuxOptions) -> Self {
         let TmuxOptions { program, socket, config, beside, session, launcher, temporary } = options;
-        // Replace all other characters, because some of them, such as `:` and `.`, have a meaning
-        // in tmux targets.
+        // Keep only these characters and replace all others. Some of the others, such as `:` and
+        // `.`, have a special meaning when tmux looks up a session.
         let keep =
             |c: char| if c.is_ascii_alphanumeric() || c == '-' || c == '_' { c } else { '-' };
         let client = Client::new(program, socket, config);
@@ -96,7 +98,8 @@ impl Tmux {
     /// Returns the version of tmux.
     ///
     /// # Errors
-    /// [`PaneError::Missing`] or [`PaneError::TooOld`].
+    /// [`PaneError::Missing`] if tmux is not installed, [`PaneError::TooOld`] if its version is not
+    /// supported.
     pub async fn version(&self) -> Result<&str, PaneError> {
         self.client.version().await
     }
@@ -118,7 +121,8 @@ impl Tmux {
         Ok(self.panes().await?.into_iter().find(|it| it.pane == *pane))
     }
 
-    /// Creates a pane that runs the waiting program, at a place with enough room.
+    /// Creates a pane in which the waiting program runs. Chooses a place with enough room for the
+    /// pane.
     async fn hold(&self, pane: &NewPane) -> Result<Held, PaneError> {
         let mut tries = TRIES;
         loop {
@@ -127,7 +131,8 @@ impl Tmux {
             let place = place::next(&panes, self.beside.as_ref(), &self.session);
             match self.client.call(&self.holding(&place, pane), Some(&pane.cwd)).await {
                 Ok(output) => return Held::read(&output, &place),
-                // Another process changed the layout first. The next attempt reads the new layout.
+                // Another process changed the layout in the meantime. The next attempt reads the
+                // new layout.
                 Err(error) if tries > 0 && is_raced(&error) => {}
                 Err(error) => return Err(error.into()),
             }
@@ -163,18 +168,19 @@ impl Tmux {
         commands
     }
 
-    /// Returns the commands that give a waiting pane its tag and options and start the requested
-    /// program in it.
+    /// Returns the commands that give a waiting pane its tag and its options, and then start the
+    /// requested program in the pane.
     fn dressing(&self, held: &Held, pane: &NewPane, start: Words) -> Vec<Words> {
         let id = held.pane.0.as_str();
         let option = |name: &str, value: &str| words(["set-option", "-p", "-t", id, name, value]);
         let mut commands = vec![
             option("@pitcrew", &pane.tag.to_string()),
             option("@pitcrew-title", &pane.title),
-            // Keep the pane after the program in it ends, so that the exit status and the last
+            // Keep the pane open after its program has ended, so that the exit status and the last
             // screen can be read.
             option("remain-on-exit", "on"),
-            // tmux does not expand the inserted title again, so a title cannot contain a format.
+            // tmux inserts the title but does not expand the inserted text again. So a title that
+            // contains tmux format characters does no harm.
             words(["select-pane", "-t", id, "-T", "#{@pitcrew-title}"]),
         ];
         if let Some(color) = pane.color.as_deref().and_then(tmux_color) {
@@ -199,7 +205,7 @@ impl Tmux {
         commands
     }
 
-    /// Starts the requested program in a waiting pane.
+    /// Starts the requested program in a pane in which the waiting program runs.
     #[expect(
         clippy::disallowed_methods,
         reason = "the launch file of a pane that did not start is removed"
@@ -216,9 +222,10 @@ impl Tmux {
         };
         let mut commands = self.dressing(held, pane, respawn(&pane.argv, &pane.env));
         let mut file = None;
-        // Use a launch file in three cases: the argv has only one word, which tmux would pass to a
-        // shell; a variable seems to be secret, because every user of the machine can read the
-        // arguments of the tmux client; or the call would be too long.
+        // A launch file is used in three cases. First, if the command has only one word, because
+        // tmux would pass this word to a shell. Second, if a variable seems to be secret, because
+        // every user of the machine can read the arguments of the tmux client. Third, if the call
+        // would be too long.
         let is_open = pane.argv.len() > 1 && !pane.env.iter().any(|(name, _)| is_secret(name));
         if !is_open || message_bytes(&commands) > CALL_BYTES {
             let (argv, path) = self.by_file(pane)?;
@@ -227,16 +234,16 @@ impl Tmux {
         }
         let answered = self.client.call(&commands, None).await;
         if let (Err(_), Some(path)) = (&answered, &file) {
-            // The launch file is no longer needed. If the program has already read it, there is
-            // nothing to delete.
+            // The call failed, so delete the launch file. An error is ignored, because the program
+            // may have read and deleted the file already.
             let _ = std::fs::remove_file(path);
         }
         let output = answered?;
         Ok(answers(&output).last().and_then(|fields| fields.first()?.parse().ok()))
     }
 
-    /// Writes the launch data to a file. Returns the argv that starts the program from this file,
-    /// and the file's path.
+    /// Writes the launch data of a pane to a file. Returns the command that starts the program from
+    /// this file, and the path of the file.
     fn by_file(&self, pane: &NewPane) -> Result<(Vec<String>, PathBuf), PaneError> {
         let path = Launch::of(pane).write(&self.temporary).map_err(|source| PaneError::Io {
             action: "write a launch file in",
@@ -248,8 +255,8 @@ impl Tmux {
         Ok((argv, path))
     }
 
-    /// Returns the command that rearranges a window after the pane `without` has left the window.
-    /// Returns `None` if pitcrew may not rearrange this window or only one pane is left in it.
+    /// Returns the command that rearranges a window after the pane `without` has left it. Returns
+    /// `None` if pitcrew must not rearrange this window, or if fewer than two panes are left.
     fn laid_out(&self, panes: &[Listed], without: &Listed) -> Option<Words> {
         let mut inside = place::inside(panes, &without.session, &without.window);
         inside.retain(|it| it.pane != without.pane);
@@ -257,7 +264,8 @@ impl Tmux {
         (inside.len() > 1).then(|| words(["select-layout", "-t", &without.window, layout.as_str()]))
     }
 
-    /// Finds a pane that pitcrew may move.
+    /// Finds a pane and checks that pitcrew is allowed to move it. Returns the pane and the list of
+    /// all panes.
     async fn movable(&self, pane: &PaneId) -> Result<(Listed, Vec<Listed>), PaneError> {
         let panes = self.panes().await?;
         let Some(found) = panes.iter().find(|it| it.pane == *pane).cloned() else {
@@ -270,8 +278,8 @@ impl Tmux {
         Ok((found, panes))
     }
 
-    /// Moves a pane into its own window in the session with this name. Creates the session if it
-    /// does not exist.
+    /// Moves a pane into its own window in the session `session`. Creates the session if it does
+    /// not exist.
     async fn move_out(
         &self,
         pane: &Listed,
@@ -301,8 +309,8 @@ impl Tmux {
         };
         commands.push(words(["break-pane", "-d", "-n", name, "-s", &pane.pane.0, "-t", &target]));
         commands.extend(titled(&pane.pane.0));
-        // A session cannot exist without a window. Remove its first window after the moved pane has
-        // a window of its own.
+        // A tmux session cannot exist without a window, so the new session has a first window with
+        // a waiting program. Close this window now that the moved pane has its own window.
         commands.extend(placeholder.map(|window| words(["kill-window", "-t", &window])));
         commands.extend(self.laid_out(panes, pane));
         self.client.call(&commands, None).await?;
@@ -333,8 +341,8 @@ impl Panes for Tmux {
                 is_split: Some(held.layout.is_some()),
             }),
             Err(error) => {
-                // Pitcrew has just created this pane and never used it. If this call fails, the
-                // waiting program ends by itself and the pane closes.
+                // Close the new pane, which never ran the requested program. An error is ignored,
+                // because the waiting program ends by itself and its pane then closes.
                 let _ = self.client.call(&[words(["kill-pane", "-t", &held.pane.0])], None).await;
                 Err(error)
             }
@@ -352,7 +360,8 @@ impl Panes for Tmux {
             }
         }
         let Some(found) = found else { return Ok(PaneState::Gone) };
-        // A program that closed its terminal may still be running.
+        // A program may close its terminal and continue to run. So check whether its process still
+        // exists.
         let lasting = found.ending.filter(|pid| is_there(*pid));
         Ok(lasting.map_or(found.state, |pid| PaneState::Running { pid: Some(pid) }))
     }
@@ -361,8 +370,8 @@ impl Panes for Tmux {
         let Some(found) = self.pane(pane).await? else { return Ok(None) };
         let mut capture = words(["capture-pane", "-p", "-t", &pane.0]);
         if matches!(found.state, PaneState::Ended { .. }) {
-            // tmux scrolls the screen by one line to write that the pane is dead. So read one more
-            // line above the screen.
+            // When a program ends, tmux writes "Pane is dead" and thereby scrolls the screen by one
+            // line. So read one more line above the screen.
             capture.extend(words(["-S", "-1"]));
         }
         match self.client.call(&[capture], None).await {
@@ -436,8 +445,8 @@ impl Panes for Tmux {
         if !found.tag.as_ref().is_some_and(|its| tag.covers(its)) {
             return Err(PaneError::Foreign { pane: pane.clone(), tag: tag.to_string() });
         }
-        // If the tmux server was restarted, its pane ids start from 0 again. So let tmux itself
-        // check the tag once more before it closes the pane.
+        // After a restart of the tmux server, pane ids start from 0 again, so this id may now name
+        // another pane. Let tmux itself check the tag immediately before it closes the pane.
         let kill = format!("kill-pane -t {pane}");
         let mut commands =
             vec![words(["if-shell", "-F", "-t", &pane.0, &listing::is_of(tag), &kill])];
@@ -450,8 +459,8 @@ impl Panes for Tmux {
     }
 
     async fn tagged(&self, tag: &PaneTag) -> Result<Vec<(PaneId, PaneTag)>, PaneError> {
-        // The process that asked for a pane with this tag may be dead, but its tmux client may
-        // still create the pane. So wait for such clients first.
+        // A pitcrew process that died may have left a tmux client that is still creating a pane
+        // with this tag. Wait until such clients have ended.
         stranded::settle(self.client.program(), tag).await;
         let panes = self.panes().await?;
         let ours = panes
@@ -464,14 +473,15 @@ impl Panes for Tmux {
     }
 }
 
-/// A pane in which the waiting program still runs.
+/// A new pane in which the waiting program still runs.
 #[derive(Debug)]
 struct Held {
     pane: PaneId,
     window: String,
     window_name: String,
     session: String,
-    /// The layout of the window that contains the new pane. `None` if the pane has a new window.
+    /// The layout of the existing window that was split for the new pane. `None` if the pane has a
+    /// new window.
     layout: Option<place::Layout>,
     is_window_ours: bool,
 }
@@ -502,13 +512,14 @@ impl Held {
     }
 }
 
-/// Returns the command that keeps a session open when no terminal is attached to it, whatever the
-/// user's configuration says.
+/// Returns the command that keeps a session open while no terminal is attached to it. This
+/// overrides the user's configuration.
 fn kept(session: &str) -> Words {
     words(["set-option", "-t", &format!("={session}:"), "destroy-unattached", "off"])
 }
 
-/// Returns the commands that show each pane's title in a window that pitcrew created.
+/// Returns the commands that make a window show the titles of its panes. They are used only for a
+/// window that pitcrew created.
 fn titled(pane: &str) -> [Words; 2] {
     let option = |name: &str, value: &str| words(["set-option", "-w", "-t", pane, name, value]);
     [option("pane-border-status", "top"), option("pane-border-format", " #{q/e:@pitcrew-title} ")]
@@ -522,8 +533,8 @@ fn is_secret(name: &str) -> bool {
         .any(|word| name.contains(word))
 }
 
-/// Returns true if the error means that the chosen place was used or closed by another process
-/// after the layout was read.
+/// Returns true if the error means that another process has used or closed the chosen place after
+/// pitcrew had read the layout.
 fn is_raced(error: &CallError) -> bool {
     let texts = ["duplicate session", "no space for new pane", "can't find", "create pane failed"];
     matches!(error, CallError::NoServer) || texts.iter().any(|text| error.says(text))
@@ -534,7 +545,7 @@ fn is_there(pid: u32) -> bool {
     pid.is_some_and(|pid| rustix::process::test_kill_process(pid).is_ok())
 }
 
-/// Returns tmux's name for a color of the protocol.
+/// Returns tmux's name for a color of the team protocol.
 fn tmux_color(color: &str) -> Option<&'static str> {
     Some(match color {
         "blue" => "blue",

@@ -1,4 +1,4 @@
-//! Runs tmux commands. Passes arguments unchanged and separates answers from failures.
+//! Runs tmux commands. Passes their arguments to tmux unchanged, and converts failures into errors.
 //!
 //! The module `backend` decides which commands to run.
 
@@ -15,21 +15,21 @@ use tokio::sync::OnceCell;
 use crate::PaneError;
 use crate::pane::complaint;
 
-/// Time limit of one tmux call. A newly started server first reads its configuration, which may run
-/// programs.
+/// Time limit of one tmux call. It is long, because a new server first reads its configuration, and
+/// the configuration may run programs.
 pub(super) const CALL_TIME: Duration = Duration::from_secs(30);
 
-/// The required program and version, for the error message.
+/// The text in error messages that names the required program and version.
 const NEEDED: &str = "tmux 3.2 or later";
 
-/// The oldest supported version. It was the first with filters in `list-panes`.
+/// The oldest supported version. It is the first version with filters in `list-panes`.
 const OLDEST: (u32, u32) = (3, 2);
 
-/// The first word of each answer line that pitcrew requests. It distinguishes these lines from the
-/// output of the user's tmux hooks.
+/// The first word of each output line that pitcrew asks tmux to print. With this word, pitcrew
+/// recognises its lines among the output of the user's tmux hooks.
 pub(super) const MARK: &str = "pitcrew";
 
-/// The tmux program and the tmux server that the commands are sent to.
+/// The tmux program, and the tmux server to which commands are sent.
 #[derive(Debug)]
 pub(super) struct Client {
     program: PathBuf,
@@ -41,10 +41,10 @@ pub(super) struct Client {
 /// One tmux command with its arguments.
 pub(super) type Words = Vec<String>;
 
-/// Why a tmux call failed.
+/// The reason why a tmux call failed.
 #[derive(Debug)]
 pub(super) enum CallError {
-    /// No server is running, so there are no panes.
+    /// No tmux server is running, so there are no panes.
     NoServer,
     /// Any other error.
     Failed(PaneError),
@@ -64,15 +64,16 @@ impl Client {
         &self.program
     }
 
-    /// Returns the server's socket if it is not the default one.
+    /// Returns the socket of the server. `None` means the default socket.
     pub(super) fn socket(&self) -> Option<String> {
         self.socket.as_ref().map(|socket| socket.display().to_string())
     }
 
-    /// Returns the version of tmux in tmux's own form, such as `3.3a`.
+    /// Returns the version of tmux as tmux writes it, such as `3.3a`.
     ///
     /// # Errors
-    /// [`PaneError::Missing`] or [`PaneError::TooOld`].
+    /// [`PaneError::Missing`] if tmux is not installed, [`PaneError::TooOld`] if its version is not
+    /// supported.
     pub(super) async fn version(&self) -> Result<&str, PaneError> {
         let version = self.checked.get_or_try_init(|| async {
             let output = self.output(Command::new(&self.program).arg("-V"), "tmux -V").await?;
@@ -87,9 +88,9 @@ impl Client {
         version.await.map(String::as_str)
     }
 
-    /// Runs commands in sequence and returns their output. If `cwd` is given, new panes start
-    /// there. Stops at the first command that fails. The server runs no other commands between
-    /// them.
+    /// Runs several commands in one tmux call, and returns their output. Stops at the first command
+    /// that fails. The server runs no other client's commands in between. With `cwd`, new panes
+    /// start in this folder.
     pub(super) async fn call(
         &self,
         commands: &[Words],
@@ -97,7 +98,8 @@ impl Client {
     ) -> Result<String, CallError> {
         self.version().await.map_err(CallError::Failed)?;
         let mut command = Command::new(&self.program);
-        // `-u` keeps tmux from reducing its output to ASCII, whatever the locale is.
+        // With `-u`, tmux prints UTF-8 in every locale. Otherwise it may replace characters that
+        // are not ASCII.
         command.arg("-u");
         if let Some(socket) = &self.socket {
             command.arg("-S").arg(socket).env_remove("TMUX");
@@ -105,11 +107,11 @@ impl Client {
         if let Some(config) = &self.config {
             command.arg("-f").arg(config);
         }
-        // If `TMUX_PANE` were set, tmux would use the lead's pane as the default target.
+        // Remove `TMUX_PANE`. Otherwise commands without a target would apply to the lead's pane.
         command.args(arguments(commands)).env_remove("TMUX_PANE");
         if let Some(cwd) = cwd {
-            // New panes start in the working folder of the tmux client. `-c` is not used, because
-            // tmux would expand formats in the path.
+            // New panes start in the working folder of the tmux client. The option `-c` is not
+            // used, because tmux would expand format characters in the path.
             command.current_dir(cwd).env("PWD", cwd);
         }
         let told = told(commands);
@@ -129,7 +131,7 @@ impl Client {
         command: &mut Command,
         told: &str,
     ) -> Result<std::process::Output, PaneError> {
-        // Use a separate process group, so that the user's Ctrl-C does not stop the client.
+        // The client runs in its own process group, so that the user's Ctrl-C does not stop it.
         command
             .stdin(Stdio::null())
             .kill_on_drop(true)
@@ -160,18 +162,19 @@ impl From<CallError> for PaneError {
 }
 
 impl CallError {
-    /// Returns true if tmux printed this text as an error.
+    /// Returns true if tmux failed with an error text that contains `text`.
     pub(super) fn says(&self, text: &str) -> bool {
         matches!(self, Self::Failed(PaneError::Command { stderr, .. }) if stderr.contains(text))
     }
 }
 
-/// Returns the size in bytes that the commands need in tmux's message to its server.
+/// Returns how many bytes the commands need in the message that the tmux client sends to its
+/// server.
 pub(super) fn message_bytes(commands: &[Words]) -> usize {
     arguments(commands).iter().map(|argument| argument.len() + 1).sum()
 }
 
-/// Returns the answer lines that start with `MARK`, each split at tabs.
+/// Returns the output lines that start with `MARK`. Each line is split at tabs.
 pub(super) fn answers(output: &str) -> impl Iterator<Item = Vec<&str>> {
     output
         .lines()
@@ -179,8 +182,8 @@ pub(super) fn answers(output: &str) -> impl Iterator<Item = Vec<&str>> {
         .map(|line| line.split('\t').collect())
 }
 
-/// Builds the argument list of several commands. tmux ends a command at an argument that ends with
-/// an unescaped `;`.
+/// Builds one argument list from several commands. An argument that ends with `;` would end a
+/// command for tmux, so such an argument is escaped.
 fn arguments(commands: &[Words]) -> Vec<OsString> {
     let mut arguments = Vec::new();
     for (n, command) in commands.iter().enumerate() {
@@ -195,8 +198,8 @@ fn arguments(commands: &[Words]) -> Vec<OsString> {
     arguments
 }
 
-/// Returns only the names of the commands, for an error message. Arguments are left out, because
-/// they may contain keys.
+/// Returns the names of the commands for an error message. The arguments are left out, because they
+/// may contain secret keys.
 fn told(commands: &[Words]) -> String {
     let names: Vec<&str> =
         commands.iter().filter_map(|words| words.first().map(String::as_str)).collect();
@@ -207,8 +210,8 @@ fn is_no_server(stderr: &str) -> bool {
     let is_refused = |said: &str| {
         said.contains("No such file or directory") || said.contains("Connection refused")
     };
-    // A server that is about to end has no sessions left. Then tmux reports that there is no
-    // current target.
+    // While a server is ending, it has no sessions, and tmux then reports that there is no current
+    // target.
     stderr.starts_with("no server running on")
         || stderr.starts_with("server exited")
         || stderr.starts_with("lost server")
@@ -216,8 +219,8 @@ fn is_no_server(stderr: &str) -> bool {
         || (stderr.starts_with("error connecting to") && is_refused(stderr))
 }
 
-/// Parses the version in the output of `tmux -V`. Returns `None` for a development build, which is
-/// newer than all known releases.
+/// Parses the version number in the output of `tmux -V`. A development build is newer than all
+/// known releases and has no number. For it, this function returns `None`.
 fn release(said: &str) -> Option<(u32, u32)> {
     let number = said.strip_prefix("tmux ")?;
     let number = number.strip_prefix("next-").unwrap_or(number);

@@ -1,9 +1,10 @@
-//! Lists all panes with one `list-panes` command in pitcrew's own format, and parses the output.
+//! Lists all panes with one `list-panes` command, whose output format pitcrew defines, and parses
+//! the output.
 
 use super::client::{MARK, Words, answers, words};
 use crate::{PaneId, PaneState, PaneTag};
 
-/// The tmux formats for the fields of [`Listed`], in order.
+/// The tmux formats for the data of [`Listed`], in the order of the output.
 const FIELDS: [&str; 16] = [
     "session_id",
     "session_name",
@@ -20,13 +21,13 @@ const FIELDS: [&str; 16] = [
     "pane_dead_signal",
     "pane_pid",
     "pane_dead_time",
-    // The start command of a pane that is still being created. The command contains the tag,
-    // because the pane has no options yet. Empty for other panes.
+    // The start command of a pane that is still being created. Such a pane has no options yet, but
+    // its start command contains the tag. For other panes this field is empty.
     "?#{m:env*PITCREW_PANE=*@*,#{pane_start_command}},#{pane_start_command},",
 ];
 
-/// The environment variable that contains the tag in the start command of a pane that is still
-/// being created. A pane has its start command from the beginning, but its options only a moment
+/// The environment variable with the tag, in the start command of a pane that is still being
+/// created. A pane has its start command from the beginning, but gets its options only a moment
 /// later.
 const HELD_FOR: &str = "PITCREW_PANE";
 
@@ -37,7 +38,8 @@ pub(super) fn holding(tag: &PaneTag) -> Words {
     words(["env", &format!("{HELD_FOR}={tag}@"), "sleep", "60"])
 }
 
-/// Returns a tmux format that is true in a pane that has `tag` or is being created for it.
+/// Returns a tmux format that is true for a pane that has `tag`, or that is being created for
+/// `tag`.
 pub(super) fn is_of(tag: &PaneTag) -> String {
     let (any, held) = if tag.agent.is_some() { ("", "@*") } else { ("*", "*@*") };
     format!(
@@ -45,7 +47,7 @@ pub(super) fn is_of(tag: &PaneTag) -> String {
     )
 }
 
-/// Returns the tag in the start command of a pane that is still being created.
+/// Takes the start command of a pane that is still being created, and returns the tag in it.
 pub(super) fn held_for(command: &str) -> Option<PaneTag> {
     command.split_once(HELD_FOR)?.1.strip_prefix('=')?.split_once('@')?.0.parse().ok()
 }
@@ -55,20 +57,20 @@ pub(super) fn held_for(command: &str) -> Option<PaneTag> {
 pub(super) struct Listed {
     pub(super) session: String,
     pub(super) session_name: String,
-    /// Whether a terminal is attached to the session.
+    /// True if a terminal is attached to the session.
     pub(super) is_attached: bool,
     pub(super) window: String,
     pub(super) width: u32,
     pub(super) height: u32,
     pub(super) is_zoomed: bool,
-    /// The window's `main-pane-width` option, in columns or as a percentage.
+    /// The window's option `main-pane-width`, as a number of columns or as a percentage.
     pub(super) main_width: String,
     pub(super) pane: PaneId,
     /// The pane's tag, if pitcrew created the pane.
     pub(super) tag: Option<PaneTag>,
     pub(super) state: PaneState,
-    /// The process of a pane whose terminal is already closed. None as soon as tmux has noticed the
-    /// end of the process.
+    /// The process of a pane whose terminal is already closed, while tmux has not noticed the end
+    /// of the process. Otherwise `None`.
     pub(super) ending: Option<u32>,
 }
 
@@ -78,8 +80,8 @@ pub(super) fn command() -> Words {
     words(["list-panes", "-a", "-F", &format!("{MARK}{format}")])
 }
 
-/// Parses the output of the list command. A pane that is linked into several sessions appears once
-/// for each session.
+/// Parses the output of the command that lists all panes. A pane can belong to several sessions,
+/// and then appears once for each session.
 pub(super) fn parse(output: &str) -> Vec<Listed> {
     answers(output).filter_map(|fields| listed(&fields)).collect()
 }
@@ -103,7 +105,8 @@ fn listed(fields: &[&str]) -> Option<Listed> {
         time,
         held,
     ] = <[&str; FIELDS.len()]>::try_from(fields).ok()?;
-    // tmux reports a signal separately from an exit status. Shells report 128 plus the number.
+    // tmux reports the number of a signal separately from an exit status. As in a shell, a signal
+    // becomes 128 plus its number.
     let by_signal = || signal.parse().ok().map(|number: i32| 128 + number);
     let exit = status.parse().ok().or_else(by_signal);
     let is_dead = dead == "1";

@@ -1,8 +1,8 @@
-//! The tmux backend. It uses only tmux commands and formats, and never sends keys.
+//! The tmux backend. It uses only tmux commands and formats, and never sends key presses.
 //!
-//! The module `client` runs commands and reports errors, and `place` chooses where a new pane is
-//! placed. `stranded` waits for tmux clients whose calling process has died. `backend` combines
-//! these modules.
+//! The module `client` runs commands and reports errors, and `place` chooses the place of a new
+//! pane. `stranded` waits for tmux clients whose parent process has died. `backend` combines these
+//! modules.
 
 mod backend;
 mod client;

@@ -1,28 +1,29 @@
 //! Chooses the place of a new pane so that every pane stays large enough to read.
 //!
-//! If the lead's window contains only the lead's pane and panes of pitcrew, the new pane is placed
-//! in that window. The window's layout is then main-vertical, with the lead on the left. Otherwise
-//! the new pane is placed in a separate tiled window, inside the user's session if pitcrew runs
-//! inside tmux. So a window with the user's own panes or with a zoomed pane is never rearranged. If
-//! the panes would become too small, another window is opened.
+//! If the lead's window contains only the lead's pane and pitcrew's panes, the new pane is placed
+//! in that window. That window gets the layout main-vertical, with the lead's pane on the left.
+//! Otherwise the new pane is placed in a separate window with the layout tiled. The separate window
+//! is in the user's session if pitcrew runs inside tmux. So pitcrew never rearranges a window with
+//! the user's own panes or with a zoomed pane. If the panes of a window would become too small,
+//! pitcrew opens another window.
 
 use super::listing::Listed;
 use crate::PaneId;
 
-/// Minimum width of a pane in columns. In a narrower pane, a line of a program's text would be
-/// wrapped twice.
+/// Minimum width of a pane in columns. In a narrower pane, an ordinary line of text would be broken
+/// into three or more lines.
 const MIN_COLUMNS: u32 = 50;
 
-/// Minimum height of a pane in rows. A lower pane has no room for a prompt, a question and the
-/// context of the question.
+/// Minimum height of a pane in rows. A smaller pane has no room for an input line, a permission
+/// request and the text that explains the request.
 const MIN_ROWS: u32 = 8;
 
 /// The layout of the panes in a window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Layout {
-    /// The lead is on the left. The other panes are on the right, one below another.
+    /// The lead's pane is on the left. The other panes are on the right, one below another.
     MainVertical,
-    /// Rows and columns of equal size.
+    /// The panes form rows and columns of equal size.
     Tiled,
 }
 
@@ -39,16 +40,16 @@ impl Layout {
 /// The place of a new pane.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Place {
-    /// In an existing window, split from one of its panes.
+    /// The new pane is split from this pane, in an existing window.
     Split { pane: PaneId, layout: Layout },
-    /// In a new window of an existing session.
+    /// The new pane gets a new window in this existing session.
     Window { session: String },
-    /// In the first window of a new session.
+    /// The new pane is in the first window of a new session.
     Session,
 }
 
-/// Chooses the place of the next pane: near the pane `beside` if that pane exists, otherwise in the
-/// session named `session`.
+/// Chooses the place of the next pane. If the pane `beside` exists, the place is near it, otherwise
+/// in the session named `session`.
 pub(super) fn next(panes: &[Listed], beside: Option<&PaneId>, session: &str) -> Place {
     let lead = beside.and_then(|pane| panes.iter().find(|it| it.pane == *pane));
     let Some(session) = lead.or_else(|| panes.iter().find(|it| it.session_name == session)) else {
@@ -60,7 +61,7 @@ pub(super) fn next(panes: &[Listed], beside: Option<&PaneId>, session: &str) -> 
             windows.push(&pane.window);
         }
     }
-    // Try the lead's own window first.
+    // Sort the windows so that the lead's own window comes first.
     windows.sort_by_key(|window| lead.is_none_or(|lead| lead.window != *window));
     let free = windows.into_iter().find_map(|window| {
         let inside = inside(panes, &session.session, window);
@@ -73,8 +74,8 @@ pub(super) fn next(panes: &[Listed], beside: Option<&PaneId>, session: &str) -> 
     free.unwrap_or_else(|| Place::Window { session: session.session.clone() })
 }
 
-/// Returns the layout that pitcrew uses for a window with these panes. Returns `None` if the window
-/// contains a pane that is not pitcrew's, or a zoomed pane.
+/// Returns the layout that pitcrew uses for a window with these panes. Returns `None` if one of the
+/// panes is zoomed, or if one belongs neither to pitcrew nor to the lead.
 pub(super) fn layout(inside: &[&Listed], beside: Option<&PaneId>) -> Option<Layout> {
     let is_lead = |pane: &Listed| Some(&pane.pane) == beside;
     if inside.iter().any(|pane| pane.is_zoomed || !(is_lead(pane) || pane.tag.is_some())) {
@@ -83,13 +84,13 @@ pub(super) fn layout(inside: &[&Listed], beside: Option<&PaneId>) -> Option<Layo
     Some(if inside.iter().any(|pane| is_lead(pane)) { Layout::MainVertical } else { Layout::Tiled })
 }
 
-/// Returns the panes of a window, each only once.
+/// Returns the panes of a window. Each pane appears only once.
 pub(super) fn inside<'a>(panes: &'a [Listed], session: &str, window: &str) -> Vec<&'a Listed> {
     panes.iter().filter(|it| it.session == session && it.window == window).collect()
 }
 
-/// Returns true if each of `count` panes would be large enough in the layout. Computes sizes in the
-/// same way as tmux.
+/// Returns true if `count` panes in this layout would all be large enough. The sizes are computed
+/// as tmux computes them.
 fn is_readable(window: &Listed, layout: Layout, count: usize) -> bool {
     let count = u32::try_from(count).unwrap_or(u32::MAX);
     let (columns, rows) = match layout {
@@ -98,14 +99,15 @@ fn is_readable(window: &Listed, layout: Layout, count: usize) -> bool {
         }
         Layout::Tiled => {
             let (across, down) = grid(count);
-            // The pane titles need one line.
+            // One line of the height is subtracted, because the titles of the panes need it.
             (each(window.width, across), each(window.height.saturating_sub(1), down))
         }
     };
     columns >= MIN_COLUMNS && rows >= MIN_ROWS
 }
 
-/// Returns the width of the main pane from the window's option.
+/// Returns the width of the main pane in columns, computed from the window's option
+/// `main-pane-width`.
 fn main_width(window: &Listed) -> u32 {
     let option = &window.main_width;
     match option.strip_suffix('%') {
@@ -114,13 +116,13 @@ fn main_width(window: &Listed) -> u32 {
     }
 }
 
-/// Returns the size of each pane if `count` panes share `length` cells, with a separator line
-/// between two panes.
+/// Returns the size of each pane if `count` panes share `length` cells. One cell between two panes
+/// is used for the separator line.
 fn each(length: u32, count: u32) -> u32 {
     length.saturating_sub(count.saturating_sub(1)) / count.max(1)
 }
 
-/// Returns the number of columns and rows of a tiled window.
+/// Returns the number of columns and the number of rows that a tiled window with `count` panes has.
 fn grid(count: u32) -> (u32, u32) {
     let (mut columns, mut rows) = (1_u32, 1_u32);
     while columns.saturating_mul(rows) < count {

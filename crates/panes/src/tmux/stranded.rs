@@ -1,5 +1,5 @@
-//! Handles stranded tmux clients, whose calling process has died. Such a client continues, so the
-//! pane that it requests may appear a moment later.
+//! Finds stranded tmux clients: clients whose parent process (a pitcrew process) has died. Such a
+//! client continues, so the pane that it requests may appear a moment later.
 
 use std::path::{Path, PathBuf};
 
@@ -10,8 +10,8 @@ use super::client::CALL_TIME;
 use super::listing::held_for;
 use crate::PaneTag;
 
-/// Waits until no tmux client of a dead process works for `tag` any more, but not longer than the
-/// time limit of a call. After that time, such a client has created its pane or will never do so.
+/// Waits until no stranded tmux client works for `tag` any more, but not longer than the time limit
+/// of a call. After that, such a client has created its pane or never will.
 pub(super) async fn settle(program: &Path, tag: &PaneTag) {
     let settled = async {
         loop {
@@ -27,8 +27,8 @@ pub(super) async fn settle(program: &Path, tag: &PaneTag) {
     }
 }
 
-/// Finds the stranded tmux clients that work for `tag`. Uses a blocking thread, because it reads
-/// the whole process table.
+/// Finds the stranded tmux clients that work for `tag`. This runs on a blocking thread, because it
+/// reads the whole process table.
 async fn find(program: &Path, tag: &PaneTag) -> Vec<ProcessIdentity> {
     let (program, tag): (PathBuf, PaneTag) = (program.to_owned(), tag.clone());
     let found = tokio::task::spawn_blocking(move || {
@@ -39,8 +39,8 @@ async fn find(program: &Path, tag: &PaneTag) -> Vec<ProcessIdentity> {
 }
 
 /// Returns true if the process is a stranded tmux client. Clients of this process do not count,
-/// because their callers wait for them. A tmux server does not count either: it has the same
-/// arguments as the client that started it, but leads its own session.
+/// because their callers wait for them. A tmux server does not count either. It has the same
+/// arguments as the client that started it, but it is the leader of its own session.
 fn is_stranded(entry: &Entry, program: &Path, tag: &PaneTag) -> bool {
     if entry.parent == std::process::id() || entry.session == entry.identity.pid {
         return false;

@@ -1,5 +1,5 @@
-//! An agent definition: a Markdown file. Its front matter describes the agent and its body is the
-//! system prompt.
+//! Agent definitions. A definition is a Markdown file: its front matter describes the agent, and
+//! its body is the system prompt.
 
 use std::path::{Path, PathBuf};
 
@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 /// A type of agent that can be spawned.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AgentDefinition {
-    /// The name of the agent type, used to spawn it.
+    /// The name of the agent type. A spawn names the type by it.
     pub name: String,
     /// When to use this agent type. The model that spawns agents reads this text.
     pub description: String,
@@ -19,13 +19,14 @@ pub struct AgentDefinition {
     pub tools: Option<Vec<String>>,
     /// The tools the agent does not have, even if `tools` names them.
     pub disallowed_tools: Vec<String>,
-    /// The model the agent runs on. `None` means the spawner's model.
+    /// The model the agent runs on. `None` means the model of the agent that spawns it.
     pub model: Option<String>,
-    /// The permission mode the agent starts in. `None` means the spawner's mode.
+    /// The permission mode the agent starts in. `None` means the permission mode of the agent that
+    /// spawns it.
     pub permission_mode: Option<PermissionMode>,
     /// The color in which the agent is displayed.
     pub color: Option<String>,
-    /// The program that runs the agent. `None` means the default of the run.
+    /// The client program that runs the agent. `None` means the default program of the run.
     pub program: Option<Program>,
     /// The system prompt of the agent.
     pub prompt: String,
@@ -38,11 +39,11 @@ pub struct AgentDefinition {
 /// Where a definition comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Origin {
-    /// Built into pitcrew.
+    /// The definition is built into pitcrew.
     BuiltIn,
-    /// A file of the user.
+    /// The definition is in a file of the user, at this path.
     User(PathBuf),
-    /// A file of the project.
+    /// The definition is in a file of the project, at this path.
     Project(PathBuf),
 }
 
@@ -60,10 +61,10 @@ pub struct DefinitionError {
 /// The possible problems of a definition file.
 #[derive(Debug, thiserror::Error)]
 pub enum DefinitionFault {
-    /// The file or its folder cannot be read, or is of a type that pitcrew does not read.
+    /// The file or its folder cannot be read, or it is not a plain file.
     #[error(transparent)]
     Read(#[from] Refused),
-    /// The folder has more files than the limit.
+    /// The folder has more definition files than this limit.
     #[error("it has more than {0} definitions, and the rest is left out")]
     TooMany(usize),
     /// The file does not begin with front matter between two lines of `---`.
@@ -72,7 +73,7 @@ pub enum DefinitionFault {
     /// The front matter is not YAML.
     #[error("its front matter is not valid yaml: {0}")]
     Yaml(String),
-    /// The front matter lacks a field, or a field has the wrong type.
+    /// The front matter does not have a required field, or a field has the wrong type.
     #[error("its front matter does not fit")]
     Shape(#[source] serde_json::Error),
     /// The name contains characters that are not allowed in names.
@@ -124,7 +125,8 @@ impl AgentDefinition {
             description: front.description,
             tools: front.tools.and_then(Tools::names),
             disallowed_tools: front.disallowed_tools.map_or_else(Vec::new, Tools::all),
-            // In the reference client `inherit` means the spawner's model, the same as no model.
+            // In the reference client, `inherit` means the model of the spawning agent. No model
+            // means the same.
             model: front.model.filter(|model| model != "inherit"),
             permission_mode: front.permission_mode,
             color: front.color,
@@ -135,7 +137,8 @@ impl AgentDefinition {
         })
     }
 
-    /// Returns the file the definition was read from. `None` for a built-in definition.
+    /// Returns the path of the file from which the definition was read, or `None` for a built-in
+    /// definition.
     #[must_use]
     pub fn path(&self) -> Option<&Path> {
         match &self.origin {
@@ -144,10 +147,10 @@ impl AgentDefinition {
         }
     }
 
-    /// Returns true if an agent of this type has the tool.
+    /// Returns true if the definition gives the tool to agents of this type.
     #[must_use]
     pub fn has_tool(&self, tool: &str) -> bool {
-        // A rule such as `Bash(git:*)` counts for the whole tool, because a definition cannot
+        // A rule such as `Bash(git:*)` means the whole tool here, because a definition cannot
         // restrict single calls.
         let names = |name: &str| {
             name == "*" || name.split('(').next().is_some_and(|it| it.eq_ignore_ascii_case(tool))
@@ -169,7 +172,7 @@ impl Tools {
 
     fn names(self) -> Option<Vec<String>> {
         let names = self.all();
-        // `*` means all tools, the same as no list.
+        // `*` means all tools. No list means the same.
         (!names.iter().any(|name| name == "*")).then_some(names)
     }
 }

@@ -1,4 +1,4 @@
-//! The definitions found in one folder.
+//! Reads the agent definitions in one folder.
 
 use std::path::{Path, PathBuf};
 
@@ -6,13 +6,13 @@ use pitcrew_process::given_file::{Given, Refused};
 
 use super::definition::{AgentDefinition, DefinitionError, DefinitionFault, Origin};
 
-/// Maximum size of a definition file. Real ones are much smaller.
+/// Maximum size of a definition file. Real definition files are much smaller.
 const FILE_LIMIT_BYTES: u64 = 512 * 1024;
 
 /// Maximum number of definition files in a folder. Real folders have far fewer.
 const MOST_FILES: usize = 500;
 
-/// The definitions found in one folder.
+/// The agent definitions found in one folder.
 #[derive(Debug, Default)]
 pub struct AgentFiles {
     /// The definitions that can be used.

@@ -1,5 +1,5 @@
-//! The files that define kinds of agents. What such a file grants counts only when its project is
-//! trusted.
+//! The files that define types of agents. The rights that a project's definition file grants are
+//! valid only if the user trusts the project.
 
 mod definition;
 mod folder;

@@ -1,5 +1,6 @@
-//! Finds the permission rules that would allow a tool call, so that the person who is asked can add
-//! one of them. Each rule was tested: the gate allows the call if the rule is added.
+//! Finds the permission rules that would allow a tool call, so that the person who answers the
+//! permission request can add one of them. Each rule was tested: if the rule is added, the
+//! permission check allows the call.
 
 use pitcrew_process::sandbox::Profile;
 use pitcrew_protocol::tool_name::{BASH, EDIT, READ};
@@ -14,8 +15,8 @@ use super::shell::{Script, ShellWord};
 use super::tools::kind_of;
 use crate::settings::{Layer, SourcedRule};
 
-/// Programs whose arguments decide everything they do. A prefix rule for one of them would allow
-/// too much, so none is suggested.
+/// Programs whose arguments decide everything they do. A prefix rule for such a program would allow
+/// too much, so no prefix rule is suggested.
 const NO_PREFIX: [&str; 46] = [
     "sh", "bash", "dash", "zsh", "fish", "ksh", "csh", "env", "sudo", "doas", "su", "xargs",
     "parallel", "nohup", "time", "timeout", "nice", "exec", "eval", "source", ".", "command",
@@ -26,19 +27,19 @@ const NO_PREFIX: [&str; 46] = [
 /// Maximum number of prefixes tried for one command.
 const PREFIXES_TRIED: usize = 4;
 
-/// Second words, such as `run` in `npm run test`, after which the third word names the program that
-/// runs.
+/// Second words of a command after which the third word names the program that runs, such as `run`
+/// in `npm run test`.
 const RUNNERS: [&str; 4] = ["run", "exec", "dlx", "x"];
 
-/// The permission rules that would allow a call in the mode `default`.
+/// The permission rules that would allow a call in the permission mode `default`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AllowingRules {
     /// The rule for exactly this call.
     pub exact: Option<String>,
-    /// A wider rule: for commands with the same beginning, for the same file or folder, or for the
-    /// whole tool.
+    /// A rule that also allows other calls: commands with the same beginning, all calls for the
+    /// same file or folder, or all calls of the tool.
     pub wider: Option<String>,
-    /// Whether the mode `acceptEdits` would allow the call.
+    /// True if the permission mode `acceptEdits` would allow the call.
     pub accept_edits: bool,
 }
 
@@ -49,7 +50,8 @@ impl AllowingRules {
         self.exact.as_deref().or(self.wider.as_deref())
     }
 
-    /// Describes how the call could have been allowed without asking.
+    /// Describes which `--allow` rule would have allowed the call without asking a person, or that
+    /// there is no such rule.
     #[must_use]
     pub fn in_words(&self) -> String {
         match self.narrowest() {
@@ -60,13 +62,13 @@ impl AllowingRules {
 }
 
 impl Gate {
-    /// Returns the rules that would allow a call which this gate asks about or restricts to a
+    /// Returns the rules that would allow a call for which this gate asks the user or requires a
     /// sandbox profile. Returns no rules for a call that the gate denies.
     #[must_use]
     pub fn allowing_rules(&self, call: &Call<'_>) -> AllowingRules {
         match self.judge(PermissionMode::Default, call) {
-            // The reference client runs its own commands outside pitcrew's sandbox, so it asks
-            // about these calls too.
+            // A call that pitcrew allows only in a sandbox profile needs a rule too. The reference
+            // client runs its own commands outside pitcrew's sandbox, so it asks about these calls.
             Verdict::Ask { .. } | Verdict::Allow { profile: Profile::Read | Profile::Work } => {}
             Verdict::Allow { profile: Profile::Free } | Verdict::Deny { .. } => {
                 return AllowingRules::default();
@@ -98,8 +100,9 @@ impl Gate {
         gate.allows_freely(call)
     }
 
-    /// Returns the text and the settings layer of the ask rule that causes the question about this
-    /// call. Returns None if the call would be asked about or denied even without ask rules.
+    /// Returns the text and the settings layer of the ask rule that causes the permission request
+    /// for this call. Returns `None` if the gate would ask about the call or deny it even without
+    /// ask rules.
     #[must_use]
     pub fn asking_rule(&self, call: &Call<'_>) -> Option<String> {
         if self.rules.ask.is_empty() {
@@ -126,7 +129,8 @@ impl Gate {
         rules.iter().find(asks).map(Rule::cite)
     }
 
-    /// Describes how the call could have been allowed without asking, or why no allow rule helps.
+    /// Describes which `--allow` rule would have allowed the call without asking a person, or why
+    /// no such rule helps.
     #[must_use]
     pub fn how_to_allow(&self, call: &Call<'_>) -> String {
         match self.asking_rule(call) {
@@ -135,7 +139,7 @@ impl Gate {
         }
     }
 
-    /// Whether the gate allows a call in the mode `default` without a sandbox.
+    /// Returns true if the gate allows a call in the permission mode `default` without a sandbox.
     pub fn allows_freely(&self, call: &Call<'_>) -> bool {
         matches!(
             self.judge(PermissionMode::Default, call),
@@ -144,7 +148,8 @@ impl Gate {
     }
 }
 
-/// Returns the candidate rules to test: first those for exactly this call, then the wider ones.
+/// Returns the candidate rules to test: first the rules for exactly this call, then the wider
+/// rules.
 fn candidates(gate: &Gate, call: &Call<'_>) -> (Vec<String>, Vec<String>) {
     match kind_of(call.tool) {
         ToolKind::Shell => {
@@ -174,15 +179,15 @@ fn candidates(gate: &Gate, call: &Call<'_>) -> (Vec<String>, Vec<String>) {
     }
 }
 
-/// Returns the rule for exactly this command. Returns nothing if the same text would match other
-/// commands too when read as a rule.
+/// Returns the rule for exactly this command. Returns an empty list if the text, read as a rule,
+/// would also match other commands.
 fn exact_command(command: &str) -> Vec<String> {
     let is_plain =
         squeeze(command) == command && !command.contains('*') && command.chars().all(is_seen);
     if is_plain { vec![format!("{BASH}({command})")] } else { Vec::new() }
 }
 
-/// Returns the command line flag that adds this allow rule, quoted for a shell.
+/// Returns the command line flag that adds this allow rule. The flag is quoted for a shell.
 #[must_use]
 pub fn allow_flag(rule: &str) -> String {
     format!("--allow '{}'", rule.replace('\'', r"'\''"))
@@ -192,8 +197,8 @@ fn is_seen(c: char) -> bool {
     !c.is_control() && !pitcrew_protocol::is_invisible(c)
 }
 
-/// Returns rule prefixes for the parts of a command. One prefix rule is enough if the other parts
-/// are allowed anyway. Several different parts that all need a rule are rare.
+/// Returns prefixes for rules, one for each part of a command. One prefix rule is enough if the
+/// other parts are allowed anyway. Commands in which several different parts need a rule are rare.
 fn prefixes(command: &str) -> Vec<String> {
     let mut prefixes: Vec<String> = Vec::new();
     for prefix in Script::parse(command).parts.iter().filter_map(|part| prefix(&part.words)) {
@@ -230,8 +235,8 @@ fn is_subcommand(word: &str) -> bool {
         && word.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | ':'))
 }
 
-/// Returns the absolute path of a file, if it contains no character that has a special meaning in a
-/// rule.
+/// Returns the absolute path of a file. Returns `None` if the path contains a character that has a
+/// special meaning in a rule.
 fn written_out(target: &Target) -> Option<String> {
     let path = target.resolved.as_ref().unwrap_or(&target.written).to_str()?;
     let is_plain =
@@ -273,11 +278,12 @@ mod tests {
                 Some("Bash(cd sub && npm test | tail -5)"),
                 Some("Bash(npm test:*)"),
             ),
-            // Both parts of the first command need a rule, and no single prefix covers both.
+            // In the first command, both parts need a rule, and no single prefix covers both parts.
             ("npm test && make", Some("Bash(npm test && make)"), None),
             ("python3 x.py", Some("Bash(python3 x.py)"), None),
             ("/usr/bin/curl example.org", Some("Bash(/usr/bin/curl example.org)"), None),
-            // As rules, these commands would match more than themselves.
+            // Read as rules, these commands would also match other commands, so they have no exact
+            // rule.
             ("touch *.rs", None, Some("Bash(touch:*)")),
             ("make a\nmake b", None, Some("Bash(make a:*)")),
             ("touch 'a  b'", Some("Bash(touch 'a  b')"), Some("Bash(touch:*)")),

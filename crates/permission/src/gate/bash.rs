@@ -1,5 +1,5 @@
-//! Judges Bash calls. Every part of the command must be allowed. One denied part denies the whole
-//! command.
+//! Judges calls of the Bash tool. A command is allowed only if every part of it is allowed. One
+//! denied part denies the whole command.
 
 use std::cell::OnceCell;
 use std::path::{Path, PathBuf};
@@ -24,11 +24,11 @@ use super::steps::{Step, each, expand, look_through};
 mod needs;
 mod rules;
 
-/// Maximum number of folders a command may be running in. Each `cd` in the command may or may not
-/// have run, so several folders are possible.
+/// Maximum number of folders in which a command may be running. It is not known whether each `cd`
+/// in the command runs, so several folders are possible.
 const FOLDER_LIMIT: usize = 16;
 
-/// Files to which any command may write, because these files store nothing.
+/// Files to which any command is allowed to write, because these files store nothing.
 const SINKS: [&str; 3] = ["/dev/null", "/dev/stdout", "/dev/stderr"];
 
 /// Shell builtins that change nothing and read no files.
@@ -42,8 +42,8 @@ pub(super) fn judge(gate: &Gate, mode: PermissionMode, call: &Call<'_>) -> Verdi
         return Verdict::deny("Bash names no command");
     };
     let case = Case::read(gate, call, command);
-    // This check comes before all rules, because no rule and no mode lets an agent change protected
-    // files.
+    // This check comes before all rules, because no rule and no permission mode allows an agent to
+    // change protected files.
     if let Some((path, whose)) = case.guarded_write() {
         return refusal(&path, whose);
     }
@@ -58,7 +58,7 @@ pub(super) fn judge(gate: &Gate, mode: PermissionMode, call: &Call<'_>) -> Verdi
         return denied_by(rule);
     }
     let shown = gate.rules.deny.iter().find(|rule| case.may_show_history_of(rule));
-    // This check comes after the deny rules, because deny rules apply in bypass mode too.
+    // This check comes after the deny rules, because deny rules also apply in bypass mode.
     if mode == PermissionMode::BypassPermissions {
         return shown.map_or_else(Verdict::freely, |rule| {
             Verdict::deny(format!(
@@ -70,8 +70,8 @@ pub(super) fn judge(gate: &Gate, mode: PermissionMode, call: &Call<'_>) -> Verdi
     let asks = |rule: &Rule| case.is_met_by(rule) || case.may_show_history_of(rule);
     let is_asked = shown.is_some() || gate.rules.ask.iter().any(asks);
     if mode == PermissionMode::Plan && case.is_unproven() {
-        // Deny instead of asking, because a command that is approved by a person runs without the
-        // sandbox.
+        // Deny the command instead of asking a person, because a command that a person approves
+        // runs without the sandbox.
         return match case.unasked(mode).filter(|_| !is_asked) {
             Some(profile) => Verdict::Allow { profile },
             None => Verdict::deny(
@@ -92,21 +92,22 @@ pub(super) fn judge(gate: &Gate, mode: PermissionMode, call: &Call<'_>) -> Verdi
     unasked.map_or_else(|| case.ask(), |profile| Verdict::Allow { profile })
 }
 
-/// A command with everything the gate found out about it.
+/// A command, with everything that the gate has found out about the command.
 struct Case<'a> {
     gate: &'a Gate,
     call: &'a Call<'a>,
     command: &'a str,
     steps: Vec<Step>,
     doubts: Vec<String>,
-    /// The folders in which parts of the command may run.
+    /// The folders in which parts of the command may be running.
     folders: Vec<PathBuf>,
     moves: bool,
     /// The known values of the script's variables. They are used to expand the words of the script.
     scope: Scope,
-    /// Whether the command visibly changes a file that controls the permissions of agents.
+    /// True if the command visibly changes a file that controls the permissions of agents.
     decides: bool,
-    /// The first setting in the repository's git configuration that names a program git would run.
+    /// The first setting in the repository's git configuration that names a program. Git would run
+    /// this program.
     git_program: OnceCell<Option<String>>,
 }
 
@@ -146,7 +147,7 @@ impl<'a> Case<'a> {
         });
         self.moves = !moves.is_empty();
         for folder in moves {
-            // A relative `cd` in a loop can lead to any depth.
+            // A relative `cd` in a loop can lead to any depth, so the folder after it is not known.
             let Some(folder) = folder.filter(|_| !repeated) else {
                 self.doubts.push("it goes to a folder that is not known".to_owned());
                 return;
@@ -164,7 +165,7 @@ impl<'a> Case<'a> {
         }
     }
 
-    /// Expands the words of all steps.
+    /// Replaces variables and patterns in the words of all steps by their possible values.
     fn expand(&mut self) {
         let mut makes_files = false;
         each(&self.steps, &mut |step| {
@@ -175,8 +176,8 @@ impl<'a> Case<'a> {
             makes_files |=
                 matches!(effect(step.innermost()), Effect::Touches(_) | Effect::Copies { .. });
         });
-        // If the command creates files, a pattern could match those files. Then no pattern is
-        // expanded.
+        // If the command creates files, a pattern could match those files, which do not exist yet.
+        // In that case no pattern is expanded.
         let mut scope = Scope::new(if makes_files { &[] } else { &self.folders });
         each(&self.steps, &mut |step| {
             step.part.assigned.iter().for_each(|assigned| scope.assign(assigned))
@@ -219,7 +220,7 @@ impl<'a> Case<'a> {
         fault
     }
 
-    /// Returns a protected path that the command visibly changes, and the owner of the path.
+    /// Returns a protected path that the command visibly changes, and whom the path belongs to.
     fn guarded_write(&self) -> Option<(String, Whose)> {
         let guarded = &self.gate.guarded;
         self.change(|change, target| {
@@ -228,8 +229,8 @@ impl<'a> Case<'a> {
         })
     }
 
-    /// Applies `find` to each file that the command visibly changes, and returns the first result
-    /// with the word that names the file.
+    /// Applies `find` to each file that the command visibly changes. Returns the first result,
+    /// together with the word that names the file.
     fn change<T>(&self, find: impl Fn(Written<'_>, &Target) -> Option<T>) -> Option<(String, T)> {
         let mut found = None;
         each(&self.steps, &mut |step| {
@@ -254,7 +255,7 @@ impl<'a> Case<'a> {
         found
     }
 
-    /// Returns the files and folders that a word may name.
+    /// Returns the files and folders that a word of the command may name.
     fn targets(&self, word: &ShellWord) -> Vec<Target> {
         let Some(known) = self.gate.guarded.known_part(word, self.gate.home.as_deref()) else {
             return Vec::new();
@@ -267,14 +268,15 @@ impl<'a> Case<'a> {
             .collect()
     }
 
-    /// Returns the rules that may allow the command. A command that changes permission files is
-    /// allowed only by a rule that contains `.claude`.
+    /// Returns the rules that are able to allow the command. A command that changes permission
+    /// files is allowed only by a rule that contains `.claude`.
     fn allowing(&self) -> impl Iterator<Item = &'a Rule> {
         self.gate.rules.allow.iter().filter(|rule| !self.decides || rule.spells_out(CONFIG_FOLDER))
     }
 
-    /// Returns the setting in the repository's git configuration that names a program, if the step
-    /// runs git. Git may run that program whenever it checks which files changed.
+    /// Returns the setting in the repository's git configuration that names a program. Returns
+    /// `None` if the step does not run git, or if there is no such setting. Git may run that
+    /// program whenever it checks which files changed.
     fn git_program(&self, step: &Step) -> Option<&str> {
         let mut names = step.forms.iter().chain(&step.expanded).filter_map(|form| form.first());
         let is_git = names.any(|name| base_name(name) == "git");
@@ -286,8 +288,9 @@ impl<'a> Case<'a> {
             .as_deref()
     }
 
-    /// Whether the step runs only programs of the system. If it runs git, git must also use the
-    /// working folder's repository, and that repository's configuration must name no program.
+    /// Returns true if the step runs only programs of the system. If the step runs git, git must
+    /// also use the working folder's repository, and that repository's configuration must name no
+    /// program.
     fn runs_known_programs(&self, step: &Step) -> bool {
         let is_foreign =
             |name: &str| is_of_the_project(self.gate, self.call.cwd, &self.folders, name);
@@ -302,18 +305,18 @@ impl<'a> Case<'a> {
         Place { gate: self.gate, cwd: self.call.cwd, folders: &self.folders }
     }
 
-    /// Returns the words that the target of a redirect may expand to.
+    /// Returns the words to which the target of a redirect may expand.
     fn becomes(&self, word: &ShellWord) -> Vec<ShellWord> {
         self.scope.forms(std::slice::from_ref(word)).concat()
     }
 
-    /// Returns the sandbox profile in which the command may run without asking. Returns None if a
-    /// person must be asked about the command, or if this machine cannot enforce the profile.
+    /// Returns the sandbox profile in which the command is allowed to run without asking a person.
+    /// Returns `None` if a person must be asked, or if this machine cannot enforce the profile.
     fn unasked(&self, mode: PermissionMode) -> Option<Profile> {
         let needed = self.need(mode).filter(|_| !self.leaves_sandbox())?;
         let is_held = |profile| self.gate.sandbox.support_in(profile, self.call.cwd).is_held();
         if needed.unproven {
-            // The kernel makes sure that the command only reads, but it does not know the ask
+            // The kernel ensures that the command only reads, but the kernel does not know the ask
             // rules. If there is an ask rule for `Read`, a person is asked about the command.
             let asks = self.gate.rules.ask.iter().any(|rule| rule.is_about(Access::Read));
             let may_run = needed.profile == Profile::Read && !asks && !self.is_left_to_work(mode);
@@ -328,14 +331,14 @@ impl<'a> Case<'a> {
                 Some(Profile::Work)
             }
             Profile::Read if is_held(Profile::Read) => Some(Profile::Read),
-            // Without a sandbox, only shell builtins with fixed words run unasked.
+            // Without a sandbox, only shell builtins with fixed words run without asking a person.
             Profile::Read if self.is_builtins_alone() => Some(Profile::Free),
             Profile::Read | Profile::Work => None,
         }
     }
 
-    /// Whether the user has chosen, with `--sandbox`, that commands run in the profile *work*
-    /// without asking. The sandbox limits such commands.
+    /// Returns true if the user has chosen, with `--sandbox`, that commands run in the sandbox
+    /// profile *work* without a permission request. The sandbox limits such commands.
     fn is_left_to_work(&self, mode: PermissionMode) -> bool {
         let is_left = match mode {
             PermissionMode::Default | PermissionMode::AcceptEdits | PermissionMode::DontAsk => {
@@ -350,7 +353,7 @@ impl<'a> Case<'a> {
             && self.gate.sandbox.support_in(Profile::Work, self.call.cwd).is_held()
     }
 
-    /// Whether the call asks to run outside the sandbox.
+    /// Returns true if the call requests to run outside the sandbox.
     fn leaves_sandbox(&self) -> bool {
         self.call.input.get("dangerouslyDisableSandbox").and_then(Value::as_bool).unwrap_or(false)
     }
@@ -372,7 +375,8 @@ impl<'a> Case<'a> {
         self.doubts.is_empty() && self.steps.iter().all(is_plain)
     }
 
-    /// Whether some part of the command is a reading program with unknown options.
+    /// Returns true if a part of the command runs a program that normally only reads files, but
+    /// with options that pitcrew does not know.
     fn is_unproven(&self) -> bool {
         let mut is_unproven = false;
         each(&self.steps, &mut |step| is_unproven |= step.is_unproven());
@@ -426,7 +430,7 @@ impl<'a> Case<'a> {
                 (false, None) => described.to_owned(),
             },
             // A command that changes permission files gets no suggestions, because no suggested
-            // update would allow the next such call.
+            // rule would allow the next such call.
             suggestions: if folders.is_empty() || self.decides {
                 Vec::new()
             } else {
@@ -437,7 +441,8 @@ impl<'a> Case<'a> {
 }
 
 fn has_safe_variables(step: &Step) -> bool {
-    // An assignment without a command sets a variable of the script itself.
+    // An assignment without a command sets a variable of the script itself, not the environment of
+    // one program.
     let alone = step.part.words.is_empty();
     step.part
         .assigned
@@ -455,8 +460,8 @@ fn base_name(name: &ShellWord) -> &str {
     name.text.rsplit('/').next().unwrap_or(&name.text)
 }
 
-/// Returns the command as text to match against allow rules: its words as written, separated by
-/// spaces.
+/// Returns the command as text that is matched against allow rules. The text has the words as
+/// written, separated by spaces.
 fn plain_text(words: &[ShellWord]) -> String {
     let raw: Vec<&str> = words.iter().map(|word| word.raw.as_str()).collect();
     raw.join(" ")

@@ -3,12 +3,12 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Maximum number of files in a copied folder. Larger copies are not listed.
+/// Maximum number of files in a copied folder. Larger folders are not listed.
 const LIMIT: usize = 1_000;
 
-/// Returns the path of each file that a copy or move creates. Returns None if there are too many
-/// files, or if the source contains symbolic links, because a later file could be written through
-/// such a link.
+/// Returns the path of each file that a copy or move creates. Returns `None` if there are too many
+/// files. Also returns `None` if the source contains symbolic links, because a later file could be
+/// written through such a link.
 pub(super) fn landings(source: &Path, target: &Path) -> Option<Vec<PathBuf>> {
     let ends_in_name = source
         .components()

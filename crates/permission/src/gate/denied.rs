@@ -1,4 +1,5 @@
-//! Finds the files that `Read` deny rules forbid to read. The sandbox enforces this for commands.
+//! Collects what an agent's `Read` deny rules forbid to read. The sandbox enforces the result for
+//! commands.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -8,7 +9,7 @@ use pitcrew_process::sandbox::DeniedReads;
 use super::paths::PathPattern;
 use super::rules::{Access, Rule};
 
-/// Returns the reads that the deny rules among `rules` forbid, for the working folder `cwd`.
+/// Returns the `Read` deny rules among `rules`, evaluated for the working folder `cwd`.
 pub(super) fn denied_reads(rules: &[Rule], cwd: &Path) -> DeniedReads {
     let mut texts = Vec::new();
     let mut patterns: Vec<(Vec<PathBuf>, PathPattern)> = Vec::new();

@@ -1,4 +1,4 @@
-//! Judges calls of Read, Glob, Grep, Write and Edit.
+//! Judges calls of the tools Read, Glob, Grep, Write and Edit.
 
 use std::fs;
 use std::path::Path;
@@ -54,7 +54,8 @@ pub(super) fn judge(
         return ask(call, access, target);
     }
     let decides = access == Access::Write && target.decides();
-    // A general allow rule must not let an agent change its own permissions.
+    // A general allow rule must not let an agent change its own permissions. A change of permission
+    // files needs a rule that contains `.claude`.
     let opens = |rule: &Rule| !decides || rule.spells_out(CONFIG_FOLDER);
     let allows = |rule: &Rule| {
         opens(rule) && (rule.names_tool(call.tool) || rule.covers(access, call.cwd, target))
@@ -73,8 +74,8 @@ pub(super) fn judge(
     ask(call, access, target)
 }
 
-/// Whether the path is exactly the plan file. A symbolic link in its place does not count, because
-/// it could lead to any file.
+/// Returns true if the path is exactly the plan file. A symbolic link in the plan file's place is
+/// not accepted, because it could lead to any file.
 fn is_plan_file(call: &Call<'_>, target: &Target) -> bool {
     let Some(plan) = call.plan_file else {
         return false;
@@ -85,8 +86,8 @@ fn is_plan_file(call: &Call<'_>, target: &Target) -> bool {
     !is_link(&plan) && target.resolved.is_some() && target.resolved == resolve(call.cwd, &plan)
 }
 
-/// Returns the file or folder that a call is about. Glob and Grep start in the working folder
-/// unless the input names another one. A Glob pattern may itself lead to another folder.
+/// Returns the file or folder that a call names. Glob and Grep start in the working folder if the
+/// input names no other folder. A Glob pattern may itself lead to another folder.
 pub(super) fn named_file(gate: &Gate, call: &Call<'_>) -> Option<Target> {
     let text =
         |field: &str| call.input.get(field).and_then(Value::as_str).filter(|text| !text.is_empty());
@@ -108,7 +109,8 @@ fn ask(call: &Call<'_>, access: Access, target: &Target) -> Verdict {
     let folder = target.written.parent().unwrap_or(&target.written).to_path_buf();
     let (verb, suggestions) = match access {
         Access::Read => (tool_name::READ, vec![directory_suggestion(&[folder])]),
-        // Suggest nothing: no suggested update would allow the next such write.
+        // A file that controls permissions gets no suggestions, because no suggested rule would
+        // allow the next such write.
         Access::Write if target.decides() => (call.tool, Vec::new()),
         Access::Write => (call.tool, edit_suggestions(&[folder])),
     };

@@ -1,4 +1,4 @@
-//! Reads from a repository's index which paths git tracks.
+//! Reads a git repository's index, to find out which paths git tracks.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 /// Maximum size of an index that is read, in bytes.
 const MOST_BYTES: u64 = 256 << 20;
 
-/// Size of the fields before the object id in an index entry, and offset of the file mode in the
-/// entry, both in bytes.
+/// Size in bytes of the fields before the object id in an index entry. The next constant is the
+/// offset in bytes of the file mode in the entry.
 const STAT_BYTES: usize = 40;
 const MODE_AT: usize = 24;
 
@@ -33,13 +33,14 @@ pub(super) struct Entry {
 }
 
 impl Entry {
-    /// Whether the entry is another repository, such as a submodule.
+    /// Returns true if the entry is another repository, such as a submodule.
     pub(super) fn is_repository(&self) -> bool {
         self.mode == REPOSITORY
     }
 }
 
-/// Returns the entries in the index of a git folder, or none if there is no index yet.
+/// Returns the entries in the index of a git folder. Returns an empty list if there is no index
+/// yet.
 ///
 /// # Errors
 /// If the index cannot be read or has an unknown format.
@@ -62,8 +63,8 @@ pub(super) fn entries(git_folder: &Path) -> io::Result<Vec<Entry>> {
     ID_BYTES.iter().find_map(|id_bytes| parse(&bytes, *id_bytes)).ok_or_else(unknown)
 }
 
-/// Parses the whole index with object ids of the given length. Returns None if any part does not
-/// fit.
+/// Parses the whole index with object ids of the given length. Returns `None` if any part of the
+/// index does not match this format.
 fn parse(bytes: &[u8], id_bytes: usize) -> Option<Vec<Entry>> {
     let mut rest = bytes.strip_prefix(b"DIRC")?;
     let version = take_number(&mut rest)?;
@@ -82,7 +83,7 @@ fn parse(bytes: &[u8], id_bytes: usize) -> Option<Vec<Entry>> {
         let more = if flags & EXTENDED == 0 { 0 } else { 2 };
         let mut text = entry.get(flags_at + 2 + more..)?;
         match version {
-            // Version 4 stores only the part of a path that differs from the previous entry.
+            // Version 4 stores how much to cut off the previous path, and the text to append.
             4 => name.truncate(name.len().checked_sub(take_length(&mut text)?)?),
             _ => name.clear(),
         }
@@ -93,7 +94,8 @@ fn parse(bytes: &[u8], id_bytes: usize) -> Option<Vec<Entry>> {
         // Index versions before 4 pad each entry with zeros to a multiple of eight bytes.
         rest = entry.get(if version == 4 { length } else { length.next_multiple_of(8) }..)?;
     }
-    // Read the extensions up to the checksum. A shared (split) index keeps entries in another file.
+    // Read the names of the extensions up to the checksum. Some extensions mean that the entries
+    // read so far are not all files.
     while rest.len() > id_bytes {
         let name = rest.get(..4)?;
         let mut after = rest.get(4..)?;
@@ -114,8 +116,8 @@ fn take_number(bytes: &mut &[u8]) -> Option<u32> {
     Some(u32::from_be_bytes(*number))
 }
 
-/// Reads a number in git's offset encoding: seven bits per byte, with one added for each
-/// continuation byte.
+/// Reads a number in git's offset encoding. Each byte has seven bits of the number, and one is
+/// added for each continuation byte.
 fn take_length(bytes: &mut &[u8]) -> Option<usize> {
     let mut length = 0_usize;
     for round in 0_usize.. {

@@ -1,9 +1,9 @@
 //! Finds settings in a repository's own git configuration that name programs. Git runs such
 //! programs even for a command that only asks which files changed.
 //!
-//! The configuration is parsed here and not by calling git, because git would block on a FIFO and
-//! would obey the configuration. Conditional includes are always followed. A configuration that
-//! cannot be parsed counts as naming a program.
+//! This module parses the configuration and does not call git, because git would block on a FIFO
+//! and would obey the configuration. Conditional includes are always followed. A configuration that
+//! cannot be parsed is treated as if it named a program.
 
 use std::fs;
 use std::iter::Peekable;
@@ -19,10 +19,10 @@ use super::paths::expand_home;
 /// Maximum size of a configuration file that is read, in bytes.
 const MOST_BYTES: u64 = 1 << 20;
 
-/// Maximum depth of configuration files that include each other, as in git.
+/// Maximum depth of configuration files that include each other. Git has the same limit.
 const MOST_INCLUDES: usize = 10;
 
-/// Maximum depth of repositories inside repositories.
+/// Maximum depth of submodules inside submodules that are searched.
 const MOST_NESTED: usize = 4;
 
 /// A setting whose name has one of these endings holds a program or a command line.
@@ -31,7 +31,8 @@ const PROGRAMS: &[&str] = &[
     "textconv",
 ];
 
-/// Further settings that hold a program, by section. Their names have none of the usual endings.
+/// Other settings that hold a program, by section. Their names have none of the endings in
+/// `PROGRAMS`.
 const PROGRAMS_OF: &[(&str, &[&str])] = &[
     ("core", &["fsmonitor", "gitproxy", "virtualfilesystem"]),
     ("diff", &["external"]),
@@ -53,20 +54,20 @@ struct GitSetting {
     section: String,
     subsection: Option<String>,
     name: String,
-    /// None for a name without a value, which git reads as true.
+    /// `None` for a name without a value. Git reads such a setting as true.
     value: Option<String>,
 }
 
-/// Returns the first setting that names a program, in the configuration of the folder's repository
-/// or of a submodule in it.
+/// Returns the first setting that names a program. Searches the configuration of the folder's
+/// repository and of the submodules in it.
 pub(super) fn named_program(folder: &Path, home: Option<&Path>) -> Option<String> {
     in_repository(folder, home, MOST_NESTED)
 }
 
 fn in_repository(folder: &Path, home: Option<&Path>, nested: usize) -> Option<String> {
     let Some(git) = GitFolder::as_git_sees(folder) else {
-        // For git, a folder whose `.git` contains `commondir` may be a repository, although pitcrew
-        // found no repository here.
+        // If the folder's `.git` contains `commondir`, git may find a repository here although
+        // pitcrew found none. Report `commondir` as the setting.
         let borrows = |top: &&Path| top.join(".git/commondir").symlink_metadata().is_ok();
         return folder.ancestors().find(borrows).map(|_| "commondir".to_owned());
     };
@@ -76,7 +77,8 @@ fn in_repository(folder: &Path, home: Option<&Path>, nested: usize) -> Option<St
     let mut files = vec![git.common.join("config"), git.own.join("config.worktree")];
     let mut depth = 0;
     while !files.is_empty() {
-        // Includes beyond this depth are not read, and may name a program.
+        // Includes beyond this depth are not read. They may name a program, so report the include
+        // itself.
         if depth > MOST_INCLUDES {
             return Some("include.path".to_owned());
         }
@@ -99,15 +101,15 @@ fn in_repository(folder: &Path, home: Option<&Path>, nested: usize) -> Option<St
     in_nested(&git, home, nested)
 }
 
-/// Searches the submodules of a repository for a setting that names a program, because git checks
-/// each submodule for changes.
+/// Searches the submodules of a repository for a setting that names a program. The search is needed
+/// because git checks each submodule for changes.
 fn in_nested(git: &GitFolder, home: Option<&Path>, nested: usize) -> Option<String> {
     let links = match git_index::entries(&git.own) {
         Ok(entries) => entries.into_iter().filter(Entry::is_repository),
         Err(problem) => return Some(problem.to_string()),
     };
-    // A submodule folder without `.git` is not checked out. Git would find the outer repository
-    // there.
+    // Leave out a submodule folder without `.git`: it is not checked out, and git would find the
+    // outer repository there.
     let checked_out = |path: &PathBuf| path.join(".git").symlink_metadata().is_ok();
     let mut places = links.map(|link| git.top.join(link.path)).filter(checked_out);
     places.find_map(|place| match nested {
@@ -116,7 +118,7 @@ fn in_nested(git: &GitFolder, home: Option<&Path>, nested: usize) -> Option<Stri
     })
 }
 
-/// Whether the `commondir` file leads git to the common folder that pitcrew found.
+/// Returns true if the `commondir` file leads git to the common folder that pitcrew found.
 fn leads_to(own: &Path, common: &Path) -> bool {
     let file = own.join("commondir");
     if file.symlink_metadata().is_err() {
@@ -142,14 +144,15 @@ impl GitSetting {
             value.to_ascii_lowercase().as_str(),
             "" | "true" | "false" | "yes" | "no" | "on" | "off" | "0" | "1" | "never"
         );
-        // Aliases are harmless here: the gate never treats an alias as a command that only reads.
+        // Aliases are harmless here, because pitcrew never treats an alias as a command that only
+        // reads.
         if is_switch || self.section == "alias" {
             return false;
         }
         let is_address = self.section == "url" || matches!(self.name.as_str(), "url" | "pushurl");
         let address = self.subsection.as_deref().filter(|_| self.section == "url").unwrap_or(value);
-        // A value with `!` is a shell command, and an address with `::` names a remote helper
-        // program.
+        // A value that begins with `!` is a shell command. An address with `::` names a remote
+        // helper program.
         PROGRAMS.iter().any(|end| self.name.ends_with(end))
             || PROGRAMS_OF
                 .iter()
@@ -161,8 +164,8 @@ impl GitSetting {
     }
 }
 
-/// Returns the settings of a file, or an empty list if there is no such file. Returns None if it
-/// cannot be read or is not a git configuration.
+/// Returns the settings of a file, or an empty list if there is no such file. Returns `None` if the
+/// file cannot be read or is not a git configuration.
 fn settings(file: &Path) -> Option<Vec<GitSetting>> {
     match fs::metadata(file) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Some(Vec::new()),
@@ -200,8 +203,8 @@ fn parse(text: &str) -> Option<Vec<GitSetting>> {
     Some(settings)
 }
 
-/// Parses a section heading after its opening bracket: `[section]`, `[section "subsection"]` or
-/// `[section.subsection]`.
+/// Parses a section heading after its opening bracket. The forms are `[section]`, `[section
+/// "subsection"]` and `[section.subsection]`.
 fn heading(rest: &mut Peekable<Chars<'_>>) -> Option<(String, Option<String>)> {
     let mut section = String::new();
     loop {
@@ -226,7 +229,8 @@ fn heading(rest: &mut Peekable<Chars<'_>>) -> Option<(String, Option<String>)> {
     })
 }
 
-/// Parses a quoted subsection after its opening quote, with the closing quote and bracket.
+/// Parses a quoted subsection after its opening quote, up to and including the closing quote and
+/// bracket.
 fn quoted(rest: &mut Peekable<Chars<'_>>) -> Option<String> {
     let mut text = String::new();
     loop {
@@ -239,7 +243,8 @@ fn quoted(rest: &mut Peekable<Chars<'_>>) -> Option<String> {
     }
 }
 
-/// Parses a value to the end of its line, or of its last line if it is continued.
+/// Parses a value to the end of its line. If a backslash continues the value, parses to the end of
+/// the last continued line.
 fn value(rest: &mut Peekable<Chars<'_>>) -> Option<String> {
     let mut text = String::new();
     let mut is_quoted = false;

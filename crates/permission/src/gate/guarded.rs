@@ -1,8 +1,8 @@
-//! Protects the team's own files and the user's settings in the configuration folder. No agent may
-//! change them with its tools, in any mode and under any rule.
+//! Protects the team's own files and the user's settings in the configuration folder. No agent is
+//! allowed to change them with its tools, in any permission mode and under any rule.
 //!
-//! A change that is visible in the call is denied here with a helpful message. A command can hide
-//! what it changes, so the sandbox protects the same files.
+//! If the change is visible in the call, this module denies the call with a helpful message. A
+//! command can hide what it changes, so the sandbox protects the same files.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -20,7 +20,7 @@ use crate::trust::FILE as TRUST;
 pub(super) struct Guarded {
     root: PathBuf,
     kept: Vec<Kept>,
-    /// Folders inside protected folders in which agents may work.
+    /// Folders inside protected folders in which agents are allowed to work.
     open: Vec<Kept>,
 }
 
@@ -29,16 +29,16 @@ pub(super) struct Guarded {
 struct Kept {
     whose: Whose,
     written: PathBuf,
-    /// The path as written and with symbolic links resolved, both in lower case.
+    /// Two forms of the path: as written, and with symbolic links resolved. Both are in lower case.
     spellings: Vec<PathBuf>,
 }
 
-/// The only party that may change a protected file.
+/// The only party that is allowed to change a protected file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Whose {
-    /// pitcrew itself, through the team tools.
+    /// Only pitcrew itself is allowed to change the file, through the team tools.
     Team,
-    /// The user, outside of any agent.
+    /// Only the user is allowed to change the file, outside of any agent.
     User,
 }
 
@@ -56,16 +56,16 @@ impl Guarded {
         }
     }
 
-    /// Returns the owner if the path is protected or inside something protected. Names are compared
-    /// without regard to case, because some file systems ignore case. Files are also compared by
-    /// device and inode number, because one file may have several names.
+    /// Returns who owns the path if the path is protected or inside something protected, otherwise
+    /// `None`. Names are compared without regard to case, because some file systems ignore case.
+    /// Files are also compared by device and inode number, because one file may have several names.
     pub(super) fn holds(&self, target: &Target) -> Option<Whose> {
         let paths: Vec<PathBuf> = spellings(target).map(|path| folded(path)).collect();
         let by_name = |kept: &&Kept| {
             kept.spellings.iter().any(|it| paths.iter().any(|path| path.starts_with(it)))
         };
-        // A symbolic link in an open folder may lead out of it, so the written and the resolved
-        // path must both be inside an open folder.
+        // A symbolic link in an open folder may lead out of the folder. Therefore the written and
+        // the resolved path must both be inside an open folder.
         let is_open = |path: &PathBuf| {
             self.open.iter().flat_map(|it| &it.spellings).any(|it| path.starts_with(it))
         };
@@ -76,16 +76,16 @@ impl Guarded {
         found.or_else(|| self.holds_by_number(target))
     }
 
-    /// Returns the owner if the path is protected or contains something protected. Such a path must
-    /// not be moved or removed.
+    /// Returns who owns the protected path if `target` is protected or contains something
+    /// protected, otherwise `None`. Such a target must not be moved or removed.
     pub(super) fn lies_below(&self, target: &Target) -> Option<Whose> {
         let paths: Vec<PathBuf> = spellings(target).map(|path| folded(path)).collect();
         let is_below = |kept: &&Kept| {
             kept.spellings.iter().any(|it| paths.iter().any(|path| it.starts_with(path)))
         };
-        // If the path contains several protected folders, choose the last one, which is the team's.
-        // The denial for a team's folder tells the model how to write to a teammate, which helps
-        // more.
+        // If the path contains several protected folders, choose the last one, which belongs to the
+        // team. The denial for a team's folder tells the model how to write to a teammate. This
+        // helps the model more than the denial for the user's folders.
         self.kept.iter().rfind(is_below).map(|kept| kept.whose)
     }
 
@@ -100,12 +100,12 @@ impl Guarded {
         let path = target.resolved.as_ref().filter(|_| !guarded.is_empty())?;
         let whose =
             |number| guarded.iter().find(|(kept, _)| *kept == number).map(|(_, whose)| *whose);
-        // Check the folders above too, because a protected folder may have another name.
+        // Check the parent folders too, because a protected folder may have another name.
         path.ancestors().filter_map(number).find_map(whose)
     }
 
-    /// Returns the start of a word's path that is known before the shell expands the rest. `$HOME`
-    /// and `$CLAUDE_CONFIG_DIR` count as known.
+    /// Returns the beginning of a word's path that is known before the shell expands the rest of
+    /// the word. The variables `$HOME` and `$CLAUDE_CONFIG_DIR` count as known.
     pub(super) fn known_part(&self, word: &ShellWord, home: Option<&Path>) -> Option<String> {
         if word.exact().is_some() || !word.text.is_empty() {
             return Some(word.text.clone());
@@ -117,7 +117,8 @@ impl Guarded {
                 .strip_prefix(&format!("${name}"))
                 .or_else(|| raw.strip_prefix(&format!("${{{name}}}")))?;
             let known = rest.split(['$', '*', '?', '[', '{', '`']).next().unwrap_or_default();
-            // `$HOMEX` is another variable, so only a slash or the end may follow.
+            // After the variable's name, only a slash or the end of the word is allowed: `$HOMEX`
+            // is another variable.
             let whole = rest.is_empty() || rest.starts_with('/');
             value.filter(|_| whole).map(|value| format!("{}{known}", value.display()))
         });

@@ -1,5 +1,5 @@
 //! Checks whether a git command may show earlier contents of files that rules forbid to read. File
-//! permissions cannot prevent this, because git keeps contents in its own objects.
+//! permissions cannot prevent this, because git stores the contents in its own objects.
 
 use std::path::Path;
 
@@ -11,24 +11,25 @@ use super::paths::Target;
 use super::rules::{Access, Rule};
 use super::shell::{History, ShellWord, git_path, is_blob};
 
-/// Number of folders, from the working folder upwards, that are considered as the top of the
-/// repository.
+/// Number of folders that are tried as the top of the repository: the working folder and the
+/// folders above it.
 const TOPS: usize = 16;
 
-/// The gate and the folders that a command is judged with.
+/// The permission gate and the folders for which a command is judged.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Place<'a> {
     pub(super) gate: &'a Gate,
     pub(super) cwd: &'a Path,
-    /// The folders in which the command may run.
+    /// The folders in which the command may be running.
     pub(super) folders: &'a [std::path::PathBuf],
 }
 
 impl Place<'_> {
-    /// Whether the word names a file in git's history that the rule matches. The path in the word
-    /// may start at any folder up to the repository's top.
+    /// Returns true if the word names a file in git's history that the rule matches. The path in
+    /// the word may be relative to any folder from the working folder up to the repository's top.
     pub(super) fn names(&self, rule: &Rule, word: &ShellWord) -> bool {
-        // The path itself may contain colons, so try the text after each colon.
+        // In `revision:path`, the path itself may contain colons. Therefore try the text after each
+        // colon.
         let behind = word.text.match_indices(':').filter_map(|(at, _)| word.text.get(at + 1..));
         let paths: Vec<&str> =
             behind.chain(git_path(&word.text)).filter(|path| !path.is_empty()).collect();
@@ -39,12 +40,13 @@ impl Place<'_> {
         tops.into_iter().any(|top| paths.iter().any(|path| touches(top, path)))
     }
 
-    /// Whether the contents that git shows may include a file that the rule matches.
+    /// Returns true if the contents that git shows may include a file that the rule matches.
     pub(super) fn may_show(&self, rule: &Rule, history: &History) -> bool {
         if !rule.is_about(Access::Read) {
             return false;
         }
-        // A clone or a worktree contains every tracked file.
+        // A clone or a new worktree contains every tracked file, so check whether git tracks a file
+        // that the rule matches.
         if history.copies {
             return self.tracks(rule);
         }
@@ -63,15 +65,15 @@ impl Place<'_> {
         if !files.is_empty() {
             return files.into_iter().any(|file| self.may_lie_in(rule, file));
         }
-        // Without a file name, git shows everything that it tracks.
+        // If the command names no file, git shows all tracked files.
         if !revisions.is_empty() || blobs.is_empty() {
             return true;
         }
         blobs.into_iter().any(|blob| self.names(rule, blob))
     }
 
-    /// Whether the repository tracks a file that the rule matches. Returns true if its index cannot
-    /// be read.
+    /// Returns true if the repository tracks a file that the rule matches. Also returns true if the
+    /// repository's index cannot be read.
     fn tracks(&self, rule: &Rule) -> bool {
         let Some(pattern) = rule.path_pattern() else { return true };
         let bases = pattern.bases(self.cwd);
@@ -80,7 +82,7 @@ impl Place<'_> {
             Ok(entries) => {
                 entries.iter().any(|entry| pattern.speaks_of(&bases, &git.top.join(&entry.path)))
             }
-            // An unreadable index may track any file.
+            // If the index cannot be read, any file may be tracked.
             Err(_unknown) => true,
         })
     }

@@ -1,5 +1,5 @@
-//! Decides about one tool call. It checks, in this order: the mode's hard limits, deny rules, ask
-//! rules, allow rules, the mode's default.
+//! The permission gate: it decides about one tool call. It checks, in this order: the permission
+//! mode's hard limits, deny rules, ask rules, allow rules, the mode's default.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -25,9 +25,9 @@ pub struct Call<'a> {
     pub tool: &'a str,
     /// The tool's input, as the model wrote it.
     pub input: &'a Value,
-    /// The agent's working folder, absolute.
+    /// The absolute path of the agent's working folder.
     pub cwd: &'a Path,
-    /// The only file that an agent in plan mode may write.
+    /// The only file that an agent in plan mode is allowed to write.
     pub plan_file: Option<&'a Path>,
 }
 
@@ -35,44 +35,46 @@ pub struct Call<'a> {
 #[must_use]
 #[derive(Clone, Debug, PartialEq)]
 pub enum Verdict {
-    /// The call may run.
+    /// The call is allowed to run.
     Allow {
-        /// The sandbox profile for a command. Calls of other tools need no sandbox, because the
-        /// tool itself limits them.
+        /// The sandbox profile in which a command must run. Calls of other tools need no sandbox,
+        /// because these tools limit themselves.
         profile: Profile,
     },
-    /// The call may not run, and the model learns the reason.
+    /// The call is not allowed to run. The model is told the reason.
     Deny {
-        /// The reason, one sentence for the model.
+        /// The reason, as one sentence for the model.
         reason: String,
     },
-    /// A person or the lead must decide.
+    /// A person or the lead of the team must decide.
     Ask {
         /// Short description of the call's effect.
         description: String,
-        /// Permission updates that would allow this call and similar ones, in wire format.
+        /// Permission updates that would allow this call and similar calls, in the format of the
+        /// messages between agents.
         suggestions: Vec<Value>,
     },
 }
 
-/// A verdict together with the resolved path it is valid for.
+/// A verdict, together with the resolved path for which the verdict is valid.
 #[must_use]
 #[derive(Clone, Debug, PartialEq)]
 pub struct Judged {
     /// The gate's decision about the call.
     pub verdict: Verdict,
-    /// The file or folder of the call, with symbolic links resolved. None if the call names no
+    /// The file or folder of the call, with symbolic links resolved. `None` if the call names no
     /// file. The verdict is valid for this path only, even if the path in the call leads elsewhere
     /// when the file is opened.
     pub path: Option<PathBuf>,
-    /// Whether the path in the call contains a symbolic link. Links in the working folder's own
-    /// path do not count.
+    /// True if the path in the call contains a symbolic link. Links in the path of the working
+    /// folder itself do not count.
     pub is_by_link: bool,
 }
 
 impl Judged {
-    /// If the path contains a symbolic link, returns the reason to deny the call without asking.
-    /// The link may lead elsewhere by the time a person or a rule answers.
+    /// Returns a reason to deny the call without asking anybody, if the path in the call contains a
+    /// symbolic link. Such a link may lead elsewhere by the time a person or a rule answers.
+    /// Otherwise returns `None`.
     #[must_use]
     pub fn link_refusal(&self) -> Option<String> {
         let real = self.path.as_ref().filter(|_| self.is_by_link)?;
@@ -93,26 +95,26 @@ impl Verdict {
     }
 }
 
-/// The rules and folders that tool calls are judged by.
+/// The permission gate: the rules and folders by which tool calls are judged.
 #[derive(Clone, Debug, Default)]
 pub struct Gate {
     pub(super) rules: RuleSet,
     pub(super) directories: Vec<PathBuf>,
     pub(super) home: Option<PathBuf>,
     pub(super) guarded: Guarded,
-    /// The folder with the agents' outputs, which every agent may read.
+    /// The folder with the agents' outputs. Every agent is allowed to read it.
     pub(super) outputs: Option<PathBuf>,
     pub(super) sandbox: Sandbox,
-    /// The folders in which commands are searched, as in `PATH`.
+    /// The folders in which commands are searched, in the order of `PATH`.
     pub(super) search_path: Vec<PathBuf>,
     pub(super) runs_sandboxed: bool,
     pub(super) spawns: Spawns,
 }
 
-/// The agent type if a spawn names none.
+/// The agent type of a spawn that names no type.
 pub const DEFAULT_TYPE: &str = "general-purpose";
 
-/// Whether the call spawns a subagent and not a teammate.
+/// Returns true if the call spawns a subagent, and false if it spawns a teammate.
 fn is_subagent(input: &Value) -> bool {
     input.get("name").is_none_or(Value::is_null)
 }
@@ -120,16 +122,17 @@ fn is_subagent(input: &Value) -> bool {
 /// The permission modes of spawned agents.
 #[derive(Clone, Debug, Default)]
 pub struct Spawns {
-    /// The mode of an agent if neither the spawn nor its definition names one.
+    /// The permission mode of an agent if neither the spawn nor the agent's definition names a
+    /// mode.
     pub handed_down: PermissionMode,
-    /// The modes that agent definitions set, by the definition's name.
+    /// The permission modes that agent definitions set. The key is the definition's name.
     pub defined: BTreeMap<String, PermissionMode>,
 }
 
 impl Spawns {
-    /// Returns the mode of the agent that this call spawns. For an agent that plans first, it is
-    /// the mode after the plan is approved. A subagent (an agent without a name) has its spawner's
-    /// mode unless another mode is set.
+    /// Returns the permission mode of the agent that this call spawns. For an agent that plans
+    /// first, the result is the mode after its plan is approved. A subagent (an agent without a
+    /// name) has its spawner's mode unless another mode is set.
     fn mode(&self, input: &Value, spawner: PermissionMode) -> PermissionMode {
         let plans = |mode: &PermissionMode| *mode == PermissionMode::Plan;
         let asked = input.get("mode").and_then(|mode| PermissionMode::deserialize(mode).ok());
@@ -154,7 +157,7 @@ pub enum UpdateError {
     Rule(#[from] RuleError),
 }
 
-/// A permission update, as in a `permission_response`.
+/// A permission update in the form that a `permission_response` message contains.
 #[derive(Debug, Deserialize)]
 #[serde(tag = "type", rename_all = "camelCase", rename_all_fields = "camelCase")]
 enum Update {
@@ -182,9 +185,9 @@ impl Gate {
     /// Builds the gate from `permissions` in the settings.
     ///
     /// # Errors
-    /// If a rule from the command line is malformed, or if any deny or ask rule is malformed. If a
-    /// deny or ask rule were ignored, agents could do more than intended. The error names the rule
-    /// and its layer.
+    /// If a rule from the command line is malformed, or if any deny or ask rule is malformed.
+    /// Without that deny or ask rule, agents could do more than intended. The error names the rule
+    /// and its settings layer.
     pub fn from_settings(settings: &Settings, home: Option<&Path>) -> Result<Self, RuleError> {
         let permissions = settings.permissions();
         let folder = |path: &PathBuf| expand_home(&path.to_string_lossy(), home);
@@ -206,54 +209,56 @@ impl Gate {
         &self.rules.unheeded
     }
 
-    /// Sets the folders in which commands are searched: the `PATH` that the commands run with.
+    /// Sets the folders in which commands are searched. They must be the `PATH` with which the
+    /// commands run.
     #[must_use]
     pub fn searching(self, search_path: Vec<PathBuf>) -> Self {
         Self { search_path, ..self }
     }
 
-    /// Sets the modes of spawned agents. The gate asks about a spawn whose mode is freer than the
-    /// spawner's mode.
+    /// Sets the permission modes of spawned agents. The gate asks about a spawn if the new agent's
+    /// mode allows more than the spawner's mode.
     #[must_use]
     pub fn spawning(self, spawns: Spawns) -> Self {
         Self { spawns, ..self }
     }
 
-    /// Denies every change to the teams, tasks, settings, agents and hooks below `root`, in every
-    /// mode and under any rule.
+    /// Makes the gate deny every change to the teams, tasks, settings, agents and hooks below
+    /// `root`, in every permission mode and under any rule.
     #[must_use]
     pub fn guarding(self, root: &Path) -> Self {
         Self { guarded: Guarded::of_root(root), ..self }
     }
 
-    /// Lets every agent read the files in the folder `outputs`. The team's agents write their
-    /// output to this folder, and the lead is told to read it.
+    /// Allows every agent to read the files in the folder `outputs`. The team's agents write their
+    /// output to this folder, and messages tell the lead to read it.
     #[must_use]
     pub fn showing(self, outputs: &Path) -> Self {
         Self { outputs: Some(outputs.to_path_buf()), ..self }
     }
 
-    /// Sets the sandbox. Commands run without asking only in profiles that the sandbox can enforce.
+    /// Sets the sandbox. A command runs without a permission request only in sandbox profiles that
+    /// the sandbox can enforce.
     #[must_use]
     pub fn held_by(self, sandbox: Sandbox) -> Self {
         Self { sandbox, ..self }
     }
 
-    /// Judges a call. It checks, in this order: the mode's hard limits and the protected files,
-    /// deny rules (which win in every mode), ask rules, allow rules, and the mode's default for a
-    /// call that no rule matches.
+    /// Judges a call. It checks, in this order: the permission mode's hard limits and the protected
+    /// files, deny rules (which win in every mode), ask rules, allow rules, and the mode's default
+    /// for a call that no rule matches.
     pub fn judge(&self, mode: PermissionMode, call: &Call<'_>) -> Verdict {
         self.judge_path(mode, call).verdict
     }
 
-    /// Whether the tool works on a file or folder that its input names.
+    /// Returns true if the tool works on a file or folder that its input names.
     #[must_use]
     pub fn is_about_file(tool: &str) -> bool {
         matches!(kind_of(tool), ToolKind::Reader | ToolKind::Writer)
     }
 
     /// Judges a call like [`Gate::judge`], and also returns the judged path. The path is resolved
-    /// only once, so the returned path is exactly the judged one.
+    /// only once. The returned path is therefore exactly the judged path.
     pub fn judge_path(&self, mode: PermissionMode, call: &Call<'_>) -> Judged {
         let target = if Self::is_about_file(call.tool) { named_file(self, call) } else { None };
         let verdict = self.judge_target(mode, call, target.as_ref());
@@ -278,8 +283,8 @@ impl Gate {
             | ToolKind::Other) => self.judge_other(mode, kind, call),
         };
         match (mode, verdict) {
-            // No question is shown in this mode, so the reason tells which rule would allow the
-            // call.
+            // In the mode `dontAsk` nobody is asked. Therefore the reason tells which rule would
+            // allow the call.
             (PermissionMode::DontAsk, Verdict::Ask { description, .. }) => {
                 let how = self.how_to_allow(call);
                 Verdict::deny(format!(
@@ -290,13 +295,14 @@ impl Gate {
         }
     }
 
-    /// Whether a deny rule forbids to read this file. Tools that search a tree call this function
-    /// for each file, with the path as named and the resolved path.
+    /// Returns true if a deny rule forbids to read this file. Tools that search a folder tree call
+    /// this function for each file, with the path as named and the resolved path.
     #[must_use]
     pub fn is_read_denied(&self, cwd: &Path, path: &Path, real: PathBuf) -> bool {
         let mut rules =
             self.rules.deny.iter().filter(|rule| rule.is_about(Access::Read)).peekable();
-        // Search tools call this for every file, and usually there is no deny rule for reading.
+        // Return early if there is no deny rule for reading. Search tools call this function for
+        // every file, and usually there is no such rule.
         if rules.peek().is_none() {
             return false;
         }
@@ -304,15 +310,15 @@ impl Gate {
         rules.any(|rule| rule.touches(Access::Read, cwd, &target))
     }
 
-    /// Returns the files that a command started in `cwd` may use: the working folders without the
-    /// files that `Read` deny rules match.
+    /// Returns the files that a command started in `cwd` is allowed to use: the working folders
+    /// without the files that `Read` deny rules match.
     pub fn grant(&self, cwd: &Path) -> Grant {
         let denied = denied_reads(&self.rules.deny, cwd);
         Grant { cwd: cwd.to_path_buf(), beside: self.directories.clone(), denied }
     }
 
-    /// Applies a permission update to this session. For a `setMode` update it returns the mode,
-    /// which the caller must store.
+    /// Applies a permission update to this session. For a `setMode` update, this function returns
+    /// the new permission mode, and the caller must store it.
     ///
     /// # Errors
     /// If the update is of an unknown kind or contains a malformed rule.
@@ -341,7 +347,8 @@ impl Gate {
             Some(content) => format!("{}({content})", rule.tool_name),
             None => rule.tool_name.clone(),
         };
-        // As on the command line, a malformed rule must be an error and not be ignored.
+        // Use the layer of the command line, so that a malformed rule is an error and is not
+        // ignored.
         let sourced =
             SourcedRule { text, layer: Layer::Cli, origin: "session".to_owned(), base: None };
         Rule::parse(&sourced, self.home.as_deref())
@@ -353,8 +360,8 @@ impl Gate {
         }
         let word = call.input.get("subagent_type").and_then(Value::as_str);
         let names = |rule: &&Rule| rule.names_tool(call.tool) || rule.names_word(call.tool, word);
-        // The gate cannot check the argument of some rules. Such a rule can still deny a call or
-        // ask about it, but cannot allow it.
+        // Some rules have an argument that the gate cannot check. Such a rule can still deny a call
+        // or ask about it, but cannot allow it.
         let restricts = |rule: &&Rule| names(rule) || rule.is_opaque_for(call.tool);
         if let Some(rule) = self.rules.deny.iter().find(restricts) {
             return denied_by(rule);
@@ -366,11 +373,11 @@ impl Gate {
             return ask_to_use(call);
         }
         let spawned = self.spawns.mode(call.input, mode);
-        // A subagent in bypass mode gains nothing if its spawner already bypasses permissions with
-        // the user's consent.
+        // A subagent in bypass mode gains nothing if its spawner is already in bypass mode with the
+        // user's consent.
         let is_given = self.spawns.handed_down == PermissionMode::BypassPermissions
             || (is_subagent(call.input) && mode == PermissionMode::BypassPermissions);
-        // This check comes before the allow rules, because no rule can let an agent bypass
+        // This check comes before the allow rules, because no rule can allow an agent to bypass
         // permissions.
         if kind == ToolKind::Spawn && spawned == PermissionMode::BypassPermissions && !is_given {
             return Verdict::deny("Only the user can let an agent bypass permissions");
@@ -378,7 +385,8 @@ impl Gate {
         if self.rules.allow.iter().any(|rule| names(&rule)) {
             return Verdict::freely();
         }
-        // An agent must not escape its own mode by spawning a freer agent.
+        // An agent must not escape the limits of its own permission mode by spawning an agent in a
+        // mode with fewer limits.
         if kind == ToolKind::Spawn && spawned.freedom() > mode.freedom() {
             let name = call.input.get("name").and_then(Value::as_str).unwrap_or("an agent");
             let description = format!(
@@ -389,7 +397,7 @@ impl Gate {
         if is_free(kind) { Verdict::freely() } else { ask_to_use(call) }
     }
 
-    /// Returns the working folder and the additional folders that count as working folders.
+    /// Returns the working folder and the additional folders that are treated as working folders.
     pub(super) fn working_folders<'a>(&'a self, cwd: &'a Path) -> impl Iterator<Item = &'a Path> {
         std::iter::once(cwd).chain(self.directories.iter().map(PathBuf::as_path))
     }
@@ -403,8 +411,9 @@ impl Gate {
     }
 }
 
-/// Returns the denial if plan or delegate mode forbids the tool, whatever the rules say. Shell and
-/// file tools in plan mode are checked in `bash` and `files` instead.
+/// Returns a denial if the permission mode `plan` or `delegate` forbids the tool, whatever the
+/// rules say. Shell and file tools in plan mode are checked in the modules `bash` and `files`
+/// instead.
 pub(super) fn hard_limit(mode: PermissionMode, kind: ToolKind, tool: &str) -> Option<Verdict> {
     match mode {
         PermissionMode::Plan => match kind {
@@ -438,8 +447,8 @@ fn ask_to_use(call: &Call<'_>) -> Verdict {
     }
 }
 
-/// Returns the suggestions for a question about a file change, in the recorded form
-/// (`fixtures/claude-2.1.39/tmux-permissions`).
+/// Returns the suggestions for a permission request about a file change. Their form was recorded
+/// from the reference client (`fixtures/claude-2.1.39/tmux-permissions`).
 pub(super) fn edit_suggestions(folders: &[PathBuf]) -> Vec<Value> {
     vec![
         directory_suggestion(folders),

@@ -1,17 +1,17 @@
-//! The gate decides whether a tool call is allowed, is denied, or needs the decision of a person or
-//! of the lead. It checks the mode first and then the rules.
+//! The permission gate decides whether a tool call is allowed, is denied, or needs the decision of
+//! a person or of the lead. It checks the permission mode first and then the rules.
 //!
 //! - `judge` decides.
-//! - `rules` and `paths` say which calls and files a rule matches.
+//! - `rules` and `paths` determine which calls and files a rule matches.
 //! - `shell` parses commands.
 //! - `bash` and `files` judge the calls of those tools.
 //! - `allowing` finds rules that would allow a call.
-//! - `guarded` protects files that no rule and no mode opens.
+//! - `guarded` protects files that no rule and no mode allows to change.
 //!
 //! Files in a project that control the permissions of agents can be changed in the mode
-//! `bypassPermissions`, or under a rule that contains `.claude`. Judging changes nothing and runs
-//! nothing. It reads the file system, mainly to resolve symbolic links. The agent decides whom to
-//! ask and how.
+//! `bypassPermissions`, or under a rule that contains `.claude`. Judging a call changes nothing and
+//! starts no program. It reads the file system, mainly to resolve symbolic links. The code that
+//! runs the agent decides whom to ask and how.
 
 mod allowing;
 mod bash;

@@ -1,4 +1,5 @@
-//! Computes the sandbox profile that a command needs from the needs of its parts.
+//! Computes the sandbox profile that a command needs. The result follows from the needs of the
+//! command's parts.
 
 use pitcrew_process::sandbox::Profile;
 
@@ -6,8 +7,8 @@ use pitcrew_process::sandbox::Profile;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Need {
     pub(super) profile: Profile,
-    /// Whether only the kernel can ensure that the command just reads. If true, the command may run
-    /// in the profile *read* only.
+    /// True if only the kernel can ensure that the command only reads. In this case the command is
+    /// allowed to run only in the sandbox profile *read*.
     pub(super) unproven: bool,
 }
 
@@ -22,8 +23,8 @@ impl Need {
     }
 }
 
-/// Combines all needs into the largest one. Returns None if one of the needs is None, which means
-/// that a person must be asked about the command.
+/// Combines all needs into the largest one. Returns `None` if one of the needs is `None`, which
+/// means that a person must be asked about the command.
 pub(super) fn most(mut needed: impl Iterator<Item = Option<Need>>) -> Option<Need> {
     needed.try_fold(Need::READ, |most, need| Some(most.and(need?)))
 }

@@ -1,4 +1,5 @@
-//! Resolves paths as the system will open them, and matches gitignore patterns against them.
+//! Resolves paths to the files that the system will open, and matches gitignore patterns against
+//! them.
 //!
 //! Resolving reads symbolic links from the file system and changes nothing.
 
@@ -12,23 +13,23 @@ use pitcrew_process::pieces;
 use pitcrew_process::protected::{LOOSE_REPOSITORY, PROTECTED};
 use pitcrew_process::worktree::BELOW_ROOT;
 
-/// Maximum number of symbolic links in one path, as in the kernel.
+/// Maximum number of symbolic links in one path. The kernel has the same limit.
 const LINK_LIMIT: usize = 40;
 
 /// The folder with a project's settings.
 pub(crate) const CONFIG_FOLDER: &str = ".claude";
 
-/// The files and folders in `.claude` that control the permissions of agents, or that run outside
-/// any sandbox.
+/// The files and folders in `.claude` that control the permissions of agents, or that contain
+/// programs which run outside any sandbox.
 const DECIDING: [&str; 4] = ["settings.json", "settings.local.json", "agents", "hooks"];
 
-/// A file name that no pattern contains literally. Matching it tests whether a pattern matches any
-/// file inside a folder.
+/// A file name that no pattern contains literally. A pattern that matches this name in a folder
+/// matches any file in that folder.
 const ANY_CHILD: &str = "\u{1}";
 
-/// Resolves a path the way the system would open it: `.`, `..` and every symbolic link, including
-/// dangling links. Parts that do not exist yet stay as written. Returns None if the links form a
-/// loop.
+/// Resolves a path in the same way as the system. Resolves `.`, `..` and every symbolic link,
+/// including dangling links. Parts that do not exist yet stay as written. Returns `None` if the
+/// links form a loop.
 pub fn resolve(cwd: &Path, path: &Path) -> Option<PathBuf> {
     let mut todo: VecDeque<OsString> = pieces(&cwd.join(path)).collect();
     let mut resolved = PathBuf::from("/");
@@ -82,7 +83,8 @@ pub fn expand_home(path: &str, home: Option<&Path>) -> PathBuf {
     }
 }
 
-/// The path pattern of a rule: a base folder and a gitignore pattern below it.
+/// The path pattern of a rule. It consists of a base folder and a gitignore pattern that applies
+/// below this folder.
 #[derive(Clone, Debug)]
 pub(crate) struct PathPattern {
     base: Base,
@@ -91,7 +93,7 @@ pub(crate) struct PathPattern {
 
 #[derive(Clone, Debug)]
 enum Base {
-    /// This path, relative to the working folder of the call.
+    /// A path relative to the working folder of the call.
     Cwd(PathBuf),
     Fixed(PathBuf),
 }
@@ -178,7 +180,8 @@ impl PathPattern {
         Ok((Base::Cwd(below), rest.to_owned(), anchored))
     }
 
-    /// Whether the pattern may match the path, as written or resolved. Used for deny and ask rules.
+    /// Returns true if the pattern may match the path, as written or resolved. Used for deny and
+    /// ask rules.
     pub(crate) fn touches(&self, cwd: &Path, target: &Target) -> bool {
         let base = self.base_path(cwd);
         let bases = [Some(lexical(cwd, &base)), resolve(cwd, &base)];
@@ -193,7 +196,7 @@ impl PathPattern {
         paths.into_iter().flatten().any(|path| below(path))
     }
 
-    /// Whether the pattern certainly matches the resolved path. Used for allow rules.
+    /// Returns true if the pattern certainly matches the resolved path. Used for allow rules.
     pub(crate) fn covers(&self, cwd: &Path, target: &Target) -> bool {
         let (Some(base), Some(path)) = (resolve(cwd, &self.base_path(cwd)), &target.resolved)
         else {
@@ -202,8 +205,8 @@ impl PathPattern {
         path.strip_prefix(base).is_ok_and(|rest| self.hits(rest))
     }
 
-    /// Whether the pattern may match a file below the folder. Used for tools that search a whole
-    /// tree.
+    /// Returns true if the pattern may match a file below the folder. Used for tools that search a
+    /// whole folder tree.
     pub(crate) fn may_lie_below(&self, cwd: &Path, folder: &Target) -> bool {
         let base = self.base_path(cwd);
         let bases = [Some(lexical(cwd, &base)), resolve(cwd, &base)];
@@ -214,13 +217,13 @@ impl PathPattern {
         bases.iter().flatten().any(related)
     }
 
-    /// Whether the pattern matches a path without symbolic links, below one of the given base
-    /// folders.
+    /// Returns true if the pattern matches a path below one of the given base folders. The path
+    /// must not contain symbolic links.
     pub(crate) fn speaks_of(&self, bases: &[PathBuf], path: &Path) -> bool {
         bases.iter().filter_map(|base| path.strip_prefix(base).ok()).any(|rest| self.hits(rest))
     }
 
-    /// Returns the pattern's base folder, as written and with symbolic links resolved.
+    /// Returns the pattern's base folder twice: as written and with symbolic links resolved.
     pub(crate) fn bases(&self, cwd: &Path) -> Vec<PathBuf> {
         let base = self.base_path(cwd);
         let mut bases = vec![lexical(cwd, &base)];
@@ -240,13 +243,14 @@ impl PathPattern {
         let matched = |path: &Path, is_dir| {
             self.matcher.matched_path_or_any_parents(path, is_dir).is_ignore()
         };
-        // The path may be a file or a folder. A pattern `folder/**` also matches the folder itself.
+        // It is not known whether the path is a file or a folder, so try both. A pattern
+        // `folder/**` also matches the folder itself.
         matched(&path, false) || matched(&path, true) || matched(&path.join(ANY_CHILD), false)
     }
 }
 
-/// Moves the leading literal folders of an anchored pattern into its base. Symbolic links among
-/// them are then resolved like links in a path.
+/// Moves the leading folders without wildcards from an anchored pattern to its base. Symbolic links
+/// among these folders are then resolved like links in a path.
 fn sink_literals(base: Base, rest: &str) -> (Base, String) {
     let mut pieces: Vec<&str> =
         rest.split('/').filter(|piece| !piece.is_empty() && *piece != ".").collect();
@@ -263,11 +267,11 @@ fn sink_literals(base: Base, rest: &str) -> (Base, String) {
     (base, format!("/{tail}"))
 }
 
-/// A path in a call, as written and as the system would open it.
+/// A path in a call, as written and with symbolic links resolved.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Target {
     pub written: PathBuf,
-    /// None if the symbolic links form a loop.
+    /// The path with symbolic links resolved. `None` if the links form a loop.
     pub resolved: Option<PathBuf>,
 }
 
@@ -276,18 +280,20 @@ impl Target {
         Self { written: lexical(cwd, path), resolved: resolve(cwd, path) }
     }
 
-    /// Whether the path contains a symbolic link. Links above the working folder do not count.
+    /// Returns true if the path contains a symbolic link. Links in the path of the working folder
+    /// itself do not count.
     pub(crate) fn is_by_link(&self, cwd: &Path) -> bool {
         let Some(resolved) = &self.resolved else { return true };
         let below_cwd =
             || Some(resolve(cwd, Path::new(""))?.join(self.written.strip_prefix(cwd).ok()?));
-        // Compare by components, because joining with an empty path adds a trailing slash.
+        // Compare by components, because joining with an empty path adds a trailing slash, which
+        // must not make a difference.
         *resolved != self.written
             && below_cwd().is_none_or(|plain| !plain.iter().eq(resolved.iter()))
     }
 
-    /// Whether the resolved path is inside one of the folders. Symbolic links in the folders' paths
-    /// are resolved too.
+    /// Returns true if the resolved path is inside one of the folders. Symbolic links in the
+    /// folders' paths are resolved too.
     pub(crate) fn is_inside<'a>(
         &self,
         cwd: &Path,
@@ -301,9 +307,9 @@ impl Target {
         folders.into_iter().any(holds)
     }
 
-    /// Whether the path is or goes through a file or folder that controls permissions or is run
-    /// automatically. Commands in the profile *work* cannot change such files and folders either.
-    /// The worktrees below the configuration folder do not count.
+    /// Returns true if the path names, or goes through, a file or folder that controls permissions
+    /// or is run automatically. Commands in the sandbox profile *work* cannot change such files and
+    /// folders either. Worktrees below the configuration folder are exempt.
     pub(crate) fn steers_tools(&self) -> bool {
         let by_name = self.goes_through(|name, rest| {
             let is_protected = || PROTECTED.iter().any(|it| name.eq_ignore_ascii_case(it));
@@ -314,8 +320,8 @@ impl Target {
         by_name || self.makes_repository()
     }
 
-    /// Whether creating the path makes a folder above it look like a repository without `.git`, or
-    /// nearly like one. Git would obey the configuration in that folder.
+    /// Returns true if creating the path makes a folder above it look like a repository without
+    /// `.git`, or nearly like one. Git would obey the configuration in that folder.
     fn makes_repository(&self) -> bool {
         [Some(&self.written), self.resolved.as_ref()].into_iter().flatten().any(|path| {
             path.ancestors().skip(1).any(|folder| {
@@ -324,15 +330,15 @@ impl Target {
                     part.is_some_and(|part| part.eq_ignore_ascii_case(name))
                         || folder.join(name).symlink_metadata().is_ok()
                 };
-                // A folder with `HEAD` and one of the other names is nearly a repository, which is
-                // enough here.
+                // A folder with `HEAD` and one of the other names is only nearly a repository. The
+                // result is true for such a folder too.
                 has("HEAD") && LOOSE_REPOSITORY.iter().any(|name| has(name)) && !has(".git")
             })
         })
     }
 
-    /// Whether a later run, of any project, would read its agents' permissions from this path.
-    /// Names are compared without regard to case.
+    /// Returns true if a later run, of any project, would read its agents' permissions from this
+    /// path. Names are compared without regard to case.
     pub(crate) fn decides(&self) -> bool {
         let is_deciding = |name: &OsStr| DECIDING.iter().any(|it| name.eq_ignore_ascii_case(it));
         self.goes_through(|name, rest| {
@@ -340,8 +346,8 @@ impl Target {
         })
     }
 
-    /// Whether `is_such` holds for any component of the path, written or resolved. It receives the
-    /// component and the rest of the path after it.
+    /// Returns true if `is_such` is true for any component of the path, written or resolved. The
+    /// function `is_such` gets the component and the rest of the path after it.
     fn goes_through(&self, is_such: impl Fn(&OsStr, &Path) -> bool) -> bool {
         let paths = [Some(&self.written), self.resolved.as_ref()];
         paths.into_iter().flatten().any(|path| {

@@ -1,4 +1,4 @@
-//! Finds out which programs a command runs, and which repository git would use.
+//! Determines which programs a command runs, and which repository git would use.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -9,10 +9,10 @@ use pitcrew_process::checkout::checkout_around;
 use super::judge::Gate;
 use super::paths::Target;
 
-/// Folders in which programs are searched if the gate has no `PATH`.
+/// Folders in which programs are searched if the gate has no search path (`PATH`).
 const USUAL: [&str; 3] = ["/usr/local/bin", "/usr/bin", "/bin"];
 
-/// Folders that count as folders of the system even if the working folder is `/`.
+/// Folders whose programs count as programs of the system, even if the working folder is `/`.
 const OF_THE_SYSTEM: [&str; 7] = [
     "/usr/local/bin",
     "/usr/bin",
@@ -23,7 +23,8 @@ const OF_THE_SYSTEM: [&str; 7] = [
     "/opt/homebrew/bin",
 ];
 
-/// Whether the name may run a program from the working folders instead of the system.
+/// Returns true if the name may run a program from the working folders instead of a program of the
+/// system.
 pub(super) fn is_of_the_project(gate: &Gate, cwd: &Path, folders: &[PathBuf], name: &str) -> bool {
     // A name with a slash is not searched in `PATH`, so it can be any file.
     if name.contains('/') {
@@ -55,16 +56,16 @@ fn is_program(path: &Path) -> bool {
         .is_ok_and(|metadata| metadata.is_file() && metadata.permissions().mode() & 0o111 != 0)
 }
 
-/// Whether git may use a repository other than the working folder's repository. The user trusts
-/// only the working folder's repository, because the user cloned or created it.
+/// Returns true if git may use a repository other than the working folder's repository. The user
+/// trusts only the working folder's repository, because the user cloned or created it.
 pub(super) fn may_leave_repository(cwd: &Path, folders: &[PathBuf], moves: bool) -> bool {
     let home = checkout_around(cwd);
     folders.iter().any(|folder| is_loose_repository(folder) || checkout_around(folder) != home)
         || moves && home.is_none()
 }
 
-/// Whether git may treat the folder, or one above it, as a repository although it has no `.git`. A
-/// few plain files are enough for that, so an agent could create one.
+/// Returns true if git may treat the folder, or a folder above it, as a repository although it has
+/// no `.git`. A few plain files are enough for that, so an agent could create such a repository.
 fn is_loose_repository(folder: &Path) -> bool {
     let is_there = |folder: &Path, name: &str| folder.join(name).symlink_metadata().is_ok();
     let below_top = folder.ancestors().take_while(|folder| !is_there(folder, ".git"));

@@ -1,4 +1,5 @@
-//! The permission rules: their syntax, and which calls, commands and paths each rule matches.
+//! The permission rules. Defines their syntax, and which calls, commands and paths each rule
+//! matches.
 
 use std::path::{Path, PathBuf};
 
@@ -8,7 +9,7 @@ use super::paths::{PathPattern, PatternError, Target};
 use super::tools::{is_known, is_whole, kind_of, meant};
 use crate::settings::{Layer, Permissions, SourcedRule};
 
-/// Reason why a rule is invalid, with the rule and the settings layer that contains it.
+/// A rule that is invalid, with the settings layer that contains the rule and the reason.
 #[derive(Debug, thiserror::Error)]
 #[error("bad permission rule `{rule}` in the {origin}")]
 pub struct RuleError {
@@ -35,8 +36,8 @@ pub enum RuleFault {
         /// The existing tool with the most similar name.
         meant: Option<String>,
     },
-    /// The rule has an argument in parentheses, but calls of this tool have nothing to compare it
-    /// with.
+    /// The rule has an argument in parentheses, but a call of this tool has nothing that matches an
+    /// argument.
     #[error(
         "a rule for {tool} takes nothing in parentheses and would match no call; {}",
         instead(tool)
@@ -71,7 +72,7 @@ impl From<PatternError> for RuleFault {
     }
 }
 
-/// All permission rules of the settings, parsed.
+/// All permission rules of the settings in parsed form.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct RuleSet {
     pub allow: Vec<Rule>,
@@ -86,15 +87,15 @@ impl RuleSet {
     /// `unheeded`.
     ///
     /// # Errors
-    /// The first malformed deny or ask rule, or malformed rule from the command line. Ignoring a
-    /// deny or ask rule would let agents do more than intended.
+    /// The first malformed deny or ask rule, or the first malformed rule from the command line.
+    /// Ignoring a deny or ask rule would allow agents to do more than intended.
     pub(crate) fn parse(permissions: &Permissions, home: Option<&Path>) -> Result<Self, RuleError> {
         let (mut allow, mut unheeded) = (Vec::new(), Vec::new());
         for rule in &permissions.allow {
             match Rule::parse(rule, home) {
                 Ok(rule) => allow.push(rule),
-                // The user typed this rule for this run, so report the mistake and do not ignore
-                // the rule.
+                // The user typed this rule on the command line, so report the mistake and do not
+                // ignore the rule.
                 Err(error) if rule.layer == Layer::Cli => return Err(error),
                 Err(error) => {
                     let told = format!("{error} is not heeded: {}", error.fault);
@@ -135,16 +136,17 @@ enum Subject {
     Command(CommandPattern),
     /// The rule matches files by this pattern.
     Path(PathPattern),
-    /// The rule has an argument that is a subagent type, or that only another tool understands.
+    /// The rule has another argument: a subagent type, or a text that only the tool itself
+    /// understands.
     ShellWord(String),
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum CommandPattern {
     Exact(String),
-    /// Matches this command alone, or followed by a space and any text.
+    /// Matches the command without arguments, and the command followed by a space and any text.
     Prefix(String),
-    /// A pattern in which `*` matches any text.
+    /// Matches by a pattern in which `*` stands for any text.
     Wildcard(String),
 }
 
@@ -159,22 +161,22 @@ impl Rule {
         Ok(Self { text: rule.text.clone(), origin: rule.origin.clone(), tool, subject })
     }
 
-    /// Returns the rule's text and layer, for use in a denial reason.
+    /// Returns the rule's text and settings layer, for use in a denial reason.
     pub(crate) fn cite(&self) -> String {
         format!("rule `{}` of the {}", self.text, self.origin)
     }
 
-    /// Whether the rule's text contains `name` literally.
+    /// Returns true if the rule's text contains `name` literally.
     pub(crate) fn spells_out(&self, name: &str) -> bool {
         self.text.contains(name)
     }
 
-    /// Whether the rule matches every call of the tool.
+    /// Returns true if the rule matches every call of the tool.
     pub(crate) fn names_tool(&self, tool: &str) -> bool {
         matches!(self.subject, Subject::All) && self.is_for(tool)
     }
 
-    /// Whether the rule matches calls of the tool with this argument (a subagent type).
+    /// Returns true if the rule matches calls of the tool with this argument (a subagent type).
     pub(crate) fn names_word(&self, tool: &str, word: Option<&str>) -> bool {
         let Subject::ShellWord(own) = &self.subject else {
             return false;
@@ -182,19 +184,19 @@ impl Rule {
         self.is_for(tool) && word == Some(own.as_str())
     }
 
-    /// Whether the rule restricts the tool by an argument that the gate cannot check.
+    /// Returns true if the rule restricts the tool by an argument that the gate cannot check.
     pub(crate) fn is_opaque_for(&self, tool: &str) -> bool {
         matches!(self.subject, Subject::ShellWord(_))
             && ToolTraits::of(&self.tool).rule != RuleScope::AgentType
             && self.is_for(tool)
     }
 
-    /// Whether the rule matches particular shell commands.
+    /// Returns true if the rule matches particular shell commands.
     pub(crate) fn is_about_commands(&self) -> bool {
         matches!(self.subject, Subject::Command(_))
     }
 
-    /// Whether the rule matches this command text.
+    /// Returns true if the rule matches this command text.
     pub(crate) fn matches_command(&self, command: &str) -> bool {
         let Subject::Command(pattern) = &self.subject else {
             return false;
@@ -202,12 +204,13 @@ impl Rule {
         pattern.matches(command)
     }
 
-    /// Whether the rule's text is exactly this command, which may be compound.
+    /// Returns true if the rule's text is exactly this command. The command may consist of several
+    /// commands.
     pub(crate) fn is_exactly(&self, command: &str) -> bool {
         matches!(&self.subject, Subject::Command(CommandPattern::Exact(text)) if text == command)
     }
 
-    /// Whether the rule may match this access to the file. Used for deny and ask rules.
+    /// Returns true if the rule may match this access to the file. Used for deny and ask rules.
     pub(crate) fn touches(&self, access: Access, cwd: &Path, target: &Target) -> bool {
         self.is_about(access)
             && match &self.subject {
@@ -217,7 +220,7 @@ impl Rule {
             }
     }
 
-    /// Whether the rule certainly matches this access to the file. Used for allow rules.
+    /// Returns true if the rule certainly matches this access to the file. Used for allow rules.
     pub(crate) fn covers(&self, access: Access, cwd: &Path, target: &Target) -> bool {
         self.is_about(access)
             && match &self.subject {
@@ -227,7 +230,7 @@ impl Rule {
             }
     }
 
-    /// Whether the rule may match a file below this folder.
+    /// Returns true if the rule may match a file below this folder.
     pub(crate) fn may_lie_below(&self, access: Access, cwd: &Path, folder: &Target) -> bool {
         self.is_about(access)
             && match &self.subject {
@@ -237,7 +240,7 @@ impl Rule {
             }
     }
 
-    /// Whether the rule is for this kind of file access at all.
+    /// Returns true if the rule is for this kind of file access at all.
     pub(crate) fn is_about(&self, access: Access) -> bool {
         let traits = ToolTraits::of(&self.tool);
         let kind = match access {
@@ -247,7 +250,7 @@ impl Rule {
         traits.rule == RuleScope::Path && traits.kind == kind
     }
 
-    /// Returns the rule's path pattern, if it has one.
+    /// Returns the rule's path pattern, or `None` if the rule has no path pattern.
     pub(crate) fn path_pattern(&self) -> Option<&PathPattern> {
         match &self.subject {
             Subject::Path(pattern) => Some(pattern),
@@ -279,8 +282,9 @@ fn parse_subject(rule: &SourcedRule, home: Option<&Path>) -> Result<(String, Sub
     }
     if !is_known(tool) {
         let meant = meant(tool);
-        // A settings file may have rules for tools of newer clients, so an unknown tool there is an
-        // error only if its name looks misspelled. On the command line it is always an error.
+        // A settings file may have rules for tools of newer clients. Therefore an unknown tool in a
+        // file is an error only if its name looks misspelled. On the command line, an unknown tool
+        // is always an error.
         if meant.is_some() || rule.layer == Layer::Cli {
             return Err(RuleFault::Unknown { tool: tool.to_owned(), meant });
         }
@@ -319,7 +323,8 @@ impl CommandPattern {
             let prefix = squeeze(prefix);
             return match prefix.as_str() {
                 "" => Err(RuleFault::EmptyCommand),
-                // A prefix with `*` is a wildcard: append ` *` for further arguments.
+                // A prefix that contains `*` becomes a wildcard pattern. Append ` *` for further
+                // arguments.
                 plain if plain.contains('*') => Ok(Self::Wildcard(format!("{plain} *"))),
                 _ => Ok(Self::Prefix(prefix)),
             };
@@ -365,8 +370,8 @@ pub(crate) fn squeeze(text: &str) -> String {
     squeezed
 }
 
-/// Matches a text against a pattern in which `*` matches any text. The time is at most proportional
-/// to the product of both lengths.
+/// Matches a text against a pattern in which `*` stands for any text. The time is at most
+/// proportional to the product of both lengths.
 fn wildcard(pattern: &str, text: &str) -> bool {
     let mut pieces = pattern.split('*');
     let Some(mut rest) = pieces.next().and_then(|first| text.strip_prefix(first)) else {
@@ -376,7 +381,8 @@ fn wildcard(pattern: &str, text: &str) -> bool {
     let Some((last, middle)) = pieces.split_last() else {
         return rest.is_empty();
     };
-    // The first occurrence of each piece is always the best one, so no backtracking is needed.
+    // Take the first occurrence of each piece. A later one would never match more, so no
+    // backtracking is needed.
     for piece in middle {
         let Some((_, after)) = rest.split_once(piece) else {
             return false;

@@ -1,18 +1,20 @@
-//! The parts of a command, with their wrappers removed.
+//! Splits a command into its parts and removes their wrappers (commands such as `timeout` that run
+//! another command).
 
 use super::shell::{Effect, Inner, Scope, Script, ShellWord, SimpleCommand, effect, unwrap};
 
-/// Maximum nesting of wrappers. A command with more is not analyzed further.
+/// Maximum number of wrappers inside each other. The rest of a command with more wrappers is not
+/// analyzed.
 const WRAP_LIMIT: usize = 8;
 
 /// One part of a command, with its wrappers removed.
 pub(super) struct Step {
     pub(super) part: SimpleCommand,
-    /// The command as written, followed by the command after each wrapper is removed.
+    /// The forms of the command: first as written, then after each wrapper is removed.
     pub(super) forms: Vec<Vec<ShellWord>>,
-    /// Whether the actual command may start at any word of the innermost form.
+    /// True if the actual command may start at any word of the innermost form.
     pub(super) hidden: bool,
-    /// The forms that the innermost command may expand to.
+    /// The forms to which the innermost command may expand.
     pub(super) expanded: Vec<Vec<ShellWord>>,
     /// The parsed script that the command runs, as with `sh -c`.
     pub(super) script: Option<Vec<Step>>,
@@ -23,12 +25,13 @@ impl Step {
         self.forms.last().map_or(&[], Vec::as_slice)
     }
 
-    /// Returns the effect of each form that the command may expand to.
+    /// Returns the effect of each form to which the command may expand.
     pub(super) fn effects(&self) -> impl Iterator<Item = Effect> {
         self.expanded.iter().map(|words| effect(words))
     }
 
-    /// Whether the command is a reading program with unknown options.
+    /// Returns true if the command runs a program that normally only reads files, but with unknown
+    /// options.
     pub(super) fn is_unproven(&self) -> bool {
         self.effects().any(|effect| matches!(effect, Effect::Reads(reading) if reading.unproven))
     }

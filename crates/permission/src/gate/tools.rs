@@ -1,5 +1,5 @@
-//! Decides which kinds of tools each permission mode allows, and which tool names a rule may
-//! contain.
+//! Decides which kinds of tools each permission mode allows, and which tool names are valid in a
+//! rule.
 
 use pitcrew_protocol::{
     PermissionMode, RuleScope, ToolDescriptor, ToolKind, ToolTraits, nearest, tool_name,
@@ -10,7 +10,8 @@ pub(super) fn kind_of(tool: &str) -> ToolKind {
     ToolTraits::of(tool).kind
 }
 
-/// Whether tools of this kind are allowed without asking in every mode that does not forbid them.
+/// Returns true if tools of this kind are allowed without asking in every permission mode that does
+/// not forbid them.
 pub(super) fn is_free(kind: ToolKind) -> bool {
     match kind {
         ToolKind::Spawn
@@ -22,7 +23,7 @@ pub(super) fn is_free(kind: ToolKind) -> bool {
     }
 }
 
-/// Whether tools of this kind are available in delegate mode.
+/// Returns true if tools of this kind are available in delegate mode.
 pub(super) fn is_delegation(kind: ToolKind) -> bool {
     match kind {
         ToolKind::Spawn | ToolKind::Talk | ToolKind::TeamControl => true,
@@ -35,7 +36,8 @@ pub(super) fn is_delegation(kind: ToolKind) -> bool {
     }
 }
 
-/// Whether the tool is offered to a model in this mode (founding guide, section 14).
+/// Returns true if the tool is offered to a model in this permission mode (founding guide, section
+/// 14).
 #[must_use]
 pub fn offers(mode: PermissionMode, tool: &str) -> bool {
     match mode {
@@ -48,18 +50,19 @@ pub fn offers(mode: PermissionMode, tool: &str) -> bool {
     }
 }
 
-/// Whether the name is a known tool, or the tool of an MCP server.
+/// Returns true if the name is the name of a known tool or of an MCP server's tool.
 pub(super) fn is_known(tool: &str) -> bool {
     tool.starts_with("mcp__") || ToolDescriptor::find(tool).is_some()
 }
 
-/// Returns the known tool name that is most similar to an unknown name, if one is similar enough.
+/// Returns the known tool name that is most similar to an unknown name. Returns `None` if no known
+/// name is similar enough.
 pub(super) fn meant(tool: &str) -> Option<String> {
     let all = ToolDescriptor::own().iter().chain(ToolDescriptor::of_client());
     nearest(tool, all.map(|known| known.name).chain([tool_name::AGENT]))
 }
 
-/// Whether rules for the tool take no argument in parentheses.
+/// Returns true if rules for the tool take no argument in parentheses.
 pub(super) fn is_whole(tool: &str) -> bool {
     ToolTraits::of(tool).rule == RuleScope::WholeTool
 }

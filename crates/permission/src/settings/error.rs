@@ -1,4 +1,4 @@
-//! Errors in settings. Each error names the layer or file that contains the mistake.
+//! Errors in settings. Each error names the settings layer or the file that contains the mistake.
 
 use std::path::PathBuf;
 
@@ -9,20 +9,19 @@ use super::Layer;
 /// Reason why settings could not be read or used.
 #[derive(Debug, thiserror::Error)]
 pub enum SettingsError {
-    /// A settings file exists but cannot be read, or is not a file that may be read (such as a
-    /// device).
+    /// A settings file exists but cannot be read, or is not a plain file (for example a device).
     #[error("cannot read the settings file {}", path.display())]
     Read {
-        /// The settings file.
+        /// The path of the settings file.
         path: PathBuf,
-        /// The reason for the failure.
+        /// The reason why the file was not read.
         #[source]
         source: Refused,
     },
     /// A settings file is not valid JSON.
     #[error("the settings file {} is not valid json", path.display())]
     Json {
-        /// The settings file.
+        /// The path of the settings file.
         path: PathBuf,
         /// The position and the reason of the JSON error.
         #[source]
@@ -31,24 +30,24 @@ pub enum SettingsError {
     /// A settings file could not be replaced.
     #[error("cannot write the settings file {}", path.display())]
     Write {
-        /// The settings file.
+        /// The path of the settings file.
         path: PathBuf,
-        /// The reason why the file was not read.
+        /// The error of the operating system.
         #[source]
         source: std::io::Error,
     },
-    /// The top level of a layer is not a JSON object.
+    /// The top level of a settings layer is not a JSON object.
     #[error("the {origin} must be a json object")]
     NotAnObject {
-        /// The layer, and its file if it has one.
+        /// The settings layer, and its file if it has one.
         origin: String,
     },
-    /// A known field has an unknown value, and ignoring it is not safe.
+    /// A known field has an unknown value, and pitcrew cannot safely ignore it.
     #[error("`{field}` in the {origin} must be {expected}")]
     Field {
-        /// The layer, and its file if it has one.
+        /// The settings layer, and its file if it has one.
         origin: String,
-        /// The field's dotted name.
+        /// The full name of the field, with dots between its parts.
         field: String,
         /// Description of the allowed values.
         expected: &'static str,
@@ -56,8 +55,8 @@ pub enum SettingsError {
 }
 
 impl SettingsError {
-    /// Whether the operating system prevented reading or writing a settings file. The settings
-    /// themselves may be correct.
+    /// Returns true if the operating system prevented reading or writing a settings file. The
+    /// settings themselves may be correct.
     #[must_use]
     pub fn is_of_system(&self) -> bool {
         match self {
@@ -68,7 +67,7 @@ impl SettingsError {
     }
 }
 
-/// Returns the name of a layer and its file, for an error message.
+/// Returns the name of a settings layer and its file, for an error message.
 pub(super) fn origin(layer: Layer, file: Option<&std::path::Path>) -> String {
     match file {
         Some(path) => format!("{layer} settings ({})", path.display()),

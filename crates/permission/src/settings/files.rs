@@ -1,4 +1,4 @@
-//! The files of the settings layers, and how they are read.
+//! Locates the files of the settings layers and reads them.
 
 use std::path::{Path, PathBuf};
 
@@ -8,11 +8,11 @@ use serde_json::{Map, Value};
 use super::SettingsError;
 use super::layers::{Layer, Settings, Source};
 
-/// Maximum size of a settings file. Real files are much smaller. The limit prevents a hostile file
-/// from using up the memory.
+/// Maximum size of a settings file. Real settings files are much smaller. The limit prevents a
+/// hostile file from using up the memory.
 const FILE_LIMIT_BYTES: u64 = 4 * 1024 * 1024;
 
-/// The places of all settings layers.
+/// The paths of the files of all settings layers, and the settings from the command line.
 #[derive(Clone, Debug, Default)]
 pub struct Paths {
     /// The machine's policy file, such as `/etc/claude-code/managed-settings.json`.
@@ -26,7 +26,7 @@ pub struct Paths {
 }
 
 impl Paths {
-    /// Returns the file of a layer, if the layer has one.
+    /// Returns the path of a layer's file, or `None` if the layer has no file.
     #[must_use]
     pub fn file(&self, layer: Layer) -> Option<PathBuf> {
         let in_project =
@@ -40,7 +40,8 @@ impl Paths {
         }
     }
 
-    /// Returns the base folder of `/path` in the rules of a layer, if the layer has one.
+    /// Returns the folder to which `/path` in the rules of a layer is relative, or `None` if the
+    /// layer has no such folder.
     pub fn base(&self, layer: Layer) -> Option<PathBuf> {
         match layer {
             Layer::User => self.root.clone(),
@@ -51,9 +52,9 @@ impl Paths {
 }
 
 impl Settings {
-    /// Reads the user's and the machine's layers, adds the command line's and the project's layers,
-    /// and merges them all. `project` must contain only the accepted parts of the project's layers,
-    /// from [`crate::trust::Project::counted`]. A missing file is an empty layer.
+    /// Reads the layers of the user and the machine, adds the layers of the command line and the
+    /// project, and merges all layers. `project` must contain only the accepted parts of the
+    /// project's layers, from [`crate::trust::Project::counted`]. A missing file is an empty layer.
     ///
     /// # Errors
     /// If a file cannot be read, and the errors of [`Settings::from_sources`].
@@ -63,7 +64,7 @@ impl Settings {
     }
 
     /// Loads the settings like [`Settings::load`], but for a command that runs no agent. Unusable
-    /// parts are ignored, and the reasons are returned.
+    /// parts are ignored, and the errors are returned.
     #[must_use]
     pub fn load_usable(paths: &Paths, project: Vec<Source>) -> (Self, Vec<SettingsError>) {
         let (sources, mut unused) = sources(paths, project);
@@ -73,7 +74,7 @@ impl Settings {
     }
 }
 
-/// Returns the layers that could be read, and the errors of all other layers.
+/// Returns the layers that were read, and the errors of the layers that could not be read.
 fn sources(paths: &Paths, project: Vec<Source>) -> (Vec<Source>, Vec<SettingsError>) {
     let (mut sources, mut unread) = (project, Vec::new());
     for layer in [Layer::User, Layer::Managed] {
@@ -100,9 +101,9 @@ pub fn read(given: Given<'_>, path: &Path) -> Result<Option<Value>, SettingsErro
     let Some(text) = given.read_text(path, FILE_LIMIT_BYTES).map_err(unreadable)? else {
         return Ok(None);
     };
-    // Some editors write a byte order mark.
+    // Some editors write a byte order mark at the start of a file.
     let text = text.trim_start_matches('\u{feff}');
-    // An empty file counts as an empty object.
+    // Treat an empty file like an empty object.
     if text.trim().is_empty() {
         return Ok(Some(Value::Object(Map::new())));
     }

@@ -1,5 +1,5 @@
-//! The known names of settings. They are used to report names that seem misspelled and so have no
-//! effect.
+//! The known names of settings. They are used to report names that seem misspelled and therefore
+//! have no effect.
 
 use pitcrew_protocol::nearest;
 use serde_json::Value;
@@ -7,8 +7,8 @@ use serde_json::Value;
 use super::layers::{Layer, Settings, Source};
 use crate::trust::TRUSTED_ITEMS;
 
-/// The sections whose names are checked, with the known names in each. In pitcrew's own section all
-/// names are known. Newer clients may add names to the other sections.
+/// The sections whose names are checked, with the known names in each section. In pitcrew's own
+/// section, any other name is a mistake. In the other sections, newer clients may add names.
 const SECTIONS: [Section; 5] = [
     Section { path: "", is_ours: false, names: TOP },
     Section {
@@ -142,7 +142,7 @@ struct Section {
 }
 
 impl Settings {
-    /// Returns descriptions of the names that seem misspelled, each with its layer.
+    /// Returns descriptions of the names that seem misspelled, each with its settings layer.
     pub(super) fn misspelt(&self) -> Vec<String> {
         self.sources()
             .iter()
@@ -162,8 +162,8 @@ impl Section {
             return Vec::new();
         };
         let unknown = fields.keys().filter(|name| !self.names.contains(&name.as_str()));
-        // The list of items trusted for one run is valid only in the command line's layer, where
-        // `--trust` put it.
+        // The name `trustedItems` is known only in the command line's layer, where `--trust` puts
+        // the list of items trusted for one run.
         let is_of_run =
             |name: &str| self.is_ours && source.layer == Layer::Cli && name == TRUSTED_ITEMS;
         unknown.filter(|name| !is_of_run(name)).filter_map(|name| self.tell(name, source)).collect()

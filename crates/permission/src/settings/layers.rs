@@ -1,5 +1,5 @@
-//! Merges the five settings layers into one object. Each layer is also stored, to tell where a rule
-//! comes from.
+//! Merges the five settings layers into one object. Each layer is also stored separately, to show
+//! where a rule comes from.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -37,21 +37,22 @@ impl fmt::Display for Layer {
     }
 }
 
-/// One settings layer before merging.
+/// One settings layer before it is merged with the other layers.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Source {
-    /// The origin of the layer. It decides which other layers this layer overrides.
+    /// The origin of the layer. The origin decides which other layers this layer overrides.
     pub layer: Layer,
-    /// The file that the layer was read from.
+    /// The file from which the layer was read.
     pub file: Option<PathBuf>,
-    /// The base folder of `/path` in a rule. For project, local and command line settings it is the
-    /// project. For user and managed settings it is the file's own folder.
+    /// The folder to which `/path` in a rule is relative. For project, local and command line
+    /// settings it is the project's folder. For user and managed settings it is the file's own
+    /// folder.
     pub base: Option<PathBuf>,
     /// The content of the layer.
     pub value: Value,
 }
 
-/// The effective settings: the merged object, and the layers it was built from.
+/// The effective settings: the merged object, and the layers from which it was built.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Settings {
     sources: Vec<Source>,
@@ -61,7 +62,7 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// Merges layers without files and folders, given in any order.
+    /// Merges layers that have no files and base folders, given in any order.
     ///
     /// # Errors
     /// The errors of [`Settings::from_sources`].
@@ -70,11 +71,11 @@ impl Settings {
         Self::from_sources(layers.into_iter().map(bare).collect())
     }
 
-    /// Merges layers with their files and folders, given in any order.
+    /// Merges layers with their files and base folders, given in any order.
     ///
     /// Objects are merged key by key. Lists are joined, lowest layer first, without repetitions.
-    /// Any other value is overridden by the higher layer. A field with an unknown value is removed
-    /// from its layer and reported by [`Settings::unheeded`].
+    /// For any other value, the value of the higher layer is used. A field with an unknown value is
+    /// removed from its layer and reported by [`Settings::unheeded`].
     ///
     /// # Errors
     /// If a layer is not an object, or if an unknown value is from the command line or is in a
@@ -85,7 +86,7 @@ impl Settings {
     }
 
     /// Merges the layers for a command that runs no agent. Values that would be an error for a run
-    /// with agents are removed too, and returned as errors.
+    /// with agents are removed from the layers and returned as errors.
     pub(super) fn usable(mut sources: Vec<Source>) -> (Self, Vec<SettingsError>) {
         sources.sort_by_key(|source| source.layer);
         let (mut merged, mut unheeded, mut refused) = (Map::new(), Vec::new(), Vec::new());
@@ -98,13 +99,13 @@ impl Settings {
                 _ => refused.push(SettingsError::NotAnObject { origin: source.origin() }),
             }
         }
-        // A layer that is not an object has no fields and was reported above.
+        // A layer that is not an object has no fields. Its error was recorded above.
         sources.retain(|source| source.value.is_object());
         (Self { sources, merged, git_folders: Vec::new(), unheeded }, refused)
     }
 
-    /// Sets the git folders outside the checkout that are treated as part of the checkout, because
-    /// the user trusts them.
+    /// Sets the git folders outside the checkout that are treated as part of the checkout. The user
+    /// trusts these folders.
     #[must_use]
     pub fn with_git_folders(self, git_folders: Vec<PathBuf>) -> Self {
         Self { git_folders, ..self }
@@ -117,14 +118,15 @@ impl Settings {
         &self.git_folders
     }
 
-    /// Returns the merged object with all fields, known or not. Ignored values are not included.
+    /// Returns the merged object with all known and unknown fields. Ignored values are not
+    /// included.
     #[must_use]
     pub fn merged(&self) -> &Map<String, Value> {
         &self.merged
     }
 
-    /// Returns descriptions of the ignored parts of the layers, each with its layer: unknown
-    /// values, and names that seem misspelled.
+    /// Returns descriptions of the ignored parts of the layers. The ignored parts are unknown
+    /// values and names that seem misspelled. Each description names the layer.
     #[must_use]
     pub fn unheeded(&self) -> Vec<String> {
         let mut told = Vec::new();
@@ -136,8 +138,8 @@ impl Settings {
         told
     }
 
-    /// Returns a digest of all layers. It is equal for equal settings, whatever the order of their
-    /// fields.
+    /// Returns a digest of all layers. The digest is the same for equal settings, whatever the
+    /// order of their fields.
     #[must_use]
     pub fn digest(&self) -> String {
         let mut digest = Sha256::new();
@@ -155,7 +157,7 @@ impl Settings {
     }
 }
 
-/// Returns the value with sorted fields and without empty parts. Returns None if nothing remains.
+/// Returns the value with sorted fields and without empty parts. Returns `None` if nothing remains.
 fn canonical(value: &Value) -> Option<Value> {
     match value {
         Value::Object(fields) => {
@@ -197,17 +199,17 @@ impl Source {
         origin(self.layer, self.file.as_deref())
     }
 
-    /// Returns a field by its path of keys.
+    /// Returns the field that is reached by this path of keys.
     pub(super) fn field(&self, path: &[&str]) -> Option<&Value> {
         path.iter().try_fold(&self.value, |value, key| value.get(key))
     }
 
-    /// Returns a mutable reference to a field, by its path of keys.
+    /// Returns a mutable reference to the field that is reached by this path of keys.
     pub(super) fn field_mut(&mut self, path: &[&str]) -> Option<&mut Value> {
         path.iter().try_fold(&mut self.value, |value, key| value.get_mut(key))
     }
 
-    /// Returns the base folder of `/path` in a rule.
+    /// Returns the folder to which `/path` in a rule of this layer is relative.
     #[must_use]
     pub fn base(&self) -> Option<&Path> {
         self.base.as_deref()

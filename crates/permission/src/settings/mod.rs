@@ -1,10 +1,10 @@
-//! The layered settings (API reference "Claude Code Settings"): reads and merges them, and adds a
-//! rule to the user's settings.
+//! The layered settings (API reference "Claude Code Settings"). This module reads and merges them,
+//! and adds a rule to the user's settings.
 //!
 //! The caller passes the paths of the files. This module does not read the environment and does not
-//! know the home folder. `trust` decides which parts of a project's layers are used. The table in
-//! `never` lists the fields that no project may set. The gate interprets rules, and the hooks
-//! module interprets hooks.
+//! know the home folder. The module `trust` decides which parts of a project's layers are used. The
+//! table in `never` lists the fields that no project is allowed to set. The permission gate
+//! interprets rules, and the hooks module interprets hooks.
 
 mod error;
 mod files;

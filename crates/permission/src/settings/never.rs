@@ -1,28 +1,31 @@
-//! Settings that no project may set, even if the user trusts the project. Such a setting could give
-//! the user's credentials to somebody else, or run a program that the trust question did not show.
+//! Settings that no project is allowed to set, even if the user trusts the project. Such a setting
+//! could give the user's credentials to somebody else. It could also run a program that was not
+//! shown when the user was asked to trust the project.
 //!
-//! Source: the list in `docs/trust.md`. A test compares it with this table.
+//! Source: the list in `docs/trust.md`. A test compares the list with this table.
 
 use serde_json::{Map, Value};
 
 /// One setting that is never taken from a project's files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Never {
-    /// The field or environment variable.
+    /// The forbidden field or environment variable.
     pub what: What,
-    /// The reason, in a few words that follow "as it ...".
+    /// The reason, in a few words. A message shows them after "as it".
     pub why: &'static str,
 }
 
 /// The setting that a table entry covers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum What {
-    /// A settings field with everything below it, by its dotted name.
+    /// A settings field with everything below it. The field is given by its full name, with dots
+    /// between the parts.
     Field(&'static str),
     /// A settings field with a given value. If the given value ends in `*`, it matches every value
     /// that begins with the text before the `*`.
     Value(&'static str, &'static str),
-    /// A variable in `env`. `*` matches any characters. Case is ignored.
+    /// An environment variable in `env`. `*` in the name matches any characters. Upper and lower
+    /// case are not distinguished.
     Variable(&'static str),
 }
 
@@ -216,13 +219,14 @@ pub const NEVER_FROM_PROJECT: &[Never] = &[
 /// A setting that was removed from a layer, with the reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
-    /// The field or variable, such as `env.PATH`.
+    /// The name of the removed field or variable, such as `env.PATH`.
     pub key: String,
-    /// The reason, in a few words that follow "as it ...".
+    /// The reason, in a few words. A message shows them after "as it".
     pub why: &'static str,
 }
 
-/// Removes the settings that no project may set from a project's layer, and returns them.
+/// Removes the settings that no project is allowed to set from a project's layer, and returns the
+/// removed settings.
 pub fn strip(layer: &mut Value) -> Vec<Refusal> {
     let Value::Object(fields) = layer else { return Vec::new() };
     let mut refused = Vec::new();
@@ -278,10 +282,11 @@ fn is_value(value: &Value, wanted: &str) -> bool {
     }
 }
 
-/// Whether a name matches a pattern, in which `*` matches any characters and `?` matches one. Case
-/// is ignored.
+/// Returns true if a name matches a pattern, in which `*` matches any characters and `?` matches
+/// one character. Upper and lower case are not distinguished.
 fn matches(pattern: &str, name: &str) -> bool {
-    // In the environment a name ends at the first `=`, so a key such as `PATH=x` would set `PATH`.
+    // In the environment, a name ends at the first `=`. A key such as `PATH=x` would therefore set
+    // `PATH`.
     let name = name.split('=').next().unwrap_or_default();
     let (pattern, name): (Vec<char>, Vec<char>) =
         (pattern.chars().collect(), name.to_ascii_uppercase().chars().collect());

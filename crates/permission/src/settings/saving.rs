@@ -1,5 +1,5 @@
 //! Saves a permission rule that a person adds. Rules are written to the user's own settings, never
-//! to a project's.
+//! to the settings of a project.
 
 use std::fs::{self, File, Permissions};
 use std::io::{self, ErrorKind, Write as _};
@@ -14,16 +14,16 @@ use super::error::{SettingsError, origin};
 use super::files::read;
 use super::layers::Layer;
 
-/// Mode of a settings file that is newly created.
+/// Permission bits of a settings file that is newly created.
 const NEW_FILE_MODE: u32 = 0o600;
 
-/// Adds an allow rule to the user's settings, unless it is there already. Everything else stays
-/// unchanged. The new text is written to a temporary file, which then replaces the settings file. A
-/// symbolic link is followed and not replaced.
+/// Adds an allow rule to the user's settings, unless the rule is there already. Everything else
+/// stays unchanged. The new text is written to a temporary file, which then replaces the settings
+/// file. If the settings file is a symbolic link, the link is kept and its target is replaced.
 ///
 /// # Errors
-/// If the settings file cannot be read or written, or has no place for a rule. Then the settings
-/// file is unchanged.
+/// If the settings file cannot be read or written, or has no place for a rule. In these cases the
+/// settings file is unchanged.
 pub fn save_allowing_rule(file: &Path, rule: &str) -> Result<(), SettingsError> {
     let name = || origin(Layer::User, Some(file));
     let value = read(Given::ByUser, file)?.unwrap_or_else(|| Value::Object(Map::new()));
@@ -61,7 +61,7 @@ fn replace(file: &Path, text: &str) -> io::Result<()> {
     own_mode::create_folders(folder)?;
     let mut new = tempfile::NamedTempFile::new_in(folder)?;
     new.write_all(text.as_bytes())?;
-    // Keep the mode of an existing file.
+    // Keep the permission bits of an existing file.
     let rights = fs::metadata(&target)
         .map_or(Permissions::from_mode(NEW_FILE_MODE), |metadata| metadata.permissions());
     new.as_file().set_permissions(rights)?;

@@ -1,5 +1,5 @@
-//! The allowed values of settings fields. An unknown value is ignored or refused, because a newer
-//! client may write values that pitcrew does not know.
+//! Checks the values of settings fields. A newer client may write values that pitcrew does not
+//! know. Such a value is ignored, or the settings are refused if ignoring it is not safe.
 
 use pitcrew_protocol::{ContextWindows, Limits, PermissionMode, Program, prices_from};
 use serde::Deserialize;
@@ -9,9 +9,9 @@ use super::SettingsError;
 use super::layers::{Layer, Source};
 use super::views::patience;
 
-/// Allowed range for the fill level at which a conversation is compacted. Below this range, the
-/// conversation would be compacted all the time. Above this range, there would be no room for an
-/// answer.
+/// Allowed range for the percentage of its context at which a conversation is compacted. Below this
+/// range, the conversation would be compacted all the time. Above this range, there would be no
+/// room for an answer.
 const COMPACT_AT_PERCENT: std::ops::RangeInclusive<u64> = 10..=95;
 
 /// Maximum length of a value in a message, in characters. Longer values are cut.
@@ -26,27 +26,27 @@ struct Field {
     items: Option<Items>,
 }
 
-/// Checks single items of a list or object. It is for fields whose valid items can be used even if
-/// other items are not valid.
+/// A check of single items of a list or object. It is used for fields whose valid items are usable
+/// even if other items are not valid.
 #[derive(Clone, Copy)]
 struct Items {
     /// Description of a valid item.
     expected: &'static str,
-    /// Whether an item is valid. In an object, the first argument is the item's name.
+    /// Returns true if an item is valid. In an object, the first argument is the item's name.
     is_known: fn(&str, &Value) -> bool,
 }
 
-/// The treatment of an unknown value.
+/// What happens if a field has an unknown value.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Otherwise {
-    /// The value is ignored and reported. The field keeps the value of a lower layer, or its
+    /// The value is ignored and reported. The field gets the value of a lower layer, otherwise its
     /// default.
     LeftOut,
     /// The settings are refused, because without the value agents could do more than intended.
     Refused,
 }
 
-/// The checked fields. A section comes before the fields in it.
+/// The fields whose values are checked. A section stands before the fields in it.
 const FIELDS: &[Field] = &[
     bound(&["permissions"], "an object", Value::is_object),
     bound(&["permissions", "deny"], "a list of strings", is_string_list),
@@ -73,7 +73,8 @@ const FIELDS: &[Field] = &[
         .with_items("a string", is_string),
     free(&["sandbox", "write"], "a list of strings", is_string_list)
         .with_items("a string", is_string),
-    // The reference client's settings have an object here, which lists hosts. Accept it.
+    // In the reference client's settings, this field is an object that lists hosts. Accept the
+    // object too.
     free(&["sandbox", "network"], TRUTH, |network| network.is_boolean() || network.is_object()),
     bound(&["sandbox", "withheldVariables"], "a list of strings", is_string_list),
     free(&["pitcrew"], "an object", Value::is_object),
@@ -136,7 +137,8 @@ const fn bound(
 }
 
 impl Field {
-    /// Adds a check of single items, for a list or object whose valid items are usable alone.
+    /// Adds a check of single items, for a list or object whose valid items are usable without the
+    /// others.
     const fn with_items(self, expected: &'static str, is_known: fn(&str, &Value) -> bool) -> Self {
         Self { items: Some(Items { expected, is_known }), ..self }
     }
@@ -147,13 +149,13 @@ impl Field {
 pub(super) struct NotKnown {
     /// Descriptions of the values that are ignored.
     pub(super) unheeded: Vec<String>,
-    /// Errors for the values that must not be ignored if agents run: they are from the command
-    /// line, or in a field that limits agents.
+    /// Errors for the values that must not be ignored if agents run. These values are from the
+    /// command line, or are in a field that limits agents.
     pub(super) refused: Vec<SettingsError>,
 }
 
-/// Removes unknown values from a layer, so that the typed views cannot fail. Null counts as a
-/// missing value. In a list or object whose items are usable alone, only the invalid items are
+/// Removes unknown values from a layer, so that typed access to the fields cannot fail. Null is
+/// treated as a missing value. If a field has a check of single items, only the invalid items are
 /// removed.
 pub(super) fn heed(source: &mut Source) -> NotKnown {
     let mut not_known = NotKnown::default();
@@ -181,7 +183,7 @@ pub(super) fn heed(source: &mut Source) -> NotKnown {
             if let Some(place) = source.field_mut(field.path) {
                 *place = known;
             }
-            // Without its invalid items the field may be valid.
+            // After its invalid items were removed, the field may be valid.
             if source.field(field.path).is_some_and(field.is_known) {
                 continue;
             }
@@ -194,8 +196,8 @@ pub(super) fn heed(source: &mut Source) -> NotKnown {
 }
 
 impl Items {
-    /// Splits a list or object. Returns the value without its invalid items, and the invalid items
-    /// with their positions.
+    /// Splits a list or object into two parts: the value without its invalid items, and the invalid
+    /// items with their positions.
     fn sorted(self, value: Value) -> (Value, Vec<(String, Value)>) {
         match value {
             Value::Array(items) => {
@@ -237,7 +239,7 @@ fn is_string(_name: &str, value: &Value) -> bool {
     value.is_string()
 }
 
-/// Whether the name and value can be an environment variable.
+/// Returns true if the name and value are valid for an environment variable.
 fn is_variable(name: &str, value: &Value) -> bool {
     let is_name = !name.is_empty() && !name.contains(['=', '\0']);
     let is_value = match value {

@@ -1,5 +1,5 @@
-//! Typed access to the merged settings fields that this crate uses. Their values were checked when
-//! the layer was read.
+//! Typed access to the merged settings fields that this crate uses. The values of the fields were
+//! checked when the settings were merged.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -26,20 +26,20 @@ pub struct SourcedRule {
     pub layer: Layer,
     /// The name of the layer and its file, for error messages.
     pub origin: String,
-    /// The base folder of `/path` in the rule, if the layer has one.
+    /// The folder to which `/path` in the rule is relative, if the layer has such a folder.
     pub base: Option<PathBuf>,
 }
 
 /// The `permissions` sections of all layers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Permissions {
-    /// Rules for calls that are allowed without asking.
+    /// Rules for calls that are allowed without asking a person.
     pub allow: Vec<SourcedRule>,
     /// Rules for calls that are denied.
     pub deny: Vec<SourcedRule>,
     /// Rules for calls about which a person is always asked.
     pub ask: Vec<SourcedRule>,
-    /// Additional folders that count as working folders.
+    /// Additional folders that are treated as working folders.
     pub additional_directories: Vec<PathBuf>,
     /// The permission mode in which a session starts.
     pub default_mode: Option<PermissionMode>,
@@ -93,13 +93,13 @@ impl Settings {
         self.merged().get("model").and_then(Value::as_str)
     }
 
-    /// Returns the `hooks` section as written, or None if the user sets `disableAllHooks`.
+    /// Returns the `hooks` section as written, or `None` if the user sets `disableAllHooks`.
     #[must_use]
     pub fn hooks(&self) -> Option<&Value> {
         if self.users_own(&["disableAllHooks"]) { None } else { self.merged().get("hooks") }
     }
 
-    /// Whether the mode `bypassPermissions` is forbidden:
+    /// Returns true if the permission mode `bypassPermissions` is forbidden, because
     /// `permissions.disableBypassPermissionsMode` is `disable`. Any other value except `false` and
     /// null also forbids the mode, because the author of the setting wanted to forbid it.
     #[must_use]
@@ -109,8 +109,8 @@ impl Settings {
         self.sources().iter().any(|source| source.field(&field).is_some_and(disables))
     }
 
-    /// Whether the team tools are available. They are, unless `pitcrew.teams` is false or the
-    /// reference client's variable in `env` is `0` or `false`.
+    /// Returns true if the team tools are available. They are available unless `pitcrew.teams` is
+    /// false or the reference client's variable in `env` is `0` or `false`.
     #[must_use]
     pub fn teams_enabled(&self) -> bool {
         if self.pitcrew("teams") == Some(&Value::Bool(false)) {
@@ -128,16 +128,16 @@ impl Settings {
         setting.and_then(|setting| ContextWindows::from_setting(setting).ok()).unwrap_or_default()
     }
 
-    /// Returns the percentage of its context that a conversation may fill before it is compacted:
-    /// `pitcrew.compactAtPercent`.
+    /// Returns the percentage of its context that a conversation is allowed to fill before it is
+    /// compacted: `pitcrew.compactAtPercent`.
     #[must_use]
     pub fn compact_at_percent(&self) -> Option<u64> {
         self.pitcrew("compactAtPercent").and_then(Value::as_u64)
     }
 
-    /// Whether a worktree that contains only ignored files is kept. It is kept, unless the user
-    /// sets `pitcrew.removeIgnoredFiles`. Settings files of the project cannot set this field,
-    /// because agents can write these files.
+    /// Returns whether a worktree that contains only ignored files is kept or removed. The worktree
+    /// is kept unless the user sets `pitcrew.removeIgnoredFiles`. Settings files of the project
+    /// cannot set this field, because agents can write these files.
     #[must_use]
     pub fn ignored_files(&self) -> IgnoredFiles {
         match self.users_own(&["pitcrew", "removeIgnoredFiles"]) {
@@ -146,8 +146,8 @@ impl Settings {
         }
     }
 
-    /// Whether messages are also sent through the message sockets of other clients. They are,
-    /// unless `pitcrew.clientSockets` is false.
+    /// Returns true if messages are also sent through the message sockets of other clients. This is
+    /// the case unless `pitcrew.clientSockets` is false.
     #[must_use]
     pub fn uses_client_sockets(&self) -> bool {
         self.pitcrew("clientSockets") != Some(&Value::Bool(false))
@@ -160,8 +160,8 @@ impl Settings {
         self.pitcrew("modelPatience").and_then(patience)
     }
 
-    /// Returns the maximum time without data from a server, after which a call fails and is
-    /// repeated: `pitcrew.modelSilence`, in seconds.
+    /// Returns the maximum time without data from a server: `pitcrew.modelSilence`, in seconds.
+    /// After this time, a model call fails and is repeated.
     #[must_use]
     pub fn model_silence(&self) -> Option<Duration> {
         self.pitcrew("modelSilence").and_then(patience)
@@ -174,23 +174,24 @@ impl Settings {
         self.merged().get("pitcrew")?.get(field)
     }
 
-    /// Whether a command may ask to run outside the sandbox (`dangerouslyDisableSandbox`). The user
-    /// must set the reference client's `sandbox.allowUnsandboxedCommands`. Settings files of the
-    /// project cannot set this field, because agents can write these files.
+    /// Returns true if a command is allowed to request to run outside the sandbox
+    /// (`dangerouslyDisableSandbox`). The user must set the reference client's
+    /// `sandbox.allowUnsandboxedCommands`. Settings files of the project cannot set this field,
+    /// because agents can write these files.
     #[must_use]
     pub fn allows_unsandboxed_commands(&self) -> bool {
         self.users_own(&["sandbox", "allowUnsandboxedCommands"])
     }
 
-    /// Whether commands run in the sandbox profile *work* without asking: the user sets
-    /// `sandbox.autoAllow` or passes `--sandbox`.
+    /// Returns true if commands run in the sandbox profile *work* without a permission request.
+    /// This is the case if the user sets `sandbox.autoAllow` or passes `--sandbox`.
     #[must_use]
     pub fn runs_sandboxed_commands(&self) -> bool {
         self.users_own(&["sandbox", "autoAllow"])
     }
 
-    /// Whether other clients may be teammates although pitcrew's sandbox does not limit their
-    /// commands: `sandbox.allowOtherClients`.
+    /// Returns true if other clients are allowed as teammates although pitcrew's sandbox does not
+    /// limit their commands: `sandbox.allowOtherClients`.
     #[must_use]
     pub fn allows_unsandboxed_clients(&self) -> bool {
         self.users_own(&["sandbox", "allowOtherClients"])
@@ -225,13 +226,13 @@ impl Settings {
         }
     }
 
-    /// Whether a switch is on in the settings of the user, the command line or the machine. The
-    /// project's settings do not count.
+    /// Returns true if a switch is on in the settings of the user, the command line or the
+    /// machine's policy. The project's settings are not used.
     fn users_own(&self, field: &[&str]) -> bool {
         let is_users =
             |source: &&Source| matches!(source.layer, Layer::User | Layer::Cli | Layer::Managed);
         let said = |source: &Source| source.field(field).and_then(Value::as_bool);
-        // Layers are sorted, so the last value is from the highest layer.
+        // The layers are sorted, so the last value found is from the highest layer.
         self.sources().iter().filter(is_users).filter_map(said).next_back().unwrap_or(false)
     }
 

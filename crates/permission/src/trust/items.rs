@@ -1,5 +1,5 @@
-//! Lists the effects of a project's files. Each effect has a digest, by which it is recognized
-//! later.
+//! Lists the effects of a project's files. Each effect has a digest, so that pitcrew later
+//! recognizes an effect about which the user has decided.
 
 use std::path::{Path, PathBuf};
 
@@ -17,15 +17,15 @@ pub struct Item {
     pub kind: ItemKind,
     /// The file that causes the effect, relative to the project's folder.
     pub file: PathBuf,
-    /// Description of the effect, with text from the file. It may contain terminal control
+    /// A description of the effect, with text from the file. The text may contain terminal control
     /// characters.
     pub does: String,
-    /// Digest of the effect, by which it is recognized later.
+    /// Digest of the effect. An effect with the same digest later is the same effect.
     pub digest: String,
 }
 
-/// The kinds of effects in the order of the list. Commands that run automatically come last, so
-/// that the user sees them directly before the question.
+/// The kinds of effects, in the order in which they are listed. Commands that run automatically
+/// come last, so that the user sees them directly before the question whether to trust the project.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ItemKind {
@@ -33,25 +33,26 @@ pub enum ItemKind {
     Setting,
     /// An agent definition.
     Agent,
-    /// An additional folder that counts as a working folder.
+    /// An additional folder that is treated as a working folder.
     Folder,
-    /// A git folder or object store outside the checkout.
+    /// A git folder or object store outside the checkout that git uses for the checkout.
     GitFolder,
     /// An environment variable for every command.
     Variable,
     /// The permission mode in which a session starts.
     Mode,
-    /// A rule that allows calls without asking.
+    /// A rule that allows calls without asking the user.
     Rule,
-    /// An MCP server. pitcrew starts no MCP servers, but a teammate that runs the reference client
-    /// may.
+    /// An MCP server. Pitcrew starts no MCP servers, but a teammate that runs the reference client
+    /// may start them.
     McpServer,
-    /// A command that runs automatically.
+    /// A command that runs automatically (a hook).
     Hook,
 }
 
 impl ItemKind {
-    /// Returns the name of the kind, for the message that an effect of this kind is ignored.
+    /// Returns the name of the kind. The name is used in the message that an effect of this kind is
+    /// ignored.
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Setting => "settings",
@@ -68,8 +69,8 @@ impl ItemKind {
 }
 
 impl Item {
-    /// Returns the name of the effect, for the message that this effect is ignored. The name is the
-    /// key of a setting if the effect sets one, otherwise the name of the kind.
+    /// Returns the name of the effect. The name is used in the message that this effect is ignored.
+    /// It is the key of the setting if the effect sets one, otherwise the name of the kind.
     pub(super) fn left_out_name(&self) -> String {
         let setting = self.does.strip_prefix("sets ").and_then(|rest| rest.split_once(" to "));
         match (self.kind, setting) {
@@ -78,7 +79,7 @@ impl Item {
         }
     }
 
-    /// Whether pitcrew itself would apply the effect.
+    /// Returns true if pitcrew itself applies the effect, and false if only another client does.
     #[must_use]
     pub fn acts(&self) -> bool {
         match self.kind {
@@ -97,15 +98,15 @@ impl Item {
 
 /// Collects the effects of one project's files.
 pub(super) struct Lister<'a> {
-    /// The project's folder, relative to the top of its checkout. It is part of the digest, because
-    /// the same text can have another effect in another folder.
+    /// The project's folder, relative to the top of its checkout. The folder is part of the digest,
+    /// because the same text can have another effect in another folder.
     pub(super) below: &'a Path,
     pub(super) items: Vec<Item>,
 }
 
 impl Lister<'_> {
-    /// Adds the effects of a settings layer. Of a trusted layer, only the fields listed here are
-    /// used (see [`counting`]).
+    /// Adds the effects of a settings layer. Only the fields that are listed here are used from a
+    /// trusted layer (see [`counting`]).
     pub(super) fn settings(&mut self, file: &Path, layer: &Value) {
         let Value::Object(fields) = layer else { return };
         for (key, value) in fields {
@@ -129,8 +130,8 @@ impl Lister<'_> {
         }
     }
 
-    /// Adds an agent definition. Its prompt is not part of the digest, because it is an instruction
-    /// like `CLAUDE.md`.
+    /// Adds an agent definition. The definition's prompt is not part of the digest, because the
+    /// prompt is an instruction like `CLAUDE.md`.
     pub(super) fn agent(&mut self, file: &Path, agent: &AgentDefinition) {
         let tools =
             agent.tools.as_ref().map_or_else(|| "every tool".to_owned(), |tools| tools.join(", "));
@@ -144,7 +145,7 @@ impl Lister<'_> {
         self.add(ItemKind::Agent, file, &Value::String(does.clone()), does);
     }
 
-    /// Adds the servers in a `.mcp.json`.
+    /// Adds the MCP servers that a `.mcp.json` file names.
     pub(super) fn mcp_servers(&mut self, file: &Path, document: &Value) {
         let Some(servers) = document.get("mcpServers") else { return };
         self.each(file, servers, ItemKind::McpServer, |name, server| {
@@ -163,7 +164,8 @@ impl Lister<'_> {
         });
     }
 
-    /// Adds a folder outside the checkout that git uses because a file in the checkout names it.
+    /// Adds a folder outside the checkout. Git uses the folder because a file in the checkout names
+    /// it.
     pub(super) fn git_folder(&mut self, claim: &Claim) {
         let folder = claim.folder.display();
         let does = match claim.is_store() {
@@ -242,8 +244,9 @@ impl Lister<'_> {
     }
 }
 
-/// Returns the part of a trusted layer that is used: the listed fields, and the fields that need no
-/// trust. Other keys are removed, because the user would trust them without seeing them.
+/// Returns the part of a trusted layer that is used: the fields that [`Lister::settings`] lists,
+/// and the fields that need no trust. Other keys are removed, because the user would trust them
+/// without seeing them.
 pub(super) fn counting(layer: &Value) -> Value {
     only(
         layer,
@@ -258,13 +261,13 @@ pub(super) fn counting(layer: &Value) -> Value {
     )
 }
 
-/// Returns the part of a layer that is used without trust.
+/// Returns the part of a layer that is used even if the user does not trust the project.
 pub(super) fn without_trust(layer: &Value) -> Value {
     only(layer, &["permissions"], |permissions| only(permissions, &["deny", "ask"], Value::clone))
 }
 
-/// Returns an object with only these keys. A value that is not an object stays unchanged, so that
-/// its error is reported later.
+/// Returns an object with only these keys. A value that is not an object is returned unchanged, so
+/// that its error is reported later.
 fn only(value: &Value, keys: &[&str], permissions: impl Fn(&Value) -> Value) -> Value {
     let Value::Object(fields) = value else { return value.clone() };
     let kept = fields.iter().filter(|(key, _)| keys.contains(&key.as_str()));
@@ -279,8 +282,8 @@ fn plain(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
-/// Returns the digest of an effect and its place. Keys are sorted, so reformatting a file does not
-/// change the digest.
+/// Returns the digest of an effect and its place. The keys are sorted first, so reformatting a file
+/// does not change the digest.
 fn digest(kind: ItemKind, below: &Path, file: &Path, content: &Value) -> String {
     let parts =
         serde_json::json!([kind, below.to_string_lossy(), file.to_string_lossy(), sorted(content)]);

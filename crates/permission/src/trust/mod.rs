@@ -1,16 +1,17 @@
-//! Decides which parts of a project's files are used: the effects of the files, and whether the
-//! user trusts the project.
+//! Decides which parts of a project's files are used. The decision depends on the effects of the
+//! files, and on whether the user trusts the project.
 //!
-//! A project is read only once ([`Project::read`]), so that exactly the judged content is used.
+//! A project is read only once ([`Project::read`]), so that exactly the checked content is used.
 //!
-//! - `items` lists the effects of its settings, hooks, MCP servers and agents.
-//! - `repository` finds the folder that the trust is about.
-//! - `record` stores the user's answers in the root.
+//! - `items` lists the effects of the project's settings, hooks, MCP servers and agents.
+//! - `repository` finds the folder for which the user's answer is stored.
+//! - `record` stores the user's answers in the configuration root.
 //!
 //! The user interface asks the user, and `settings` merges the layers.
 //!
-//! Without trust, only a project's deny and ask rules and its instructions are used. Settings that
-//! no project may set, trusted or not, are in `settings::NEVER_FROM_PROJECT`.
+//! Without trust, only a project's deny and ask rules and its instructions are used.
+//! `settings::NEVER_FROM_PROJECT` lists the settings that no project is allowed to set, trusted or
+//! not.
 
 mod items;
 mod project;

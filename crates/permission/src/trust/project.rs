@@ -1,4 +1,5 @@
-//! A project's files, read once: their effects, and the parts of them that are used.
+//! Reads a project's files once. Determines their effects, and the parts of the files that are
+//! used.
 
 use std::path::{Path, PathBuf};
 
@@ -22,11 +23,11 @@ const MCP_FILE: &str = ".mcp.json";
 /// The content of a project's files when they were read.
 #[derive(Debug)]
 pub struct Project {
-    /// The project's repository. `None` if the folder cannot be resolved. Then there is nothing to
+    /// The project's repository. `None` if the folder cannot be resolved. In that case no file is
     /// read.
     repository: Option<Repository>,
-    /// Whether the project's folder is the user's own: `<folder>/.claude` is the configuration
-    /// root.
+    /// True if the project's folder is the user's own, which means that `<folder>/.claude` is the
+    /// configuration root.
     is_user_s: bool,
     layers: Vec<Source>,
     agents: AgentFiles,
@@ -41,44 +42,45 @@ pub struct Project {
 pub struct Counted {
     /// The settings layers, for [`crate::settings::Settings::load`].
     pub layers: Vec<Source>,
-    /// The project's agent definitions, for the catalogue of definitions.
+    /// The project's agent definitions, which the caller adds to all other definitions.
     pub agents: AgentFiles,
     /// The git folders and object stores outside the checkout that are treated as part of the
     /// checkout.
     pub git_folders: Vec<PathBuf>,
-    /// The parts that are not used, to report to the user.
+    /// The parts that are not used, for a report to the user.
     pub left_out: Vec<LeftOut>,
-    /// The errors of files that could not be read, to report to the user.
+    /// The errors of files that could not be read, for a report to the user.
     pub warnings: Vec<String>,
 }
 
 /// The parts of one file that are not used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LeftOut {
-    /// The file, relative to the project's folder.
+    /// The path of the file, relative to the project's folder.
     pub file: PathBuf,
-    /// The unused parts by dotted name, with a count if there are several of one name.
+    /// The names of the unused parts, with dots between the parts of a name. A name that occurs
+    /// several times has a count.
     pub keys: Vec<String>,
-    /// The reason why these parts are not used.
+    /// The reason why the parts are not used.
     pub why: WhyLeftOut,
 }
 
 /// The reason why parts of a project's files are not used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WhyLeftOut {
-    /// The user has not answered whether to trust the project.
+    /// The user has not yet answered the question whether to trust the project.
     NotTrusted,
     /// The user answered not to trust the project.
     Declined,
-    /// The user trusted the project when its files had fewer effects.
+    /// The user trusted the project, but its files now have more effects.
     Grown,
-    /// No project may set these fields.
+    /// No project is allowed to set these fields.
     Never,
 }
 
 impl Project {
-    /// Reads the files of a project. If its `.claude` is the configuration root itself, the files
-    /// are the user's own.
+    /// Reads the files of a project. If the project's `.claude` folder is the configuration root
+    /// itself, the files belong to the user.
     ///
     /// # Errors
     /// If a settings file cannot be read, is not a plain file, or is not JSON.
@@ -97,7 +99,8 @@ impl Project {
         let claims = GitFolder::claims(folder);
         project.git_folders = claims.iter().map(|claim| claim.folder.clone()).collect();
         if project.is_user_s {
-            // `settings.json` in this folder is the user layer, which is read elsewhere.
+            // In this folder, `settings.json` is the user's layer, which is read elsewhere. Read
+            // only the local layer here.
             project.read_layers(folder, Given::ByUser, &[Layer::Local])?;
             return Ok(project);
         }
@@ -126,20 +129,20 @@ impl Project {
         &self.never
     }
 
-    /// Returns the top folder of the repository, under which the trust answer is stored. Returns
-    /// `None` if the project's folder cannot be resolved.
+    /// Returns the top folder of the repository. The user's trust answer is stored under this path.
+    /// Returns `None` if the project's folder cannot be resolved.
     #[must_use]
     pub fn top(&self) -> Option<&Path> {
         self.repository.as_ref().map(|repository| repository.top.as_path())
     }
 
-    /// Whether the project's files are the user's own configuration.
+    /// Returns true if the project's files are the user's own configuration.
     #[must_use]
     pub fn is_user_s(&self) -> bool {
         self.is_user_s
     }
 
-    /// Returns the parts of the project that are used at this trust status.
+    /// Returns the parts of the project that are used with this trust status.
     #[must_use]
     pub fn counted(self, standing: TrustState) -> Counted {
         let why = match standing {
@@ -196,7 +199,7 @@ impl Project {
         Ok(())
     }
 
-    /// Removes the settings that no project may set.
+    /// Removes the settings that no project is allowed to set.
     fn strip(&mut self) {
         for source in &mut self.layers {
             let refused = strip(&mut source.value);
@@ -239,8 +242,8 @@ impl Project {
         self.items = lister.items;
     }
 
-    /// Adds the git folders outside the checkout to the list. They are the same for every folder of
-    /// the checkout, so their digests do not include the project's folder.
+    /// Adds the git folders outside the checkout to the listed effects. These git folders are the
+    /// same for every folder of the checkout, so their digests do not include the project's folder.
     fn list_git_folders(&mut self, claims: &[Claim]) {
         let mut lister = Lister { below: Path::new(""), items: std::mem::take(&mut self.items) };
         for claim in claims {
@@ -255,11 +258,12 @@ fn reduced(layers: Vec<Source>, part: fn(&Value) -> Value) -> Vec<Source> {
     layers.into_iter().map(|source| Source { value: part(&source.value), ..source }).collect()
 }
 
-/// Summarizes, for each file, the parts that are not used without trust.
+/// Groups the effects that are not used without trust by file, for a report to the user.
 fn left_out(items: &[Item], why: WhyLeftOut) -> Vec<LeftOut> {
     let mut found: Vec<(PathBuf, Vec<(String, usize)>)> = Vec::new();
     for item in items.iter().filter(|item| item.acts()) {
-        // There may be many agent files, so count them together under their folder.
+        // There may be many files with agent definitions, so count them together under their
+        // folder.
         let file = if item.kind == ItemKind::Agent {
             item.file.parent().unwrap_or(&item.file)
         } else {

@@ -1,9 +1,10 @@
 //! Stores the user's trust answers in `<root>/pitcrew/trust.json`.
 //!
-//! For each repository the file has the user's answer, and the digests of the effects that the
-//! answer is about. An answer stays valid as long as the file has the digests of all the project's
-//! effects. So with fewer effects a project is still trusted, and with any new effect it is not.
-//! Unknown fields are kept when the file is written. A file of a newer version is refused.
+//! For each repository, the file has the user's answer and the digests of the effects to which the
+//! answer applies. An answer is valid as long as the file has the digests of all the project's
+//! effects. A project that loses effects is therefore still trusted, and a project with any new
+//! effect is not. Unknown fields are kept when the file is written. A file of a newer version is
+//! refused.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File, OpenOptions};
@@ -20,11 +21,11 @@ use serde_json::{Map, Value, json};
 
 use super::project::Project;
 
-/// The field under `pitcrew` in the command line's layer with the digests of effects trusted for
-/// this run. A lead passes this field to its teammates in panes.
+/// A field under `pitcrew` in the settings layer of the command line. It has the digests of the
+/// effects that are trusted for this run. A lead passes this field to its teammates in panes.
 pub const TRUSTED_ITEMS: &str = "trustedItems";
 
-/// The path of the trust file, below the root.
+/// The path of the trust file, relative to the configuration root.
 pub const FILE: &str = "pitcrew/trust.json";
 
 /// The version of the file format that pitcrew writes.
@@ -33,14 +34,15 @@ const VERSION: u64 = 1;
 /// The field with the answers about repositories.
 const FOLDERS: &str = "folders";
 
-/// The field with the pane programs that the user named, the latest last.
+/// The field with the programs for panes that the user named on the command line. The latest
+/// program is last.
 const PANE_PROGRAMS: &str = "panePrograms";
 
 /// Maximum number of stored pane programs. A user has few terminals, so older entries are no longer
-/// in use.
+/// used.
 const PANE_PROGRAMS_MOST: usize = 100;
 
-/// Maximum size of the trust file. It is enough for thousands of repositories.
+/// Maximum size of the trust file. This size is enough for thousands of repositories.
 const FILE_LIMIT_BYTES: u64 = 16 * 1024 * 1024;
 
 /// Maximum time to wait while another process holds the lock on the trust file.
@@ -49,7 +51,8 @@ const LOCK_PATIENCE: Duration = Duration::from_secs(5);
 /// Pause between two attempts to lock the trust file.
 const LOCK_PAUSE: Duration = Duration::from_millis(20);
 
-/// The projects and pane programs that the user trusts.
+/// The projects and pane programs (external programs that manage terminal panes) that the user
+/// trusts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Trust {
     folders: Vec<FolderTrust>,
@@ -68,12 +71,12 @@ pub struct FolderTrust {
     pub answer: Answer,
     /// Time of the answer, in RFC 3339.
     pub at: Option<String>,
-    /// Digests of the effects that the answer is about.
+    /// Digests of the effects to which the answer applies.
     #[serde(skip)]
     pub items: BTreeSet<String>,
 }
 
-/// The user's answer to the trust question.
+/// The user's answer to the question whether to trust a project.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Answer {
@@ -86,17 +89,17 @@ pub enum Answer {
 /// The trust status of a project.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TrustState {
-    /// The project's folder is the user's own.
+    /// The project's folder is the user's own configuration, which needs no trust.
     UsersOwn,
     /// The project's files have no effects that need trust.
     NothingToTrust,
     /// The user trusts all effects of the project's files.
     Trusted,
-    /// The user was not asked about these effects yet.
+    /// The user has not been asked about these effects yet.
     NotTrusted,
     /// The user declined all effects of the project's files.
     Declined,
-    /// The user trusted the project, but its files now have a new effect.
+    /// The user trusted the project, but its files now have at least one new effect.
     Grown,
 }
 
@@ -106,39 +109,39 @@ pub enum TrustError {
     /// The trust file cannot be read.
     #[error("cannot read {}", path.display())]
     Read {
-        /// The trust file.
+        /// The path of the trust file.
         path: PathBuf,
-        /// The reason for the failure.
+        /// The reason why the file was not read.
         #[source]
         source: Refused,
     },
-    /// The trust file is not JSON, or not an object.
+    /// The content of the trust file is not JSON, or not a JSON object.
     #[error("{} is not what pitcrew wrote", path.display())]
     Torn {
-        /// The trust file.
+        /// The path of the trust file.
         path: PathBuf,
     },
     /// A newer version of pitcrew wrote the trust file.
     #[error("{} is of version {version}, and this pitcrew knows {VERSION}", path.display())]
     Newer {
-        /// The trust file.
+        /// The path of the trust file.
         path: PathBuf,
-        /// The version of the file format.
+        /// The version of the file format in the trust file.
         version: u64,
     },
     /// The trust file cannot be written.
     #[error("cannot write {}", path.display())]
     Write {
-        /// The trust file.
+        /// The path of the trust file.
         path: PathBuf,
-        /// The reason why the file was not read.
+        /// The reason why the file was not written.
         #[source]
         source: io::Error,
     },
     /// Another process holds the lock on the trust file.
     #[error("another process holds {}", path.display())]
     Held {
-        /// The lock file.
+        /// The path of the lock file.
         path: PathBuf,
     },
     /// A path is not UTF-8, so JSON cannot store it.
@@ -150,7 +153,7 @@ pub enum TrustError {
 }
 
 impl Trust {
-    /// Reads the answers stored in a root. A missing file means no answers.
+    /// Reads the answers stored below a configuration root. A missing file means no answers.
     ///
     /// # Errors
     /// If the trust file cannot be read, or if its version is newer.
@@ -160,7 +163,8 @@ impl Trust {
         Ok(Self { folders: folders_in(&document), pane_programs, run: BTreeSet::new() })
     }
 
-    /// Adds the effects that are trusted for this run only, from the command line's layer.
+    /// Adds the effects that are trusted for this run only. `layer` is the settings layer of the
+    /// command line, which lists their digests.
     #[must_use]
     pub fn with_run_items(mut self, layer: &Value) -> Self {
         let items =
@@ -169,7 +173,7 @@ impl Trust {
         self
     }
 
-    /// The trust status of a project.
+    /// Returns the trust status of a project.
     #[must_use]
     pub fn state(&self, project: &Project) -> TrustState {
         if project.is_user_s() {
@@ -205,10 +209,10 @@ impl Trust {
     }
 
     /// Stores an answer about all current effects of a project's files. If the repository has other
-    /// projects with the same answer, their effects stay stored.
+    /// projects with the same answer, the effects of those projects stay stored.
     ///
     /// # Errors
-    /// If the trust file cannot be read or written. Then the trust file is unchanged.
+    /// If the trust file cannot be read or written. In both cases the trust file is unchanged.
     pub fn answer(
         root: &Path,
         project: &Project,
@@ -255,15 +259,15 @@ impl Trust {
     }
 
     /// Returns the pane programs that the user named for a run, each with its arguments. A file in
-    /// the team's folder names programs too, but other processes can write that file, so it is not
-    /// trusted.
+    /// the team's folder also names pane programs. Other processes can write that file, so it is
+    /// not trusted.
     #[must_use]
     pub fn pane_programs(&self) -> &[Vec<String>] {
         &self.pane_programs
     }
 
-    /// Records that the user named a pane program, so that later commands may run this program for
-    /// its panes.
+    /// Records that the user named a pane program. After that, later commands are allowed to run
+    /// this program for its panes.
     ///
     /// # Errors
     /// The errors of [`Trust::answer`].
@@ -327,7 +331,8 @@ fn read(path: &Path) -> Result<Map<String, Value>, TrustError> {
     }
 }
 
-/// Changes the answers under a lock. Unknown fields are kept.
+/// Changes the trust answers while holding the lock on the trust file. Unknown fields stay in the
+/// file.
 fn edit_folders(
     root: &Path,
     change: impl FnOnce(&mut Map<String, Value>),
@@ -339,8 +344,8 @@ fn edit_folders(
     })
 }
 
-/// Changes one field of the trust file under a lock. `empty` is the value of a missing field, and
-/// has the type that the field must have.
+/// Changes one field of the trust file under a lock. `empty` is the value that is used if the field
+/// is missing. An existing field must have the same type as `empty`.
 fn edit(
     root: &Path,
     part: &str,
@@ -352,7 +357,7 @@ fn edit(
     let folder = path.parent().unwrap_or(root);
     own_mode::create_folders(folder).map_err(unwritable)?;
     let _lock = lock(&path.with_extension("lock"))?;
-    // Read under the lock, so that no change of another process is lost.
+    // Read the file only after taking the lock, so that no change of another process is lost.
     let mut document = read(&path)?;
     document.shift_insert(0, "version".to_owned(), json!(VERSION));
     let kind = std::mem::discriminant(&empty);
@@ -370,8 +375,8 @@ fn lock(path: &Path) -> Result<File, TrustError> {
     let unwritable = |source| TrustError::Write { path: path.to_path_buf(), source };
     let mut options = OpenOptions::new();
     options.create(true).truncate(false).write(true).mode(0o600);
-    // There may be a link or a FIFO in place of the lock file. Do not follow the link, and do not
-    // block on the FIFO.
+    // A symbolic link or a FIFO may be in place of the lock file. Do not follow the link, and do
+    // not block on the FIFO.
     let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
     let file = options.custom_flags(flags.bits().cast_signed()).open(path).map_err(unwritable)?;
     let until = Instant::now() + LOCK_PATIENCE;

@@ -1,5 +1,5 @@
-//! Finds the repository of a folder without running git, because git would obey a configuration
-//! that is not trusted yet.
+//! Finds the repository of a folder. This module does not run git, because git would obey a
+//! configuration that is not trusted yet.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,12 +13,13 @@ const POINTER_LIMIT_BYTES: u64 = 16 * 1024;
 /// The repository of a folder.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Repository {
-    /// The folder that trust is about: the top of the repository's main checkout, with symbolic
-    /// links resolved. Without a repository, it is the folder itself.
+    /// The folder for which the trust answer is stored: the top of the repository's main checkout,
+    /// with symbolic links resolved. Without a repository, it is the folder itself.
     pub top: PathBuf,
-    /// The top of the checkout that contains the folder. In a worktree it differs from `top`.
+    /// The top of the checkout that contains the folder. In a worktree, `checkout` differs from
+    /// `top`.
     pub checkout: PathBuf,
-    /// The folder, relative to the top of its checkout.
+    /// The path of the folder, relative to the top of its checkout.
     pub below: PathBuf,
 }
 
@@ -36,11 +37,12 @@ impl Repository {
     }
 }
 
-/// Returns the main checkout of the repository, if `checkout` is one of its worktrees.
+/// Returns the main checkout of the repository if `checkout` is one of the repository's worktrees,
+/// otherwise `None`.
 ///
 /// A checkout can claim to be a worktree, but this proves nothing, because its files may come from
-/// an archive. The repository must also name the worktree, in the folder that git keeps for the
-/// worktree. That folder must be where git creates such folders.
+/// an archive. The repository must also name the worktree, in the folder in which git stores data
+/// about the worktree. That folder must be where git creates such folders.
 fn main_checkout(checkout: &Path) -> Option<PathBuf> {
     let link = checkout.join(".git");
     let admin = pointer(&link, "gitdir:")
@@ -55,7 +57,7 @@ fn main_checkout(checkout: &Path) -> Option<PathBuf> {
     Some(top.to_path_buf())
 }
 
-/// Reads the path from a file of one line, after `prefix`.
+/// Reads a path from a file that has one line. The path is the text after `prefix`.
 fn pointer(file: &Path, prefix: &str) -> Option<PathBuf> {
     if !file.symlink_metadata().ok()?.is_file() {
         return None;
@@ -69,7 +71,7 @@ fn pointer(file: &Path, prefix: &str) -> Option<PathBuf> {
 mod tests {
     use super::*;
 
-    /// Creates a repository with a worktree, with the files that git writes.
+    /// Creates a repository with a worktree, by writing the files that git would write.
     fn repository() -> (tempfile::TempDir, PathBuf) {
         let dir = tempfile::tempdir().unwrap();
         let base = fs::canonicalize(dir.path()).unwrap();
@@ -103,9 +105,9 @@ mod tests {
         let evil = base.join("evil");
         fs::create_dir_all(evil.join("admin/worktrees/x")).unwrap();
         let claims = [
-            // The git folder of another worktree.
+            // This is the git folder of another worktree.
             format!("gitdir: {}", base.join("main/.git/worktrees/bob").display()),
-            // The checkout's own folder, which names the repository in turn.
+            // This is a folder inside the checkout, which claims to belong to the repository.
             format!("gitdir: {}", evil.join("admin").display()),
             "gitdir: admin/worktrees/../../../main/.git".to_owned(),
             "gitdir: ".to_owned(),
@@ -117,8 +119,8 @@ mod tests {
             fs::write(evil.join(".git"), &claim).unwrap();
             assert_eq!(Repository::of(&evil).unwrap().top, evil, "{claim}");
         }
-        // If the archive contains a folder with the path that git would use, the result is still a
-        // folder inside the archive.
+        // The archive may contain a folder at the path that git would use. The result is then still
+        // a folder inside the archive.
         fs::write(evil.join(".git"), "gitdir: admin/worktrees/x").unwrap();
         fs::write(evil.join("admin/worktrees/x/gitdir"), "../../../.git").unwrap();
         assert!(Repository::of(&evil).unwrap().top.starts_with(&evil));

@@ -1,9 +1,9 @@
-//! The cost of an idle teammate with its own process: its memory, and its wake-ups while nothing
-//! happens.
+//! The cost of an idle teammate that has its own process: its memory, and its wake-ups while
+//! nothing happens.
 //!
 //! The limits are 15 MB of resident memory and no wake-up. Half of the teammates run in panes and
-//! show the view of a terminal. The other half joined the team with `pitcrew join` and write a log,
-//! as they do without a terminal. Every teammate has had one turn.
+//! draw their view on a terminal. The other half joined the team with `pitcrew join` and write a
+//! log, because they have no terminal. Every teammate has had one turn before the measurement.
 
 use std::process::{Child, Stdio};
 use std::time::Duration;
@@ -11,14 +11,15 @@ use std::time::Duration;
 use crate::process::{Memory, threads, wake_ups};
 use crate::stage::Stage;
 
-/// Number of teammates in panes, and number of teammates that joined.
+/// The number of teammates in panes. The same number of teammates joined with `pitcrew join`.
 const TEAMMATES: usize = 8;
 
-/// Length of the time in which wake-ups are counted.
+/// The length of one period in which wake-ups are counted.
 const LOOK: Duration = Duration::from_secs(5);
 
-/// The maximum number of counts. Counting stops at the first count without a wake-up. The first
-/// counts may have some, because the lead still reads its messages after the last turn.
+/// The maximum number of periods. Counting stops after the first period without a wake-up. In the
+/// first periods there may be wake-ups, because the lead still reads its messages after the last
+/// turn.
 const LOOKS: usize = 5;
 
 const LIMIT_MB: f64 = 15.0;

@@ -1,5 +1,5 @@
-//! A model server on the loopback interface that uses the Messages API. It streams the answers that
-//! the benchmark chooses, and reports when each request arrived.
+//! A model server on the loopback interface that uses the Messages API. The server streams the
+//! answers that the benchmark chooses, and reports the arrival time of each request.
 
 use std::convert::Infallible;
 use std::time::{Duration, Instant};
@@ -13,14 +13,14 @@ use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 use tokio::sync::{mpsc, oneshot};
 
-/// Capacity of the queue of requests that the benchmark has not read yet. There are fewer agents
-/// than this.
+/// The capacity of the queue of requests that the benchmark has not read yet. The number of agents
+/// is lower.
 const REQUESTS: usize = 64;
 
-/// Maximum wait for a request. After that the benchmark fails.
+/// The maximum wait for a request. After this time, the benchmark fails.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A request to the model, and the channel for its answer.
+/// A request to the model, and the channel through which the benchmark answers it.
 pub(crate) struct Asked {
     /// The time at which the request arrived.
     pub(crate) at: Instant,
@@ -31,13 +31,13 @@ pub(crate) struct Asked {
 
 /// An answer of the model.
 pub(crate) enum Say {
-    /// A text that ends the turn.
+    /// The model says a text, which ends the turn.
     Text(&'static str),
-    /// A call of a tool, with its input.
+    /// The model calls a tool. The fields are the name of the tool and its input.
     Call(&'static str, Value),
 }
 
-/// The model server, and the requests that it received.
+/// The model server, and the queue of requests that it received.
 pub(crate) struct Model {
     pub(crate) url: String,
     runtime: Runtime,
@@ -56,8 +56,8 @@ impl Model {
         Self { url, runtime, asked }
     }
 
-    /// Waits for the next request to the model `model`. Requests to other models get a short
-    /// answer.
+    /// Waits for the next request to the model `model`, and returns this request. Requests to other
+    /// models get a short answer.
     pub(crate) fn asked(&mut self, model: &str) -> Asked {
         let next = async {
             while let Some(asked) = self.asked.recv().await {
@@ -75,7 +75,7 @@ impl Model {
 
 impl Asked {
     pub(crate) fn say(self, say: Say) {
-        // The agent that sent the request may have ended.
+        // The agent that sent the request may have ended, so the result is ignored.
         let _ = self.answer.send(say);
     }
 }

@@ -1,21 +1,21 @@
-//! Values that the kernel reports about a process: its memory, and how often it gave up the
-//! processor.
+//! Values that the kernel reports about a process: the memory of the process, and how many times
+//! the process gave up the processor.
 
 use std::fs::read_to_string;
 
 /// The memory of a process, in MB.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Memory {
-    /// All resident memory. Each shared page counts in full.
+    /// All resident memory. A page that processes share is counted in full.
     pub(crate) resident: f64,
-    /// All resident memory. Each shared page is divided by the number of processes that share it.
+    /// All resident memory. The size of a shared page is divided by the number of processes that
+    /// share the page.
     pub(crate) proportional: f64,
-    /// The memory that the process shares with no other process.
+    /// The memory that the process shares with none of the other processes.
     pub(crate) private: f64,
 }
 
 impl Memory {
-    /// Reads the memory values of a process.
     pub(crate) fn of(pid: u32) -> Self {
         let text = read_to_string(format!("/proc/{pid}/smaps_rollup")).expect("the process lives");
         let mb = |name: &str| field(&text, name) as f64 / 1024.0;
@@ -27,8 +27,8 @@ impl Memory {
     }
 }
 
-/// How often the threads of a process gave up the processor voluntarily. A thread does this once
-/// after each wake-up.
+/// How many times the threads of a process gave up the processor voluntarily. A thread does this
+/// once after each wake-up, so this number counts the wake-ups.
 pub(crate) fn wake_ups(pid: u32) -> u64 {
     let threads = std::fs::read_dir(format!("/proc/{pid}/task")).expect("the process lives");
     let texts =
@@ -36,7 +36,6 @@ pub(crate) fn wake_ups(pid: u32) -> u64 {
     texts.map(|text| field(&text, "voluntary_ctxt_switches:")).sum()
 }
 
-/// The number of threads of a process.
 pub(crate) fn threads(pid: u32) -> u64 {
     field(&read_to_string(format!("/proc/{pid}/status")).expect("the process lives"), "Threads:")
 }

@@ -1,15 +1,16 @@
-//! The time from a spawn of a teammate in a pane, called by the lead's model, to the arrival of the
-//! teammate's first model request.
+//! The time that a spawn of a teammate in a pane takes. It begins when the lead's model calls the
+//! spawn tool, and ends when the teammate's first model request arrives.
 //!
-//! The limit is 150 ms. The benchmark also measures two steps that every spawn includes, in
-//! alternation with the spawns: tmux makes a pane, and a pitcrew process starts and ends.
+//! The limit is 150 ms. The benchmark also measures two steps that are part of every spawn: tmux
+//! makes a pane, and a pitcrew process starts and ends. These measurements alternate with the
+//! spawns.
 
 use std::time::Duration;
 
 use crate::stage::{Stage, percentile, succeeds, tmux};
 
-/// Number of teams, and number of teammates in each team. The teammates are spawned one after the
-/// other, and the earlier ones wait meanwhile.
+/// The number of teams, and the number of teammates in each team. The teammates are spawned one
+/// after the other. The teammates that were spawned before wait meanwhile.
 const TEAMS: usize = 5;
 const TEAMMATES: usize = 8;
 

@@ -1,5 +1,5 @@
-//! The environment that the benchmarks of panes share: a private tmux server, and a run whose lead
-//! is controlled by the benchmark.
+//! The environment that the benchmarks of panes share: a private tmux server, and a run. The
+//! benchmark gives the answers of the lead's model.
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -10,10 +10,10 @@ use tempfile::TempDir;
 
 use crate::model::{Asked, Model, Say};
 
-/// Maximum wait for an event. After that the benchmark fails.
+/// The maximum wait for an event. After this time, the benchmark fails.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// The names of the models of the lead and of the teammates.
+/// The names of the lead's model and of the teammates' model.
 const LEAD: &str = "lead";
 const MATE: &str = "mate";
 
@@ -22,7 +22,7 @@ pub(crate) struct Stage {
     pub(crate) model: Model,
     folder: TempDir,
     run: Child,
-    /// The lead's open model request, which waits for an answer.
+    /// The model request of the lead that still waits for an answer.
     lead: Option<Asked>,
     spawned: usize,
 }
@@ -113,7 +113,7 @@ impl Stage {
 
 impl Drop for Stage {
     fn drop(&mut self) {
-        // The run and the server may have ended already.
+        // The run and the tmux server may have ended already, so the results are ignored.
         let _ = self.run.kill().and_then(|()| self.run.wait());
         let _ = tmux(self.folder.path()).arg("kill-server").status();
     }
@@ -131,7 +131,7 @@ pub(crate) fn tmux(folder: &Path) -> Command {
     command
 }
 
-/// Runs a command, which must succeed, and returns the time that it took.
+/// Runs a command and checks that it succeeds. Returns the time that the command took.
 pub(crate) fn succeeds(command: &mut Command) -> Duration {
     let start = Instant::now();
     let status = command.stdin(Stdio::null()).stdout(Stdio::null()).status().expect("a process");
@@ -153,7 +153,7 @@ fn socket(folder: &Path) -> PathBuf {
     folder.join("tmux")
 }
 
-/// The value below which `percent` percent of the sorted `values` are.
+/// Returns the value of the sorted `values` below which `percent` percent of them are.
 pub(crate) fn percentile(values: &[Duration], percent: usize) -> Duration {
     let at = (values.len() * percent / 100).min(values.len().saturating_sub(1));
     values.get(at).copied().unwrap_or_default()

@@ -1,9 +1,10 @@
-//! A long run of a large team. It shows whether the team uses more memory or is slower in the last
-//! minute than in the first.
+//! A long run of a large team. It shows whether, in the last minute, the team uses more memory or
+//! is slower than in the first minute.
 //!
-//! One lead and its in-process teammates send each other messages all the time, use tools and
-//! change tasks. The team is the real binary. Its model is a server on the loopback interface, in a
-//! separate process. So the memory and processor time of the server do not count for the team.
+//! The team has one lead and teammates in the lead's process. They send each other messages all the
+//! time, use tools and change tasks. The team is the real binary. The model is a server on the
+//! loopback interface. It runs in a separate process, so its memory and processor time are not
+//! counted for the team.
 //!
 //! A long run, for example `--seconds 600`, fails if a limit is exceeded. A shorter run only
 //! reports the values.

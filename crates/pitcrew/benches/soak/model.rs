@@ -1,12 +1,13 @@
 //! The model: a server on the loopback interface that uses the Messages API and keeps a whole team
 //! at work.
 //!
-//! For each message that a teammate receives, its model sends one message to another teammate, and
-//! then ends the turn. So the number of messages in transit stays the same for the whole run, and a
-//! slow team makes fewer requests per second. Every few requests the model also runs a command,
-//! changes a task or lists all tasks.
+//! For each message that a teammate receives, the teammate's model sends one message to another
+//! teammate, and then ends the turn. The number of messages in transit therefore stays the same for
+//! the whole run, and a slow team makes fewer requests per second. Every few requests, the model
+//! also runs a command, changes a task or lists all tasks.
 //!
-//! A request is searched as bytes and never decoded as a whole, because conversations are long.
+//! The server searches each request as bytes and never decodes the whole request, because
+//! conversations are long.
 
 use std::collections::{HashMap, HashSet};
 use std::convert::Infallible;
@@ -24,14 +25,14 @@ use serde_json::{Value, json};
 
 use crate::options::{Options, teammate};
 
-/// The goal of the run, given to the lead.
+/// The goal of the run. It is the first prompt of the lead.
 pub(crate) const GOAL: &str = "Spawn the team, and keep it at work.";
 
-/// The names of the models, by which the server distinguishes the lead from the teammates.
+/// The names of the models. The server distinguishes the lead from the teammates by these names.
 pub(crate) const LEAD_MODEL: &str = "soak-lead";
 pub(crate) const TEAMMATE_MODEL: &str = "soak-teammate";
 
-/// The name of the lead in this server.
+/// The name that this server uses for the lead.
 const LEAD: &str = "lead";
 
 /// The text before a teammate's name in the teammate's prompt.
@@ -40,13 +41,13 @@ const AGENT_MARK: &str = "soak-agent:";
 /// The text before the number of a message, in the text of the message.
 const MAIL_MARK: &str = "soak-mail:";
 
-/// The number of teammates that the lead spawns in one answer, with one task each.
+/// The number of teammates that the lead spawns in one answer. The same answer creates one task for
+/// each of them.
 const CALLS_AT_ONCE: usize = 7;
 
-/// The number of characters of a message, without its mark.
+/// The number of characters of a message, without its mark and its number.
 const MESSAGE_CHARS: usize = 400;
 
-/// The number of characters of a summary.
 const SUMMARY_CHARS: usize = 2_000;
 
 /// A message that has not arrived after this time counts as lost.
@@ -55,24 +56,25 @@ const LOST_AFTER: Duration = Duration::from_secs(60);
 /// Counts and times that the model server has collected since the last reset.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct ModelStats {
-    /// The number of teammates that have made a request since the start.
+    /// The number of teammates that have made a request since the start of the run.
     pub(crate) teammates: usize,
-    /// The number of requests for an answer.
+    /// The number of requests, without requests for a summary.
     pub(crate) requests: u64,
     /// The number of requests for a summary.
     pub(crate) summaries: u64,
-    /// The number of messages that were sent, and the number of messages that arrived in a request.
+    /// The number of messages that were sent. The field `arrived` is the number of messages that
+    /// arrived in a request.
     pub(crate) sent: u64,
     pub(crate) arrived: u64,
     /// The number of messages that were sent more than [`LOST_AFTER`] ago and have not arrived.
     pub(crate) lost: u64,
     /// The size of all requests, in bytes.
     pub(crate) request_bytes: u64,
-    /// For each message, the time from the message to the request that contains it, in
-    /// microseconds. The time in which the model of the receiver was thinking does not count.
+    /// For each message, the time from its sending to the request that contains it, in
+    /// microseconds. The time for which the receiver's model was thinking is not included.
     pub(crate) mail_us: Vec<u64>,
-    /// For each answer with tool calls, the time to the next request of the same agent, in
-    /// microseconds.
+    /// For each answer with tool calls, the time from the answer to the next request of the same
+    /// agent, in microseconds.
     pub(crate) step_us: Vec<u64>,
 }
 
@@ -85,7 +87,6 @@ struct Soak {
     stats: ModelStats,
 }
 
-/// The state of one agent.
 #[derive(Default)]
 struct AgentState {
     answered: Option<Answered>,
@@ -118,8 +119,8 @@ enum Say {
     Calls(Vec<(&'static str, Value)>),
 }
 
-/// Runs the server until the benchmark closes the standard input. First prints the address, and
-/// then one answer for each line of input.
+/// Runs the server until the benchmark closes the server's standard input. First prints the address
+/// of the server. Then prints one answer for each line of input.
 pub(crate) fn serve(options: &Options) {
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
@@ -151,8 +152,8 @@ async fn answer(State(server): State<Server>, body: Bytes) -> Response<Body> {
     let agent = agent_of(&body);
     let wants_summary = !has_tools(&body);
     let drawn = server.soak().arrived(&agent, &body, at, wants_summary);
-    // A message to a teammate that does not exist yet would be lost. So the teammates wait here
-    // until all of them have made a request.
+    // A message to a teammate that does not exist yet would be lost. The teammates therefore wait
+    // here until each of them has made a request.
     while agent != LEAD && server.soak().spoken.len() + 1 < server.agents {
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
@@ -178,7 +179,7 @@ impl Server {
 }
 
 impl Soak {
-    /// Counts a request. Returns a number between 0 and 1 that varies between requests.
+    /// Counts a request. Returns a number between 0 and 1 that differs from request to request.
     fn arrived(&mut self, agent: &str, body: &[u8], at: Instant, wants_summary: bool) -> f64 {
         self.stats.request_bytes += body.len() as u64;
         let state = self.agents.entry(agent.to_owned()).or_default();
@@ -257,8 +258,8 @@ impl Soak {
 }
 
 impl AgentState {
-    /// The next answer of the lead. The lead creates a task and spawns a teammate for each place in
-    /// the team. Afterwards it only reads messages.
+    /// Returns the next answer of the lead. For each place in the team, the lead creates a task and
+    /// spawns a teammate. After that, the lead only reads messages.
     fn lead_says(&mut self, agents: usize) -> Say {
         let next: Vec<usize> = (self.spawned + 1..agents).take(CALLS_AT_ONCE).collect();
         self.spawned += next.len();
@@ -285,8 +286,8 @@ fn micros(time: Duration) -> u64 {
     u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
 }
 
-/// The agent that made the request. In a teammate's conversation the first [`AGENT_MARK`] is always
-/// in the teammate's prompt, even after a compaction.
+/// Returns the name of the agent that made the request. In a teammate's conversation, the first
+/// [`AGENT_MARK`] is always in the teammate's prompt, even after a compaction.
 fn agent_of(body: &[u8]) -> String {
     if !body.starts_with(format!("{{\"model\":\"{TEAMMATE_MODEL}\"").as_bytes()) {
         return LEAD.to_owned();
@@ -296,14 +297,15 @@ fn agent_of(body: &[u8]) -> String {
     String::from_utf8_lossy(name).into_owned()
 }
 
-/// Whether the request offers tools. They are at the end of a request. A request for a summary
+/// Whether the request offers tools. The tools are at the end of a request. A request for a summary
 /// offers no tools.
 fn has_tools(body: &[u8]) -> bool {
     rfind(body, b"],\"tools\":[{").is_some() || rfind(body, b"\"tools\":[{\"name\"").is_some()
 }
 
 fn last_user_message(body: &[u8]) -> &[u8] {
-    // Quotes in the text of a message are escaped, so no such text matches this pattern.
+    // In the text of a message, quotes are escaped. The text of a message therefore never contains
+    // this pattern.
     let at = rfind(body, b"{\"role\":\"user\"").unwrap_or(0);
     body.get(at..).unwrap_or_default()
 }
@@ -322,7 +324,7 @@ fn after<'a>(text: &'a [u8], mark: &str) -> Option<&'a [u8]> {
     let mark = mark.as_bytes();
     let first = mark.first()?;
     let mut from = 0;
-    // To search for the first byte alone is fast without a search library.
+    // Search for the first byte only, because this is fast without a search library.
     while let Some(at) = text.get(from..)?.iter().position(|byte| byte == first) {
         let rest = text.get(from + at..)?;
         if let Some(rest) = rest.strip_prefix(mark) {
@@ -355,7 +357,7 @@ fn words(chars: usize) -> String {
 }
 
 fn events(say: &Say, request_bytes: usize) -> Vec<String> {
-    // A token has about four characters.
+    // One token has about four characters.
     let usage = json!({"input_tokens": request_bytes / 4, "output_tokens": 1});
     let id = uuid::Uuid::new_v4();
     let message = json!({"id": format!("msg_{id}"), "type": "message", "role": "assistant", "model": "soak", "content": [], "usage": usage});

@@ -3,16 +3,17 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// The maximum length of a window. The report has one line for each window.
+/// The maximum length of a window, in seconds. A window is a part of the run, and the report has
+/// one line for each window.
 const LONGEST_WINDOW_SECONDS: u64 = 30;
 
-/// The limits apply to runs of at least this length.
+/// The minimum length of a run to which the limits apply, in seconds.
 const JUDGED_FROM_SECONDS: u64 = 240;
 
 /// The options of the benchmark.
 #[derive(Clone, Debug)]
 pub(crate) struct Options {
-    /// How long the team is measured, in seconds.
+    /// The length of the measurement, in seconds.
     pub(crate) seconds: u64,
     /// The number of agents of the team, including the lead.
     pub(crate) agents: usize,
@@ -22,9 +23,10 @@ pub(crate) struct Options {
     pub(crate) context_window: u64,
     /// The binary to measure.
     pub(crate) binary: PathBuf,
-    /// The folder for the team's files, which is kept. `None` for a temporary folder.
+    /// The folder for the team's files. This folder is not deleted. If it is `None`, a temporary
+    /// folder is used.
     pub(crate) folder: Option<PathBuf>,
-    /// Whether this process is the model server.
+    /// Whether this process must run the model server instead of the benchmark.
     pub(crate) serves_model: bool,
 }
 
@@ -61,7 +63,7 @@ impl Options {
         options
     }
 
-    /// The length of one window of the report.
+    /// Returns the length of one window. The report has one line for each window.
     pub(crate) fn window(&self) -> Duration {
         Duration::from_secs((self.seconds / 8).clamp(1, LONGEST_WINDOW_SECONDS))
     }

@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use std::fs::read_to_string;
 use std::path::PathBuf;
 
-/// The unit of processor time in `/proc`. It is the same on all machines.
+/// The number of ticks in a second. `/proc` gives processor time in ticks. The number is the same
+/// on all machines.
 const TICKS_PER_SECOND: f64 = 100.0;
 
 /// The values of one process, read from `/proc` at one moment.
@@ -13,8 +14,8 @@ const TICKS_PER_SECOND: f64 = 100.0;
 pub(crate) struct ProcessReading {
     /// Resident memory, in bytes.
     pub(crate) resident: u64,
-    /// Processor time since the start of the process, in seconds. It includes threads that have
-    /// ended.
+    /// The processor time since the start of the process, in seconds. Threads that have ended are
+    /// included.
     pub(crate) cpu_seconds: f64,
     /// The name and the processor time of each living thread, by thread id. The time is in ticks.
     pub(crate) by_thread: BTreeMap<u32, (String, u64)>,
@@ -31,7 +32,7 @@ impl ProcessReading {
         };
         let tasks = std::fs::read_dir(folder.join("task")).expect("the process lives");
         let thread = |id: u32| {
-            // A thread may end after it was listed and before its file is read.
+            // A thread may end after it was listed and before its file is read. Skip such a thread.
             let stat = read_to_string(folder.join(format!("task/{id}/stat"))).ok()?;
             let name = stat.split_once('(')?.1.rsplit_once(')')?.0.to_owned();
             Some((id, (name, ticks(&stat)?)))
@@ -46,8 +47,8 @@ impl ProcessReading {
         }
     }
 
-    /// The processor time since an earlier reading, in seconds. Threads of the same name are added
-    /// up. The name with the most time comes first.
+    /// Returns the processor time since an earlier reading, in seconds. Threads with the same name
+    /// are added together. The name with the most time comes first.
     pub(crate) fn cpu_since(&self, earlier: &Self) -> Vec<(String, f64)> {
         let mut sums: BTreeMap<&str, u64> = BTreeMap::new();
         for (id, (name, now)) in &self.by_thread {

@@ -1,5 +1,5 @@
 //! The report of the measured values: a line for each window, and a comparison of the last minute
-//! with the first.
+//! with the first minute.
 
 use std::time::Duration;
 
@@ -7,13 +7,15 @@ use crate::model::ModelStats;
 use crate::options::Options;
 use crate::process::ProcessReading;
 
-/// The maximum growth of memory, in bytes for each byte by which the transcripts grew.
+/// The maximum growth of the team's memory, in bytes for each byte by which the transcripts grew.
 const MEMORY_LIMIT: f64 = 2.0;
 
-/// The maximum ratio of the median latency in the last minute to the median in the first minute.
+/// The maximum of the median latency in the last minute, divided by the median latency in the first
+/// minute.
 const LATENCY_LIMIT: f64 = 1.5;
 
-/// The length of the two compared spans of time. In a short run it is a quarter of the run.
+/// The length of each of the two periods that are compared. In a short run, this is a quarter of
+/// the run.
 const SPAN: Duration = Duration::from_secs(60);
 
 /// The sizes of the team's files, in bytes.
@@ -22,11 +24,11 @@ pub(crate) struct Files {
     pub(crate) transcripts: u64,
     pub(crate) journal: u64,
     pub(crate) inboxes: u64,
-    /// All files of the team that only pitcrew uses.
+    /// The size of all files of the team that only pitcrew uses.
     pub(crate) ours: u64,
 }
 
-/// The state at the end of a window, with the model's statistics of that window.
+/// The values at the end of a window, and the model's statistics of that window.
 #[derive(Clone, Debug)]
 pub(crate) struct Sample {
     pub(crate) at: Duration,
@@ -36,13 +38,13 @@ pub(crate) struct Sample {
     pub(crate) files: Files,
 }
 
-/// All samples. The first sample is from the start.
+/// All samples. The first sample is from the start of the measurement.
 pub(crate) struct Report {
     options: Options,
     samples: Vec<Sample>,
 }
 
-/// The model's statistics of several windows together.
+/// The model's statistics of several windows, added together.
 struct Span {
     seconds: f64,
     requests: u64,
@@ -78,7 +80,7 @@ impl Report {
         Self { options: options.clone(), samples: Vec::new() }
     }
 
-    /// Adds a sample, and prints its line of the report.
+    /// Adds a sample, and prints the line of the report for this sample.
     pub(crate) fn add(&mut self, sample: Sample) {
         let before = self.samples.last().unwrap_or(&sample);
         let span = Span::of(std::slice::from_ref(&sample), before.at);
@@ -106,8 +108,8 @@ impl Report {
         self.samples.push(sample);
     }
 
-    /// Prints a comparison of the last minute with the first. If a long run exceeds a limit, the
-    /// benchmark fails.
+    /// Prints a comparison of the last minute with the first minute. If a long run exceeds a limit,
+    /// the benchmark fails.
     pub(crate) fn finish(&self) {
         let (Some(start), Some(end)) = (self.samples.first(), self.samples.last()) else { return };
         let length = SPAN.min(end.at.saturating_sub(start.at) / 4);
@@ -155,9 +157,9 @@ impl Report {
         }
     }
 
-    /// The samples of the windows that end after `from`, and at `to` at the latest.
+    /// Returns the samples of the windows that end after `from` and not later than `to`.
     fn between(&self, from: Duration, to: Duration) -> Vec<Sample> {
-        // A window may end some milliseconds late.
+        // A window may end some milliseconds later than planned.
         let late = Duration::from_millis(500);
         let is_in = |sample: &&Sample| sample.at > from + late && sample.at <= to + late;
         self.samples.iter().skip(1).filter(is_in).cloned().collect()
@@ -189,8 +191,8 @@ impl Span {
     }
 }
 
-/// The value in milliseconds below which `percent` percent of the values are. `sorted` has the
-/// values in microseconds.
+/// Returns the value below which `percent` percent of the values are, in milliseconds. `sorted`
+/// contains the values in microseconds.
 fn percentile(sorted: &[u64], percent: usize) -> f64 {
     let at = (sorted.len() * percent / 100).min(sorted.len().saturating_sub(1));
     sorted.get(at).map_or(0.0, |micros| *micros as f64 / 1000.0)

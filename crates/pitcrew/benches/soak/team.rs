@@ -13,10 +13,10 @@ use crate::options::Options;
 use crate::process::ProcessReading;
 use crate::report::{Files, Sample};
 
-/// The maximum time for the start of the whole team.
+/// The maximum time that the start of the whole team may take.
 const PATIENCE: Duration = Duration::from_secs(300);
 
-/// The pause between two checks whether the team has started.
+/// The pause between two checks of whether the team has started.
 const LOOK: Duration = Duration::from_millis(100);
 
 /// A running team.
@@ -81,11 +81,11 @@ impl SoakTeam {
             assert!(self.start.elapsed() < PATIENCE, "the team does not start");
             std::thread::sleep(LOOK);
         }
-        // Everything before the start of the measurement belongs to no window.
+        // Reset the statistics, because values from before the measurement belong to no window.
         let _before = self.model.take_stats();
     }
 
-    /// Reads all values, and makes the model server begin a new window.
+    /// Reads all values, and makes the model server start its statistics for a new window.
     pub(crate) fn sample(&mut self) -> Sample {
         self.assert_running();
         let model = self.model.take_stats();
@@ -103,10 +103,10 @@ impl SoakTeam {
         }
     }
 
-    /// Ends the run and its model server.
+    /// Ends the run and the model server of the team.
     pub(crate) fn stop(mut self) {
         self.assert_running();
-        // The processes are ended by the drop of `self`.
+        // `self` is dropped at the end of this function. The drop ends the processes.
         self.start = Instant::now();
     }
 
@@ -122,7 +122,7 @@ impl SoakTeam {
 impl Drop for SoakTeam {
     fn drop(&mut self) {
         for process in [&mut self.run, &mut self.model.process] {
-            // The process may have ended already.
+            // The process may have ended already, so the result is ignored.
             let _ = process.kill().and_then(|()| process.wait());
         }
     }
@@ -158,9 +158,9 @@ impl ModelProcess {
     }
 }
 
-/// The size of a file, or of all files below a folder.
+/// Returns the size of a file, or the total size of all files below a folder.
 fn size_of(path: &Path) -> u64 {
-    // A file may disappear after it was listed, because it is being replaced.
+    // A file may disappear after it was listed, because another process replaces it.
     let Ok(meta) = std::fs::symlink_metadata(path) else { return 0 };
     if !meta.is_dir() {
         return meta.len();

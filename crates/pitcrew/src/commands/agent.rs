@@ -125,8 +125,8 @@ impl Agent {
         live_alone(context, plan, questions, format, &resume)
     }
 
-    /// The layer of settings that comes from the command line. This process never asks the user for
-    /// trust, because the lead has already asked.
+    /// Builds the layer of settings that comes from the command line. This process never asks the
+    /// user whether the folder is trusted, because the lead has already asked.
     fn settings(
         &self,
         context: &Context,
@@ -141,8 +141,9 @@ impl Agent {
         Ok(layer)
     }
 
-    /// The verify key of a pitcrew lead. Returns `None` for a team that a Claude Code session
-    /// leads: it is not known which bytes such a session signs, so its signatures are not verified.
+    /// Returns the key that verifies the signatures of a pitcrew lead. Returns `None` if a Claude
+    /// Code session leads the team. It is not known which bytes such a session signs, so its
+    /// signatures are not verified.
     fn lead_key(&self, context: &Context, team: &str) -> Result<Option<LeadKeys>, Failure> {
         let Some(key) = &self.lead_verify_key else { return Ok(None) };
         let is_session = context.briefly(async {
@@ -155,7 +156,7 @@ impl Agent {
         key.parse().map(Some).map_err(|error| Failure::usage(format!("--lead-verify-key: {error}")))
     }
 
-    /// The name of the member and the name of its team.
+    /// Returns the name of the member and the name of its team.
     fn who(&self) -> Result<(String, String), Failure> {
         let id = match self.agent_id.as_deref() {
             None => None,
@@ -175,8 +176,8 @@ impl Agent {
     }
 }
 
-/// Runs one member until it has ended, on a single thread. `resume` is the command that starts the
-/// member again.
+/// Runs one member on a single thread until the member has ended. `resume` is the command that
+/// starts the member again.
 pub(crate) fn live_alone(
     context: &Context,
     plan: SoloPlan,
@@ -189,8 +190,8 @@ pub(crate) fn live_alone(
             let signals = Signals::listen()?;
             let name = plan.name.clone();
             let (handle, team) = run_options::start_alone(context, plan).await?;
-            // `with_agents` removes records of this team at the end, and needs the team's name for
-            // that.
+            // At the end, `with_agents` removes records of this team. It reads the team's name from
+            // `of_agents`.
             of_agents.get_or_init(|| handle.team.clone());
             let watched = if context.has_terminal() && format != OutputFormat::StreamJson {
                 agent_screen::watch(handle, team, AgentName::foreign(&name), signals, questions)

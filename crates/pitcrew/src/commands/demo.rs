@@ -25,10 +25,9 @@ use crate::output::{FAINT, shell_word};
 use crate::report;
 use crate::run_options::{self, Plan, StartedRun};
 
-/// The name of the demo's team.
 const TEAM: &str = "demo";
 
-/// The hint for a user who stopped a demo in a temporary folder.
+/// Tells a user who stopped a demo that its temporary folder is gone.
 const GONE: &str = "its temporary folder is removed; with `pitcrew demo --dir DIR` a demo can go on after it was stopped";
 
 /// The goal that the demo gives its lead.
@@ -64,16 +63,16 @@ pub(crate) struct Demo {
     hosting: HostingArgs,
 }
 
-/// The answer of `pitcrew demo`.
+/// The result that `pitcrew demo` prints.
 #[derive(Debug, Serialize)]
 struct Shown {
     success: bool,
-    /// Always true: no language model is called.
+    /// Always true, because the demo calls no language model.
     scripted: bool,
     tests_before: Tests,
     tests_after: Tests,
     commits: Vec<String>,
-    /// How long the run took.
+    /// The duration of the run, in milliseconds.
     duration_ms: u64,
     #[serde(flatten)]
     counts: Counts,
@@ -94,8 +93,8 @@ impl Demo {
         context.output.last_answer(&shown, Shown::text, ended)
     }
 
-    /// The permissions of the demo's agents, as if the user had given them on the command line.
-    /// With `--sandbox` no rule allows a command.
+    /// Returns the permissions of the demo's agents as settings, as if the user had given them on
+    /// the command line. With `--sandbox`, no permission rule allows a command.
     fn settings(&self) -> Result<Map<String, Value>, Failure> {
         let file = include_str!("../../demo/settings.json");
         let mut settings: Map<String, Value> =
@@ -130,8 +129,8 @@ impl Demo {
             }
             (None, Some(dir)) => {
                 let dir = context.cwd.join(dir);
-                // A folder that the user resumes belongs to the user, so no later demo may remove
-                // it.
+                // A folder that the user resumes belongs to the user. Without its mark, no later
+                // demo removes the folder.
                 dead_demos::unmark(&dir).map_err(Failure::internal)?;
                 Ok(Place::Named(dir))
             }
@@ -141,8 +140,8 @@ impl Demo {
                 let mut builder = tempfile::Builder::new();
                 let builder = builder.prefix(dead_demos::PREFIX).disable_cleanup(self.keep);
                 let dir = builder.tempdir_in(temporary).map_err(Failure::internal)?;
-                // Only a folder that is not kept gets the mark. The mark lets a later demo remove
-                // the folder if this demo is killed.
+                // With the mark, a later demo can remove the folder if this demo is killed. A
+                // folder that the user wants to keep does not get the mark.
                 if !self.keep {
                     dead_demos::mark(dir.path()).map_err(Failure::internal)?;
                 }
@@ -182,7 +181,7 @@ impl Demo {
         let is_good = matches!(outcome.end, RunEnd::Success { .. })
             && tests_after.failed == 0
             && outcome.team_deleted;
-        // In the sandbox no command needs a permission, so a question means that the sandbox did
+        // In the sandbox no command needs a permission. If an agent asked for one, the sandbox did
         // not work as intended.
         let is_good = is_good && (questions == 0 || !self.sandbox);
         let resume = self.resume_command(context, place, &outcome);
@@ -202,7 +201,8 @@ impl Demo {
         Ok((shown, ended))
     }
 
-    /// The command that resumes the demo, or `None` when there is nothing left to resume.
+    /// Returns the command that resumes the demo. Returns `None` if the demo's folder is not kept
+    /// or its team was deleted.
     fn resume_command(
         &self,
         context: &Context,
@@ -220,7 +220,7 @@ impl Demo {
         (is_kept && !outcome.team_deleted).then(command)
     }
 
-    /// Builds the answer. It contains no run when nothing was left to do.
+    /// Builds the result that the demo prints. `run` is `None` when nothing was left to do.
     async fn shown(
         &self,
         place: &Place,
@@ -263,7 +263,7 @@ impl Place {
     }
 }
 
-/// Starts the demo's team, or resumes the one that a killed demo left.
+/// Returns the plan to start the demo's team, or to resume the team if a killed demo left one.
 async fn begin(context: &Context) -> Result<Begin, Failure> {
     let teams = context.teams()?.list().await?;
     if teams.iter().any(|team| team.name == TEAM) {
@@ -272,8 +272,8 @@ async fn begin(context: &Context) -> Result<Begin, Failure> {
     Ok(Begin::New { team: TEAM.to_owned(), goal: GOAL.to_owned() })
 }
 
-/// Refuses to create the demo's team again if it was deleted. A demo that was killed before it had
-/// a team may still create one.
+/// Returns an error if the demo's team was deleted, so that the demo does not create the team
+/// again. There is no error if an earlier demo was killed before it had created a team.
 fn must_be_new(context: &Context, folder: &Path) -> Result<(), Failure> {
     let archive = context.root.join("pitcrew/archive");
     if std::fs::read_dir(archive).is_ok_and(|mut kept| kept.next().is_some()) {
@@ -308,8 +308,8 @@ fn plan(
     }
 }
 
-/// Answers permission questions in place of the user: allows `cargo fmt --check` and refuses
-/// everything else. Returns the number of questions.
+/// Answers permission requests in place of the user: allows `cargo fmt --check` and denies every
+/// other request. Returns the number of requests.
 async fn answer_for_the_user(mut asked: mpsc::Receiver<Ask>) -> usize {
     let mut questions = 0;
     while let Some(ask) = asked.recv().await {

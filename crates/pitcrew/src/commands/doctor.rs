@@ -1,9 +1,9 @@
 //! `pitcrew doctor`: finds problems that crashes and other programs left below the root and in this
 //! repository.
 //!
-//! The checks are independent: a check that fails becomes a finding, and the others still run. Each
-//! check is one file in `doctor/`; [`check`] lists them. The store defines the kinds of damage that
-//! files can have.
+//! The checks are independent: if a check itself fails, the failure is reported as a finding, and
+//! the other checks still run. Each check is one file in `doctor/`; [`check`] lists them. The store
+//! defines the kinds of damage that files can have.
 
 mod check;
 mod configs;
@@ -96,7 +96,7 @@ impl Doctor {
         Ok(Report::of(findings, Kept::of(&rooms, &keep, self.repair)))
     }
 
-    /// Turns faults into findings, and repairs them first when `--repair` is given.
+    /// Converts faults into findings. With `--repair`, repairs the faults first.
     async fn settled(&self, rooms: &Rooms, faults: Vec<Fault>, keep: &mut Keep) -> Vec<Finding> {
         let mut findings = Vec::with_capacity(faults.len());
         for fault in faults {

@@ -102,21 +102,23 @@ impl Inbox {
         team: &Team,
         agent: &AgentName,
     ) -> Result<(), Failure> {
-        // Start to watch before the first read, so that no change between the two is missed.
+        // The watch starts before the first read of the inbox. Otherwise a change between the read
+        // and the start of the watch would be missed.
         let mut changes = team.watch().await.map_err(Failure::internal)?;
-        // Register the handler here, so that a Ctrl-C during output is still noticed afterwards.
+        // The handler is registered here, so that a Ctrl-C during the output below is not lost.
         let mut interrupt = signal(SignalKind::interrupt()).map_err(Failure::internal)?;
         let inbox = agent.inbox_file();
-        // Messages that had left the inbox before this command started are not shown.
+        // Messages that were removed from the inbox before this command started are not shown.
         let mut shown: HashSet<MessageId> =
             past(team, agent).await?.into_iter().map(|entry| entry.id).collect();
         loop {
             let there = self.entries(team, agent, None).await?;
-            // Another client may have removed messages that arrived since the last read.
+            // A message may have arrived since the last read and may already be removed by another
+            // client.
             let gone = past(team, agent).await?;
             for entry in gone.into_iter().chain(there) {
-                // A message can be in both lists, and both lists also contain messages that were
-                // already shown.
+                // A message can be in both `gone` and `there`. Both also contain messages that this
+                // command has already shown.
                 if shown.insert(entry.id.clone()) {
                     context.output.item(&entry, text)?;
                 }
@@ -128,8 +130,8 @@ impl Inbox {
                 };
                 match change {
                     Some(Change::Inbox(changed)) if changed == inbox => break,
-                    // The journal contains messages that were already removed from the inbox, so a
-                    // change of the journal also ends this wait.
+                    // The journal also contains messages that another client has already removed
+                    // from the inbox. A change of the journal therefore ends this wait too.
                     Some(Change::Unsure | Change::Journal) => break,
                     Some(Change::Inbox(_) | Change::Config | Change::Tasks | Change::Lease(_)) => {}
                     Some(Change::Unwatched { reason }) => {
@@ -149,7 +151,7 @@ impl Inbox {
     }
 }
 
-/// The known messages that are no longer in the inbox.
+/// Returns the known messages that were removed from the inbox.
 async fn past(team: &Team, agent: &AgentName) -> Result<Vec<MessageView>, Failure> {
     Ok(team.past_mail(agent).await?.into_iter().map(MessageView::from).collect())
 }

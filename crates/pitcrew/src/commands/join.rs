@@ -69,7 +69,8 @@ impl Join {
         );
         let (asks, questions) = self.permissions.asks(context, format, Questions::open);
         context.briefly(async {
-            // If the team does not exist, joining it below reports that.
+            // If the team does not exist, no warning is needed: the attempt to join below reports
+            // the error.
             if let Ok(team) = context.teams()?.open(self.team.name()).await
                 && let Some(warning) = lead_does_not_read(&team).await
             {

@@ -29,7 +29,8 @@ pub(crate) struct Models {}
 
 #[derive(Debug, Serialize)]
 struct Answer {
-    /// The model of a run that names none; `None` when there is neither a key nor a local model.
+    /// The model of a run that names no model. `None` if there is neither an API key nor a local
+    /// model.
     default: Option<String>,
     models: Vec<Entry>,
 }
@@ -40,10 +41,10 @@ struct Entry {
     name: String,
     /// Shorter names that mean the same model.
     aliases: Vec<&'static str>,
-    /// Whether the model can be used: there is a key for its vendor, or the model runs on this
-    /// machine.
+    /// Whether the model can be used: either there is an API key for its vendor, or the model runs
+    /// on this machine.
     usable: bool,
-    /// The price in US dollars per million tokens; `None` for a local model, which costs nothing.
+    /// The price in US dollars per million tokens. `None` for a local model, which costs nothing.
     price: Option<Price>,
     price_source: String,
     /// The size of the context window, in tokens.
@@ -58,7 +59,8 @@ impl Models {
         let endpoints = run_options::endpoints(context, &settings);
         let prices = run_options::prices(&settings)?;
         let local = context.briefly(async {
-            // Most machines have no Ollama, so an error here is not reported.
+            // Most machines do not run Ollama, so an error here only means that there are no local
+            // models.
             Ok(pitcrew_model::ollama_models(&endpoints).await.unwrap_or_default())
         })?;
         let default =
@@ -119,7 +121,8 @@ fn entries(
     entries
 }
 
-/// The model that a name in the table means, if its vendor is known.
+/// Returns the model that a name in the table stands for. Returns `None` if the model's vendor is
+/// not known.
 fn spec_of(name: &str) -> Option<ModelSpec> {
     let spec = name.parse().ok();
     spec.or_else(|| name.starts_with("gpt-").then(|| ModelSpec::OpenAi(name.to_owned())))

@@ -1,4 +1,5 @@
-//! `pitcrew pane`: serves the pane protocol for a terminal, or checks a program that does.
+//! `pitcrew pane`: serves the pane protocol for a terminal, or checks a program that serves the
+//! protocol.
 
 mod check;
 mod serve;

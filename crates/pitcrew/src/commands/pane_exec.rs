@@ -1,6 +1,6 @@
-//! `pitcrew pane-exec`: deletes a launch file and executes the program that the file describes. A
-//! pane runs this command when the terminal's command that opens a pane cannot hold the whole
-//! command line.
+//! `pitcrew pane-exec`: deletes a launch file and executes the program that the file describes.
+//! This command is used when a terminal limits the length of the command line with which a pane is
+//! opened.
 
 use std::os::unix::process::CommandExt as _;
 use std::path::PathBuf;
@@ -37,17 +37,18 @@ impl PaneExec {
             let told = std::fs::write(path, format!("{}\n", std::process::id()));
             told.map_err(|e| Failure::internal(format!("cannot write {}: {e}", path.display())))?;
         }
-        // `exec` returns only if the program could not be started.
+        // `exec` returns only if the program could not be started, so its return value is an error.
         let error =
             Command::new(program).args(arguments).current_dir(&launch.cwd).envs(launch.env).exec();
         Err(Failure::internal(format!("cannot start {program}: {error}")))
     }
 }
 
-/// The start of the `pane-exec` command line, to which a launch file is appended.
+/// Returns the first words of the `pane-exec` command line. The caller appends the path of a launch
+/// file.
 ///
 /// # Errors
-/// When the path of this program is not known.
+/// Returns an error if the path of this program is not known.
 pub(crate) fn command() -> Result<Vec<String>, Failure> {
     let own = std::env::current_exe().map_err(Failure::internal)?;
     Ok(vec![own.to_string_lossy().into_owned(), "pane-exec".to_owned()])

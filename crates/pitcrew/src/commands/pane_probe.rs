@@ -29,15 +29,16 @@ impl PaneProbe {
         };
         let shown = |text: &str| output::remark(text);
         let status = probe(&self.socket, &probed, shown).map_err(Failure::internal)?;
-        // The test suite chooses this exit status; it is not one of pitcrew's exit codes.
+        // The conformance checks choose this exit status. It has no relation to pitcrew's own exit
+        // codes.
         std::process::exit(status.into())
     }
 }
 
-/// The command line that runs a probe.
+/// Returns the first words of the command line that runs a probe.
 ///
 /// # Errors
-/// When the path of this program is not known.
+/// Returns an error if the path of this program is not known.
 pub(crate) fn command() -> Result<Vec<String>, Failure> {
     let own = std::env::current_exe().map_err(Failure::internal)?;
     Ok(vec![own.to_string_lossy().into_owned(), "pane-probe".to_owned()])

@@ -29,8 +29,8 @@ impl Plan {
     }
 }
 
-/// Finds a plan by its request id or by its member. For a member, returns the plan that waits for
-/// an answer, otherwise the member's latest plan.
+/// Finds a plan by its request id or by the name of its member. For a member, returns the latest
+/// plan that waits for an answer, otherwise the member's latest plan.
 async fn find(team: &Team, which: &str) -> Result<PlanView, Failure> {
     let mut plans = team.plans().await?;
     if let Some(at) = plans.iter().position(|plan| plan.request_id == which) {
@@ -55,7 +55,7 @@ async fn find(team: &Team, which: &str) -> Result<PlanView, Failure> {
     }
 }
 
-/// The name of a plan in messages to the user: the member and the request id.
+/// Names a plan in messages to the user: the member's name and the request id.
 fn named(plan: &PlanView) -> String {
     format!("{} ({})", plan.member, plan.request_id)
 }

@@ -36,15 +36,16 @@ pub(crate) struct Prune {
     yes: bool,
 }
 
-/// The answer of `pitcrew prune`.
+/// The result that `pitcrew prune` prints.
 #[derive(Debug, Serialize)]
 struct Pruned {
     success: bool,
     dry_run: bool,
-    /// The archives that were removed, or would be with `--dry-run`.
+    /// The archived teams that were removed. With `--dry-run`, the archived teams that would be
+    /// removed.
     archives: Vec<Row>,
     total: usize,
-    /// Archives that cannot be read. They are not removed.
+    /// Archived teams that cannot be read. They are not removed.
     unreadable: Vec<String>,
 }
 
@@ -76,8 +77,8 @@ impl Prune {
         if !self.dry_run {
             context.briefly(async {
                 for row in &pruned.archives {
-                    // If the archive is already gone, another process has just removed or resumed
-                    // it.
+                    // If the archived team is already gone, another process has removed or resumed
+                    // the team in the meantime.
                     let _was_there = teams.remove_archived(&row.name).await?;
                 }
                 Ok(())
@@ -110,11 +111,12 @@ impl Prune {
 
     fn is_old(&self, team: &ArchivedTeam, now_ms: i64) -> bool {
         let age = |at_ms: i64| u128::try_from(now_ms.saturating_sub(at_ms)).unwrap_or_default();
-        // A team with an unknown archive time is never removed.
+        // If the time of archiving is not known, the team is not removed.
         team.archived_at_ms.is_some_and(|at_ms| age(at_ms) >= self.older_than.as_millis())
     }
 
-    /// Whether the user agrees to the removal, by `--yes` or by an answer at the terminal.
+    /// Returns whether the user agrees to the removal, either by `--yes` or by an answer at the
+    /// terminal.
     fn is_wanted(&self, context: &Context, pruned: &Pruned) -> Result<bool, Failure> {
         if self.yes {
             return Ok(true);

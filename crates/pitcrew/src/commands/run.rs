@@ -31,7 +31,7 @@ use crate::run_options::{self, Plan, StartedRun};
 use crate::selection::repository_name;
 use crate::trusting;
 
-/// The team name that is used when the working folder has no name.
+/// The default team name if the working folder has no name.
 const NAMELESS_TEAM: &str = "crew";
 
 /// Run a team on the repository you stand in
@@ -179,16 +179,16 @@ impl Run {
 }
 
 impl RunArgs {
-    /// Runs a team to its end.
+    /// Runs a team until the run ends.
     ///
     /// # Errors
-    /// When the run cannot be started, or does not end with success.
+    /// Returns an error if the run cannot be started, or if it does not end with success.
     pub(crate) fn run(&self, context: &Context, begin: Begin) -> Result<(), Failure> {
         let mut begin = begin;
         let is_restored = context.briefly(archive::bring_back(context, &mut begin))?;
         let team = OnceCell::new();
         let ended = self.run_there(context, begin.clone(), &team);
-        // The run did not start, so the team goes back into the archive.
+        // The run did not start, so the restored team is moved back into the archive.
         if is_restored && team.get().is_none() {
             context.briefly(async {
                 archive::put_back(context, &begin).await;
@@ -198,8 +198,8 @@ impl RunArgs {
         ended
     }
 
-    /// Runs a team that is not in the archive. If the team was started, sets `started` to its name,
-    /// even when the run then fails.
+    /// Runs a team that is not in the archive. Once the team is started, sets `started` to the
+    /// team's name, even if the run fails afterwards.
     fn run_there(
         &self,
         context: &Context,
@@ -220,8 +220,8 @@ impl RunArgs {
         })
     }
 
-    /// The options together with the restrictions of the previous run, and the restrictions that
-    /// hold now.
+    /// Copies the restrictions of the previous run into these options. Returns the options and the
+    /// restrictions that hold now.
     fn bounded(
         &self,
         context: &Context,
@@ -260,7 +260,8 @@ impl RunArgs {
                 team.get_or_init(|| handle.team.clone());
             }
             let mut watched = watch(handle, of_run, face, signals, questions).await?;
-            // A team that is not on disk cannot be resumed or archived, so it counts as deleted.
+            // A team without files on disk cannot be resumed or archived. Such a team counts as
+            // deleted.
             watched.outcome.team_deleted |= !is_kept;
             let archive = archive::put_away(context, &watched.outcome).await;
             let (summary, resume) = (
@@ -301,7 +302,7 @@ impl RunArgs {
 }
 
 impl OutputFormat {
-    /// The requested format, else the one that `--json` implies.
+    /// Returns the requested format, otherwise the format that `--json` or its absence implies.
     pub(crate) fn chosen(asked: Option<Self>, context: &Context) -> Self {
         asked.unwrap_or(match context.output.form() {
             Form::Text => Self::Text,
@@ -310,7 +311,7 @@ impl OutputFormat {
     }
 }
 
-/// How a run is displayed while it runs.
+/// Returns how a run is displayed while the run is in progress.
 pub(crate) fn face(context: &Context, format: OutputFormat, has_team_events: bool) -> Face {
     match format {
         OutputFormat::StreamJson => Face::Stream(Stream::new(has_team_events, stream::new_id)),
@@ -320,13 +321,13 @@ pub(crate) fn face(context: &Context, format: OutputFormat, has_team_events: boo
 }
 
 impl PermissionArgs {
-    /// The permission mode from the command line.
+    /// Returns the permission mode that the command line requests.
     pub(crate) fn mode(&self) -> Option<String> {
         self.permission_mode.clone()
     }
 
-    /// How permission questions are answered: always with yes, by the user at the terminal through
-    /// `questions`, or by nobody.
+    /// Decides who answers permission requests: `--yes` allows every request, otherwise the user at
+    /// the terminal answers through `questions`. If there is no user, every request is denied.
     pub(crate) fn asks(
         &self,
         context: &Context,
@@ -340,15 +341,15 @@ impl PermissionArgs {
             let (asks, questions) = questions();
             return (Asks::Person(asks), Some(questions));
         }
-        // Without a terminal, or with a program reading stream-json, nobody is there to answer.
+        // Nobody can answer: there is no terminal, or a program reads stream-json.
         (Asks::Deny, None)
     }
 
-    /// Decides whether the project's files are trusted: for this run because of `--trust`, or
-    /// because the user at the terminal agrees.
+    /// Decides whether the project's files are trusted. `--trust` trusts them for this run. Without
+    /// `--trust`, the user at the terminal is asked.
     ///
     /// # Errors
-    /// When the project's files cannot be read.
+    /// Returns an error if the project's files cannot be read.
     pub(crate) fn settle_trust(
         &self,
         context: &Context,
@@ -365,8 +366,8 @@ impl PermissionArgs {
         Ok(())
     }
 
-    /// The layer of settings that comes from the command line: the settings file, plus the rules of
-    /// the other options.
+    /// Builds the layer of settings that comes from the command line: the settings file, and the
+    /// permission rules that other options set.
     pub(crate) fn settings(&self, file: Option<&Path>) -> Result<Map<String, Value>, Failure> {
         let mut layer = match file {
             Some(file) => run_options::settings_file(file)?,
@@ -390,9 +391,9 @@ impl PermissionArgs {
     }
 }
 
-/// Prints the result of the run to stdout in the chosen format, and returns the error for the exit
-/// code. If stdout cannot be written, prints the summary, the result and the resume command to
-/// stderr.
+/// Prints the result of the run to stdout in the chosen format. Returns an error if the run did not
+/// succeed; the error determines the exit code. If writing to stdout fails, the summary, the result
+/// and the resume command are printed to stderr.
 pub(crate) fn shown(
     watched: Watched,
     format: OutputFormat,
@@ -401,7 +402,7 @@ pub(crate) fn shown(
 ) -> Result<(), Failure> {
     let Watched { outcome, signal, state, unwritten, watched: _ } = watched;
     let ended = report::ended(&outcome, signal, resume);
-    // The summary goes to stderr, so that stdout has only the lead's last message.
+    // The summary is printed to stderr, so that stdout contains only the lead's last message.
     if format == OutputFormat::Text {
         output::remark(summary);
         if let Some(refused) = report::refused(state.would_allow.iter().map(String::as_str)) {
@@ -438,7 +439,7 @@ pub(crate) fn shown(
     }
 }
 
-/// Writes the JSON document with the result of a run.
+/// Writes the result of a run as one JSON document.
 fn json_result(
     outcome: &RunOutcome,
     state: &TeamState,
@@ -454,7 +455,7 @@ fn json_result(
     output::line(&serde_json::to_string_pretty(&result).map_err(Failure::internal)?)
 }
 
-/// The goal from the command line, or from stdin if it is `-`.
+/// Returns the goal from the command line. If the goal is `-`, reads it from stdin.
 fn goal(given: String) -> Result<String, Failure> {
     let goal = content(given)?;
     if goal.trim().is_empty() {
@@ -464,7 +465,7 @@ fn goal(given: String) -> Result<String, Failure> {
     Ok(goal)
 }
 
-/// The default name of a team: the name of the repository's folder.
+/// Returns the default name of a team, which is the name of the repository's folder.
 fn team_name(context: &Context) -> String {
     repository_name(&context.cwd).unwrap_or_else(|| NAMELESS_TEAM.to_owned())
 }

@@ -1,5 +1,5 @@
-//! `pitcrew sandbox-exec`: runs inside of bubblewrap, drops privileges and then executes the
-//! command.
+//! `pitcrew sandbox-exec`: runs inside of a bubblewrap sandbox, drops privileges and then executes
+//! the sandboxed command.
 
 use std::ffi::OsString;
 

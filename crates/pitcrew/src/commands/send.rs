@@ -18,7 +18,8 @@ use crate::failure::Failure;
 use crate::output;
 use crate::selection::TeamChoice;
 
-/// The most bytes that are read from stdin. A longer text is over every limit on messages.
+/// The maximum number of bytes that are read from stdin. A longer text would exceed every limit on
+/// messages.
 const STDIN_MAX_BYTES: u64 = 4 * 1024 * 1024;
 
 /// Write to a member of a team; it arrives while the member works
@@ -50,7 +51,7 @@ pub(crate) struct Sender {
 }
 
 impl Sender {
-    /// The writer as an actor outside of the team.
+    /// Returns the sender as an actor that is not a member of the team.
     pub(crate) fn actor(self) -> Actor {
         Actor::Outside(self.from)
     }
@@ -77,7 +78,8 @@ impl Send {
     }
 }
 
-/// The answer for a sent message, with warnings about recipients that may not read it now.
+/// The result that is printed for a sent message. It contains warnings about recipients that may
+/// not read the message now.
 #[derive(Serialize)]
 struct Answer<'a> {
     #[serde(flatten)]
@@ -86,7 +88,8 @@ struct Answer<'a> {
     warnings: &'a [String],
 }
 
-/// Delivers sent messages to clients that offer a socket, unless the settings switch that off.
+/// Also delivers sent messages through sockets to clients that offer one, unless the settings
+/// disable sockets.
 pub(crate) async fn through_sockets(
     context: &Context,
     team: &Team,
@@ -98,20 +101,21 @@ pub(crate) async fn through_sockets(
     Ok(())
 }
 
-/// Warnings about recipients that may not read the message soon.
+/// Returns warnings about recipients that may not read the message soon.
 pub(crate) async fn warnings(team: &Team, sent: &Sent) -> Vec<String> {
     let mut warnings: Vec<String> = waiting(team, sent).await.into_iter().collect();
     warnings.extend(unheard(team, sent).await);
     warnings
 }
 
-/// A warning when a message waits for a session lead that does not read its inbox.
+/// Returns a warning if a message waits for a lead that is a Claude Code session and does not read
+/// its inbox.
 async fn waiting(team: &Team, sent: &Sent) -> Option<String> {
     let waits = |it: &Receipt| it.to.as_str() == LEAD_NAME && it.state == DeliveryState::Persisted;
     if sent.receipts.iter().any(waits) { lead_does_not_read(team).await } else { None }
 }
 
-/// A warning if the session that leads the team does not read its inbox now.
+/// Returns a warning if a Claude Code session leads the team and does not read its inbox now.
 pub(crate) async fn lead_does_not_read(team: &Team) -> Option<String> {
     let config = team.config().await.ok().filter(|config| !lead_reads_inbox(config))?;
     Some(format!(
@@ -120,9 +124,9 @@ pub(crate) async fn lead_does_not_read(team: &Team) -> Option<String> {
     ))
 }
 
-/// Warnings about recipients that no known process runs. There are none if another client leads the
-/// team and it is not known whether that client runs, or if the recipients cannot be looked up. The
-/// message is in the inbox in any case.
+/// Returns warnings about recipients that no known process runs. There are no warnings in two
+/// cases: another client leads the team and it is not known whether that client runs, or the
+/// recipients cannot be looked up. In both cases the message is in the inbox.
 async fn unheard(team: &Team, sent: &Sent) -> Vec<String> {
     let Ok(config) = team.config().await else { return Vec::new() };
     let reads = match Running::of(team, &config).await {
@@ -138,8 +142,8 @@ async fn unheard(team: &Team, sent: &Sent) -> Vec<String> {
         )
         | Err(_) => return Vec::new(),
     };
-    // Members in panes, and members that joined by themselves, keep running after the lead of a
-    // pitcrew team was killed.
+    // Some members keep running after the lead of a pitcrew team was killed: members in panes, and
+    // members that joined by themselves.
     let Ok(all) = MemberStatus::of(team, &config, &Running::without_lease(&config)).await else {
         return Vec::new();
     };
@@ -162,7 +166,7 @@ async fn unheard(team: &Team, sent: &Sent) -> Vec<String> {
     absent.into_iter().chain(unknown).collect()
 }
 
-/// The text of a message from the command line, or from stdin if it is `-`.
+/// Returns the text of a message from the command line. If the text is `-`, reads it from stdin.
 pub(crate) fn content(text: String) -> Result<String, Failure> {
     if text != "-" {
         return Ok(text);
@@ -172,7 +176,8 @@ pub(crate) fn content(text: String) -> Result<String, Failure> {
     String::from_utf8(read).map_err(|_| Failure::usage("the text on stdin is not UTF-8"))
 }
 
-/// Reports a sent message, with the ids that `pitcrew message` accepts.
+/// Prints the result for a sent message. The result contains the ids that `pitcrew message`
+/// accepts.
 pub(crate) fn answered(
     context: &Context,
     (sent, warnings): &(Sent, Vec<String>),

@@ -1,5 +1,5 @@
-//! `pitcrew shutdown`: ends a team that another process runs, stops everything left of a team that
-//! no process runs, or asks one member to shut down.
+//! `pitcrew shutdown`: ends a team that another process runs. If no process runs the team, stops
+//! every process and pane that is left of the team. With `--member`, asks one member to shut down.
 
 use std::time::Duration;
 
@@ -25,7 +25,7 @@ use crate::hosting::recorded::recorded_panes;
 use crate::output::{printable, shell_word};
 use crate::selection::{self, Purpose, TeamWord};
 
-/// With `--force`, the time a process has to end after SIGTERM before it is killed.
+/// How long a process has to end after SIGTERM with `--force`. Then the process is killed.
 const FORCE_GRACE: Duration = Duration::from_secs(3);
 
 /// Shut a team down: ask the process that runs it, and wait for its end
@@ -63,13 +63,14 @@ pub(crate) struct Shutdown {
 struct Answer {
     success: bool,
     message: String,
-    /// The process that ran the team.
+    /// The id of the process that ran the team.
     #[serde(skip_serializing_if = "Option::is_none")]
     pid: Option<u32>,
-    /// The members that are still in the team, so that a later run can resume with them.
+    /// The members that are still in the team. A later run can resume them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     members: Vec<AgentName>,
-    /// The teammates, processes and panes that were stopped besides the lead.
+    /// The teammates, processes and panes that were stopped. The lead's process is not in this
+    /// list.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     stopped: Vec<StoppedView>,
 }
@@ -90,13 +91,14 @@ impl Shutdown {
     async fn end(&self, context: &Context) -> Result<Answer, Failure> {
         let team = selection::open(context, self.team.name(), Purpose::Change).await?;
         let lead = self.end_lead(&team).await?;
-        // A lead that has ended already gave its teammates time to end, so the remaining processes
-        // get only a short time.
+        // If the lead has ended, it already gave its teammates time to end. The remaining processes
+        // then get only a short time.
         let term = if self.force || lead.is_some() { FORCE_GRACE } else { self.patience() };
         let stopped = match team.is_gone().await {
             true => Vec::new(),
             false => match Orphans::of(&team, recorded_panes(context)).stop(term).await {
-                // A lead may delete its team at any time, so the team's records may be gone by now.
+                // The lead is able to delete its team at any time. In that case the team's records
+                // are gone.
                 Err(_) if team.is_gone().await => Vec::new(),
                 stopped => stopped?,
             },
@@ -116,28 +118,30 @@ impl Shutdown {
         Ok(Answer { success: is_gone && was_ended, message, pid, members, stopped })
     }
 
-    /// Ends the process that runs the team, and returns how it ended. Returns `None` when no
-    /// process runs the team.
+    /// Ends the process that runs the team. Returns how the process ended, or `None` if no process
+    /// runs the team.
     async fn end_lead(&self, team: &Team) -> Result<Option<LeadEnd>, Failure> {
         let holder = team.lease_holder(&LeaseName::Run).await.map_err(Failure::internal)?;
         let Some(process) = holder.as_ref().map(|holder| ProcessIdentity::from(holder.process()))
         else {
             return Ok(None);
         };
-        // An agent must not kill the run that it belongs to.
+        // An agent's tool started this command. An agent must not kill the run that the agent
+        // belongs to.
         if self.force && is_agents(process) {
             let said = "a tool of an agent started this, and agents ask their lead by mail";
             return Err(ApiError::new(ErrorCode::PermissionDenied, said).into());
         }
         let answer = if self.force { None } else { asked(team, self.wait).await? };
         let is_asked = answer.is_some();
-        // A lead that was not asked to end, or cannot be asked, gets the signal of Ctrl-C.
+        // If the lead was not asked to end or cannot be asked, this process sends the lead the
+        // signal of Ctrl-C.
         if !is_asked && signal(process)? == Signalled::Gone {
             return Ok(None);
         }
         if self.force {
-            // The second signal makes the lead kill the processes that it started. If the lead
-            // hangs, this process kills the lead.
+            // On the second signal, the lead kills the processes that it started. If the lead
+            // hangs, the code below kills the lead.
             let _gone_or_sent = signal(process)?;
             let ended = tokio::time::timeout(FORCE_GRACE, process.ended()).await;
             if ended.is_err() && process.stop(FORCE_GRACE).await == Stopped::StillRunning {
@@ -168,24 +172,23 @@ impl Shutdown {
     }
 }
 
-/// The way in which the process that ran the team ended.
+/// How the process that ran the team ended.
 struct LeadEnd {
     pid: u32,
-    /// Whether the lead could be asked to end the team. If not, it was stopped by a signal.
+    /// Whether this command asked the lead to end the team. Otherwise a signal stopped the lead.
     is_asked: bool,
-    /// The reason why the lead was already ending its run when it was asked, or `None` if it was
-    /// not.
+    /// If the lead was already ending its run when it was asked, the reason why. Otherwise `None`.
     ending: Option<String>,
 }
 
 impl LeadEnd {
-    /// Whether the lead asked its teammates to leave the team.
+    /// Returns whether the lead asked its teammates to leave the team.
     fn ends_team(&self) -> bool {
         self.is_asked && self.ending.is_none()
     }
 }
 
-/// Describes the result for a team whose processes have all ended.
+/// Describes the result for the user when all processes of the team have ended.
 fn ended_so(team: &Team, lead: Option<&LeadEnd>, members: &[AgentName], was_ended: bool) -> String {
     let name = team.name();
     let names: Vec<&str> = members.iter().map(AgentName::as_str).collect();
@@ -214,8 +217,8 @@ fn ended_so(team: &Team, lead: Option<&LeadEnd>, members: &[AgentName], was_ende
     }
 }
 
-/// The teammates started by pitcrew that are still in the team. The list is empty if the team no
-/// longer exists.
+/// Returns the teammates that pitcrew started and that are still in the team. The list is empty if
+/// the team no longer exists.
 async fn left_in(team: &Team) -> Vec<AgentName> {
     let Ok(config) = team.config().await else { return Vec::new() };
     config
@@ -225,11 +228,11 @@ async fn left_in(team: &Team) -> Vec<AgentName> {
         .collect()
 }
 
-/// The error for a team that has no process to end.
+/// Builds the error for a team of which no process runs, so that nothing can be ended.
 async fn nobody_to_end(context: &Context, team: &Team) -> Result<Failure, Failure> {
     if team.is_gone().await {
-        // The team was deleted or archived after it was opened. The error from opening it again
-        // says where the team is now.
+        // The team was deleted or archived after this command had opened the team. Opening the team
+        // again fails, and that error says where the team is now.
         return Ok(
             match selection::open(context, Some(team.name().as_str()), Purpose::Change).await {
                 Err(failure) => failure,
@@ -283,15 +286,16 @@ async fn nobody_to_end(context: &Context, team: &Team) -> Result<Failure, Failur
     })
 }
 
-/// Asks the lead to end its team, and returns the lead's answer. Returns `None` when the lead
-/// cannot be asked and must be stopped by a signal.
+/// Asks the lead to end its team, and returns the lead's answer. Returns `None` if the lead cannot
+/// be asked. The caller then stops the lead by a signal.
 async fn asked(team: &Team, wait_seconds: u32) -> Result<Option<Value>, Failure> {
     let Some(folder) = team.own_folder() else { return Ok(None) };
     match control_request(&folder, &ControlRequest::EndTeam { wait_seconds: Some(wait_seconds) })
         .await
     {
         Ok(answer) => Ok(Some(answer)),
-        // This error carries no hint, because an agent must not learn how to end its own run.
+        // An agent made this request and was refused. The error has no hint, because an agent must
+        // not learn how to end its own run.
         Err(KnockError::Refused(error)) if error.code == ErrorCode::PermissionDenied => {
             Err(lead::refused(team, error).into())
         }
@@ -302,8 +306,8 @@ async fn asked(team: &Team, wait_seconds: u32) -> Result<Option<Value>, Failure>
     }
 }
 
-/// Asks one member to shut down. The lead's process sends the request; if no pitcrew lead signs for
-/// the team, this process sends it.
+/// Asks one member to shut down. The lead's process sends the request, because it signs messages.
+/// If no pitcrew lead signs for the team, this process sends the request.
 async fn ask(
     context: &Context,
     team: Option<&str>,
@@ -331,8 +335,8 @@ async fn ask(
     context.output.answer(&answer, |_| said)
 }
 
-/// Whether pitcrew was called by a command of an agent of this process. If that cannot be found
-/// out, the caller counts as the user.
+/// Returns whether the current pitcrew command was started by a tool of an agent that runs in
+/// `process`. If this cannot be found out, the caller is treated as the user.
 pub(crate) fn is_agents(process: ProcessIdentity) -> bool {
     are_started_by_a_tool_of(process).unwrap_or(false)
 }

@@ -34,7 +34,7 @@ impl Task {
     }
 }
 
-/// Parses `KEY=VALUE`, where VALUE is JSON or else plain text.
+/// Parses `KEY=VALUE`. If VALUE is not valid JSON, it is taken as plain text.
 fn metadata_entry(text: &str) -> Result<(String, Value), String> {
     match text.split_once('=') {
         Some((key, value)) if !key.is_empty() => {
@@ -46,7 +46,7 @@ fn metadata_entry(text: &str) -> Result<(String, Value), String> {
     }
 }
 
-/// Formats task ids for people: `#1 #2`.
+/// Formats task ids for people, such as `#1 #2`.
 fn ids(ids: &[TaskId]) -> String {
     ids.iter().map(|id| format!("#{id}")).collect::<Vec<_>>().join(" ")
 }

@@ -1,4 +1,4 @@
-//! `pitcrew team`: creates, lists, shows and deletes teams, and takes over the lead of one.
+//! `pitcrew team`: creates, lists, shows and deletes teams, and takes over a team as its lead.
 
 mod create;
 mod delete;

@@ -1,4 +1,5 @@
-//! `pitcrew trust`: manages the repositories whose settings, hooks and agents take effect.
+//! `pitcrew trust`: manages the repositories whose settings, hooks and agent definitions take
+//! effect.
 
 mod add;
 mod list;

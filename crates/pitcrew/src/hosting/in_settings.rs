@@ -1,4 +1,4 @@
-//! Reads from the settings where teammates run, and in which program.
+//! Reads from the settings where teammates run, and which program runs them.
 
 use std::time::Duration;
 
@@ -9,12 +9,13 @@ use serde_json::Value;
 
 use super::TeammateMode;
 
-/// The program name or path of the reference client, from the settings.
+/// Returns the name or path of the reference client's program, from the settings.
 pub(super) fn client_of(settings: &Settings) -> &str {
     settings.pitcrew("claude").and_then(Value::as_str).unwrap_or("claude")
 }
 
-/// The teammate mode in the settings. The error says why it is ignored.
+/// Returns the teammate mode in the settings. If the mode is invalid, the error says why the mode
+/// is ignored.
 pub(super) fn mode_of(settings: &Settings) -> Result<Option<TeammateMode>, String> {
     let (name, value) =
         match (settings.pitcrew("teammateMode"), settings.merged().get("teammateMode")) {

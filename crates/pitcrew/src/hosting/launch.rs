@@ -1,6 +1,6 @@
 //! Builds the command line and the environment of a process in a pane.
 //!
-//! Source of the reference client's command line: wire format, "Pane spawn".
+//! The reference client's command line is described in the wire format, section "Pane spawn".
 
 use std::sync::Arc;
 
@@ -26,7 +26,8 @@ const PASSED_ON: [&str; 8] = [
     "RUST_LOG",
 ];
 
-/// The environment variables for proxies. They are recognized in upper and lower case.
+/// The environment variables that configure proxies. Their names are recognized in upper and lower
+/// case.
 const PROXIES: [&str; 4] = ["HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY"];
 
 pub(super) fn launcher(context: &Context, settings: &Settings) -> Launcher {
@@ -38,7 +39,8 @@ pub(super) fn launcher(context: &Context, settings: &Settings) -> Launcher {
     Arc::new(move |launch_spec: &LaunchSpec| {
         let mut env = passed_on.clone();
         env.push(("CLAUDE_CONFIG_DIR".to_owned(), root.clone()));
-        // The founding guide requires these variables for every teammate's process.
+        // pitcrew's specification (the founding guide, see `docs/conformance.md`) requires these
+        // variables for every teammate's process.
         env.push(("CLAUDECODE".to_owned(), "1".to_owned()));
         env.push(("CLAUDE_CODE_EXPERIMENTAL_AGENT_TEAMS".to_owned(), "1".to_owned()));
         let argv = match launch_spec.program {
@@ -56,8 +58,8 @@ pub(super) fn launcher(context: &Context, settings: &Settings) -> Launcher {
     })
 }
 
-/// The variables that a process in a pane does not inherit from its terminal, above all those that
-/// model providers need.
+/// Returns the variables that a process in a pane needs but does not inherit from its terminal.
+/// Most of them are for model providers.
 fn passed_on(context: &Context, settings: &Settings) -> Vec<(String, String)> {
     let env = settings.env();
     let is_passed_on = |name: &str| {
@@ -67,8 +69,9 @@ fn passed_on(context: &Context, settings: &Settings) -> Vec<(String, String)> {
     let own = context.environment.iter().filter(|(name, _)| is_passed_on(name));
     let mut passed: Vec<(String, String)> =
         own.map(|(name, value)| (name.clone(), value.clone())).collect();
-    // The code that opens models knows which variables it needs, so its lookups are recorded. In
-    // these lookups, `env` in the settings has precedence over the environment.
+    // `Endpoints` knows which variables the model providers need. To find these variables, this
+    // code records every name that `Endpoints` looks up. `env` in the settings has precedence over
+    // the environment.
     let looked_up = std::cell::RefCell::new(Vec::new());
     let _endpoints = Endpoints::from_lookup(|name| {
         let value = env.get(name).or_else(|| context.environment.get(name)).cloned();
@@ -85,7 +88,8 @@ fn passed_on(context: &Context, settings: &Settings) -> Vec<(String, String)> {
     passed
 }
 
-/// The flags that the reference client's command line has in the recordings, in the same order.
+/// Returns the flags of the reference client's command line, in the order in which the recordings
+/// have them.
 fn recorded(launch_spec: &LaunchSpec) -> Vec<String> {
     let mut flags = Vec::new();
     let mut say = |flag: &str, value: &str| flags.extend([flag.to_owned(), value.to_owned()]);
@@ -104,8 +108,8 @@ fn recorded(launch_spec: &LaunchSpec) -> Vec<String> {
         say("--agent-type", agent_type);
     }
     let has_mode = match (launch_spec.program, launch_spec.mode) {
-        // A later reference client without this flag starts in a mode that runs commands without
-        // asking.
+        // The reference client always gets this flag. Without it, later versions of the client
+        // start in a mode that runs commands without asking.
         (Program::Claude, _) => true,
         (Program::Pitcrew, PermissionMode::Default | PermissionMode::Plan) => false,
         (
@@ -130,7 +134,7 @@ fn recorded(launch_spec: &LaunchSpec) -> Vec<String> {
     flags
 }
 
-/// The flags that only a pitcrew teammate gets.
+/// Returns the additional flags that only a pitcrew teammate gets.
 fn more(launch_spec: &LaunchSpec) -> Vec<String> {
     let key =
         launch_spec.verify_key.as_ref().map(|key| ["--lead-verify-key".to_owned(), key.clone()]);
@@ -143,8 +147,8 @@ fn more(launch_spec: &LaunchSpec) -> Vec<String> {
     key.into_iter().chain(lead).chain(turns).chain(settings).flatten().collect()
 }
 
-/// The model name for the program. The reference client knows Anthropic models by their names
-/// without the `anthropic/` prefix.
+/// Returns the model name in the form that the program expects. The reference client expects the
+/// names of Anthropic models without the `anthropic/` prefix.
 fn model_for(program: Program, model: &str) -> String {
     match (program, model.parse()) {
         (Program::Claude, Ok(ModelSpec::Anthropic(name))) => name,

@@ -1,11 +1,13 @@
-//! The recorded panes of teams, for commands that stop the programs in these panes.
+//! The panes that teams have recorded. Commands use the records to stop the programs in these
+//! panes.
 
 use pitcrew_runtime::supervision::RecordedPanes;
 
 use super::named_programs;
 use crate::context::Context;
 
-/// The recorded panes of the teams below this root, with the pane programs that the user named.
+/// Returns the recorded panes of the teams below this root. Only pane programs that the user named
+/// may be run.
 pub(crate) fn recorded_panes(context: &Context) -> RecordedPanes {
     RecordedPanes::below(&context.root).with_named_programs(named_programs(context))
 }

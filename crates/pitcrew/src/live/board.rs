@@ -1,4 +1,4 @@
-//! The display of a run on a terminal: remarks that scroll up, and below them a footer with one
+//! The display of a run on a terminal. Remarks scroll up. Below the remarks, a footer shows one
 //! line per agent and the current question.
 
 use std::io;
@@ -17,10 +17,10 @@ use super::agent_screen::{Entry, Footer, Terminal, Typed};
 use super::log;
 use crate::output::{STRONG, printable};
 
-/// The prompt before a message to the lead that the user is typing.
+/// The input prompt when the user types a message to the lead.
 const PROMPT: &str = "> ";
 
-/// The terminal with its footer and the line that the user is typing.
+/// The terminal with its footer and its input line.
 #[derive(Debug)]
 pub(crate) struct Board {
     terminal: Terminal,
@@ -30,11 +30,11 @@ pub(crate) struct Board {
 }
 
 impl Board {
-    /// Opens the terminal. A process in the foreground also reads the keys; the system would stop a
-    /// background job that reads them.
+    /// Opens the terminal. Keys are read only if this process is in the foreground. The system
+    /// would stop a background job that reads keys.
     ///
     /// # Errors
-    /// When the terminal cannot be switched to single-key input.
+    /// Returns an error if the terminal cannot be switched to single-key input.
     pub(crate) fn open() -> io::Result<Self> {
         let terminal =
             if is_in_foreground() { Terminal::enter()? } else { Terminal::without_keys() };
@@ -44,7 +44,7 @@ impl Board {
     /// Draws new remarks, the current activity of every agent, and the question.
     ///
     /// # Errors
-    /// When the terminal is gone.
+    /// Returns an error if the terminal is gone.
     pub(crate) fn show(&mut self, state: &TeamState, remarks: &[Remark]) -> io::Result<()> {
         let lines: Vec<String> = remarks
             .iter()
@@ -67,12 +67,13 @@ impl Board {
         Ok(())
     }
 
-    /// The part of the question that is shown. After a resize it is the page with the same text.
+    /// Returns the part of the question that is shown. After a resize, this part is the page that
+    /// contains the previously visible text.
     pub(crate) fn part(&self) -> Section {
         self.question.as_ref().map_or(Section::Ends, |question| question.part)
     }
 
-    /// Sets the question that is shown from now on.
+    /// Sets the question to show. With `None`, no question is shown.
     pub(crate) fn ask(&mut self, question: Option<Current>) {
         let is_another = question.as_ref().map(|it| &it.question)
             != self.question.as_ref().map(|it| &it.question);
@@ -82,7 +83,7 @@ impl Board {
         self.question = question;
     }
 
-    /// Handles a key and returns its effect.
+    /// Handles a key and returns what the key means.
     pub(crate) fn pressed(&mut self, key: Key) -> Typed {
         self.entry.take(key)
     }
@@ -95,7 +96,7 @@ impl Board {
     /// Suspends the job until the shell resumes it.
     ///
     /// # Errors
-    /// When the terminal is gone.
+    /// Returns an error if the terminal is gone.
     pub(crate) fn suspend(&mut self) -> io::Result<()> {
         self.terminal.suspend()
     }
@@ -110,25 +111,25 @@ impl Board {
         self.question.is_some()
     }
 
-    /// How the question is laid out on the screen.
+    /// Returns which parts of the question are visible, and on how many pages.
     pub(crate) fn seen(&self) -> &ShownPages {
         &self.seen
     }
 }
 
-/// Whether this process may read from the terminal. The system stops a background process that
-/// tries.
+/// Returns whether this process is in the foreground and may read from the terminal. The system
+/// stops a background process that reads from the terminal.
 fn is_in_foreground() -> bool {
     tcgetpgrp(io::stdin()).is_ok_and(|group| group == getpgrp())
 }
 
-/// The footer line that shows an agent's current activity.
+/// Formats the footer line that shows an agent's current activity.
 fn row(agent: &AgentState) -> (Style, String) {
     let name = printable(agent.name.as_str());
     (agent.color.map_or(STRONG, style), format!("{name:<12} {}", agent.line()))
 }
 
-/// The style for a team color on a terminal with sixteen colors.
+/// Returns the terminal style for a team color. Sixteen terminal colors are enough.
 pub(crate) fn style(color: Color) -> Style {
     let ansi = match color {
         Color::Blue => AnsiColor::BrightBlue,

@@ -1,7 +1,7 @@
-//! Keys from the terminal. A thread of its own reads them.
+//! Reads the keys of the terminal in a thread of its own.
 //!
-//! When the terminal is gone, crossterm's reader repeats its read forever, and a display that polls
-//! the reader never learns of the signal that ends the run. So only this thread may hang.
+//! When the terminal is gone, crossterm's `read` never returns. A display that called `read` itself
+//! would hang and would not notice the signal that ends the run. Only the thread for keys can hang.
 
 use std::io;
 use std::thread;
@@ -9,7 +9,8 @@ use std::thread;
 use crossterm::event::{Event, read};
 use tokio::sync::mpsc;
 
-/// Keys that the display has not handled yet. A person types fewer, and a paste is one event.
+/// The size of the queue for keys that the display has not handled yet. A person does not type so
+/// many keys in advance, and a paste counts as one event.
 const KEYS_WAITING: usize = 64;
 
 /// Receives the keys and size changes of the terminal.
@@ -17,11 +18,11 @@ const KEYS_WAITING: usize = 64;
 pub(crate) struct Keys(mpsc::Receiver<Event>);
 
 impl Keys {
-    /// Starts the thread that reads. It ends with the process, or at the first key after the keys
-    /// are dropped.
+    /// Starts the thread that reads keys. When [`Keys`] is dropped, the thread ends at the next
+    /// key, and otherwise it ends with the process.
     ///
     /// # Errors
-    /// When the system starts no more threads.
+    /// Returns an error if the system cannot start another thread.
     pub(crate) fn open() -> io::Result<Self> {
         let (sender, keys) = mpsc::channel(KEYS_WAITING);
         thread::Builder::new().name("keys".to_owned()).spawn(move || {
@@ -34,7 +35,7 @@ impl Keys {
         Ok(Self(keys))
     }
 
-    /// Waits for the next key. Waits forever once the terminal is gone.
+    /// Waits for the next key. If the terminal is gone, this function waits forever.
     pub(crate) async fn next(&mut self) -> Event {
         match self.0.recv().await {
             Some(event) => event,

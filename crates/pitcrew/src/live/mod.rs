@@ -1,11 +1,16 @@
-//! Displays a run while it goes on: what its agents do, on a terminal, in a log, or as a stream of
-//! JSON lines.
+//! Displays the activity of the agents while a run is in progress. The display is a terminal, a
+//! log, or a stream of JSON lines.
 //!
-//! `pitcrew_view` computes what is shown. [`board`] and [`log`] display it, and [`stream`] writes
-//! it as JSON lines. [`panel`] lays out a question. [`warnings`] passes warnings to the display
-//! that uses the terminal. [`trust_prompt`] asks whether a project is trusted, and [`signals`]
-//! receives Ctrl-C, [`keys`] what the user types. [`watch`] is the event loop that connects these modules. [`agent_screen`] is
-//! the display of one agent on a terminal of its own.
+//! `pitcrew_view` computes what is shown:
+//!
+//! - [`board`] shows a run on a terminal, and [`log`] shows it as plain lines.
+//! - [`stream`] writes a run as JSON lines.
+//! - [`agent_screen`] shows one agent on a terminal of its own.
+//! - [`panel`] lays out a question.
+//! - [`trust_prompt`] asks whether a project is trusted.
+//! - [`warnings`] passes warnings to the display that uses the terminal.
+//! - [`signals`] receives Ctrl-C, and [`keys`] receives what the user types.
+//! - [`watch`] is the event loop that connects these modules.
 
 pub(crate) mod agent_screen;
 pub(crate) mod board;

@@ -1,5 +1,5 @@
-//! Lays out a question as terminal rows, in the same way for the lead's terminal, a pane and
-//! `join`. Does no I/O.
+//! Lays out a permission request as terminal rows. The lead's terminal, a pane and `pitcrew join`
+//! use the same layout. This module does no I/O.
 
 use anstyle::{AnsiColor, Style};
 use pitcrew_runtime::question::{
@@ -9,30 +9,31 @@ use pitcrew_view::asking::{Current, ShownPages, key};
 
 use crate::output::{FAINT, STRONG};
 
-/// The key that turns to the next page.
+/// The name of the key that turns to the next page.
 pub(super) const TURN: &str = "PgDn";
 
-/// The rows that a tool call gets at least. If fewer would be left, the answers are shown in one
-/// line.
+/// The minimum number of rows for a tool call. If fewer rows would be left, the possible answers
+/// are shown in their short form.
 const ROWS_FOR_CALL: usize = 6;
 
-/// The fewest rows in which the folder and the reason are shown next to the start and the end of a
-/// tool call.
+/// The minimum number of rows for showing the folder and the reason together with the tool call.
 const ROWS_FOR_NOTES: usize = 8;
 
-/// The answers on a terminal that is too small to show rules.
+/// The possible answers on a terminal that is too small for the permission rules that `always`
+/// would add.
 const SHORTEST: &str = "[y]es [n]o [a]lways";
 
-/// A question laid out for a terminal.
+/// A permission request as laid out for a terminal.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Panel {
-    /// The rows, each in one style. They fit into the terminal's rows and columns.
+    /// The rows, each in one style. They fit into the terminal.
     pub(crate) rows: Vec<(Style, String)>,
-    /// Which parts of the question these rows show.
+    /// Which parts of the question these rows show, and on how many pages.
     pub(crate) seen: ShownPages,
 }
 
-/// Lays out a question. If it does not fit, a row says so, and the user can turn its pages.
+/// Lays out a permission request. If the request does not fit on the terminal, a row says so, and
+/// the user can turn pages.
 pub(crate) fn panel(current: &Current, size: Size) -> Panel {
     let Current { question, waiting, part } = current;
     let Size { columns, rows } = size;
@@ -40,8 +41,8 @@ pub(crate) fn panel(current: &Current, size: Size) -> Panel {
     let mut heading = wrap(&format!("{}{count}", question.heading()), columns);
     let mut answers = answers(question, columns);
     let mut seen = ShownPages::default();
-    // The tool call has priority: shorten the answers first, then leave out the rules, then the
-    // heading.
+    // The tool call gets the rows first. Until there is enough room, the answers are shortened,
+    // then the rules are omitted, then the heading is omitted.
     if heading.len() + answers.len() + ROWS_FOR_CALL > rows {
         answers = wrap(&answers_in_short(question), columns);
     }
@@ -66,7 +67,8 @@ pub(crate) fn panel(current: &Current, size: Size) -> Panel {
     Panel { rows: rows.collect(), seen }
 }
 
-/// The rows of the tool call, after its folder and reason, and the places at which its pages start.
+/// Returns the rows of the folder, the reason and the tool call, and the places at which pages
+/// start.
 fn lay_out_call(
     question: &PermissionQuestion,
     room: Size,
@@ -87,8 +89,8 @@ fn lay_out_call(
             shown.starts,
         );
     }
-    // Show only the first row of each note, so that a long reason does not push the tool call out
-    // of sight.
+    // Only the first row of each note (folder or reason) is shown. Otherwise a long reason would
+    // hide the tool call.
     let first_rows = notes.iter().filter_map(|note| {
         let rows = whole(note);
         let left_out = rows.len() - 1;
@@ -106,8 +108,9 @@ fn lay_out_call(
     (rows, shown.starts)
 }
 
-/// The rows of the tool call when there is no room for its folder and reason. The hidden rows of
-/// the folder and the reason are included in the number of hidden lines.
+/// Returns the rows of the tool call when there is no room for its folder and reason. `hidden` is
+/// the number of rows of the folder and the reason. The displayed number of hidden lines includes
+/// them.
 fn beside_hidden_notes(question: &PermissionQuestion, hidden: usize, room: Size) -> Vec<Row> {
     let call =
         lay_out(&question.lines, Size { rows: usize::MAX, ..room }, Section::Ends, TURN).rows;
@@ -119,15 +122,15 @@ fn beside_hidden_notes(question: &PermissionQuestion, hidden: usize, room: Size)
         let fitting = texts.into_iter().find(|text| text.chars().count() <= room.columns);
         Row { kind: Kind::Mark, text: fitting.unwrap_or_else(|| format!("+{count}")) }
     };
-    // A single row has room only for the number of hidden lines.
+    // A single row can show only the number of hidden lines.
     if room.rows < 2 {
         return vec![marked(call.len() + hidden)];
     }
     if call.len() < room.rows {
         return std::iter::once(marked(hidden)).chain(call).collect();
     }
-    // A call that just fits gets one row less, to make room for the mark that counts the hidden
-    // notes.
+    // If the call fills the room exactly, the call gets one row less. That row is needed for the
+    // number of hidden lines.
     let rows = if call.len() == room.rows { room.rows - 1 } else { room.rows };
     let mut shown = lay_out(&question.lines, Size { rows, ..room }, Section::Ends, TURN).rows;
     let left_out = call.len() + 1 - shown.len() + hidden;
@@ -148,7 +151,7 @@ pub(super) fn styled(row: Row) -> (Style, String) {
     (style, row.text)
 }
 
-/// The possible answers with their full meaning, one per line.
+/// Formats the possible answers with their full meaning, one answer per line.
 fn answers(question: &PermissionQuestion, columns: usize) -> Vec<String> {
     let offers = question.offers.iter().map(|offer| {
         let saving = match offer.rule() {
@@ -171,7 +174,7 @@ fn answers(question: &PermissionQuestion, columns: usize) -> Vec<String> {
     std::iter::once(first).chain(offers).flat_map(|line| wrap(&line, columns)).collect()
 }
 
-/// The possible answers in one line.
+/// Formats the possible answers in one line.
 fn answers_in_short(question: &PermissionQuestion) -> String {
     let offers = question.offers.iter().map(|offer| match offer {
         Offer::Exactly { .. } => " [a]lways".to_owned(),
@@ -192,7 +195,7 @@ pub(super) mod tests {
 
     use super::*;
 
-    /// A permission question from bob about a Bash command.
+    /// Builds a permission request of the member bob for a Bash command.
     pub(in super::super) fn question(command: &str) -> PermissionQuestion {
         let (tool, input, folder) = ("Bash", &json!({"command": command}), Path::new("/work"));
         let rules =

@@ -22,8 +22,7 @@ pub(crate) enum EndSignal {
 }
 
 impl Signals {
-    /// Installs the signal handlers. From here on these signals do not end the process by
-    /// themselves.
+    /// Installs the signal handlers. Afterwards these signals do not end the process by themselves.
     pub(crate) fn listen() -> Result<Self, Failure> {
         let on = |kind| signal(kind).map_err(Failure::internal);
         Ok(Self {
@@ -33,7 +32,7 @@ impl Signals {
         })
     }
 
-    /// Waits for the next signal. If two arrive at once, Ctrl-C wins.
+    /// Waits for the next signal. If two signals arrive at the same time, Ctrl-C has precedence.
     pub(crate) async fn next(&mut self) -> EndSignal {
         tokio::select! {
             biased;
@@ -45,7 +44,7 @@ impl Signals {
 }
 
 impl EndSignal {
-    /// The failure kind of a command that this signal ended.
+    /// Returns the kind of failure of a command that this signal ended.
     pub(crate) fn failure(self) -> FailureKind {
         match self {
             Self::Interrupt => FailureKind::Interrupted,

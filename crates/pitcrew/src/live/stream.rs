@@ -1,4 +1,4 @@
-//! A run as lines of JSON on stdout.
+//! Writes a run as JSON lines to stdout.
 
 use pitcrew_protocol::StreamEvent;
 use pitcrew_runtime::events::RunEvent;
@@ -13,10 +13,10 @@ pub(crate) fn new_id() -> String {
     uuid::Uuid::new_v4().to_string()
 }
 
-/// Writes the lines that the stream has for an event. Some events have no line.
+/// Writes the JSON lines of a run event. Some run events have no JSON line.
 ///
 /// # Errors
-/// When stdout cannot be written.
+/// Returns an error if stdout cannot be written.
 pub(crate) fn write(
     stream: &mut Stream,
     state: &TeamState,
@@ -28,7 +28,7 @@ pub(crate) fn write(
 /// Writes an event as one line to stdout.
 ///
 /// # Errors
-/// When stdout cannot be written.
+/// Returns an error if stdout cannot be written.
 pub(crate) fn print(event: &StreamEvent) -> Result<(), Failure> {
     output::line(&event.to_line().map_err(Failure::internal)?)
 }

@@ -1,5 +1,5 @@
-//! Asks on the terminal, before a run starts, whether a project is trusted. A long question can be
-//! read page by page.
+//! Asks at the terminal, before a run starts, whether a project is trusted. The user can read a
+//! long question page by page.
 
 use std::io;
 
@@ -13,15 +13,16 @@ use super::agent_screen::{Entry, Footer, Terminal, Typed};
 use super::panel::{TURN, styled};
 use crate::output::{self, STRONG};
 
-/// The first input prompt, and the one after a line that is not an answer.
+/// `PROMPT` is the first input prompt. `PROMPT_AGAIN` is the prompt after the user typed a line
+/// that is not a valid answer.
 const PROMPT: &str = "[y]es, [n]o: ";
 const PROMPT_AGAIN: &str = "[y]es or [n]o: ";
 
-/// Asks until the user answers. Returns `None` when the terminal is gone. Prints `stopped` if the
-/// user presses Ctrl-C instead.
+/// Asks until the user answers. Returns `None` if the terminal is gone. If the user presses Ctrl-C,
+/// prints `stopped` and ends the process.
 ///
 /// # Errors
-/// When the terminal cannot be switched to single-key input.
+/// Returns an error if the terminal cannot be switched to single-key input.
 pub(crate) fn ask(question: &TrustQuestion, stopped: &str) -> io::Result<Option<Answer>> {
     let mut terminal = Terminal::enter()?;
     let (mut entry, mut part, mut prompt) = (Entry::default(), Section::Ends, PROMPT);
@@ -42,8 +43,8 @@ pub(crate) fn ask(question: &TrustQuestion, stopped: &str) -> io::Result<Option<
             },
             Typed::Turn(turn) => part = turn.from(part, footer.seen.pages),
             Typed::End => {
-                // Restore the terminal first, then end the process by the signal that Ctrl-C sends
-                // at any other time.
+                // In raw mode Ctrl-C is only a key. After restoring the terminal, this process
+                // sends itself the signal that Ctrl-C normally sends.
                 drop(terminal);
                 output::remark(stopped);
                 kill_process(getpid(), Signal::INT)?;
@@ -55,8 +56,8 @@ pub(crate) fn ask(question: &TrustQuestion, stopped: &str) -> io::Result<Option<
     }
 }
 
-/// The question as a footer of this size. If it does not fit, a row says so, and the user can turn
-/// its pages.
+/// Lays out the question as a footer of this size. If the question does not fit, a row says so, and
+/// the user can turn pages.
 fn foot_of(
     question: &TrustQuestion,
     part: Section,
@@ -67,13 +68,13 @@ fn foot_of(
         wrap(text, columns).into_iter().map(|row| (STRONG, row)).collect::<Vec<(Style, String)>>()
     };
     let (heading, asks) = (strong(&question.heading), strong(&question.asks));
-    // The last row is for the user's answer.
+    // The last row of the terminal is reserved for the user's answer.
     let room = rows.saturating_sub(heading.len() + asks.len() + 1).max(1);
     let shown = lay_out(&question.lines, Size { columns, rows: room }, part, TURN);
     let list = shown.rows.into_iter().map(styled);
     let mut lines: Vec<(Style, String)> = heading.into_iter().chain(list).chain(asks).collect();
-    // On a terminal with too few rows, the top of the footer is cut, because the question is at the
-    // bottom.
+    // If the terminal has too few rows, the first lines of the footer are removed. The question is
+    // in the last lines.
     let most = rows.saturating_sub(1).max(1);
     lines.drain(..lines.len().saturating_sub(most));
     Footer {

@@ -1,25 +1,28 @@
-//! Passes the process's warnings to the display that uses the terminal, which draws them above its
-//! footer.
+//! Passes the warnings of this process to the display that uses the terminal. The display draws the
+//! warnings above its footer.
 //!
-//! A line that is printed directly would break the display. In raw mode a line break does not
+//! Without this module a printed line would damage the display: in raw mode a line break does not
 //! return to the first column, and the display does not know about the extra row.
 
 use std::sync::{Mutex, PoisonError};
 
 use tokio::sync::mpsc;
 
-/// The most remarks that wait for the display. Further ones are printed directly.
+/// The maximum number of remarks that wait for the display. When the queue is full, remarks are
+/// printed directly.
 const REMARKS_WAITING: usize = 64;
 
-/// The display that uses the terminal now. A process has only one terminal.
+/// The channel to the display that uses the terminal now. One display is enough, because a process
+/// has only one terminal.
 static VIEW: Mutex<Option<mpsc::Sender<String>>> = Mutex::new(None);
 
-/// The remarks for a display to draw. After this is dropped, remarks are printed directly again.
+/// Receives the remarks that the display must draw. After this value is dropped, remarks are
+/// printed directly again.
 #[derive(Debug)]
 pub(crate) struct Remarks(mpsc::Receiver<String>);
 
 impl Remarks {
-    /// Receives all remarks from now on.
+    /// Opens the queue. From now on all remarks go into the queue.
     pub(crate) fn open() -> Self {
         let (sender, receiver) = mpsc::channel(REMARKS_WAITING);
         *VIEW.lock().unwrap_or_else(PoisonError::into_inner) = Some(sender);
@@ -34,7 +37,7 @@ impl Remarks {
         }
     }
 
-    /// The remarks that were not drawn when the display released the terminal.
+    /// Closes the queue and returns the remarks that the display has not drawn.
     pub(crate) fn left(mut self) -> Vec<String> {
         *VIEW.lock().unwrap_or_else(PoisonError::into_inner) = None;
         std::iter::from_fn(|| self.0.try_recv().ok()).collect()
@@ -50,6 +53,7 @@ impl Drop for Remarks {
 /// Passes a remark to the display that uses the terminal. Returns whether a display accepted it.
 pub(crate) fn taken_by_view(remark: &str) -> bool {
     let view = VIEW.lock().unwrap_or_else(PoisonError::into_inner);
-    // Never wait for the display. If its queue is full, the caller prints the remark itself.
+    // This function never waits for the display. If the queue is full, the caller prints the
+    // remark.
     view.as_ref().is_some_and(|view| view.try_send(remark.to_owned()).is_ok())
 }

@@ -25,7 +25,7 @@ use crate::output;
 /// The kind of display of a run.
 #[derive(Debug)]
 pub(crate) enum Face {
-    /// One line per agent, on a terminal.
+    /// A terminal that shows one line per agent.
     Terminal,
     /// Plain lines on stderr.
     Log,
@@ -33,22 +33,22 @@ pub(crate) enum Face {
     Stream(Stream),
 }
 
-/// The result of a run that was displayed until its end.
+/// The result of a run that was displayed until it ended.
 #[derive(Debug)]
 pub(crate) struct Watched {
     /// The outcome that the run reported.
     pub(crate) outcome: RunOutcome,
-    /// The signal that ended the run.
+    /// The signal that ended the run, if a signal ended it.
     pub(crate) signal: Option<EndSignal>,
     /// The state of the team, built from the events of the run.
     pub(crate) state: TeamState,
-    /// The time for which the run was displayed.
+    /// How long the run was displayed.
     pub(crate) watched: Duration,
-    /// The reason why the events could no longer be written. The run was stopped for that reason.
+    /// If the events could no longer be written, the reason. In that case the run was stopped.
     pub(crate) unwritten: Option<Failure>,
 }
 
-/// The inputs of the event loop.
+/// An input for which the event loop waits.
 enum Wake {
     Event(Box<RunEvent>),
     Over,
@@ -58,26 +58,27 @@ enum Wake {
     Remark(String),
 }
 
-/// The state of the event loop.
+/// The display of a run, as the event loop keeps it.
 struct Watching {
     face: Face,
-    /// The display on a terminal, if there is one.
+    /// The display on a terminal. `None` if the run is displayed in another way.
     board: Option<Board>,
     state: TeamState,
-    /// The team whose lead receives the lines that the user types.
+    /// The team of the run. Its lead receives the messages that the user types.
     team: Team,
     questions: Questions,
     signal: Option<EndSignal>,
-    /// Why events can no longer be written.
+    /// If the events can no longer be written, the reason.
     failure: Option<Failure>,
 }
 
-/// Displays a run until it ends. The first signal stops all agents where they are, the second kills
-/// the processes that pitcrew started. A terminal that is gone counts as such a signal. On a
-/// terminal, a typed line answers the shown question, or is a message to the lead.
+/// Displays a run until the run ends. The first signal stops all agents immediately, and the second
+/// kills the processes that pitcrew started. If the terminal is gone, that counts as the first
+/// signal. On a terminal, a line that the user types answers the shown question. If no question is
+/// shown, the line is a message to the lead.
 ///
 /// # Errors
-/// When the terminal cannot be switched to single-key input.
+/// Returns an error if the terminal cannot be switched to single-key input.
 pub(crate) async fn watch(
     mut handle: RunHandle,
     team: Team,
@@ -129,7 +130,7 @@ pub(crate) async fn watch(
         }
     }
     let Watching { board, state, signal, failure, .. } = watching;
-    // Restore the terminal before the remaining remarks are printed.
+    // The terminal is restored first. Then the remaining remarks are printed directly.
     drop(board);
     remarks.map(Remarks::left).into_iter().flatten().for_each(|remark| output::remark(&remark));
     let outcome = handle.outcome().await;
@@ -143,7 +144,7 @@ async fn remark(remarks: Option<&mut Remarks>) -> String {
     }
 }
 
-/// Waits for the next key. Waits forever once the terminal is gone.
+/// Waits for the next key. If the terminal is gone, this function waits forever.
 async fn pressed(keys: Option<&mut Keys>) -> Key {
     match keys {
         Some(keys) => keys.next().await,
@@ -164,7 +165,7 @@ impl Watching {
         }
     }
 
-    /// Redraws the terminal, with new remarks.
+    /// Draws new remarks and the current state on the terminal.
     fn show(&mut self, remarks: &[Remark]) -> Result<(), Failure> {
         let Some(board) = &mut self.board else { return Ok(()) };
         board.ask(self.questions.current());
@@ -173,11 +174,11 @@ impl Watching {
         Ok(())
     }
 
-    /// Stops a run that can no longer be displayed, so that none of its processes stay behind.
+    /// Stops a run that can no longer be displayed, so that no process of the run is left behind.
     fn give_up(&mut self, handle: &RunHandle, failure: Failure) {
         match std::mem::replace(&mut self.face, Face::Log) {
-            // The terminal is gone. SIGHUP may have reported that already, so an earlier signal is
-            // kept.
+            // The terminal is gone. If SIGHUP has already reported this, `self.signal` is set and
+            // stays unchanged.
             Face::Terminal => {
                 self.signal.get_or_insert(EndSignal::Terminate);
             }
@@ -222,7 +223,7 @@ impl Watching {
     }
 }
 
-/// Sends the user's line to the lead, and returns a remark about it.
+/// Sends the user's line to the lead, and returns a remark that reports the result.
 async fn send(team: &Team, content: String) -> Remark {
     let recipient = LEAD_NAME.to_owned();
     let message = SendMessageInput::Message { recipient, content: content.clone(), summary: None };

@@ -1,5 +1,5 @@
-//! Messages of commands about a team's state and the next step. They are true, and each suggested
-//! command can be typed exactly as shown.
+//! Messages of commands about a team's state and the next step. The messages must be true, and a
+//! user must be able to type each suggested command exactly as shown.
 
 use std::process::Command;
 
@@ -8,7 +8,7 @@ use rustix::process::Signal;
 use crate::running::Running;
 use crate::test_env::TestEnv;
 
-/// A lead whose teammate writes a file in its own worktree, and then waits.
+/// The script of a lead whose teammate writes a file in its own worktree and then waits.
 const IN_WORKTREE: &str = "
 agents:
   team-lead:

@@ -1,5 +1,5 @@
-//! `pitcrew agent` and `pitcrew join`: members in their own processes, which are killed, stopped,
-//! parked and shut down.
+//! `pitcrew agent` and `pitcrew join`: members in their own processes. The tests kill, stop, park
+//! (the process ends, and a resume starts it again) and shut down these members.
 
 use rustix::process::Signal;
 use serde_json::{Value, json};
@@ -8,7 +8,7 @@ use crate::patience::until;
 use crate::running::Running;
 use crate::test_env::{Ran, TestEnv, append};
 
-/// Members that run a slow task, and shut down when they are asked to.
+/// The script of members that run a slow task, and shut down when they are asked to.
 const MEMBERS: &str = r#"
 agents:
   bob: &member
@@ -24,11 +24,11 @@ agents:
   guest: *member
 "#;
 
-/// Selects the permission mode in which no call needs an answer from the user.
+/// The permission mode in which no tool call needs an answer from the user.
 pub(crate) const FREE: &str = "bypassPermissions";
 
 impl Running {
-    /// Starts `pitcrew agent` for the member `bob`, which its lead has already added to the team.
+    /// Starts `pitcrew agent` for the member `bob`. A lead has already added bob to the team.
     fn bob(room: &TestEnv) -> Self {
         Self::start(
             room,
@@ -37,7 +37,8 @@ impl Running {
     }
 }
 
-/// The team `crew` with bob in a pane. The lead has told bob to count.
+/// A test environment with the team `crew`, whose member bob runs in a pane. The lead has told bob
+/// to count.
 fn crew_with_bob() -> TestEnv {
     let room = TestEnv::with_crew();
     let model = room.script(MEMBERS);
@@ -68,7 +69,7 @@ fn change_bob(room: &TestEnv, fields: &[(&str, Value)]) {
     .unwrap();
 }
 
-/// Returns a member's entry in the config, or null if there is none.
+/// Returns a member's entry in the config, or null if the config has no such member.
 fn member(room: &TestEnv, name: &str) -> Value {
     let config = room.json_file("teams/crew/config.json");
     let members = config["members"].as_array().unwrap().clone();
@@ -79,7 +80,7 @@ fn counted(room: &TestEnv) -> String {
     std::fs::read_to_string(room.work().join("counted")).unwrap_or_default()
 }
 
-/// Sends a member a shutdown request in the form that the lead of another client writes to an
+/// Sends a shutdown request to a member, in the form that the lead of another client writes to an
 /// inbox.
 fn dismiss(room: &TestEnv, name: &str) {
     let request = json!({"type": "shutdown_request", "requestId": format!("shutdown-1@{name}"), "from": "team-lead"});
@@ -112,8 +113,8 @@ fn a_member_that_agrees_to_shut_down_ends_its_process_with_0() {
 #[test]
 fn a_member_that_was_killed_goes_on_from_its_transcript() {
     let room = crew_with_bob();
-    // In this script the second step waits for an hour. So the first process is always killed
-    // before its second step.
+    // In this script the second step waits for an hour. The test therefore always kills the first
+    // process before the second step is done.
     room.script(&MEMBERS.replace("delay_ms: 400", "delay_ms: 3600000"));
     let bob = Running::bob(&room);
     until(
@@ -203,7 +204,7 @@ fn a_guest_works_and_leaves_the_team_when_its_lead_asks_it_to() {
 #[test]
 fn a_member_whose_lead_was_killed_is_parked_and_goes_on_under_the_next() {
     let room = crew_with_bob();
-    // pitcrew records these fields for each teammate that a lead spawns.
+    // Write the fields that pitcrew records for each teammate that a lead spawns.
     change_bob(
         &room,
         &[
@@ -215,7 +216,8 @@ fn a_member_whose_lead_was_killed_is_parked_and_goes_on_under_the_next() {
     let lead =
         |model: &str| Running::start(&room, &["run", "--resume", "crew", "wait", "--model", model]);
     let model = room.script(&format!("{MEMBERS}  team-lead: [{{repeat: {{at_most: 100000, turns: [{{delay_ms: 200, tools: [{{name: TaskList}}]}}]}}}}]\n"));
-    // A resume starts only members without a process, and bob already has a process.
+    // A resume starts only members that have no process. bob already has a process, so the resume
+    // does not start bob again.
     let mut bob = Running::bob(&room);
     bob.until("bob is parked");
     let mut first = lead(&model);
@@ -265,8 +267,8 @@ fn a_lead_of_another_client_starts_us_by_its_own_flags_alone_and_under_any_name(
         "--agent-type",
         "general-purpose",
     ];
-    // A session's lead passes `--model` twice: first with the lead's own model, then with the model
-    // that the user chose. The last value counts.
+    // The lead of a session passes `--model` twice: first with the lead's own model, then with the
+    // model that the user chose. Only the last value counts.
     let twice = [
         "--dangerously-skip-permissions",
         "--model",

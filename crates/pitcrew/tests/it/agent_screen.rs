@@ -21,15 +21,15 @@ use crate::test_env::{TestEnv, journal_in};
 
 mod questions;
 
-/// The arguments that run bob, a member that a lead has already added to the team.
+/// The arguments that run bob. A lead has already added bob to the team.
 const BOB: &[&str] = &["agent", "--agent-id", "bob@crew"];
 
-/// The arguments that run bob in the permission mode in which no call needs an answer from the
+/// The arguments that run bob in the permission mode in which no tool call needs an answer from the
 /// user.
 const FREE: &[&str] =
     &["agent", "--agent-id", "bob@crew", "--permission-mode", "bypassPermissions"];
 
-/// The team `crew`, and a terminal that shows one of its members.
+/// The team `crew`, and a terminal that shows one of the team's members.
 struct TerminalSession {
     room: TestEnv,
     socket: PathBuf,
@@ -37,14 +37,14 @@ struct TerminalSession {
 
 impl Drop for TerminalSession {
     fn drop(&mut self) {
-        // When the server ends, the program in the terminal gets SIGHUP and ends too.
+        // When the tmux server ends, the program in its terminal gets SIGHUP and ends too.
         let _either = self.tmux_command(&["kill-server"]).output();
     }
 }
 
 impl TerminalSession {
-    /// Makes a team whose member bob plays these steps. Returns `None`, with a message, where tmux
-    /// is not installed.
+    /// Makes a team whose member bob plays the script `steps`. If tmux is not installed, prints a
+    /// message and returns `None`.
     fn with_bob(steps: &str) -> Option<Self> {
         let room = TestEnv::with_crew();
         let model = room.script(&format!("agents:\n  bob: &bob\n{steps}\n  guest: *bob\n"));
@@ -72,7 +72,7 @@ impl TerminalSession {
     }
 
     fn tmux_command(&self, args: &[&str]) -> Command {
-        // The tmux server passes its own environment to the programs in it.
+        // The tmux server passes its own environment to the programs that it starts.
         let mut command = self.room.tool("tmux", &["-u", "-f", "/dev/null", "-S"]);
         command.arg(&self.socket).args(args).env("SHELL", "/bin/sh");
         command
@@ -85,8 +85,8 @@ impl TerminalSession {
         String::from_utf8(output.stdout).unwrap()
     }
 
-    /// Runs the binary on a terminal of this size. The shell that runs the binary records the modes
-    /// of the terminal before and after.
+    /// Runs the binary on a terminal of this size. The shell that starts the binary writes the
+    /// modes of the terminal to a file before and after.
     fn open(&self, (columns, rows): (u16, u16), args: &[&str]) {
         let call = args.iter().map(|arg| format!("'{arg}'")).collect::<Vec<_>>().join(" ");
         let own = env!("CARGO_BIN_EXE_pitcrew");
@@ -96,18 +96,18 @@ impl TerminalSession {
         let size = [columns.to_string(), rows.to_string()];
         let made = ["new-session", "-d", "-x", &size[0], "-y", &size[1], "sh", "-c", &shell];
         self.tmux(&made);
-        // A window keeps the size and the name that the test gives it.
+        // Keep tmux from changing the size and the name that the test gives to a window.
         self.tmux(&["set-option", "-g", "window-size", "manual"]);
         self.tmux(&["set-option", "-g", "automatic-rename", "off"]);
     }
 
-    /// The current text of the terminal.
+    /// Returns the text that the terminal shows now.
     fn screen(&self) -> String {
         let screen = self.tmux(&["capture-pane", "-p"]);
         screen.lines().map(str::trim_end).collect::<Vec<_>>().join("\n").trim_end().to_owned()
     }
 
-    /// The text of the terminal, including lines that scrolled off.
+    /// Returns the text of the terminal, including the lines that have scrolled off.
     fn history(&self) -> String {
         self.tmux(&["capture-pane", "-p", "-S", "-"])
     }
@@ -117,7 +117,7 @@ impl TerminalSession {
         patience::until(what, look, || self.history())
     }
 
-    /// Waits until the screen fulfils a condition.
+    /// Waits until the text on the screen meets the condition `is_so`.
     #[track_caller]
     fn shows(&self, what: &str, is_so: impl Fn(&str) -> bool) -> String {
         self.until(what, || Some(self.screen()).filter(|screen| is_so(screen)))
@@ -128,8 +128,8 @@ impl TerminalSession {
         self.shows(text, |screen| screen.contains(text))
     }
 
-    /// Waits until bob is idle and the screen is stable: the footer is complete, with the prompt as
-    /// its last part, and counts no unread message.
+    /// Waits until bob is idle and the screen no longer changes. The screen then ends with the
+    /// prompt, and the status line reports no unread message.
     #[track_caller]
     fn is_idle(&self) -> String {
         let rests = |foot: &str| foot.starts_with("idle") && !foot.ends_with("unread");
@@ -147,8 +147,8 @@ impl TerminalSession {
         fs::read_to_string(self.room.work().join(name)).ok().filter(|text| text.ends_with('\n'))
     }
 
-    /// Waits until the binary has ended, and checks that the terminal has the same modes as before.
-    /// Returns the exit code of the binary.
+    /// Waits until the binary has ended, and checks that the terminal has the same modes as before
+    /// the start. Returns the exit code of the binary.
     #[track_caller]
     fn is_ordinary_again(&self) -> String {
         let after = self.until("the shell goes on", || self.file("after"));
@@ -178,15 +178,15 @@ impl TerminalSession {
             .unwrap()
     }
 
-    /// The outcomes in the journal's entries on permissions: that the permission was asked for, and
-    /// how the request was answered.
+    /// Returns the outcome of each `permission` entry in the journal: that the agent asked for
+    /// permission, or how the request was answered.
     fn outcomes(&self) -> Vec<String> {
         let asked = self.journal().into_iter().filter(|entry| entry["event"] == "permission");
         asked.map(|entry| entry["outcome"].as_str().unwrap().to_owned()).collect()
     }
 }
 
-/// The line below the heading, which shows the agent's status.
+/// Returns the status line of the agent, which is the line below the heading.
 fn foot(screen: &str) -> Option<&str> {
     let heading = screen.rfind("── bob of crew")?;
     screen.get(heading..)?.lines().nth(1)
@@ -292,15 +292,15 @@ fn escape_cuts_a_long_turn_off_and_the_next_line_starts_another() {
     seat.is_idle();
 }
 
-/// Script steps of an agent that asks permission for Write.
+/// The script steps of an agent that asks permission for Write.
 const ASKS: &str = "    - tools: [{name: Write, input: {file_path: it, content: \"written\\n\"}}]\n    - text: It is written.";
 
 fn asking(size: (u16, u16)) -> Option<TerminalSession> {
     let seat = TerminalSession::with_bob(ASKS)?;
     seat.room.ok(&["send", "bob", "Write it."]);
     seat.open(size, BOB);
-    // The question is complete, and the status line counts no unread message any more. So the
-    // screen does not change now.
+    // The permission request is shown completely, and the status line no longer reports an unread
+    // message. The screen does not change from now on.
     let asks = |screen: &str| {
         foot(screen) == Some("asks permission for Write") && screen.ends_with("\nanswer>")
     };
@@ -308,7 +308,7 @@ fn asking(size: (u16, u16)) -> Option<TerminalSession> {
     Some(seat)
 }
 
-/// Waits until the question has left the screen and the turn has ended.
+/// Waits until the screen no longer shows the permission request and the turn has ended.
 #[track_caller]
 fn check_it_was_answered(seat: &TerminalSession) {
     seat.shows_text("It is written.");
@@ -385,7 +385,7 @@ fn control_c_ends_a_guest_in_order_and_leaves_an_ordinary_terminal() {
     seat.shows_text("> half a line");
     seat.tmux(&["send-keys", "C-c"]);
     assert_eq!(seat.is_ordinary_again(), "130");
-    // tmux draws the last output a little after the binary has ended.
+    // tmux draws the last output a short time after the binary has ended, so wait for that output.
     let screen = seat.shows_text("pitcrew join crew --as guest");
     assert!(!screen.contains("half a line") && !screen.contains("── guest of crew"), "{screen}");
     let config = seat.room.json_file("teams/crew/config.json");
@@ -411,8 +411,8 @@ fn a_view_that_is_told_to_end_by_a_signal_leaves_an_ordinary_terminal() {
     assert_eq!(seat.is_ordinary_again(), "143");
 }
 
-/// A text that would clear the screen, rename the window, write to the clipboard and move the
-/// cursor back.
+/// A text whose control characters would clear the screen, rename the window, write to the
+/// clipboard and move the cursor back.
 const HOSTILE: &str =
     "a\u{1b}[2Jb\u{1b}]0;named\u{7}c\u{1b}]52;c;ZXZpbA==\u{7}d\u{9b}1Ae\rf\u{8}g\u{202e}h";
 
@@ -420,7 +420,7 @@ const HOSTILE: &str =
 fn what_others_write_does_not_steer_the_terminal() {
     let Some(seat) = TerminalSession::with_bob(&format!(
         "    - tools: [{{name: Bash, input: {{command: cat hostile}}}}]\n    - text: {}\n    - text: Again.",
-        // YAML accepts these control characters only as escapes.
+        // YAML accepts these control characters only in escaped form.
         json!(HOSTILE).to_string().replace('\u{9b}', "\\u009b").replace('\u{202e}', "\\u202e")
     )) else {
         return;
@@ -458,8 +458,8 @@ fn the_foot_fits_a_narrow_terminal_and_follows_when_that_is_resized() {
     let Some(seat) = asking((60, 30)) else { return };
     let resize =
         |columns: &str, rows: &str| seat.tmux(&["resize-window", "-x", columns, "-y", rows]);
-    // The screen breaks lines at different places in each run, because the length of the temporary
-    // folder's path varies.
+    // The screen breaks lines at different places in each run, because the path of the temporary
+    // folder has a different length in each run.
     let without_breaks = |screen: &str| screen.split_whitespace().collect::<String>();
     let answers = format!(
         "│+written[y]es,[n]o,ornandthereason[a]lwaysinthisrun:modeacceptEdits(alledits,andcommandsthatonlywriteinitsfolder)[p]alwaysEdit(/{}/it),inthisrun(psave:inyour\
@@ -469,8 +469,8 @@ fn the_foot_fits_a_narrow_terminal_and_follows_when_that_is_resized() {
     let is_whole = |screen: &str| without_breaks(screen).ends_with(&answers);
     resize("40", "30");
     seat.shows("the narrow foot", is_whole);
-    // tmux reports a resize with a short delay. So the test sends the key only after the program
-    // has drawn its screen in the new size.
+    // tmux reports a new size with a short delay. The test therefore waits until the program has
+    // drawn its screen in the new size, and then sends the key.
     resize("60", "30");
     seat.shows("the wider foot", |screen| {
         is_whole(screen) && screen.contains("[a]lways in this run: mode acceptEdits (all edits")
@@ -498,7 +498,8 @@ fn nothing_is_drawn_while_nothing_changes_that_is_shown() {
     seat.room.ok(&["task", "create", "Not bob's", "Nothing to see"]);
     seat.room.ok(&["send", "ann", "This is not for bob."]);
     seat.room.ok(&["member", "mode", "ann", "plan"]);
-    // The test sends this key last. Once the key is on the screen, everything earlier is drawn too.
+    // The test sends this key last. When the key is on the screen, the program has drawn everything
+    // before it too.
     seat.tmux(&["send-keys", "-l", "x"]);
     let drawn = seat.until("what was typed is drawn", || {
         fs::read_to_string(&raw).ok().filter(|raw| raw.contains("> x"))

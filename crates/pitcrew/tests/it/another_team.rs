@@ -1,5 +1,5 @@
-//! A lead that deletes its team and creates another: in this process, in panes, after crashes, and
-//! beside foreign teams.
+//! A lead that deletes its team and creates another team. The teammates run in the lead's process
+//! or in panes. The tests include crashes and other teams in the same root.
 
 use std::fs;
 use std::path::PathBuf;
@@ -11,7 +11,8 @@ use crate::running::Running;
 use crate::terminal::{GOODBYE, Terminal, ended};
 use crate::test_env::{Ran, TestEnv, journal_in};
 
-/// The lead's script for its nth team: one teammate, one task, messages both ways, and a shutdown.
+/// The lead's script for the team with number `nth`: one teammate, one task, a message in each
+/// direction, and a shutdown.
 fn team(nth: u32) -> String {
     format!(
         "
@@ -25,8 +26,8 @@ fn team(nth: u32) -> String {
     )
 }
 
-/// A lead with two teams, one after the other. `between` is the script steps between the two teams.
-/// Each team has a teammate `w`.
+/// The script of a lead that has two teams, one after the other. `between` contains the script
+/// steps between the two teams. Each team has a teammate `w`.
 fn two_teams(between: &str) -> String {
     format!(
         "
@@ -60,7 +61,7 @@ fn run(room: &TestEnv, script: &str) -> Ran {
     room.run(&["run", "go", "--team", "work", "--model", &model, "--allow", "Bash", "--json"])
 }
 
-/// All archived teams, the oldest first.
+/// The folders of all archived teams, the oldest first.
 fn archives(room: &TestEnv) -> Vec<PathBuf> {
     let archives =
         fs::read_dir(room.root().join("pitcrew/archive")).into_iter().flatten().flatten();
@@ -74,7 +75,7 @@ fn json_in(archive: &std::path::Path, path: &str) -> Value {
     serde_json::from_str(&fs::read_to_string(archive.join(path)).unwrap()).unwrap()
 }
 
-/// Checks that the step numbers in the lead's transcript have no gap and are in order.
+/// Checks that the step numbers in the lead's transcript are in order and without gaps.
 #[track_caller]
 fn check_conversation(archive: &std::path::Path) -> usize {
     let lines =
@@ -87,8 +88,8 @@ fn check_conversation(archive: &std::path::Path) -> usize {
     seqs.len()
 }
 
-/// Checks that both teams are archived, that each archive has only its own team's files, and that
-/// both contain the conversation.
+/// Checks that both teams are archived, that each archive contains only files of its own team, and
+/// that each archive contains the lead's conversation.
 #[track_caller]
 fn check_both_are_archived(room: &TestEnv) {
     assert_eq!(fs::read_dir(room.root().join("teams")).unwrap().count(), 0, "no team is left");
@@ -145,7 +146,7 @@ fn a_lead_makes_another_team_after_it_has_deleted_one() {
     assert_eq!(ran.code, 0, "{ran:?}");
     let document: Value = serde_json::from_str(&ran.stdout).unwrap();
     assert_eq!(document["result"], "Both are done.", "{document:#}");
-    // The totals cover both teams.
+    // The totals of a member include both teams.
     let of_w = document["members"]
         .as_array()
         .unwrap()
@@ -193,12 +194,12 @@ fn a_killed_run_goes_on_in_its_second_team_and_counts_what_the_first_took() {
         .iter()
         .find(|member| member["name"] == "w")
         .unwrap();
-    // The resumed run repeated one of the calls.
+    // The resumed run repeated one of the tool calls, so the number may be higher.
     assert!(of_w["tool_calls"].as_u64().unwrap() >= 10, "{document:#}");
     check_both_are_archived(&room);
 }
 
-/// Makes the lead wait, between its two teams, until the test creates the file `go`.
+/// Script steps between the two teams. The lead waits there until the test creates the file `go`.
 const PAUSE: &str = "
     - tools: [{name: Bash, input: {command: \"touch between; for i in $(seq 3600); do test -e go && break; sleep 0.05; done\"}}]";
 

@@ -1,5 +1,6 @@
 //! A lead calls TeamCreate although the run has already created the team. The team takes the
-//! description and the kind of agent from the call, and can also be found by the name in the call.
+//! description and the agent type from the call. The name in the call becomes a second name of the
+//! team.
 
 use std::path::Path;
 
@@ -94,7 +95,8 @@ fn a_team_of_that_very_name_goes_before_one_whose_lead_asked_for_it_also_in_the_
     assert!(room.root().join("teams/other/config.json").exists(), "{refused:?}");
 }
 
-/// Runs a lead that asks for the team name `greeting` and then ends.
+/// Runs a lead that asks for the team name `greeting` and then ends. `team` is the name that the
+/// run gives to the team.
 fn asks_and_is_done(room: &TestEnv, team: &str) {
     let model = room.script(
         "agents: {team-lead: [{tools: [{name: TeamCreate, input: {team_name: greeting}}]}, {text: a}, {text: b}]}",

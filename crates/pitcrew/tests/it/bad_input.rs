@@ -1,5 +1,5 @@
-//! Bad input: each case has its error envelope and its exit code, as text and as JSON, and changes
-//! nothing on disk.
+//! Bad input: each case gets its own error and exit code, as text and as JSON, and changes nothing
+//! on disk.
 
 use std::fs;
 use std::io::Write as _;
@@ -11,8 +11,8 @@ use serde_json::Value;
 use crate::running::Running;
 use crate::test_env::TestEnv;
 
-/// Runs the command twice, as text and as JSON. Checks the exit code, the error envelope, and that
-/// no file changed.
+/// Runs the command twice, with text output and with JSON output. Checks the exit code and the
+/// error, and that no file changed.
 fn check(room: &TestEnv, args: &[&str], code: i32, error: &str) -> Value {
     let before = room.tree();
     let text = room.run(args);
@@ -240,11 +240,12 @@ fn a_project_with_settings_that_cannot_be_used_keeps_no_team_from_being_seen() {
     assert_eq!(ran.stderr.matches("is not valid json").count(), 1, "{ran:?}");
 }
 
-/// A separate file system mounted at a folder, until this is dropped.
+/// A separate file system that is mounted at a folder. Dropping this value unmounts the file
+/// system.
 struct Mounted<'a>(&'a Path);
 
 impl<'a> Mounted<'a> {
-    /// Mounts a small tmpfs. Returns `None`, with a message, where mounting is not allowed.
+    /// Mounts a small tmpfs. If mounting is not allowed here, prints a message and returns `None`.
     fn small(at: &'a Path, bytes: usize) -> Option<Self> {
         let mounted = Command::new("mount")
             .args(["-t", "tmpfs", "-o", &format!("size={bytes}"), "tmpfs"])
@@ -301,7 +302,7 @@ fn a_read_only_root_is_told() {
     check(&room, &["team", "delete", "crew"], 70, "internal_error");
 }
 
-/// Fills the disk completely.
+/// Writes to the file at `path` until its disk is full.
 fn fill(path: &Path) {
     let mut file = fs::File::create(path).unwrap();
     for size in [4096, 1] {

@@ -1,5 +1,5 @@
-//! A resumed run keeps the restrictions of the earlier run: rules, mode, limits, sandbox, and where
-//! teammates run.
+//! A resumed run keeps the restrictions of the earlier run: permission rules, permission mode,
+//! limits, sandbox, and the place where teammates run.
 
 use std::fs;
 use std::process::Stdio;
@@ -9,8 +9,8 @@ use serde_json::json;
 use crate::terminal::{GOODBYE, Terminal, ended};
 use crate::test_env::{Ran, TestEnv};
 
-/// A lead that stops with a task open. In its next run it makes a file before it completes the
-/// task.
+/// The script of a lead that stops while a task is open. In its next run, the lead makes a file
+/// before it completes the task.
 const LATER: &str = "
 agents:
   team-lead:
@@ -23,8 +23,8 @@ agents:
     - text: Now it is.
 ";
 
-/// A test environment in which the first run of the team `work` has ended with its task open. The
-/// user's settings allow every command.
+/// A test environment in which the first run of the team `work` has ended while its task is open.
+/// The user's settings allow every command.
 fn stopped(flags: &[&str]) -> TestEnv {
     let room = TestEnv::new();
     fs::write(room.root().join("settings.json"), r#"{"permissions": {"allow": ["Bash"]}}"#)
@@ -192,8 +192,8 @@ fn a_record_of_bounds_that_cannot_be_read_keeps_the_team_from_running_unbounded(
     assert!(!made(&room), "{ran:?}");
 }
 
-/// A lead and its teammate bob, which stop with a task open. In the next run bob tries to make a
-/// file.
+/// The script of a lead and its teammate bob, which stop while a task is open. In the next run, bob
+/// tries to make a file.
 fn of_two() -> String {
     format!(
         "
@@ -220,8 +220,8 @@ agents:
     )
 }
 
-/// Runs the team of two twice, with separate flags for each run. Returns whether bob made the file
-/// in the second run, and that run's output.
+/// Runs the script `of_two` twice, with separate flags for each run. Returns whether bob made the
+/// file in the second run, and the output of the second run.
 fn of_two_resumed(terminal: &Terminal, first: &[&str], second: &[&str]) -> (bool, Ran) {
     let model = terminal.room.script(&of_two());
     let run = |args: &[&str], flags: &[&str]| {
@@ -251,7 +251,8 @@ fn a_teammate_loses_with_a_resume_what_freed_the_run_before() {
     }
 }
 
-/// A lead that waits for its teammate bob. Bob waits in a command before it makes a file.
+/// The script of a lead that waits for its teammate bob. Bob waits in a command before bob makes a
+/// file.
 fn of_two_with_a_wait() -> String {
     format!(
         "
@@ -290,7 +291,7 @@ fn a_teammate_in_a_pane_that_outlives_its_lead_loses_its_mode_with_the_resume_to
     fs::write(terminal.room.work().join("word"), "").unwrap();
     let ran = ended(next);
     assert_eq!((ran.code, ran.stdout.trim()), (0, "Done."), "{ran:?}");
-    // The command that bob's first process started has ended together with that process.
+    // The command that bob's first process started ended together with that process.
     assert!(!has("waited") && !has("made"), "{ran:?}");
 }
 

@@ -1,10 +1,11 @@
-//! Random members crash at random moments, and nothing of a crashed process is left behind.
+//! Random members crash at random moments. Nothing of a crashed process may be left behind.
 //!
 //! Each test runs one team on a real tmux server, and kills its teammates or its lead twenty times.
-//! A seed decides which process dies, and after how many further journal entries. The exact moment
-//! depends on the machine. The seeds in these tests once found a bug. `PITCREW_CRASH_SEED` replays
-//! a printed seed, or tries a new one (`any`). The module `agents` has the team, the module
-//! `remains` has the checks.
+//! A seed decides which process dies, and how many journal entries are written before. The exact
+//! moment depends on the machine. The seeds in these tests are seeds that once found a bug. The
+//! environment variable `PITCREW_CRASH_SEED` repeats a printed seed, or tries a new seed if its
+//! value is `any`. The module `agents` contains the team, and the module `remains` contains the
+//! checks.
 
 mod agents;
 mod remains;
@@ -13,14 +14,14 @@ use std::hash::{BuildHasher as _, RandomState};
 
 use agents::Crew;
 
-/// Number of crashes in each test.
+/// The number of crashes in each test.
 const CRASHES: usize = 20;
 
-/// A generator of numbers from a seed (SplitMix64).
+/// A generator of random numbers from a seed (SplitMix64).
 struct Chance(u64);
 
 impl Chance {
-    /// Returns the next number. It is below `bound`.
+    /// Returns the next random number, which is below `bound`.
     fn below(&mut self, bound: usize) -> usize {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.0;

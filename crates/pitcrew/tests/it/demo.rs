@@ -1,5 +1,5 @@
-//! The demo: a whole team of scripted models works on a real crate, once undisturbed and once
-//! killed.
+//! The demo: a whole team of scripted models works on a real crate. One test runs it to its end,
+//! and other tests kill and resume it.
 
 use std::collections::HashSet;
 use std::os::unix::fs::PermissionsExt as _;
@@ -15,7 +15,7 @@ fn folder(room: &TestEnv) -> PathBuf {
     room.work().join("demo")
 }
 
-/// The journal of the demo's team, active or archived.
+/// Returns the journal of the demo's team. The team may be active or archived.
 fn journal(folder: &Path) -> Vec<Value> {
     let alive = folder.join("root/teams/demo/pitcrew/journal.ndjson");
     let archived = || {
@@ -26,7 +26,7 @@ fn journal(folder: &Path) -> Vec<Value> {
     path.map(|path| journal_in(&path)).unwrap_or_default()
 }
 
-/// The ids of the tasks of the demo's team, which is archived.
+/// Returns the ids of the tasks of the demo's team, which must be archived.
 fn tasks_kept(folder: &Path) -> Vec<String> {
     let archive =
         std::fs::read_dir(folder.join("root/pitcrew/archive")).unwrap().next().unwrap().unwrap();
@@ -43,12 +43,12 @@ fn count(journal: &[Value], event: &str) -> usize {
     journal.iter().filter(|entry| entry["event"] == event).count()
 }
 
-/// The ids of the messages in an agent's conversation, in order.
+/// Returns the ids of the messages in an agent's conversation, in order.
 fn injected(team: &Path, agent: &str) -> Vec<String> {
     let transcript =
         std::fs::read_to_string(team.join(format!("pitcrew/transcripts/{agent}.ndjson"))).unwrap();
     let lines = transcript.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
-    // When a teammate ends, its last message is recorded in a transcript step `parted`, not in a
+    // When a teammate ends, its transcript records its last message in a step `parted` instead of a
     // step `mail`.
     let mail: Vec<Value> =
         lines.filter(|line| line["kind"] == "mail" || line["kind"] == "parted").collect();
@@ -56,8 +56,8 @@ fn injected(team: &Path, agent: &str) -> Vec<String> {
     ids.map(|id| id.as_str().unwrap().to_owned()).collect()
 }
 
-/// Checks that every message sent to an agent is once in its inbox and once in its conversation,
-/// whichever process was killed.
+/// Checks that each message to an agent is exactly once in the agent's inbox and exactly once in
+/// its conversation. This must be true whichever process was killed.
 fn check_delivered_once(folder: &Path) {
     let archive = std::fs::read_dir(folder.join("root/pitcrew/archive"))
         .unwrap()
@@ -81,7 +81,7 @@ fn check_delivered_once(folder: &Path) {
             heard.len(),
             "{agent} was told something twice"
         );
-        // Permission frames go from gate to gate. No model sees them.
+        // Permission frames go from one permission gate to another. No model sees them.
         let is_for_the_model = |message: &&Value| {
             !message["text"].as_str().unwrap().contains("\"type\":\"permission_")
         };
@@ -136,8 +136,8 @@ fn in_the_sandbox_the_demo_comes_to_its_end_without_a_question() {
     assert_eq!(shown["tests_after"], serde_json::json!({"passed": 8, "failed": 0}));
     assert_eq!(shown["tasks_completed"], 4);
     assert_eq!(shown["permissions_asked"], 0);
-    // The Rust toolchain, which `RUSTUP_HOME` names, is outside the home of the test environment.
-    // The agents' commands must work with it in the sandbox too.
+    // `RUSTUP_HOME` names the Rust toolchain, which is outside the home of the test environment.
+    // The agents' commands must be able to use this toolchain in the sandbox too.
     let archive = std::fs::read_dir(folder(&room).join("root/pitcrew/archive"))
         .unwrap()
         .next()
@@ -175,7 +175,7 @@ fn the_demo_says_plainly_that_it_was_scripted_and_leaves_nothing_behind() {
     assert_eq!(std::fs::read_dir(room.temporary()).unwrap().count(), 0);
 }
 
-/// The names of the folders in the temporary folder.
+/// Returns the names of the folders in the temporary folder.
 fn temporary_folders(room: &TestEnv) -> Vec<String> {
     let entries = std::fs::read_dir(room.temporary()).unwrap();
     let mut names: Vec<String> =
@@ -203,7 +203,7 @@ fn the_folder_of_a_killed_demo_is_removed_by_the_next_one_and_no_other() {
         demo.wait().unwrap();
         room.temporary().join(folder)
     };
-    // The user resumes one of the killed demos.
+    // The user resumes one of the killed demos, so its folder must stay.
     let resumed = start();
     room.ok(&["demo", "--resume", resumed.to_str().unwrap()]);
     let killed = start();
@@ -233,7 +233,7 @@ fn the_folder_of_a_killed_demo_is_removed_by_the_next_one_and_no_other() {
     assert!(others.join(".pitcrew-demo").is_file(), "what a link leads to is nobody's to remove");
 }
 
-/// The content of a marker file that names this test as the process of the demo.
+/// The content of a demo's marker file that says that this test's process runs the demo.
 fn process_of_this_test() -> Vec<u8> {
     serde_json::to_vec(&pitcrew_process::identity::ProcessIdentity::own()).unwrap()
 }
@@ -289,7 +289,7 @@ fn a_demo_that_cannot_run_cargo_says_why_and_shows_no_backtrace() {
     let room = TestEnv::new();
     let programs = room.work().join("bin");
     std::fs::create_dir(&programs).unwrap();
-    // rustup without a chosen toolchain fails in this way.
+    // This script fails in the same way as rustup without a chosen toolchain.
     let cargo = "#!/bin/sh\necho 'error: no toolchain is chosen' >&2\n\
         [ \"$RUST_BACKTRACE\" = 0 ] || echo 'Stack backtrace: 0: rustup' >&2\nexit 1\n";
     std::fs::write(programs.join("cargo"), cargo).unwrap();
@@ -306,8 +306,8 @@ fn a_demo_that_cannot_run_cargo_says_why_and_shows_no_backtrace() {
     assert!(!ran.stderr.contains("backtrace"), "{ran:?}");
 }
 
-/// Starts the demo, and kills it once its journal has `entries` entries. Returns false if the demo
-/// had already finished.
+/// Starts the demo, and kills it when its journal has `entries` entries. Returns false if the demo
+/// finished before that.
 fn is_killed_at(room: &TestEnv, entries: usize) -> bool {
     let folder = folder(room);
     let mut demo = room.command(&["demo", "--dir", "demo"]);
@@ -323,9 +323,9 @@ fn is_killed_at(room: &TestEnv, entries: usize) -> bool {
     folder.join("root/teams/demo/config.json").exists()
 }
 
-/// Kills the demo once its journal has `entries` entries, and resumes it.
+/// Kills the demo when its journal has `entries` entries, resumes it, and checks the result.
 fn check_resumed(entries: usize) {
-    // On a busy machine the test may be too slow to kill the demo before it ends, so it tries
+    // On a busy machine the demo may end before the test kills it. In that case the test tries
     // again.
     let rooms = std::iter::repeat_with(TestEnv::new).take(20);
     let room = rooms
@@ -335,7 +335,8 @@ fn check_resumed(entries: usize) {
     let folder = folder(&room);
     let root = folder.join("root").display().to_string();
     let mut resumed = room.command(&["--root", &root, "run", "--resume", "demo"]);
-    // The resume command starts in another folder, but the team continues in its own folder.
+    // The command that resumes the demo starts in another folder. The team continues in its own
+    // folder.
     let resumed = resumed.current_dir(room.temporary()).output().unwrap();
     let said = String::from_utf8_lossy(&resumed.stdout).into_owned();
     let log = String::from_utf8_lossy(&resumed.stderr).into_owned();
@@ -356,8 +357,8 @@ fn check_resumed(entries: usize) {
         ["1", "2", "3", "4"],
         "killed after {entries}: tasks were made twice or lost"
     );
-    // A kill between the write of a task and the write of its journal line leaves a task without a
-    // journal line.
+    // If the kill happens between the write of a task and the write of its journal line, the task
+    // has no journal line.
     let mut made: Vec<&str> = journal
         .iter()
         .filter(|it| it["change"] == "created")

@@ -1,22 +1,23 @@
-//! Every dependency that a crate declares is used in its sources, and every dependency of the
-//! workspace is used by a crate.
+//! Every dependency that a crate declares must be used in the crate's sources. Every dependency of
+//! the workspace must be used by a crate.
 //!
-//! The check searches the text of the sources, so a crate that only a comment mentions counts as
-//! used.
+//! The check only searches the text of the sources. A dependency that only a comment mentions
+//! therefore counts as used.
 
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
 /// A dependency table of a manifest: the name of the table, and the names of the dependencies in
-/// it.
+/// the table.
 type Section = (String, Vec<String>);
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
 }
 
-/// The dependency tables of a manifest. Each dependency must be on its own line.
+/// Returns the dependency tables of a manifest. In the manifest, each dependency must be on its own
+/// line.
 fn sections(manifest: &str) -> Vec<Section> {
     let mut found: Vec<Section> = Vec::new();
     for line in manifest.lines().map(str::trim) {
@@ -33,7 +34,7 @@ fn sections(manifest: &str) -> Vec<Section> {
     found
 }
 
-/// All Rust sources below a folder, as one text.
+/// Returns all Rust sources below a folder, as one text.
 fn sources(folder: &Path) -> String {
     let mut text = String::new();
     let mut todo = vec![folder.to_path_buf()];

@@ -124,8 +124,8 @@ fn a_torn_config_is_left_to_a_person_unless_a_client_may_be_writing_it() {
     assert_eq!(room.run(&["doctor", "--repair"]).code, 1);
 }
 
-/// A team whose bob has a worktree, in a repository beside the working folder. Bob and its lead
-/// were killed.
+/// A test environment with a team whose member bob has a worktree, in a repository beside the
+/// working folder. The processes of bob and its lead were killed.
 fn with_a_worktree() -> TestEnv {
     let room = TestEnv::new();
     let repository = room.work().join("../repository");
@@ -253,7 +253,7 @@ fn a_pane_program_that_the_settings_name_and_that_fails_is_reported_and_keeps_no
     room.ok(&["team", "delete", "work", "--force"]);
 }
 
-/// A lead whose command writes settings and keeps running.
+/// The script of a lead whose command writes settings and then keeps running.
 const PLANTING: &str = "
 agents:
   team-lead:
@@ -261,8 +261,9 @@ agents:
     - text: done
 ";
 
-/// Writes a project's settings with a hook, and files that other programs read. Then the process is
-/// killed. A second run of the command, after a resume, writes nothing more.
+/// The script of a lead whose command writes a project's settings with a hook, and files that other
+/// programs read. The test then kills the lead. If a resume runs the command again, the command
+/// writes nothing more.
 const PLANTING_SETTINGS: &str = r#"
 agents:
   team-lead:
@@ -354,8 +355,8 @@ fn what_a_sandboxed_command_of_a_killed_run_made_is_put_aside_by_a_repair_or_whe
                     &["run", "--resume", team, "--model", &model, "--sandbox"],
                 );
                 run.until("put aside");
-                // The resumed run may repeat the call that the crash cut off, and that call sleeps
-                // for a long time.
+                // The resumed run may repeat the call that the crash interrupted. That call sleeps
+                // for a long time, so the test stops the run.
                 run.signal(Signal::INT);
                 run.ended();
             }

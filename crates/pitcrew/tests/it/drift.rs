@@ -1,5 +1,6 @@
-//! `pitcrew doctor --reference`: it finds nothing new in the recordings, and finds every difference
-//! that a test plants in them.
+//! `pitcrew doctor --reference` compares the recordings with what pitcrew knows about the reference
+//! client. It must report no difference in the recordings, and must find every difference that a
+//! test adds to them.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -24,7 +25,8 @@ const SECOND_NOTICE: &str =
     r#"idle_notification\",\"from\":\"worker\",\"timestamp\":\"2026-11-20T11:48:29.770Z"#;
 const TASK: &str = "tasks/probe/1.json";
 
-/// A test environment with a recording in it, and no client on the `PATH` except the given one.
+/// A test environment that contains a recording. The `PATH` contains no reference client, except
+/// one that the test installs.
 struct Recorded {
     room: TestEnv,
     path: PathBuf,
@@ -42,7 +44,7 @@ impl Recorded {
         Self { room, path }
     }
 
-    /// Replaces a text in a file. The file must contain it.
+    /// Replaces `text` by `instead` in a file. The file must contain `text`.
     fn plant(self, file: &str, text: &str, instead: &str) -> Self {
         let path = self.room.root().join(file);
         let before = fs::read_to_string(&path).unwrap();
@@ -51,7 +53,8 @@ impl Recorded {
         self
     }
 
-    /// Installs a client that prints `says` when it is asked for its version, and fails otherwise.
+    /// Installs a fake client. It prints `says` when it is asked for its version, and fails
+    /// otherwise.
     fn with_client(self, says: &str) -> Self {
         let client = self.path.join("claude");
         fs::write(&client, format!("#!/bin/sh\n[ \"$*\" = --version ] && echo '{says}'\n"))

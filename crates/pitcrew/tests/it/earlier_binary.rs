@@ -1,4 +1,4 @@
-//! This binary reads and resumes a team that an earlier binary left.
+//! This binary must read and resume a team that an earlier version of the binary left.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,10 +7,11 @@ use serde_json::Value;
 
 use crate::test_env::{TestEnv, copy, journal_in, tree};
 
-/// The id of the message that bob waits for. The message was sent when nobody ran the team.
+/// The id of the message for which bob waits. The message was sent while no process ran the team.
 const GO_ON: &str = "01a2076e-dfd3-748d-bf76-945ec6511bb5";
 
-/// The recorded root, with the recorded paths replaced by those of this test.
+/// A test environment with the recorded root, in which the recorded paths are replaced by paths of
+/// this test.
 fn recorded() -> TestEnv {
     let env = TestEnv::new();
     let fixture = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/pitcrew-0.1.0");
@@ -58,7 +59,7 @@ fn a_team_of_an_earlier_binary_is_resumed_and_its_work_is_done() {
     let end: Value = serde_json::from_str(&ran.stdout).unwrap();
     assert_eq!(end["subtype"], "success", "{end}");
     assert_eq!(fs::read_to_string(env.work().join("wave.txt")).unwrap(), "wave\n");
-    // Task 1 was done by the earlier binary, and is not done again.
+    // The earlier binary did task 1, and this binary does not do task 1 again.
     assert!(!env.work().join("hello.txt").exists());
     let journal = journal_in(&env.find("teams/greeting/pitcrew/journal.ndjson"));
     let entered = |entry: &&Value| entry["event"] == "message_injected" && entry["id"] == GO_ON;

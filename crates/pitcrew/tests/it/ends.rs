@@ -1,5 +1,5 @@
-//! The end of a run: its report on incomplete work, its one JSON document, and the totals that the
-//! next run continues.
+//! The end of a run: its report on incomplete work, its single JSON document, and the totals that
+//! the next run adds to.
 
 use std::collections::BTreeSet;
 
@@ -11,7 +11,8 @@ use crate::running::Running;
 use crate::service::{Reply, Service};
 use crate::test_env::{Ran, TestEnv};
 
-/// A lead that says it is done while a task is open, and completes the task after a reminder.
+/// The script of a lead that says it is done although a task is open. After a reminder, the lead
+/// completes the task.
 const FORGETFUL: &str = "
 agents:
   team-lead:
@@ -23,7 +24,7 @@ agents:
     - text: Now it is.
 ";
 
-/// Runs a script as the team `work`.
+/// Runs a script as the lead of the team `work`.
 fn run(room: &TestEnv, script: &str, more: &[&str]) -> Ran {
     let model = room.script(script);
     let mut args = vec!["run", "do it", "--team", "work", "--model", &model];
@@ -31,8 +32,8 @@ fn run(room: &TestEnv, script: &str, more: &[&str]) -> Ran {
     room.run(&args)
 }
 
-/// Returns the one document on stdout. Checks that the document has the exit code of the process,
-/// and the name that the manual gives to that exit code.
+/// Returns the single JSON document on stdout. Checks that the document contains the exit code of
+/// the process and the manual's name for that exit code.
 #[track_caller]
 fn document(ran: &Ran) -> Value {
     let documents: Result<Vec<Value>, _> =
@@ -99,7 +100,7 @@ agents:
 ";
     let room = TestEnv::new();
     let ran = run(&room, script, &["--json"]);
-    // The conversation is in one of the files of the team's archive.
+    // One of the files in the team's archive contains the conversation.
     let said = "The team is not deleted yet: 1 task is open: #1 Do it (pending, no owner).";
     let kept = crate::test_env::tree(&room.root()).into_values().flatten();
     assert!(kept.into_iter().any(|file| String::from_utf8_lossy(&file).contains(said)), "{ran:?}");
@@ -267,7 +268,8 @@ fn a_run_prints_one_json_document_whatever_happens() {
     );
 }
 
-/// Starts or resumes the team `work`, stops it while its lead works, and returns its one document.
+/// Starts or resumes the team `work`, and sends `signal` to the run while its lead works. Returns
+/// the single JSON document of the run.
 fn stopped(room: &TestEnv, args: &[&str], signal: Signal) -> Value {
     let (out, log) = (room.temporary().join("out"), room.temporary().join("log"));
     let mut command = room.command(args);
@@ -331,8 +333,8 @@ fn tokens_costs_and_times_go_on_after_a_resume_and_the_limit_counts_them_all() {
     assert!(again["duration_api_ms"].as_u64() >= first["duration_api_ms"].as_u64(), "{again:#}");
     let by_model = again["modelUsage"].as_object().unwrap().values().next().unwrap();
     assert_eq!(by_model["inputTokens"], again["usage"]["input_tokens"]);
-    // The cost limit allows one more turn. The agent may start a further turn before the cost of
-    // that turn is counted.
+    // The cost limit leaves room for one more turn. A further turn may start before the cost of
+    // this turn is counted.
     let most = (cost / 4.0 * 6.5).to_string();
     let limited =
         run(&["run", "--resume", "work", "--max-cost-usd", &most, "--max-turns", "99", "--json"]);

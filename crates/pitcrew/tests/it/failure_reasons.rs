@@ -1,4 +1,5 @@
-//! The reason for a teammate's failure reaches the user in full, wherever it is shown.
+//! The reason for a teammate's failure reaches the user in full, at every place that shows the
+//! reason.
 
 use std::fs;
 use std::process::Stdio;
@@ -8,8 +9,8 @@ use serde_json::Value;
 use crate::patience::until;
 use crate::test_env::TestEnv;
 
-/// A lead that waits for the failure of its teammate `cat`. The test makes the log of `cat`
-/// unwritable.
+/// The script of a lead that waits for the failure of its teammate `cat`. `cat` fails because the
+/// test makes its log unwritable.
 const SCRIPT: &str = "
 agents:
   team-lead:
@@ -21,8 +22,8 @@ agents:
     - text: Done.
 ";
 
-/// Runs the team until the teammate `cat` has failed. Returns stderr, stdout, and the expected
-/// reason.
+/// Runs the team until the teammate `cat` has failed. Returns stderr, stdout, and the reason that
+/// pitcrew must show.
 fn run_of_a_failing_teammate(args: &[&str]) -> (String, String, String) {
     let room = TestEnv::new();
     fs::write(room.work().join("s.yaml"), SCRIPT).unwrap();
@@ -37,7 +38,7 @@ fn run_of_a_failing_teammate(args: &[&str]) -> (String, String, String) {
     let output = team.join("output/cat.log");
     let noted = || fs::read_to_string(team.join("transcripts/cat.ndjson")).unwrap_or_default();
     until("cat works", || noted().contains(r#""kind":"began""#).then_some(()), noted);
-    // A folder at the path of the log makes the log unwritable for every user, including root.
+    // If there is a folder at the path of the log, no user is able to write the log, not even root.
     let _not_there_yet = fs::remove_file(&output);
     fs::create_dir_all(&output).unwrap();
     fs::write(room.work().join("go"), "").unwrap();

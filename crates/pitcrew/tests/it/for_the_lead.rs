@@ -1,5 +1,5 @@
-//! The user acts for the lead from another terminal: answers plans, spawns teammates and asks them
-//! to shut down.
+//! The user acts for the lead from another terminal: the user answers plans, spawns teammates and
+//! asks teammates to shut down.
 
 use rustix::process::Signal;
 use serde_json::{Value, json};
@@ -9,7 +9,7 @@ use crate::running::Running;
 use crate::terminal::GOODBYE;
 use crate::test_env::TestEnv;
 
-/// A lead that waits for the plans of bob. Bob's first plan is rejected.
+/// The script of a lead that waits for the plans of bob. Bob's first plan is rejected.
 fn planners() -> String {
     format!(
         "
@@ -37,7 +37,7 @@ agents:
     )
 }
 
-/// The plan that waits for an answer.
+/// Waits for a plan that needs an answer, and returns it.
 fn waiting(room: &TestEnv) -> Value {
     let open = || {
         let listed = room.json(&["plan", "list"]);
@@ -128,7 +128,7 @@ fn the_plans_of_a_team_that_another_client_leads_are_told_by_its_mail() {
     assert_eq!(refused.code, 5, "{refused:?}");
 }
 
-/// A lead that waits for a message from carl. The user spawns carl, not the lead.
+/// The script of a lead that waits for a message from carl. The user spawns carl, not the lead.
 fn waits_for_carl() -> String {
     format!(
         "

@@ -1,5 +1,5 @@
-//! The promises of the founding documents, tested through the binary. Independent readers first
-//! compared the product with these documents.
+//! The promises of the founding documents of the protocol, tested through the binary. Independent
+//! readers first compared the product with these documents.
 
 use std::fs;
 use std::process::Stdio;
@@ -9,7 +9,7 @@ use serde_json::Value;
 use crate::terminal::{GOODBYE, ended};
 use crate::test_env::{Ran, TestEnv};
 
-/// The results of an agent's calls, from its transcript, in order.
+/// Returns the results of the tool calls of the agent `of`, from its transcript, in order.
 fn results(room: &TestEnv, of: &str) -> Vec<String> {
     let text = fs::read_to_string(
         room.find("teams/work").join(format!("pitcrew/transcripts/{of}.ndjson")),
@@ -97,8 +97,8 @@ agents:
     assert!(results[1].contains("not available in plan mode"), "{results:#?}");
 }
 
-/// Runs pitcrew on a machine with this policy file. Returns `None`, with a message, where no file
-/// system can be mounted to simulate such a machine.
+/// Runs pitcrew on a simulated machine that has this policy file. The simulation mounts a file
+/// system. If mounting is not possible here, prints a message and returns `None`.
 fn under_policy(room: &TestEnv, policy: &str, args: &[&str]) -> Option<Ran> {
     let etc = room.temporary().join("etc");
     if !etc.exists() {

@@ -1,12 +1,12 @@
-//! Git folders and object stores outside the checkout: commands may read them only after the user
-//! has trusted them.
+//! Git folders and object stores outside the checkout. Commands are allowed to read them only after
+//! the user has trusted them.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::test_env::{Ran, TestEnv};
 
-/// The content of a commit in the user's other repository.
+/// The content of a commit in the user's other repository, which no agent may read.
 const SECRET: &str = "SECRET-OF-ANOTHER-REPOSITORY";
 
 fn git(room: &TestEnv, folder: &Path, args: &[&str]) -> String {
@@ -16,8 +16,8 @@ fn git(room: &TestEnv, folder: &Path, args: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap().trim().to_owned()
 }
 
-/// A test environment, the user's other repository in it, and the blob there that no agent should
-/// read.
+/// Returns a test environment, the user's other repository in it, and the id of the blob in that
+/// repository that no agent may read.
 fn room_with_private_repository() -> (TestEnv, PathBuf, String) {
     let room = TestEnv::new();
     let private = room.root().with_file_name("private");
@@ -43,8 +43,8 @@ fn conversation(room: &TestEnv, command: &str, more: &[&str]) -> (String, Ran) {
     assert!(ran.stdout.contains("It is done."), "{ran:?}");
     let seen =
         fs::read_to_string(room.find("teams/work/pitcrew/transcripts/team-lead.ndjson")).unwrap();
-    // The order of two archives of the same second is unknown, so each run removes its archive
-    // here.
+    // If two archives are from the same second, their order is unknown. Each run therefore removes
+    // its archive here.
     fs::remove_dir_all(room.root().join("pitcrew/archive")).unwrap();
     (seen, ran)
 }
@@ -71,7 +71,7 @@ fn objects_of_another_repository_are_read_only_when_borrowing_them_is_trusted() 
     );
     let (seen, _) = conversation(&room, &command, &[]);
     assert!(seen.contains(SECRET), "trusted: {seen}");
-    // Trust in one repository does not apply to another repository.
+    // If the user trusts one repository, another repository is still not trusted.
     let other = private.with_file_name("other");
     fs::rename(&private, &other).unwrap();
     fs::write(

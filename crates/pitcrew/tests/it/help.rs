@@ -127,7 +127,7 @@ fn completions_exist_for_the_usual_shells() {
     assert!(TestEnv::new().json(&["man"])["page"].as_str().unwrap().contains(".TH pitcrew 1"));
 }
 
-/// The completions that bash offers for the last word of a line.
+/// Returns the completions that bash offers for the last word of `line`.
 fn offered(room: &TestEnv, line: &[&str]) -> Vec<String> {
     let mut args = vec!["--", "pitcrew"];
     args.extend(line);

@@ -1,6 +1,6 @@
-//! Unusual things in place of a file of a project or of the user: a FIFO without a writer, an
-//! endless device, a link out of the project, a giant file. No command waits for them or fills the
-//! memory, and each refusal is reported.
+//! Unusual objects at the path of a file of a project or of the user: a FIFO without a writer, an
+//! endless device, a link out of the project, a huge file. No command may wait for such an object
+//! or fill the memory with it, and each refusal must be reported.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -9,10 +9,11 @@ use std::process::Command;
 
 use crate::test_env::{Ran, TestEnv};
 
-/// Time limit in seconds. A command that takes longer hangs.
+/// The time limit in seconds. A command that takes longer counts as hanging.
 const SECONDS: &str = "100";
 
-/// Memory limit in kilobytes. No command needs more, but reading an endless device would.
+/// The memory limit in kilobytes. No command needs more, but a command that reads an endless device
+/// would.
 const KILOBYTES: &str = "4000000";
 
 const DONE: &str = "agents:\n  team-lead:\n    - text: Done.\n  bob:\n    - text: Done.\n  guest:\n    - text: Done.\n";
@@ -47,7 +48,7 @@ const COMMANDS: [&[&str]; 12] = [
     &["trust", "add", "--yes"],
 ];
 
-/// The commands that run until they are stopped.
+/// The commands that run until somebody stops them.
 const LIVES_ON: [&str; 2] = ["join", "agent"];
 
 struct Scene {
@@ -100,8 +101,8 @@ fn no_command_waits_for_a_fifo() {
         make_fifo(&scene.path(file));
         let is_settings = file.contains("settings");
         // `join` and `agent` do not end after they have read their files. Only an error ends them,
-        // and only unreadable settings are such an error. So these two commands run only for
-        // settings.
+        // and only unreadable settings cause such an error. The test therefore runs these two
+        // commands only for settings files.
         for args in COMMANDS.into_iter().filter(|args| is_settings || !LIVES_ON.contains(&args[0]))
         {
             let ran = scene.run(args);
@@ -136,8 +137,8 @@ fn no_command_reads_a_device_a_giant_or_what_lies_outside() {
             let ran = scene.run(COMMANDS[0]);
             let is_user_s = file.starts_with("root");
             match (is_user_s, what) {
-                // A user's own file may be a link to any file, so the link is no error. Only
-                // invalid content is reported.
+                // The user is allowed to replace an own file by a link to any file, so the link
+                // itself is not an error. pitcrew reports only invalid content.
                 (true, "secret") => {}
                 (true, "/dev/zero") => assert!(ran.stderr.contains("a device"), "{file}: {ran:?}"),
                 _ => assert!(ran.stderr.contains(words), "{file}, {what}: {ran:?}"),
@@ -158,7 +159,7 @@ fn the_user_s_own_files_may_be_links() {
     assert_ne!(ran.code, 0, "the setting does not hold: {ran:?}");
 }
 
-/// Files that git opens in each call.
+/// Files of a repository that git opens in each call.
 const OF_GIT: [&str; 5] = [".git/config", ".git/HEAD", ".git/commondir", ".git/index", ".git"];
 
 #[test]

@@ -1,6 +1,6 @@
-//! A repository from a stranger, cloned and used without a look at it. None of its programs runs,
-//! no server that it names is reached, no file outside it gets into a prompt, and the run reports
-//! what it ignored.
+//! The user clones a stranger's repository and uses it without looking at it. None of its programs
+//! may run, no server that it names may be reached, and no file outside it may get into a prompt.
+//! The run must report what it ignored.
 
 use std::convert::Infallible;
 use std::fs;
@@ -28,24 +28,25 @@ use terminal_session::TerminalSession;
 /// A text that no prompt may contain.
 const PRIVATE: &str = "PRIVATE-KEY-OF-THE-USER";
 
-/// A text of the repository that prompts may contain even without trust.
+/// A text of the repository that prompts may contain even if the user does not trust the
+/// repository.
 const INSTRUCTION: &str = "Indent by three spaces.";
 
-/// A hostile repository, cloned into the user's working folder, and the servers and files that
-/// detect its effects.
+/// A hostile repository, cloned into the user's working folder, and the servers and files that show
+/// what the repository caused.
 struct Hostile {
     room: TestEnv,
     /// The number of connections to the server that the hostile repository names.
     strangers: Arc<AtomicUsize>,
-    /// The requests that the user's own server received.
+    /// The requests that the user's own model server received.
     asked: Arc<Mutex<Vec<Value>>>,
-    /// The address of the user's own server.
+    /// The address of the user's own model server.
     url: String,
     runtime: tokio::runtime::Runtime,
 }
 
-/// The model's script. First it reads files with calls that need no permission. Then it tries calls
-/// that only a rule of the repository would allow.
+/// The answers of the model. First the model reads files with calls that need no permission. Then
+/// it tries calls that only a rule of the repository would allow.
 fn answer(body: &Value) -> Vec<Say> {
     match heard(body).answers {
         0 => vec![
@@ -84,7 +85,7 @@ impl Hostile {
         let stranger = format!("http://{}", listener.local_addr().unwrap());
         let strangers = Arc::new(AtomicUsize::new(0));
         let counted = Arc::clone(&strangers);
-        // The thread ends with the test's process.
+        // This thread runs until the test's process ends.
         std::thread::spawn(move || {
             listener.incoming().for_each(|_| _ = counted.fetch_add(1, Ordering::SeqCst));
         });
@@ -99,7 +100,7 @@ impl Hostile {
         hostile
     }
 
-    /// The folder in which every hostile program that runs leaves a file.
+    /// The path of a folder. Every hostile program that runs leaves a file in it.
     fn canary(&self) -> PathBuf {
         self.home().join("canary")
     }
@@ -210,7 +211,7 @@ impl Hostile {
         command
     }
 
-    /// Runs the lead to its end, without a terminal.
+    /// Runs the lead until the run ends, without a terminal.
     fn run(&self, args: &[&str]) -> Ran {
         self.asked.lock().unwrap().clear();
         let ran = Ran::of(self.command(args).stdin(std::process::Stdio::null()).output().unwrap());
@@ -236,7 +237,7 @@ impl Hostile {
         serde_json::to_string(&*self.asked.lock().unwrap()).unwrap()
     }
 
-    /// Checks the promises that hold whether or not the user trusts the repository.
+    /// Checks the promises that are independent of the user's trust in the repository.
     #[track_caller]
     fn check_never(&self) {
         assert_eq!(self.strangers.load(Ordering::SeqCst), 0, "the stranger's server was asked");
@@ -279,7 +280,8 @@ fn without_trust_nothing_of_it_counts_but_what_restricts_and_the_run_says_so() {
     left out the import [dir]/work/docs/key.md: it leads to [dir]/.ssh/id_rsa, out of [dir]/work
     left out the import [dir]/work/../.ssh/id_rsa: it leads to [dir]/.ssh/id_rsa, out of [dir]/work
     ");
-    // The name of the agent's file reaches the terminal with its control characters escaped.
+    // An agent's file has control characters in its name. The terminal gets this name with the
+    // control characters escaped.
     assert!(!ran.stderr.contains('\u{1b}'), "{ran:?}");
 }
 
@@ -303,14 +305,14 @@ fn after_trust_its_hooks_and_rules_work_and_what_no_project_may_set_does_not() {
         "{ran:?}"
     );
     assert!(!ran.stderr.contains("is not trusted"), "{ran:?}");
-    // If the repository has more rules than the user trusted, none of its rules counts.
+    // If the repository has more rules than the user trusted, pitcrew ignores all of its rules.
     let more = json!({"permissions": {"allow": ["WebFetch"]}}).to_string();
     fs::write(hostile.room.work().join(".claude/settings.local.json"), more).unwrap();
     fs::remove_file(hostile.room.work().join("by-rule")).unwrap();
     let ran = hostile.run(&[]);
     assert!(ran.stderr.contains("it would do more than when you trusted"), "{ran:?}");
     hostile.check_untrusted();
-    // If the repository has fewer rules than the user trusted, the remaining rules count.
+    // If the repository has fewer rules than the user trusted, pitcrew applies the remaining rules.
     fs::remove_file(hostile.room.work().join(".claude/settings.local.json")).unwrap();
     hostile.run(&[]);
     assert!(hostile.run_programs().contains(&"hook-project-Stop".to_owned()));
@@ -330,7 +332,7 @@ fn trust_for_one_run_holds_for_that_run() {
     assert!(hostile.room.work().join("by-rule").exists());
     fs::remove_file(hostile.room.work().join("by-rule")).unwrap();
     assert_eq!(hostile.room.json(&["trust", "list"])["total"], 0);
-    // `--yes` allows tool calls, but does not trust the repository.
+    // `--yes` allows tool calls, but does not make the repository trusted.
     let ran = hostile.run(&["--permission-mode", "plan", "--yes"]);
     assert!(ran.stderr.contains("is not trusted"), "{ran:?}");
     hostile.check_untrusted();
@@ -351,7 +353,7 @@ fn an_archive_with_configuration_and_hooks_of_git_runs_nothing_either() {
     ] {
         hostile.git(&work, &["config", key, &evil]);
     }
-    // The agent's own `git status` is not tested here. The sandbox tests cover it.
+    // The agent's own `git status` is not tested here, because the sandbox tests cover it.
     hostile.run_programs();
     for args in [
         &["team", "list"][..],
@@ -419,7 +421,8 @@ fn on_a_terminal_it_is_asked_once_with_all_that_it_would_do() {
     drop(hostile.runtime);
 }
 
-/// A lead with one teammate, which reads a file. The run's flags decide where the teammate runs.
+/// The script of a lead with one teammate. The teammate reads a file. The flags of the run decide
+/// where the teammate runs.
 const TEAM: &str = r#"
 agents:
   team-lead:
@@ -528,7 +531,7 @@ fn the_answers_are_listed_and_forgotten() {
     nothing was answered yet
     ");
     room.ok(&["trust", "add", "--yes"]);
-    // The trust for a deleted folder can be removed by the folder's name.
+    // The user is able to remove the trust for a deleted folder by the folder's name.
     let work = room.work().canonicalize().unwrap().display().to_string();
     fs::remove_dir_all(room.work().join(".claude")).unwrap();
     assert_eq!(room.json(&["trust", "list"])["folders"][0]["folder"], work);

@@ -1,6 +1,6 @@
-//! The shipped pane script for kitty, tested with a real kitty on a private display that is drawn
-//! in software. The script conforms to the pane protocol and does not move the focus. A team runs
-//! and resumes in its windows.
+//! Tests the pane script for kitty that pitcrew ships. A real kitty runs on a private display that
+//! is drawn in software. The script must conform to the pane protocol and must not move the focus.
+//! A team must be able to run and resume in kitty's windows.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -19,13 +19,13 @@ use crate::tmux_runs::patient;
 
 const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../contrib/panes/kitty");
 
-/// A process that ends with the test.
+/// A process that ends at the end of the test.
 struct Owned(Child);
 
 impl Drop for Owned {
     fn drop(&mut self) {
-        // After SIGTERM the display removes its lock, and kitty ends its helpers. The process may
-        // have ended already.
+        // Use SIGTERM: the display then removes its lock, and kitty ends its helper processes. The
+        // process may have ended already.
         let _either = kill_process(Pid::from_child(&self.0), Signal::TERM);
         let asked = Instant::now();
         while matches!(self.0.try_wait(), Ok(None)) && asked.elapsed() < PATIENCE {
@@ -36,18 +36,18 @@ impl Drop for Owned {
     }
 }
 
-/// A test environment with a private kitty, in which the user has a window.
+/// A test environment with a private kitty and one window that belongs to the user.
 struct Kitty {
     room: TestEnv,
     address: String,
-    /// The window of the user.
+    /// The id of the user's window.
     own: String,
-    // Fields drop in this order: kitty must end before its display does.
+    // Fields drop in this order. kitty must end before its display ends.
     _kitty: Owned,
     _display: Owned,
 }
 
-/// An unusual user configuration of kitty.
+/// A kitty configuration of a user, with unusual settings.
 const SOMEBODYS: &str = "allow_remote_control socket-only
 shell /bin/false
 shell_integration disabled
@@ -57,14 +57,14 @@ tab_switch_strategy left
 env PITCREW_CHECK_1=of the user
 ";
 
-/// The program in the user's window. It writes kitty's address and the window's id to a file, and
-/// ends when the window is closed.
+/// The shell script that runs in the user's window. It writes kitty's address and the window's id
+/// to a file. It ends when the window is closed.
 const USER: &str =
     r#"echo "$KITTY_LISTEN_ON $KITTY_WINDOW_ID" > ready.new; mv ready.new ready; exec cat"#;
 
 impl Kitty {
-    /// Starts kitty with this configuration. Returns `None`, with a message, where kitty is not
-    /// installed. In CI a missing kitty fails the test.
+    /// Starts kitty with the configuration `conf`. If kitty is not installed, prints a message and
+    /// returns `None`. In CI, a missing kitty makes the test fail.
     fn new(conf: &str) -> Option<Self> {
         for (program, version) in
             [("kitty", "--version"), ("Xvfb", "-version"), ("python3", "--version")]
@@ -109,8 +109,8 @@ impl Kitty {
         String::from_utf8(output.stdout).unwrap().trim().to_owned()
     }
 
-    /// The tabs, each as the titles of its windows. `>` marks the active tab, and `*` marks the
-    /// active window of each tab.
+    /// Returns the tabs. Each text lists the titles of the windows in one tab. `>` marks the active
+    /// tab, and `*` marks the active window of each tab.
     fn tabs(&self) -> Vec<String> {
         let screens: Value = serde_json::from_str(&self.ask(&["ls"])).unwrap();
         let list = |value: &Value| value.as_array().unwrap().clone();
@@ -136,7 +136,7 @@ impl Kitty {
             .collect()
     }
 
-    /// A pitcrew command with the environment of the user's window.
+    /// Returns a pitcrew command with the environment of the user's window.
     fn command(&self, args: &[&str]) -> Command {
         let mut command = self.room.command(args);
         command.env("KITTY_LISTEN_ON", &self.address).env("KITTY_WINDOW_ID", &self.own);
@@ -154,13 +154,15 @@ impl Kitty {
         self.command(args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
     }
 
-    /// The answer of the pane script to a request. The script runs as if in the user's window.
+    /// Runs the pane script as if it were in the user's window. Returns the script's answer to a
+    /// request.
     fn script(&self, request: &Value) -> Value {
         let own = [("KITTY_LISTEN_ON", self.address.as_str()), ("KITTY_WINDOW_ID", &self.own)];
         answer(&self.room, &own, &[], request)["ok"].clone()
     }
 
-    /// Checks that no pane, no teammate and no socket of a pane process is left.
+    /// Waits until only the windows in `tabs` are left, and checks that no teammate and no socket
+    /// of a pane process is left.
     fn check_nobody_is_left(&self, tabs: &[&str]) {
         until("the windows are closed", || (self.tabs() == tabs).then_some(()));
         until("the teammates are gone", || teammates(&self.room).is_empty().then_some(()));
@@ -174,7 +176,8 @@ impl Kitty {
     }
 }
 
-/// Starts a private display. The display chooses a free number, which this function returns.
+/// Starts a private display. The display chooses an unused number. Returns the process and this
+/// number.
 fn display() -> (Owned, String) {
     let mut command = Command::new("Xvfb");
     command.args(["-displayfd", "1", "-screen", "0", "1024x768x24", "-nolisten", "tcp"]);
@@ -191,7 +194,7 @@ fn socket(room: &TestEnv) -> String {
     room.temporary().join("kitty-{kitty_pid}").display().to_string()
 }
 
-/// A kitty command without any setting of the user that runs the tests.
+/// Returns a kitty command that uses no setting of the user who runs the tests.
 fn kitty(room: &TestEnv) -> Command {
     let mut command = Command::new("kitty");
     command
@@ -202,7 +205,7 @@ fn kitty(room: &TestEnv) -> Command {
     command
 }
 
-/// The answer of the pane script to one request.
+/// Runs the pane script and returns its answer to one request.
 fn answer(room: &TestEnv, env: &[(&str, &str)], args: &[&str], request: &Value) -> Value {
     let mut command = Command::new(SCRIPT);
     command
@@ -322,7 +325,7 @@ fn a_window_is_closed_with_its_pane_though_something_in_it_stays() {
     let Some(kitty) = Kitty::new(SOMEBODYS) else { return };
     let folder = kitty.room.temporary();
     let [end, ended] = ["end", "ended"].map(|name| folder.join(name));
-    // The command ends when the test creates the file `end`, or when the test environment is
+    // This command ends when the test creates the file `end`, or when the test environment is
     // removed.
     let stays =
         "trap '' HUP; while test -d DIR && ! test -e DIR/end; do sleep 0.1; done; echo > DIR/ended";

@@ -1,4 +1,5 @@
-//! Commands that only the process that leads a team can sign, requested by other processes.
+//! Commands of the lead that only the lead's own process is able to sign. In these tests, other
+//! processes ask for such commands.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::unix::net::UnixStream;
@@ -94,8 +95,9 @@ agents:
     assert_eq!(room.json_file("teams/work/config.json")["members"][0].get("mode"), None);
 }
 
-/// Ways to hide that a process belongs to a tool: the process drops its session, its environment
-/// and its parents. Each way runs the script `attack`, whose argument names the output file.
+/// Shell commands that hide that a process belongs to a tool. The process drops its session, its
+/// environment and its parents. Each command runs the script `attack`, whose argument is the name
+/// of the output file.
 pub(crate) const SHED: [&str; 4] = [
     "setsid -f env -i sh -c 'sleep 0.2; /bin/sh $W/attack OUT'",
     "setsid -f sh -c 'exec env -i setsid -f /bin/sh $W/attack OUT'",

@@ -1,6 +1,6 @@
-//! The binary reaches system limits: descriptors, file sizes, memory, threads, full disks. Each
-//! time it reports an error that names the cause, and exits with code 70. Nothing panics, and no
-//! signal kills the binary.
+//! The binary reaches limits of the operating system: file descriptors, file sizes, memory,
+//! threads, full disks. Each time, the binary must report an error that names the cause, and exit
+//! with code 70. It must not panic, and no signal may kill it.
 
 use std::fs;
 use std::process::{Child, Stdio};
@@ -11,15 +11,16 @@ use serde_json::Value;
 use crate::patience::until;
 use crate::test_env::{Ran, TestEnv};
 
-/// Runs the binary from a shell that first runs `setting`. Checks that it succeeds, or fails with a
-/// system error.
+/// Runs the binary from a shell that first runs the command `setting`. Checks that the binary
+/// either succeeds or reports an error of the operating system.
 fn check(room: &TestEnv, setting: &str, args: &str) -> Ran {
     let script = format!("{setting}; exec {} {args}", env!("CARGO_BIN_EXE_pitcrew"));
     let ran = Ran::of(room.tool("bash", &["-c", &script]).output().unwrap());
     let told = ran.stderr.contains("error: ") || ran.stdout.contains("\"success\": false");
-    // The system's loader fails with 127 before any code of the binary runs.
+    // With the exit code 127, the loader of the operating system failed before any code of the
+    // binary ran.
     let is_ours = ran.code != 127;
-    // `doctor` reports each check that it could not run, and continues with the next one.
+    // If `doctor` is not able to run a check, it reports this and continues with the next check.
     let is_reported = args == "doctor" && ran.code == 1 && ran.stdout.contains("unchecked");
     assert!(
         !is_ours || ran.code == 0 || is_reported || (ran.code == 70 && told),
@@ -65,7 +66,7 @@ fn a_limit_is_told_with_the_command_that_shows_it() {
 #[test]
 fn a_file_that_may_not_grow_is_an_error_and_no_signal() {
     let room = TestEnv::with_crew();
-    // stdout and stderr are pipes, so the limit on file sizes does not apply to them.
+    // stdout and stderr are pipes, so the limit on file sizes does not affect them.
     let ran = check(&room, "ulimit -f 0", "team create other");
     assert_eq!(ran.code, 70, "{ran:?}");
     assert!(ran.stderr.contains("File too large"), "{ran:?}");
@@ -94,12 +95,13 @@ fn a_run_whose_files_may_not_grow_ends_with_an_error() {
 #[test]
 fn settings_that_the_system_fails_to_read_are_no_malformed_request() {
     let room = TestEnv::with_crew();
-    // Reading the first page of a process's memory fails with EIO.
+    // Reading from this link fails with EIO, because the first page of a process's memory cannot be
+    // read.
     std::os::unix::fs::symlink("/proc/self/mem", room.root().join("settings.json")).unwrap();
     let ran = room.run(&["run", "go"]);
     assert_eq!(ran.code, 70, "{ran:?}");
     assert!(ran.stderr.contains("Input/output error"), "{ran:?}");
-    // A command that runs no agent only warns about unreadable settings.
+    // A command that runs no agent only warns if the settings cannot be read.
     assert!(room.ok(&["team", "list"]).stderr.contains("Input/output error"));
     fs::remove_file(room.root().join("settings.json")).unwrap();
     fs::write(room.root().join("settings.json"), "{").unwrap();
@@ -133,8 +135,8 @@ agents:
             .stdout(fs::File::options().write(true).open("/dev/full").unwrap());
         let mut child = command.stdin(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
         let journal = room.root().join("teams/work/pitcrew/transcripts/team-lead.ndjson");
-        // If the run cannot write its output while it works, it stops by itself. Otherwise the test
-        // stops the run.
+        // A run that is not able to write its output while it works stops by itself. If the run has
+        // not stopped, the test stops it.
         let is_over = |child: &mut Child| child.try_wait().unwrap().is_some();
         let runs = || fs::read_to_string(&journal).is_ok_and(|text| text.contains("sleep 600"));
         until("it works or is over", || (runs() || is_over(&mut child)).then_some(()), String::new);
@@ -190,16 +192,16 @@ fn a_command_without_a_home_or_a_working_folder_says_so() {
 #[test]
 fn too_little_memory_and_too_few_threads_are_errors() {
     let room = TestEnv::with_crew();
-    // With less memory than the smallest of these limits, the kernel kills the program before its
-    // own code starts.
+    // If the memory limit were lower than the first of these values, the kernel would kill the
+    // program before its own code starts.
     for kilobytes in [80_000, 120_000, 160_000, 240_000] {
         let script =
             format!("ulimit -v {kilobytes}; exec {} team list", env!("CARGO_BIN_EXE_pitcrew"));
         let output = room.tool("bash", &["-c", &script]).output().unwrap();
         assert!(!String::from_utf8_lossy(&output.stderr).contains("panicked"), "{output:?}");
     }
-    // The limit on processes does not apply to root. The tests mostly run as root, so the command
-    // runs as another user.
+    // The limit on the number of processes does not apply to root. The tests mostly run as root, so
+    // this command runs as another user.
     let script = format!(
         "chmod -R a+rwX {}; exec setpriv --reuid 54321 --clear-groups bash -c 'ulimit -u 1; exec {} team list'",
         room.root().parent().unwrap().display(),

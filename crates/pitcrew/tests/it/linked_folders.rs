@@ -1,5 +1,5 @@
-//! A folder of pitcrew is replaced by a link. No command follows the link, each command reports it,
-//! and the names, contents and times in the link's target do not change.
+//! A link takes the place of one of pitcrew's folders. No command may follow the link, and each
+//! command must report it. The names, contents and times in the link's target must not change.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -10,7 +10,7 @@ use crate::test_env::{Ran, TestEnv};
 
 const DONE: &str = "agents:\n  default:\n    - text: Done.\n";
 
-/// pitcrew's folders below the root, and those of the team `crew`.
+/// pitcrew's folders below the root, including the folders of the team `crew`.
 const FOLDERS: [&str; 17] = [
     "pitcrew",
     "pitcrew/tmp",
@@ -31,8 +31,8 @@ const FOLDERS: [&str; 17] = [
     "tasks/crew",
 ];
 
-/// Commands that read or change the team. Each uses the team's folders, and could follow a link in
-/// place of a folder.
+/// Commands that read or change the team. Each command uses the team's folders, so it could follow
+/// a link that takes the place of a folder.
 const COMMANDS: [&[&str]; 9] = [
     &["team", "show", "crew"],
     &["send", "--team", "crew", "bob", "hello"],
@@ -45,7 +45,7 @@ const COMMANDS: [&[&str]; 9] = [
     &["team", "delete", "crew"],
 ];
 
-/// The paths in a folder, each with its modification time and its content.
+/// The paths in a folder, each with its modification time in two numbers and its content.
 type Tree = BTreeMap<PathBuf, (i64, i64, Option<Vec<u8>>)>;
 
 struct Scene {
@@ -54,7 +54,8 @@ struct Scene {
 }
 
 impl Scene {
-    /// Makes a team, and outside the root a folder with files that look like files of pitcrew.
+    /// Makes a team, and a folder outside the root. The outside folder contains files that look
+    /// like files of pitcrew.
     fn new() -> Self {
         let room = TestEnv::with_crew();
         let model = room.script(DONE);

@@ -1,6 +1,6 @@
-//! Four loops of `pitcrew send`, in which some senders are killed, and two programs with npm's
-//! proper-lockfile all write to one inbox. Every message arrives exactly once, in order for each
-//! sender.
+//! Several programs write to one inbox at the same time: four loops of `pitcrew send`, in which
+//! some senders are killed, and two programs that use npm's proper-lockfile. Every message must
+//! arrive exactly once. The messages of each sender must stay in order.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,24 +11,25 @@ use serde_json::Value;
 
 use crate::test_env::TestEnv;
 
-/// Number of messages of each of the two foreign writers, and of each of our four loops. That is
-/// 2,000 messages in all.
+/// The number of messages of each of the two foreign writers, and of each of the four loops of
+/// pitcrew. The total is 2,000 messages.
 const FOREIGN: usize = 500;
 const OURS: usize = 250;
 const LOOPS: usize = 4;
 
-/// After this number of sends a loop kills one extra sender.
+/// Each time after this number of sends, a loop starts and kills one extra sender.
 const KILLED_EVERY: usize = 100;
 
-/// The folder with proper-lockfile. Returns `None`, with a message, where node or npm is missing or
-/// npm cannot install proper-lockfile.
+/// Installs proper-lockfile and returns its folder. If node or npm is missing, or npm cannot
+/// install proper-lockfile, prints a message and returns `None`.
 fn modules() -> Option<PathBuf> {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("proper-lockfile-4.1.2");
     let modules = folder.join("node_modules");
     let quiet = |command: &mut Command| {
         command.stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok_and(|s| s.success())
     };
-    // npm writes this file last, after all packages.
+    // npm writes this file after all packages, so its presence shows that the installation is
+    // complete.
     let is_there = || modules.join(".package-lock.json").is_file();
     let install = || {
         fs::create_dir_all(&folder).unwrap();
@@ -60,8 +61,8 @@ fn foreign_writer(modules: &Path, inbox: &Path, name: &str, style: &str) -> Chil
     node.spawn().unwrap()
 }
 
-/// Sends messages one after the other. From time to time it starts an extra sender and kills that
-/// sender. The delay before the kill grows each time.
+/// Sends messages one after the other. From time to time, this loop starts an extra sender and
+/// kills it. The delay before the kill grows each time.
 fn send_loop(room: &TestEnv, name: &str, nth: usize) {
     for n in 0..OURS {
         room.ok(&["send", "bob", &format!("{name} {n}"), "--from", name]);

@@ -1,4 +1,4 @@
-//! Open tasks that have become unreadable. A run with such tasks never counts as completed.
+//! Open tasks whose files have become unreadable. A run with such tasks never counts as completed.
 
 use std::fs;
 

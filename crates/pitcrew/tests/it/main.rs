@@ -1,5 +1,5 @@
-//! Tests of the binary as users see it: the commands they type, the output, and the files on disk
-//! afterwards.
+//! Tests of the binary as users see it: the commands that users type, the output, and the files on
+//! disk afterwards.
 
 #![allow(clippy::disallowed_methods, reason = "tests arrange files, the environment and times")]
 #![cfg(test)]

@@ -1,5 +1,5 @@
-//! The form NAME@TEAM of a member's name, in every command and tool that accepts one, also for a
-//! team with an `@` in its name.
+//! The form NAME@TEAM of a member's name, in every command and tool that accepts a member's name.
+//! The team's own name may contain an `@` too.
 
 use rustix::process::Signal;
 
@@ -7,7 +7,7 @@ use crate::running::Running;
 use crate::terminal::{GOODBYE, Terminal, ended};
 use crate::test_env::TestEnv;
 
-/// A lead whose teammate says hello, and shuts down when it is asked to.
+/// The script of a lead whose teammate says hello, and shuts down when it is asked to.
 fn hello(team: &str) -> String {
     format!(
         "
@@ -50,7 +50,7 @@ fn an_agent_id_names_its_team_behind_the_first_at_sign() {
 #[test]
 fn every_command_takes_a_members_name_with_its_teams_and_finds_the_team_by_it() {
     let room = TestEnv::with_crew();
-    // A second team exists here too, so no command can guess the team.
+    // A second team exists too, so that no command can find the team by guessing.
     room.ok(&["team", "create", "another"]);
     room.ok(&["task", "create", "Fix it", "--team", "crew"]);
     room.ok(&["task", "create", "Test it", "--team", "crew"]);

@@ -182,8 +182,8 @@ fn following_shows_what_arrives_and_ends_at_ctrl_c() {
 #[test]
 fn a_ctrl_c_that_comes_while_messages_are_shown_ends_following_after_them() {
     let room = TestEnv::with_crew();
-    // Together these messages are longer than a pipe's buffer. So the test reads the first message
-    // while pitcrew cannot print the last message yet.
+    // Together, these messages are longer than the buffer of a pipe. The test therefore reads the
+    // first message before pitcrew is able to print the last one.
     let count = 20;
     for _ in 0..count {
         room.ok(&["send", "bob", &"x".repeat(10_000)]);
@@ -305,7 +305,8 @@ fn all_of_an_inbox_is_what_is_there_and_all_that_was_moved_to_its_archive() {
     let there = room.json_file("teams/crew/inboxes/bob.json")[0].clone();
     let archive = room.root().join("teams/crew/pitcrew/read");
     std::fs::create_dir_all(&archive).unwrap();
-    // The archive has more messages than a resume reads. Another client wrote every third message.
+    // The archive contains more messages than a resume reads. Every third message is from another
+    // client.
     let lines = (1..=900).map(|nth| {
         let mut moved = there.clone();
         moved["text"] = format!("number {nth} {}", "x".repeat(400)).into();

@@ -1,8 +1,8 @@
-//! Every fault of a model, in both wire formats, through the binary: the run's exit code and its
-//! messages.
+//! Every fault of a model service, in both wire formats, through the binary. The test checks the
+//! run's exit code and its messages.
 //!
-//! This test makes the table of `docs/model-faults.md`. With `PITCREW_WRITE_DOCS=1` it writes the
-//! table, otherwise it compares everything except the times.
+//! This test makes the table of `docs/model-faults.md`. If `PITCREW_WRITE_DOCS=1` is set, the test
+//! writes the table. Otherwise the test compares the table, except for the times.
 
 use std::fmt::Write as _;
 use std::io::{BufRead as _, BufReader, Read as _};
@@ -17,13 +17,13 @@ use crate::models_over_http::Heard;
 use crate::service::{Raw, Reply, Service};
 use crate::test_env::TestEnv;
 
-/// Number of runs at the same time. They mostly wait.
+/// The number of runs at the same time. A run spends most of its time waiting.
 const AT_ONCE: usize = 4;
 
-/// The fault for which the run tolerates only a short silence.
+/// The name of the fault for which the run tolerates only a short silence of the model.
 const SILENT: &str = "a silent stream";
 
-/// Maximum length of a message in the table, in characters.
+/// The maximum length of a message in the table, in characters.
 const WORDS: usize = 160;
 
 /// The model's answer without any fault.
@@ -45,8 +45,8 @@ impl Form {
         }
     }
 
-    /// The body of an answer in this format: a text or calls, the reason why the model stopped, and
-    /// token usage if `has_usage`.
+    /// Builds the body of an answer in this wire format: a text or tool calls, the reason why the
+    /// model stopped, and token usage if `has_usage`.
     fn answer(
         self,
         text: &str,
@@ -136,8 +136,8 @@ impl Form {
         Reply::Refuse(status, retry_after.map(|seconds| ("retry-after", seconds)), body)
     }
 
-    /// In the first answer the model makes these calls, in the second answer it says the final
-    /// text.
+    /// In its first answer, the model makes these tool calls. In its second answer, it says the
+    /// final text.
     fn calling(self, heard: &Heard, calls: &[(&str, Value)]) -> Reply {
         match heard.answers {
             0 => streamed(self.answer("", calls, ["tool_use", "tool_calls"], true)),
@@ -150,7 +150,7 @@ fn streamed(body: String) -> Reply {
     Reply::Raw(Raw { status: 200, content_type: "text/event-stream", body, stays_open: false })
 }
 
-/// Makes the reply of a faulty service to a request.
+/// A function that builds the reply of a faulty service to a request.
 type Fault = fn(Form, &Heard) -> Reply;
 
 /// The faults, each with its name.
@@ -219,7 +219,7 @@ const FAULTS: [(&str, Fault); 20] = [
     ("no usage", |form, _| streamed(form.answer(DONE, &[], ["end_turn", "stop"], false))),
 ];
 
-/// The outcome of one run.
+/// The outcome of one run, as one row of the table.
 #[derive(Clone, Debug)]
 struct Row {
     code: i32,
@@ -230,7 +230,8 @@ struct Row {
 fn run(form: Form, name: &str, fault: Fault) -> Row {
     let service = Service::start(move |heard, _| fault(form, heard));
     let room = TestEnv::new();
-    // For the other faults the run tolerates a long silence, because a busy machine may be slow.
+    // For the other faults, the run tolerates a long silence of the model, because a busy machine
+    // may answer slowly.
     let silence = if name == SILENT { 0.7 } else { 120.0 };
     let settings = json!({"pitcrew": {"modelPatience": 2, "modelSilence": silence}});
     std::fs::write(room.root().join("settings.json"), settings.to_string()).unwrap();
@@ -258,7 +259,7 @@ fn run(form: Form, name: &str, fault: Fault) -> Row {
     let code = child.wait().unwrap().code().unwrap();
     let words = error.unwrap_or_else(|| said.trim().to_owned());
     let words = words.replace(service.url(), "http://127.0.0.1").replace('|', "/");
-    // The exact time depends on the machine, so the table always shows the same time.
+    // The exact time differs between machines, so the table always shows the same time.
     let words = match words.split_once(" sent nothing for ") {
         Some((said, _)) => format!("{said} sent nothing for 0.7 s"),
         None => words,
@@ -318,7 +319,7 @@ fn table(rows: &[[Row; 2]]) -> String {
     table
 }
 
-/// The lines of a table without its last column.
+/// Returns the lines of a table without the last column, which contains the times.
 fn without_times(table: &str) -> Vec<String> {
     let cut = |line: &str| line.rsplitn(3, '|').nth(2).unwrap_or(line).trim_end().to_owned();
     table.lines().map(cut).collect()

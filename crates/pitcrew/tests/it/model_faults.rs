@@ -1,5 +1,5 @@
-//! `pitcrew run` while its models have faults: rate limits, long waits, and conversations that
-//! exceed a model's context window.
+//! `pitcrew run` with faulty models: rate limits, long waits, and conversations that are longer
+//! than a model's context window.
 
 use std::fs;
 use std::process::{Child, Stdio};
@@ -107,7 +107,8 @@ fn a_wait_beyond_the_patience_parks_the_run_at_once_and_it_can_be_resumed() {
     assert_eq!(last["messages"].as_array().unwrap().len(), 1, "{last:#}");
 }
 
-/// A lead that gives bob some work, and then reports bob's outcome.
+/// Answers as the model of a lead that gives bob some work, and then reports the outcome of bob's
+/// work.
 fn lead_of_bob(heard: &Heard) -> Reply {
     let spawn = json!({"name": "bob", "subagent_type": "general-purpose", "description": "work", "prompt": "ROLE:bob work"});
     match heard.answers {
@@ -139,7 +140,7 @@ fn the_lead_learns_that_a_teammates_model_is_unavailable_and_the_run_parks_when_
     assert!(ran.stderr.contains(said), "{}", ran.stderr);
 }
 
-/// Starts a run, waits until its log contains `said`, and interrupts it.
+/// Starts a run, waits until its log contains `said`, and interrupts the run.
 fn interrupted_when(mut run: std::process::Command, room: &TestEnv, said: &str) -> Ran {
     let (log, out) = (room.temporary().join("log"), room.temporary().join("out"));
     run.stderr(fs::File::create(&log).unwrap())
@@ -182,11 +183,11 @@ fn ctrl_c_cuts_the_wait_of_a_lead_and_of_a_teammate_off_at_once() {
     assert_eq!((ran.code, ran.stdout.as_str()), (0, "Bob is here.\n"), "{ran:?}");
 }
 
-/// The context window of the models with a limit, in tokens of four characters.
+/// The context window of the models in `narrow`, in tokens of four characters.
 const WINDOW: usize = 20_000;
 
-/// Answers as `behaviour` does, but refuses requests longer than the window, in the form of the
-/// Messages API.
+/// Returns a service that answers as `behaviour` does, but refuses requests that are longer than
+/// the context window. The refusal has the form of the Messages API.
 fn narrow(
     behaviour: impl Fn(&Heard, &Value) -> Reply + Send + Sync,
 ) -> impl Fn(&Heard, &Value) -> Reply + Send + Sync {
@@ -206,8 +207,8 @@ fn is_for_a_summary(body: &Value) -> bool {
     body.get("tools").is_none_or(|tools| tools.as_array().is_some_and(Vec::is_empty))
 }
 
-/// For each message numbered `[number n]`: the highest number of times that it occurs in one of
-/// bob's requests. Requests for summaries are left out.
+/// For each `n`, counts the text `[number n]` in each of bob's requests, and returns the highest
+/// count. Requests for summaries are left out.
 fn seen_numbers(service: &Service, count: usize) -> Vec<usize> {
     let asked = service
         .seen()
@@ -221,7 +222,7 @@ fn seen_numbers(service: &Service, count: usize) -> Vec<usize> {
     (0..count).map(|n| in_request(&n)).collect()
 }
 
-/// Runs a lead that spawns bob. Fills bob's inbox while bob waits for the file `go`, and lets the
+/// Runs a lead that spawns bob. While bob waits for the file `go`, fills bob's inbox. Then lets the
 /// run continue to its end.
 fn backlog(service: &Service, room: &TestEnv, mail: &Value) -> Ran {
     let log = room.temporary().join("log");
@@ -242,8 +243,8 @@ fn backlog(service: &Service, room: &TestEnv, mail: &Value) -> Ran {
     }
 }
 
-/// Bob waits for the file `go`, reads its messages, and reports to the lead once message number
-/// `last` has arrived.
+/// Answers as the model of bob. Bob waits for the file `go` and reads its messages. When message
+/// number `last` has arrived, bob reports to the lead.
 fn bob_reads(heard: &Heard, last: usize) -> Reply {
     let report = json!({"type": "message", "recipient": "team-lead", "content": "read to the end", "summary": "read"});
     let was_told_all = heard.told.contains(&format!("[number {last}]"));
@@ -259,7 +260,7 @@ fn bob_reads(heard: &Heard, last: usize) -> Reply {
     }
 }
 
-/// A lead that makes bob read messages.
+/// Answers as the model of a lead that makes bob read messages.
 fn lead_of_a_reader(heard: &Heard) -> Reply {
     let spawn = json!({"name": "bob", "subagent_type": "general-purpose", "description": "read", "prompt": "ROLE:bob read"});
     match heard.answers {
@@ -294,7 +295,8 @@ fn a_goal_and_a_result_larger_than_the_window_are_shortened_and_the_run_goes_on(
         true => say("I got through."),
     }));
     let room = TestEnv::new();
-    // The settings declare a context window four times as large as the model's.
+    // The settings claim a context window that is four times as large as the model's real context
+    // window.
     settings(&room, &json!({"contextWindow": 4 * WINDOW}));
     let goal = "a long goal ".repeat(10_000);
     let ran = service.run(&room, &["run", &goal, "--yes"]);

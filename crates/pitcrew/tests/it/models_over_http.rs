@@ -1,4 +1,4 @@
-//! `pitcrew run` with models over HTTP. A fake server streams the answers, everything else is real.
+//! `pitcrew run` with models over HTTP. A fake server streams the answers. Everything else is real.
 
 use std::convert::Infallible;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -20,7 +20,7 @@ pub(crate) enum Say {
     Call(&'static str, Value),
 }
 
-/// The content of a conversation, in whichever format the request has.
+/// The content of a conversation. The fields are the same for both wire formats of a request.
 pub(crate) struct Heard {
     /// The user's first text.
     pub(crate) first: String,
@@ -28,12 +28,12 @@ pub(crate) struct Heard {
     pub(crate) told: String,
     /// The number of answers that the model gave.
     pub(crate) answers: usize,
-    /// The calls of the model with their inputs, as one text.
+    /// The tool calls of the model with their inputs, as one text.
     pub(crate) called: String,
 }
 
-/// The answers of a lead's model and of its teammates' models. The lead makes two teammates write a
-/// file each, and commits both files.
+/// The answers of a lead's model and of its teammates' models. The lead makes each of two teammates
+/// write a file, and commits both files.
 fn answer(heard: &Heard) -> Vec<Say> {
     let Heard { first, told, answers, called } = heard;
     for (name, file) in [("ann", "ann.txt"), ("bob", "bob.txt")] {
@@ -63,8 +63,8 @@ fn answer(heard: &Heard) -> Vec<Say> {
     vec![Say::Text("Both files are written and committed.")]
 }
 
-/// The call with which a teammate approves its shutdown. `None` if the teammate has no shutdown
-/// request.
+/// The tool call with which a teammate agrees to its shutdown. If the teammate has got no shutdown
+/// request, the result is `None`.
 pub(crate) fn approval(heard: &Heard) -> Option<Vec<Say>> {
     static REQUEST: LazyLock<Regex> =
         LazyLock::new(|| Regex::new(r"shutdown-[0-9]+[^@\\&\x22]*@[a-z]+").unwrap());
@@ -92,7 +92,7 @@ fn mate(name: &str, file: &str, heard: &Heard) -> Vec<Say> {
     }
 }
 
-/// All texts in a JSON value, including those inside texts that are JSON themselves.
+/// Returns all texts in a JSON value. If a text is JSON itself, the texts inside it are included.
 fn texts(value: &Value) -> String {
     match value {
         Value::String(text) => format!("{text}\n"),
@@ -120,7 +120,7 @@ pub(crate) fn heard(body: &Value) -> Heard {
     }
 }
 
-/// The answer as events of the Messages API.
+/// Returns the answer as events of the Messages API.
 pub(crate) fn as_messages(says: &[Say], nth: usize) -> Vec<String> {
     let usage = json!({"input_tokens": 1000, "output_tokens": 1});
     let message = json!({"id": format!("msg_{nth}"), "type": "message", "role": "assistant", "model": "claude-opus-5-5", "content": [], "usage": usage});
@@ -161,7 +161,7 @@ pub(crate) fn as_messages(says: &[Say], nth: usize) -> Vec<String> {
         .collect()
 }
 
-/// The answer as chunks of chat completions.
+/// Returns the answer as chunks of the chat completions API.
 fn as_chunks(says: &[Say], nth: usize) -> Vec<String> {
     let chunk = |delta: Value, reason: Option<&str>| json!({"id": format!("chatcmpl-{nth}"), "model": "some-model", "choices": [{"index": 0, "delta": delta, "finish_reason": reason}]});
     let mut chunks = vec![chunk(json!({"role": "assistant", "content": ""}), None)];
@@ -189,7 +189,7 @@ fn calls(says: &[Say]) -> bool {
     says.iter().any(|say| matches!(say, Say::Call(..)))
 }
 
-/// A text in two pieces, so that no text arrives in one event.
+/// Splits a text into two pieces, so that no text arrives in a single event.
 fn halves(text: &str) -> std::array::IntoIter<String, 2> {
     let middle = text.chars().count() / 2;
     [text.chars().take(middle).collect(), text.chars().skip(middle).collect()].into_iter()
@@ -219,8 +219,8 @@ async fn serve(
         .unwrap()
 }
 
-/// Starts a server for the model, and counts the model calls. Returns the server's address and the
-/// task that runs the server.
+/// Starts a model server that counts the model calls in `served`. Returns the server's address and
+/// the task that runs the server.
 pub(crate) async fn model_server(
     served: &Arc<AtomicUsize>,
 ) -> (String, tokio::task::JoinHandle<()>) {
@@ -236,7 +236,7 @@ fn git(room: &TestEnv, args: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// Runs the job with this model, and returns the result event.
+/// Runs the lead with this model, and returns the result event of the run.
 async fn check(model: &'static str) -> Value {
     let served = Arc::new(AtomicUsize::new(0));
     let (url, server) = model_server(&served).await;

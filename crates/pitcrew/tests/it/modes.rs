@@ -1,5 +1,5 @@
-//! File modes below the root: only the user can access files that pitcrew creates, whatever the
-//! umask is.
+//! File modes below the root. Only the user is allowed to access files that pitcrew creates,
+//! whatever the umask is.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown, symlink};
@@ -8,8 +8,8 @@ use std::process::Command;
 
 use crate::test_env::{Ran, TestEnv};
 
-/// A lead that creates tasks, spawns a teammate, writes files, and runs commands with long output.
-/// Its teammate works in a worktree.
+/// The script of a lead that creates tasks, spawns a teammate, writes files, and runs commands with
+/// long output. The teammate works in a worktree.
 const BUSY: &str = "
 agents:
   team-lead:
@@ -36,18 +36,18 @@ agents:
           input: {type: shutdown_response, request_id: '${request}', approve: true}
 ";
 
-/// Runs the binary with the umask 000.
+/// Runs the binary with the umask 000, so that the umask removes no permission.
 fn openly(room: &TestEnv, args: &[&str]) -> Ran {
     let mut sh = vec!["-c", "umask 000; exec \"$0\" \"$@\"", env!("CARGO_BIN_EXE_pitcrew")];
     sh.extend(args);
     let ran = Ran::of(room.tool("/bin/sh", &sh).output().unwrap());
-    // A run that leaves its task open ends with code 8, so this code is expected too.
+    // A run that leaves its task open ends with code 8. The test accepts this code too.
     assert!(matches!(ran.code, 0 | 8), "{args:?}: {ran:?}");
     ran
 }
 
-/// Everything below a folder, without following links. The content of worktrees belongs to the
-/// project and is left out.
+/// Returns all paths below a folder, without following links. The content of worktrees is left out,
+/// because it belongs to the project.
 fn below(folder: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for entry in fs::read_dir(folder).unwrap() {
@@ -69,7 +69,7 @@ fn set_mode(path: &Path, mode: u32) {
     fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
 }
 
-/// The paths below the root that other users may access, with their modes.
+/// Returns the paths below the root that other users are able to access, with their modes.
 fn open_to_others(room: &TestEnv) -> Vec<String> {
     let paths = below(&room.root()).into_iter();
     let is_worktree = |path: &Path| path.join(".git").exists();
@@ -78,7 +78,7 @@ fn open_to_others(room: &TestEnv) -> Vec<String> {
     open.map(|path| format!("{} {:o}", path.display(), mode(&path))).collect()
 }
 
-/// A test environment after a run under the umask 000. The run wrote every kind of file that
+/// Returns a test environment after a run with the umask 000. The run wrote every kind of file that
 /// pitcrew writes.
 fn after_a_run() -> TestEnv {
     let room = TestEnv::new();
@@ -113,7 +113,7 @@ fn a_whole_run_leaves_nothing_that_others_may_use_even_with_an_open_umask() {
     openly(&room, &["team", "delete", "third"]);
     assert!(below(&room.root()).len() > 40, "{:#?}", below(&room.root()));
     assert_eq!(open_to_others(&room), Vec::<String>::new());
-    // Files of the project belong to the user, so their mode follows the umask.
+    // Files of the project belong to the user, so the umask decides their mode.
     assert_eq!(mode(&room.work().join("made.txt")), 0o666);
 }
 
@@ -181,7 +181,7 @@ fn doctor_names_what_others_may_use_and_a_repair_closes_it_and_nothing_else() {
 fn what_another_client_created_keeps_its_mode() {
     let room = TestEnv::with_crew();
     let team = room.root().join("teams/crew");
-    // A team as the reference client leaves it, without pitcrew's folder.
+    // Make a team as the reference client leaves it: without pitcrew's folder.
     fs::remove_dir_all(team.join("pitcrew")).unwrap();
     fs::write(team.join("inboxes/bob.json"), "[]").unwrap();
     let (folders, files) = (

@@ -1,5 +1,6 @@
-//! Somebody removes, moves or replaces folders of a running team, or the system gives no file
-//! notifications. The team continues, and receives all messages sent meanwhile and afterwards.
+//! Somebody removes, moves or replaces folders of a running team. In other tests, the operating
+//! system gives no file notifications. The team must continue, and must receive all messages that
+//! are sent during and after the change.
 
 use std::fs;
 use std::path::Path;
@@ -36,8 +37,8 @@ fn remove(folder: &Path) {
     );
 }
 
-/// Changes the files of a running team with `upset`. Checks that later messages are read, and that
-/// a second run is refused.
+/// Lets `upset` change the files of a running team. Checks that later messages are read, and that a
+/// second run of the team is refused.
 fn check(upset: impl Fn(&Path)) {
     let room = TestEnv::new();
     let run = room.start_waiting();
@@ -49,7 +50,7 @@ fn check(upset: impl Fn(&Path)) {
         is_heard(&room, &text);
     }
     let model = room.script(WAITING);
-    // The run takes its lease again a moment after the file is removed.
+    // After the file of the lease is removed, the run takes its lease again within a moment.
     until(
         "the run holds its lease",
         || room.json(&["team", "show", "work"]).to_string().contains("by_pitcrew").then_some(()),
@@ -88,7 +89,7 @@ fn a_run_goes_on_when_a_client_replaces_the_config_by_removing_it_first() {
         let path = root.join("teams/work/config.json");
         let text = fs::read(&path).unwrap();
         fs::remove_file(&path).unwrap();
-        // No client was seen to leave the config missing for longer than this.
+        // The config of known clients was never missing for longer than this time.
         std::thread::sleep(Duration::from_millis(600));
         fs::write(&path, text).unwrap();
     });
@@ -154,14 +155,14 @@ fn a_member_that_a_stale_config_drops_is_put_back_and_one_that_is_removed_goes()
     until("the end of bob is settled", is_settled, || {
         fs::read_to_string(&ended).unwrap_or_default()
     });
-    // Writing an older copy of the config back brings a removed member back.
+    // Write an older copy of the config back. The removed member bob is then in the config again.
     put(&path, &with_bob);
     let is_gone = || (!fs::read_to_string(&path).ok()?.contains("bob@work")).then_some(());
     until("bob is gone", is_gone, || fs::read_to_string(&path).unwrap_or_default());
 }
 
 /// Replaces a file by a new file with older content. Neither the time nor the inode of the new file
-/// shows that its content is older. Real writers of a config do not replace the file like this.
+/// shows that its content is older. Real programs do not replace a config in this way.
 fn put(path: &Path, bytes: &[u8]) {
     let temp = path.with_extension("theirs");
     fs::write(&temp, bytes).unwrap();
@@ -197,8 +198,8 @@ fn a_send_that_no_process_hears_says_so() {
 fn without_notices_of_the_system_a_reader_says_so_and_looks_every_second() {
     let room = TestEnv::with_crew();
     for limit in ["max_inotify_instances", "max_inotify_watches"] {
-        // The test sets the limit in a separate user namespace, so the limit applies to no other
-        // process.
+        // The test sets the limit in a separate user namespace. The limit therefore applies to no
+        // other process.
         let script = format!(
             "echo 0 > /proc/sys/user/{limit} || exit 90; exec {} inbox bob --follow --team crew",
             env!("CARGO_BIN_EXE_pitcrew")

@@ -1,5 +1,5 @@
-//! Runs that cannot start, or whose first model request is refused. These runs leave no files, and
-//! do not count toward any limit.
+//! Runs that cannot start, and runs whose first model request is refused. Such a run must leave no
+//! files and must not count toward any limit.
 
 use serde_json::json;
 
@@ -45,7 +45,7 @@ fn a_run_whose_first_request_is_refused_undoes_its_team() {
             json!({"type": "error", "error": {"type": "some_error", "message": "no, thank you"}});
         let service = Service::start(move |_, _| Reply::Refuse(status, None, body.clone()));
         let room = TestEnv::new();
-        // More runs than the number of teams that agents may create in an hour.
+        // This is more runs than the number of teams that agents are allowed to create in an hour.
         for _ in 0..12 {
             let ran = service.run(&room, &["run", "x"]);
             assert_eq!(ran.code, 1, "{ran:?}");

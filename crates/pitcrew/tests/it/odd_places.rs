@@ -1,5 +1,5 @@
-//! Unusual things in place of a lock, lease, folder or journal of pitcrew. Each command says how to
-//! repair it, and the advice works.
+//! Unusual objects at the path of a lock, lease, folder or journal of pitcrew. Each command must
+//! say how to remove the problem, and this advice must work.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -13,7 +13,7 @@ const GIANT: u64 = 8 * 1024 * 1024 * 1024;
 
 const HINT: &str = "`pitcrew doctor --repair` puts it right";
 
-/// Puts an object of this kind (a link, a folder, a FIFO or a huge file) in place of a file.
+/// Replaces a file by an object of this kind: a link, a folder, a FIFO or a huge file.
 fn put(kind: &str, path: &Path) {
     let _none = fs::remove_file(path);
     fs::create_dir_all(path.parent().unwrap()).unwrap();

@@ -1,6 +1,6 @@
-//! A team whose teammates ran in panes is resumed with another `--teammate-mode`. The run adopts
-//! teammates whose process is alive. It starts the other teammates where the mode says. In the end
-//! no pane of pitcrew is left.
+//! A team whose teammates ran in panes is resumed with another `--teammate-mode`. If a teammate's
+//! process is alive, the run continues to use that process. The run starts the other teammates in
+//! the place that the mode names. At the end, no pane of pitcrew may be left.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader};
@@ -81,7 +81,8 @@ fn a_lead_that_is_killed_while_its_teammates_leave_comes_back_in_another_mode_an
     }
 }
 
-/// A teammate that runs one long command, and a lead that learns who stopped the teammate.
+/// The script of a teammate that runs one long command, and of a lead that learns who stopped the
+/// teammate.
 const STOPPED_THERE: &str = r#"
 agents:
   team-lead:

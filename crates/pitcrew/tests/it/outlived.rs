@@ -1,12 +1,12 @@
-//! A teammate's process that outlives its lead obeys the permissions of the next run, and never
-//! those of the earlier run.
+//! A teammate's process continues after its lead has ended. It must obey the permissions of the
+//! next run, and never the permissions of the earlier run.
 
 use std::fs;
 use std::process::{Child, Stdio};
 
 use crate::terminal::{GOODBYE, Terminal, ended};
 
-/// A teammate that waits for a message, and then runs a command.
+/// The script of a teammate that waits for a message and then runs a command.
 fn obedient() -> String {
     format!(
         r#"
@@ -27,8 +27,8 @@ agents:
     )
 }
 
-/// Starts the team with `flags`, kills its lead once bob waits, and sends bob the message. Returns
-/// bob's process.
+/// Starts the team with `flags`. When bob waits, kills the lead and sends bob the message. Returns
+/// the id of bob's process.
 fn orphaned(flags: &[&str]) -> Option<(Terminal, u32)> {
     let terminal = Terminal::new()?;
     let model = terminal.room.script(&obedient());
@@ -59,8 +59,8 @@ fn begun(terminal: &Terminal, args: &[&str]) -> Child {
         .unwrap()
 }
 
-/// Resumes the team with `flags` until it is done. Returns whether bob's command ran, whether bob
-/// was started anew, and the output.
+/// Resumes the team with `flags` and waits until the team is done. Returns whether bob's command
+/// ran, whether a new process was started for bob, and the output.
 fn resumed(terminal: &Terminal, bob: u32, flags: &[&str]) -> (bool, bool, String) {
     let ran = ended(begun(terminal, &[&["run", "--resume", "work"], flags].concat()));
     assert_eq!((ran.code, ran.stdout.trim()), (0, "All is done."), "{flags:?}: {ran:?}");
@@ -97,8 +97,8 @@ fn nobody_acts_in_a_mode_of_the_run_before_not_even_on_mail_that_waits() {
     };
     let (made, anew, said) = resumed(&terminal, bob, &[]);
     assert!(!made, "bob's command was run: {said}");
-    // Bob's process may have left commands running that started in the earlier mode. These commands
-    // end with the process, so bob must be started anew.
+    // Bob's old process may still have commands that it started in the earlier mode. These commands
+    // end only when that process ends, so the run must start a new process for bob.
     assert!(anew, "{said}");
 }
 

@@ -1,5 +1,5 @@
-//! A program without locks reads a file, a pitcrew command changes the file and ends, and the
-//! program writes its older copy back. No change that the command reported is lost.
+//! A program that ignores locks reads a file. Then a pitcrew command changes the file and ends, and
+//! the program writes its older copy back. No change that the command reported may be lost.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -12,7 +12,7 @@ use crate::test_env::TestEnv;
 const INBOX: &str = "teams/crew/inboxes/bob.json";
 const TASK: &str = "tasks/crew/1.json";
 
-/// A root with the team `crew`, whose member bob is run by pitcrew.
+/// A test environment with the team `crew`. pitcrew runs the member bob of this team.
 fn room() -> TestEnv {
     let room = TestEnv::with_crew();
     let mut config = room.json_file("teams/crew/config.json");
@@ -25,7 +25,7 @@ fn room() -> TestEnv {
     room
 }
 
-/// Runs `act`, and then writes the file's earlier content back.
+/// Runs `act`, and then writes the earlier content of the file back.
 fn undo(room: &TestEnv, file: &str, act: impl FnOnce()) {
     let path = room.root().join(file);
     let older = fs::read_to_string(&path).unwrap();
@@ -80,7 +80,7 @@ fn a_lock_that_a_killed_repair_left_keeps_the_next_from_nothing() {
     let room = room();
     room.ok(&["send", "bob", "first"]);
     undo(&room, INBOX, || drop(room.ok(&["send", "bob", "second"])));
-    // A lock as pitcrew makes it. Its holder died a second ago.
+    // Make a lock as pitcrew makes it. The process that held the lock died a second ago.
     let lock = room.root().join("teams/crew/inboxes/bob.json.lock");
     fs::create_dir(&lock).unwrap();
     fs::set_permissions(&lock, fs::Permissions::from_mode(0o1777)).unwrap();

@@ -1,16 +1,18 @@
-//! Files that a run wrote are damaged or of a later version. Unreadable entries are skipped and
-//! reported. A file of a later version is refused, and the message names the file.
+//! Files that a run wrote are damaged or have a later format version. Unreadable entries are
+//! skipped and reported. A file with a later format version is refused, and the error names the
+//! file.
 
 use std::fs;
 
 use crate::running::Running;
 use crate::test_env::{Ran, TestEnv};
 
-/// A lead that continues after a crash and ends. Bob has nothing to do.
+/// The script of a lead that continues after a crash and then ends. Bob has nothing to do.
 const GOES_ON: &str = "agents: {team-lead: [{text: So}, {text: That is all.}, {text: Indeed.}, {text: Well.}], \
                        bob: [{text: Here.}, {text: Here.}]}";
 
-/// Damages a file of a killed run, and resumes the run. Returns the output and the exit code.
+/// Damages a file of a killed run, and resumes the run. Returns the test environment and the result
+/// of the resumed run.
 fn resumed(file: &str, damage: impl Fn(&str) -> String) -> (TestEnv, Ran) {
     let room = TestEnv::new();
     room.killed_run();
@@ -76,8 +78,8 @@ fn a_record_of_a_later_version_is_refused_by_name_and_version() {
         let said = format!("{}{}", ran.stdout, ran.stderr);
         assert!(said.contains(file) && said.contains("is of version 2"), "{file}: {ran:?}");
         if ran.code == 0 {
-            // The run succeeded without this record, so its team is archived now. The test restores
-            // the team before it runs `doctor`.
+            // The run succeeded without this record, so its team was archived. The test moves the
+            // team back before it runs `doctor`.
             room.bring_back("work");
         }
         let doctor = room.run(&["doctor", "--repair"]);
@@ -108,7 +110,7 @@ fn a_lead_learns_that_a_teammate_cannot_go_on() {
     assert!(led.stderr.contains("team-lead.ndjson") && led.stderr.contains("version 2"), "{led:?}");
 }
 
-/// A journal line that says nothing about members, in pitcrew's own form.
+/// Returns a journal line in pitcrew's own form that records no change of a member.
 fn filler(nth: usize) -> String {
     format!(
         r#"{{"at_ms":{nth},"event":"message_injected","id":"01936e4c-0000-7000-8000-{nth:012}","to":"bob"}}"#
@@ -170,7 +172,7 @@ fn a_torn_record_or_inbox_is_refused_by_name_with_the_command_that_mends_it() {
         fs::write(&path, "{\"version\":1,\"").unwrap();
         fs::write(room.work().join("on.yaml"), GOES_ON).unwrap();
         let resume = || room.run(&["run", "--resume", "work", "--model", "script:on.yaml"]);
-        // This is the control socket that the killed lead left.
+        // Remove the control socket that the killed lead left, before the test reads all files.
         fs::remove_file(room.root().join("teams/work/pitcrew/door")).unwrap();
         let before = room.tree();
         let ran = resume();
@@ -191,8 +193,8 @@ fn a_record_that_no_run_depends_on_keeps_none_from_going_on() {
     assert!(ran.stderr.contains("escaped.json is not readable"), "{ran:?}");
 }
 
-/// A lead that lets the test damage a file while bob is idle, and then ends. The lead stays in a
-/// turn meanwhile, because otherwise the run could end first.
+/// The script of a lead that ends after the test has damaged a file while bob is idle. Until then
+/// the lead stays in a turn, because otherwise the run could end before the damage.
 const DONE_AFTER: &str = "agents: {team-lead: [\
                           {tools: [{name: Task, input: {name: bob, description: w, prompt: w}}]}, \
                           {delay_ms: 4000, tools: [{name: TaskList}]}, \

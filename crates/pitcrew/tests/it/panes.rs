@@ -1,5 +1,5 @@
-//! Panes: the conformance checks against real terminals, and the reports on programs that do not
-//! conform.
+//! The conformance checks of panes against real terminals, and the reports on pane programs that do
+//! not conform.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -16,12 +16,12 @@ struct Tmux(PathBuf);
 
 impl Drop for Tmux {
     fn drop(&mut self) {
-        // If all went well, the server has already ended.
+        // If the test succeeded, the server has already ended. The result is therefore ignored.
         let _ = Command::new("tmux").arg("-S").arg(&self.0).arg("kill-server").output();
     }
 }
 
-/// GNU screen with its sockets in a folder of the test.
+/// A GNU screen whose sockets are in a folder of the test.
 struct Screen(PathBuf);
 
 impl Drop for Screen {
@@ -77,7 +77,7 @@ fn tmux_conforms_through_the_adapter() {
     );
     assert_eq!((&report["failed"], &report["skipped"]), (&0.into(), &0.into()), "{report:#}");
     assert!(report["passed"].as_u64().unwrap() >= 18);
-    // A tmux server ends by itself a little after its last pane has closed.
+    // After its last pane has closed, a tmux server ends by itself with a short delay.
     let left =
         || Command::new("tmux").arg("-S").arg(socket).args(["list-panes", "-a"]).output().unwrap();
     until(
@@ -111,7 +111,7 @@ fn the_shipped_scripts_stand_alone_and_share_their_keeper_to_the_letter() {
     assert_eq!(screen, shared(include_str!("../../../../contrib/panes/kitty")));
 }
 
-/// A folder with a stand-in for `it2`, and a `PATH` with which commands find it.
+/// Makes a folder with a fake `it2` program, and a `PATH` that contains this folder.
 fn it2_stand_in(room: &TestEnv) -> (PathBuf, std::ffi::OsString) {
     use std::os::unix::fs::PermissionsExt as _;
     let folder = private_folder(room, "it2");
@@ -247,8 +247,8 @@ async fn a_pane_program_that_dies_is_started_anew_and_lacks_are_told() {
     assert_eq!(error.to_string(), "x cannot read a pane's screen");
 }
 
-/// A shell program that answers the first request of the pane protocol, `hello`, and then runs
-/// `then`.
+/// Returns a shell program that answers `hello`, the first request of the pane protocol, and then
+/// runs the shell code `then`.
 fn after_hello(then: &str) -> String {
     let hello = r#"{"id":1,"ok":{"protocol":1,"name":"x","version":"1","capabilities":["list","telepathy"]}}"#;
     format!("read line; echo '{hello}'; {then}")

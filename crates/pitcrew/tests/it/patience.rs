@@ -1,19 +1,20 @@
-//! Waits until a condition holds.
+//! Waits until a condition is met.
 //!
-//! A wait ends as soon as its condition holds. The time limit only decides how late a failure is
-//! reported, so it is far longer than the slowest machine needs.
+//! A wait ends as soon as its condition is met. The time limit only decides how late a failure is
+//! reported. It is therefore far longer than the slowest machine needs.
 
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Time limit of any wait in a test.
+/// The time limit of each wait in a test, if the wait has no limit of its own.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(180);
 
-/// The pause between two checks of a condition. It leaves the processor to the observed process.
+/// The pause between two checks of a condition. The observed process is able to use the processor
+/// during this pause.
 pub(crate) const PAUSE: Duration = Duration::from_millis(10);
 
-/// Waits until `look` returns something. After the time limit it fails with the description `what`
-/// and the text of `scene`.
+/// Waits until `look` returns a value, and returns this value. After the time limit, it panics with
+/// the description `what` and the text of `scene`.
 #[track_caller]
 pub(crate) fn until<T>(
     what: &str,

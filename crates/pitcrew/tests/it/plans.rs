@@ -1,9 +1,10 @@
-//! A lead in plan mode: the user approves its plan. Without a terminal the run prints the plan.
+//! A lead in plan mode. The user approves the lead's plan. If the run has no terminal, it prints
+//! the plan.
 
 use crate::test_env::TestEnv;
 
-/// A lead that makes a plan, and carries it out once it is approved. `PLAN` is the placeholder for
-/// the path of its plan file.
+/// The script of a lead that makes a plan, and carries the plan out after its approval. The word
+/// `PLAN` stands for the path of the plan file.
 pub(crate) const PLANNER: &str = "
 agents:
   team-lead:
@@ -14,7 +15,8 @@ agents:
     - text: It is made.
 ";
 
-/// The planner's script for the team `work` of a test environment.
+/// Returns the script [`PLANNER`] with the path of the plan file, for the team `work` of a test
+/// environment.
 pub(crate) fn planner(room: &TestEnv) -> String {
     PLANNER.replace("PLAN", &room.root().join("plans/work-team-lead.md").to_string_lossy())
 }

@@ -1,11 +1,11 @@
-//! Prices of models: pitcrew reports the prices that it knows, and refuses a cost limit that it
-//! cannot enforce.
+//! Prices of models. pitcrew reports the prices that it knows, and refuses a cost limit that it is
+//! not able to enforce.
 
 use serde_json::{Value, json};
 
 use crate::test_env::TestEnv;
 
-/// Runs pitcrew with a key for a vendor whose server does not exist.
+/// Runs pitcrew with an API key of a vendor whose server does not exist.
 fn run_with_key(room: &TestEnv, args: &[&str]) -> crate::test_env::Ran {
     let mut command = room.command(args);
     command

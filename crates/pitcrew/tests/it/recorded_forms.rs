@@ -1,5 +1,5 @@
-//! Small details of form in the recordings of other clients and in the founding documents, checked
-//! in a whole run of the binary.
+//! Small details of form in the recordings of other clients and in the founding documents of the
+//! protocol. The tests check these details in a whole run of the binary.
 
 use std::fs;
 use std::process::Stdio;
@@ -9,8 +9,8 @@ use serde_json::{Value, json};
 use crate::terminal::{GOODBYE, Terminal, ended};
 use crate::test_env::TestEnv;
 
-/// A lead with two teammates. Each prints its environment, has a task, and shuts down when it is
-/// asked to.
+/// The script of a lead with two teammates. Each teammate prints its environment, has a task, and
+/// shuts down when it is asked to.
 fn pair() -> String {
     let mate = |name: &str| {
         format!(
@@ -42,7 +42,7 @@ agents:
     )
 }
 
-/// The results of calls in a stream-json output.
+/// Returns the results of tool calls in an output in the format `stream-json`.
 fn results(stdout: &str) -> Vec<Value> {
     let lines = stdout.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
     lines.filter_map(|line| line.get("tool_use_result").cloned()).collect()

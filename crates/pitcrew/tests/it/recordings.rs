@@ -1,5 +1,5 @@
 //! Teams that the reference client left, in both dialects. pitcrew lists, shows, reads and writes
-//! them, and keeps every foreign field.
+//! these teams, and preserves every foreign field.
 
 use std::path::{Path, PathBuf};
 
@@ -17,7 +17,7 @@ fn fixtures() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures")
 }
 
-/// Sends a message into a recorded team, and checks that all earlier messages are unchanged, byte
+/// Sends a message into a recorded team, and checks that all earlier messages stay unchanged, byte
 /// for byte.
 fn check_send(path: &str, dir: &str, agent: &str) {
     let room = recorded(path);
@@ -29,7 +29,7 @@ fn check_send(path: &str, dir: &str, agent: &str) {
         serde_json::from_value(room.json_file(inbox.to_str().unwrap())).unwrap();
     let ours = now.pop().unwrap();
     assert_eq!(ours["text"], "a word from outside");
-    // The messages are compared as text, so that the order of fields counts.
+    // The messages are compared as text, so that the order of their fields is compared too.
     let text = |messages: &[Value]| serde_json::to_string(messages).unwrap();
     assert_eq!(text(&now), text(&there), "{path}");
     let mut after = room.tree();
@@ -87,8 +87,8 @@ fn a_team_of_the_named_dialect_is_listed_shown_and_read() {
 #[test]
 fn a_team_of_the_session_dialect_is_listed_shown_and_read() {
     let room = recorded("claude-2.1.329/session-team");
-    // Whether the session's lead is alive can only be checked on the machine of the recording, not
-    // on another one.
+    // Only the machine on which the session was recorded is able to show whether the session's lead
+    // is alive.
     let config = room.root().join("teams/session-6132882e/config.json");
     let elsewhere =
         std::fs::read_to_string(&config).unwrap().replace("vm#pid:[4026531836]", "vm#pid:[1]");

@@ -1,25 +1,25 @@
-//! The crates of this workspace: which crates exist, which other crates each of them may use, and
-//! which crates may use the heavy dependencies.
+//! The crates of this workspace: which crates exist, which other crates each of them is allowed to
+//! use, and which crates are allowed to use the heavy dependencies.
 //!
-//! To allow a crate to use another one, change the table here, in a separate commit that gives the
-//! reason.
+//! To allow a crate to use another crate, change the table here. Make this change in a separate
+//! commit that gives the reason.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
 
 use serde_json::Value;
 
-/// Each crate with the crates of this workspace that it uses.
+/// Each crate, with the crates of this workspace that it is allowed to use.
 const ARROWS: &[(&str, &[&str])] = &[
     ("protocol", &[]),
-    // `model` uses the form in which settings contain prices and context windows.
+    // `model` uses the types of `protocol` for prices and context windows in settings.
     ("model", &["protocol"]),
     ("store", &["protocol"]),
     ("team", &["protocol", "store"]),
     ("agent", &["model", "protocol"]),
     ("process", &["protocol"]),
-    // `permission` asks `process` which sandbox profiles can be enforced. Both open files that a
-    // stranger may have prepared.
+    // `permission` asks `process` which sandbox profiles can be enforced. Both crates open files
+    // that a stranger may have prepared.
     ("permission", &["process", "protocol"]),
     ("tools", &["agent", "permission", "process", "protocol"]),
     ("panes", &["process", "protocol"]),
@@ -39,11 +39,11 @@ const ARROWS: &[(&str, &[&str])] = &[
             "view",
         ],
     ),
-    // `chaos` runs the binary as a program, and uses no type of the other crates.
+    // `chaos` runs the pitcrew binary as a program, and uses no type of the other crates.
     ("chaos", &[]),
 ];
 
-/// Each heavy dependency with the only crates that use it.
+/// Each heavy dependency, with the only crates that are allowed to use it.
 const HOMES: &[(&str, &[&str])] = &[
     ("reqwest", &["model"]),
     ("notify", &["store"]),
@@ -57,7 +57,8 @@ const HOMES: &[(&str, &[&str])] = &[
     ("comfy-table", &["pitcrew"]),
 ];
 
-/// Reads from the manifests each crate with its dependencies. Dependencies of tests are left out.
+/// Reads the manifests. Returns each crate with its dependencies. Dependencies that only tests use
+/// are left out.
 fn manifests() -> BTreeMap<String, BTreeSet<String>> {
     let asked = Command::new(env!("CARGO"))
         .args(["metadata", "--no-deps", "--offline", "--format-version", "1"])

@@ -6,7 +6,7 @@ use serde_json::Value;
 use crate::running::Running;
 use crate::test_env::{Ran, TestEnv};
 
-/// A lead that creates a task, completes it and says its last text.
+/// The script of a lead that creates a task, completes the task, and says its last text.
 const SHORT: &str = "
 agents:
   team-lead:
@@ -19,7 +19,7 @@ agents:
     - text: It is done.
 ";
 
-/// A lead that never ends.
+/// The script of a lead that never ends its work.
 const ENDLESS: &str = "
 agents:
   team-lead:
@@ -30,7 +30,8 @@ agents:
             tools: [{name: TaskList}]
 ";
 
-/// A lead that never ends, and a teammate that waits. The teammate agrees to a shutdown request.
+/// The script of a lead that never ends its work, and of a teammate that waits. The teammate agrees
+/// to a shutdown request.
 pub(crate) const WAITING: &str = "
 agents:
   team-lead:
@@ -92,7 +93,8 @@ fn commands_that_are_shown_are_quoted_for_the_shell() {
     assert!(limited.stderr.contains(r"pitcrew run --resume 'my team'\''s'"), "{limited:?}");
 }
 
-/// A lead that gives bob a task, writes to bob, and asks bob to shut down. Bob writes to the lead.
+/// The script of a lead that gives bob a task, sends bob a message, and asks bob to shut down. Bob
+/// sends messages to the lead.
 const WITHOUT_ROOM: &str = "
 agents:
   team-lead:
@@ -130,7 +132,7 @@ fn agents_learn_that_an_inbox_is_full_and_their_team_still_works_and_ends() {
     let folder = room.find("teams/tight/pitcrew/transcripts");
     for (agent, to) in [("team-lead", "bob"), ("bob", "team-lead")] {
         let transcript = std::fs::read_to_string(folder.join(format!("{agent}.ndjson"))).unwrap();
-        // An unread frame counts toward the limit on unread messages in an inbox.
+        // An unread frame also counts toward the limit on unread messages in an inbox.
         let told = transcript.lines().find(|line| line.contains("at most 0 are allowed"));
         assert!(
             told.is_some_and(|line| line.contains(&format!("Agent '{to}' has "))),
@@ -246,7 +248,7 @@ fn a_signal_stops_a_run_and_everyone_stays_in_the_team_for_the_next() {
     }
 }
 
-/// A lead, and a teammate that never answers a shutdown request.
+/// The script of a lead, and of a teammate that never answers a shutdown request.
 const DEAF: &str = "
 agents:
   team-lead:
@@ -265,8 +267,9 @@ fn a_second_ctrl_c_does_not_wait() {
     for second in [Signal::INT, Signal::TERM] {
         let mut running = room.start(DEAF);
         running.signal(Signal::INT);
-        // The kernel may reorder two pending signals, and merges two signals of the same kind. So
-        // the test sends the second signal only after the first has taken effect.
+        // The kernel may reorder two pending signals, and merges two pending signals of the same
+        // kind. The test therefore waits until the first signal has taken effect, and then sends
+        // the second signal.
         running.until("stopping; once more");
         running.signal(second);
         let (ended, log) = running.ended();
@@ -327,7 +330,7 @@ agents:
     assert!(room.work().join("ruled.txt").exists());
 }
 
-/// The tools that a run offers to its lead, according to the run's first event.
+/// Returns the tools that a run offers to its lead. The first event of the run lists them.
 fn tools(room: &TestEnv, more: &[&str], switch: &str) -> Vec<String> {
     let model = room.script(SHORT);
     let mut run =
@@ -393,19 +396,19 @@ fn what_the_user_adds_for_the_lead_and_a_model_for_teammates_are_taken() {
 }
 
 impl TestEnv {
-    /// Writes a script, and returns the name of the model that plays it.
+    /// Writes a script file, and returns the name of the model that plays this script.
     pub(crate) fn script(&self, text: &str) -> String {
         let file = self.work().join("script.yaml");
         std::fs::write(&file, text).unwrap();
         format!("script:{}", file.display())
     }
 
-    /// Starts the team `work`, and returns once its teammate is waiting.
+    /// Starts the team `work`, and returns when its teammate is waiting.
     pub(crate) fn start_waiting(&self) -> Running {
         self.start(WAITING)
     }
 
-    /// Starts the team `work` on a script, and returns once its teammate is idle.
+    /// Starts the team `work` with a script, and returns when its teammate is idle.
     fn start(&self, script: &str) -> Running {
         let model = self.script(script);
         let mut running =
@@ -414,7 +417,7 @@ impl TestEnv {
         running
     }
 
-    /// Resumes a team, and stops it once its lead works.
+    /// Resumes a team. When its lead works, stops the run.
     fn resume_and_stop(&self, team: &str) -> (Option<i32>, String) {
         let mut running = Running::start(self, &["run", "--resume", team]);
         running.until("team-lead TaskList");
@@ -422,7 +425,7 @@ impl TestEnv {
         running.ended()
     }
 
-    /// Starts the team `work` and kills its process.
+    /// Starts the team `work`, and kills the process of the run.
     pub(crate) fn killed_run(&self) {
         self.start_waiting().kill();
     }

@@ -1,4 +1,4 @@
-//! The binary while it runs, and its output.
+//! A running process of the binary, and the output of the process.
 
 use std::io::{BufRead as _, BufReader, Read};
 use std::process::{Child, Command, Stdio};
@@ -10,7 +10,8 @@ use rustix::process::{Pid, Signal, kill_process};
 use crate::patience::PATIENCE;
 use crate::test_env::TestEnv;
 
-/// A running process. Its output is read as it arrives. The process is killed when the test ends.
+/// A running process. The output of the process is read as it arrives. At the end of the test, the
+/// process is killed.
 pub(crate) struct Running {
     child: Child,
     log: Receiver<String>,
@@ -21,7 +22,7 @@ impl Running {
         Self::of(&mut room.command(args))
     }
 
-    /// Starts a command and reads its log, from stderr.
+    /// Starts a command. The test reads the log of the command, which is on stderr.
     pub(crate) fn of(command: &mut Command) -> Self {
         let mut child = command
             .stdin(Stdio::null())
@@ -33,7 +34,7 @@ impl Running {
         Self { child, log }
     }
 
-    /// Starts a command and reads its answer, from stdout.
+    /// Starts a command. The test reads the answer of the command, which is on stdout.
     pub(crate) fn answering(command: &mut Command) -> Self {
         let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap();
         let log = lines_of(child.stdout.take().unwrap());
@@ -44,13 +45,14 @@ impl Running {
         self.child.id()
     }
 
-    /// Waits for the next line of output.
+    /// Waits for the next line of output, and returns this line.
     #[track_caller]
     pub(crate) fn line(&mut self) -> String {
         self.log.recv_timeout(PATIENCE).expect("it says nothing more")
     }
 
-    /// Waits until new output contains `said`. Output that an earlier call has read does not count.
+    /// Waits until new output contains `said`. Output that an earlier call of this function has
+    /// read is not searched.
     #[track_caller]
     pub(crate) fn until(&mut self, said: &str) {
         let mut before = String::new();
@@ -67,8 +69,8 @@ impl Running {
         kill_process(Pid::from_child(&self.child), signal).unwrap();
     }
 
-    /// Waits for the end of the process. Returns the exit code, or none after a signal, and the
-    /// rest of the output.
+    /// Waits for the end of the process. Returns the exit code and the rest of the output. If a
+    /// signal ended the process, the exit code is `None`.
     #[track_caller]
     pub(crate) fn ended(mut self) -> (Option<i32>, String) {
         let mut rest = Vec::new();
@@ -82,7 +84,7 @@ impl Running {
         (self.child.wait().unwrap().code(), rest.join("\n"))
     }
 
-    /// Kills the process, and returns once it has ended.
+    /// Kills the process, and waits until it has ended.
     pub(crate) fn kill(mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
@@ -91,7 +93,7 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // In most tests the process has already ended.
+        // In most tests the process has already ended, so the results are ignored.
         let _gone = self.child.kill();
         let _reaped = self.child.wait();
     }

@@ -1,5 +1,5 @@
-//! A model service on the loopback interface. It answers as the test says, and records its
-//! requests.
+//! A model service on the loopback interface. The test decides how it answers. The service records
+//! the requests that it receives.
 
 use std::convert::Infallible;
 use std::sync::{Arc, Mutex};
@@ -15,19 +15,21 @@ use tokio::runtime::Runtime;
 use crate::models_over_http::{Heard, Say, as_messages, heard};
 use crate::test_env::{Ran, TestEnv};
 
-/// The reaction of the service to a request.
+/// The answer of the service to a request.
 pub(crate) enum Reply {
-    /// The model answers.
+    /// The model answers with these texts and tool calls.
     Say(Vec<Say>),
-    /// The model says the first text, and stops for the reason in the second.
+    /// The model says the text in the first field, and stops for the reason in the second field.
     Stop(&'static str, &'static str),
-    /// The service refuses, with an HTTP status, an optional header and a body.
+    /// The service refuses the request. The fields are the HTTP status, an optional header, and the
+    /// body.
     Refuse(u16, Option<(&'static str, &'static str)>, Value),
-    /// The service sends exactly these bytes, and then closes the connection or leaves it open.
+    /// The service sends exactly these bytes. Then it closes the connection or leaves the
+    /// connection open.
     Raw(Raw),
 }
 
-/// An answer as raw bytes.
+/// An HTTP answer whose body is given as raw bytes.
 pub(crate) struct Raw {
     pub(crate) status: u16,
     pub(crate) content_type: &'static str,
@@ -42,7 +44,7 @@ struct Shared {
     seen: Mutex<Vec<Value>>,
 }
 
-/// A service with a model, and the requests that it received.
+/// A running model service, and the requests that it received.
 pub(crate) struct Service {
     url: String,
     shared: Arc<Shared>,

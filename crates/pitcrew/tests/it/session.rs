@@ -1,9 +1,9 @@
-//! Teams of the session dialect: how pitcrew finds the current lead, and how it writes to a session
-//! whose members remove messages from the files.
+//! Teams with the session dialect: how pitcrew finds the current lead, and how pitcrew writes to a
+//! session whose members remove messages from the files.
 //!
-//! In these tests a stand-in for the client reads the messages, in the way that was seen at the
-//! client. Under the inbox's lock it removes every entry from the file. It keeps the well-formed
-//! entries and discards the malformed entries.
+//! In these tests, a simulated client reads the messages in the way in which the real client was
+//! seen to read them. Under the inbox's lock, it removes every entry from the file. It keeps the
+//! well-formed entries and discards the malformed entries.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -42,7 +42,7 @@ impl Session {
         session
     }
 
-    /// Writes the lead's process into the session's config, as the client does.
+    /// Writes the lead's process into the session's config, as the real client does.
     fn claim(&self, process: &Value) {
         let mut config = self.room.json_file(&format!("teams/{TEAM}/config.json"));
         config["leadProcess"] = process.clone();
@@ -57,7 +57,7 @@ impl Session {
         self.room.root().join(format!("teams/{TEAM}/inboxes/{of}.json"))
     }
 
-    /// Asks a member to shut down, in the form that the session's lead writes.
+    /// Asks a member to shut down. The request has the form that the session's lead writes.
     fn ask_to_shut_down(&self, member: &str) {
         let request = json!({"type": "shutdown_request", "requestId": format!("shutdown-1795190000000@{member}"),
             "from": "team-lead", "reason": "done", "timestamp": "2026-11-20T12:00:00.000Z"});
@@ -75,8 +75,9 @@ impl Session {
         self.lead.wait().unwrap();
     }
 
-    /// Runs `work` while a second thread removes messages from an inbox. Afterwards the thread
-    /// removes the remaining messages. Returns the result of `work` and all removed messages.
+    /// Runs `work` while a second thread removes messages from an inbox. When `work` has ended, the
+    /// thread removes the remaining messages and stops. Returns the result of `work` and all
+    /// removed messages.
     fn taking<T>(&self, of: &str, work: impl FnOnce() -> T) -> (T, Vec<Value>) {
         let (inbox, is_over) = (self.inbox(of), AtomicBool::new(false));
         thread::scope(|scope| {
@@ -99,7 +100,8 @@ impl Session {
     }
 }
 
-/// When this is dropped, the thread that removes messages stops. This also happens if `work` fails.
+/// Dropping this value stops the thread that removes messages. The value is also dropped if `work`
+/// panics.
 struct Over<'a>(&'a AtomicBool);
 
 impl Drop for Over<'_> {
@@ -114,7 +116,7 @@ impl Drop for Session {
     }
 }
 
-/// Removes every entry from an inbox, under its lock. Returns the well-formed entries.
+/// Removes every entry from an inbox, under the inbox's lock. Returns the well-formed entries.
 fn take(inbox: &Path) -> Vec<Value> {
     let lock = inbox.with_extension("json.lock");
     if fs::create_dir(&lock).is_err() {
@@ -169,7 +171,7 @@ fn a_running_session_is_listed_with_its_lead_and_one_that_ended_as_stale() {
     assert_eq!(session.running(), json!({"state": "by_session", "pid": pid}));
     assert_eq!(session.room.json(&["team", "list"])["teams"][0]["running"]["state"], "by_session");
     let seen = session.room.transcript(&[&["team", "list"], &["team", "show"]]);
-    // The width of the columns depends on the process id.
+    // The process id decides the width of the columns, so the test replaces several spaces by two.
     let columns = regex::Regex::new(" {2,}").unwrap();
     assert_snapshot!(columns.replace_all(&seen.replace(&pid.to_string(), "[pid]"), "  "), @r#"
     $ pitcrew team list
@@ -212,7 +214,7 @@ fn another_process_with_the_number_of_a_lead_is_not_the_lead() {
     );
 }
 
-/// A guest that does the session's task, and shuts down when it is asked to.
+/// The script of a guest that does the session's task, and shuts down when it is asked to.
 const GUEST: &str = r#"
 agents:
   guest:
@@ -398,7 +400,7 @@ fn a_pane_teammate_of_a_session_is_found_by_its_process() {
     assert_eq!(state(), (json!("gone"), Value::Null));
 }
 
-/// The session's pane teammate, a process with the client's command line.
+/// A teammate of the session in a pane: a process with the client's command line.
 struct PaneTeammate(Child);
 
 impl PaneTeammate {

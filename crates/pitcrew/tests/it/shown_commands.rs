@@ -1,8 +1,8 @@
-//! Runs every command line in README, in the pages of `docs/` and in the help. Some lines do not
-//! run, and the list here gives the reason for each.
+//! Runs every command line that README, the pages of `docs/` and the help show. Some lines are not
+//! run, and the list here gives the reason for each of them.
 //!
-//! A new or changed line is not in the list. The test fails until somebody adds the line, with the
-//! situation in which it runs.
+//! If a line is new or changed, it is not in the list. The test then fails until somebody adds the
+//! line to the list, with the situation in which it runs.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -18,31 +18,32 @@ use crate::running::Running;
 use crate::terminal::{GOODBYE, Terminal};
 use crate::test_env::{Ran, TestEnv};
 
-/// The situation in which a line runs, and the expected effect.
+/// The situation in which a command line runs, or the reason why it does not run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
-    /// In a repository without a team.
+    /// The line runs in a repository without a team.
     Empty,
-    /// In a repository without a team, on a machine with tmux.
+    /// The line runs in a repository without a team, on a machine with tmux.
     Tmux,
-    /// The team `backend` has been stopped. Its only member is the lead.
+    /// The team `backend` has been stopped. The lead is its only member.
     Alone,
-    /// The team `backend` has been stopped, and has the member `reviewer`.
+    /// The team `backend` has been stopped. The team has the teammate `reviewer`.
     Stopped,
-    /// The team `backend` is running, with `bob` and `reviewer`, tasks 1 to 3, and a message to
-    /// bob.
+    /// The team `backend` is running. It has the teammates `bob` and `reviewer`, tasks 1 to 3, and
+    /// a message to bob.
     Running,
-    /// Like `Running`, but the line runs until it is interrupted.
+    /// Like `Running`, but the test must interrupt the line, because the line does not end by
+    /// itself.
     Follows,
-    /// Like `Stopped`, but the line runs the member `bob` until it is interrupted.
+    /// Like `Stopped`, but the line runs the member `bob` until the test interrupts it.
     Lives,
     /// The team `backend` is running, and a plan of `bob` waits for an answer.
     Planned,
-    /// A team is running, with its teammate `bob` in a pane.
+    /// A team is running. Its teammate `bob` is in a pane.
     Panes,
-    /// The text is only the name of a command, so the test shows its help.
+    /// The line is only the name of a command. The test runs the command with `--help`.
     Named,
-    /// The line does not run, for this reason.
+    /// The test does not run the line, for this reason.
     Not(&'static str),
 }
 
@@ -52,7 +53,7 @@ const BUILDS: &str = "it builds the repository, which the tests are a part of";
 const DEMO: &str = "the tests of the demo run it";
 const CLIENT: &str = "it needs Claude Code; the tests of `interop` run it where it can be had";
 
-/// All command lines without their comments, each with its situation.
+/// All shown command lines without their comments, each with the situation in which it runs.
 const SHOWN: &[(&str, Stage)] = &[
     ("./test", Not(BUILDS)),
     ("CLAUDE_CODE_TEAMMATE_COMMAND=$(command -v pitcrew) claude --teammate-mode tmux", Not(CLIENT)),
@@ -188,7 +189,7 @@ const SHOWN: &[(&str, Stage)] = &[
     ("pitcrew trust remove ~/src/backend", Empty),
 ];
 
-/// Every line that is shown, with the places that show it.
+/// Returns every shown command line, with the places that show it.
 fn shown() -> BTreeMap<String, Vec<String>> {
     let mut lines: BTreeMap<String, Vec<String>> = BTreeMap::new();
     let repository = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
@@ -207,8 +208,8 @@ fn shown() -> BTreeMap<String, Vec<String>> {
     lines
 }
 
-/// Finds the command lines of a page: the lines in its console blocks, and the commands quoted in
-/// its text.
+/// Finds the command lines of a page, and passes each of them to `line_is`. They are the lines in
+/// its console blocks and the commands that its text quotes.
 fn of_page(text: &str, mut line_is: impl FnMut(&str)) {
     let mut block: Option<String> = None;
     for line in text.lines() {
@@ -224,13 +225,13 @@ fn of_page(text: &str, mut line_is: impl FnMut(&str)) {
     }
 }
 
-/// Finds the pitcrew commands that are quoted in a line of text.
+/// Finds the pitcrew commands that a line of text quotes.
 fn in_text(line: &str, line_is: &mut impl FnMut(&str)) {
     let quoted = line.split('`').skip(1).step_by(2);
     quoted.filter(|code| code.starts_with("pitcrew ")).for_each(line_is);
 }
 
-/// Adds the example lines in the help of a command, and of all its subcommands.
+/// Adds the example lines in the help of a command and of all its subcommands.
 fn of_help(room: &TestEnv, command: &[&str], add: &mut impl FnMut(&str, &str)) {
     static COMMENT: LazyLock<Regex> = LazyLock::new(|| Regex::new(r" {3,}").unwrap());
     let args: Vec<&str> = command.iter().copied().chain(["--help"]).collect();
@@ -263,7 +264,7 @@ fn every_command_that_is_shown_is_listed_here_and_no_other_is() {
     assert!(gone.is_empty(), "listed, and shown nowhere any more: {gone:#?}");
 }
 
-/// A script with a lead that works, and teammates that wait and agree to shut down.
+/// The script of a lead that works, and of teammates that wait and agree to shut down.
 fn working() -> String {
     let mate = |name: &str| format!("  {name}:\n    - text: I wait.{GOODBYE}");
     let spawn = |name: &str| {
@@ -280,11 +281,11 @@ fn working() -> String {
     )
 }
 
-/// Agents that only say a last text, whatever they said before.
+/// The script of agents that say only a last text, whatever they said before.
 const ENDING: &str =
     "agents: {default: [{repeat: {at_most: 100000, turns: [{text: It is done.}]}}]}";
 
-/// An empty repository whose runs use the script.
+/// A test environment with a repository that has no team yet. Its runs use the script [`ENDING`].
 fn empty() -> TestEnv {
     let room = TestEnv::new();
     let home = room.work().parent().unwrap().to_owned();
@@ -313,14 +314,15 @@ fn empty() -> TestEnv {
     room
 }
 
-/// Makes all agents use a script from now on.
+/// Makes the script `script` the default model, so that all agents use it from now on.
 fn use_script(room: &TestEnv, script: &str) {
     let model = room.script(script);
     fs::write(room.root().join("settings.json"), serde_json::json!({"model": model}).to_string())
         .unwrap();
 }
 
-/// Starts the team `backend`. Also returns the id of a message to bob.
+/// Starts the team `backend`. Returns the test environment, the run, and the id of a message to
+/// bob.
 fn running() -> (TestEnv, Running, String) {
     let room = empty();
     use_script(&room, &working());
@@ -336,7 +338,8 @@ fn running() -> (TestEnv, Running, String) {
     (room, run, sent["receipts"][0]["id"].as_str().unwrap().to_owned())
 }
 
-/// The team `backend` after a stop, with `reviewer` or with the lead alone.
+/// A test environment in which the team `backend` has been stopped. If `is_alone` is true, the lead
+/// is its only member, otherwise the team also has `reviewer`.
 fn stopped(is_alone: bool) -> TestEnv {
     let room = empty();
     if is_alone {
@@ -362,8 +365,7 @@ fn stopped(is_alone: bool) -> TestEnv {
     room
 }
 
-/// The line with real names instead of placeholders, and with the script instead of a vendor's
-/// model.
+/// Replaces the placeholders in a line by real names, and a vendor's model by the script.
 fn filled(room: &TestEnv, line: &str, message: &str) -> String {
     let model = format!("script:{}", room.work().join("script.yaml").display());
     let words = [
@@ -372,7 +374,8 @@ fn filled(room: &TestEnv, line: &str, message: &str) -> String {
         ("SHELL", "bash"),
         ("PROGRAM", "pitcrew pane serve tmux"),
         ("[FOLDER]", "."),
-        // On a terminal `trust add` asks the user. The test has no terminal, so it adds `--yes`.
+        // On a terminal, `trust add` asks the user. The test has no terminal, so it adds the flag
+        // `--yes`.
         ("trust add", "trust add --yes"),
         ("message ID", &format!("message {message}")),
     ];
@@ -381,13 +384,13 @@ fn filled(room: &TestEnv, line: &str, message: &str) -> String {
     vendors.replace_all(&line, format!("$1 {model}")).into_owned()
 }
 
-/// A shell in the test environment that will run the line.
+/// Returns a shell command that runs the line in the test environment.
 fn shell(room: &TestEnv, line: &str) -> Command {
     let mut command = room.tool("sh", &["-c", line]);
     let home = room.work().parent().unwrap().to_owned();
     let path = std::env::var("PATH").unwrap();
     command.env("PATH", format!("{}:{path}", home.join("bin").display())).stdin(Stdio::null());
-    // If a tmux server is started, it is private to the test.
+    // If the line starts a tmux server, the sockets of the server are in the test's folder.
     command.env("TMUX_TMPDIR", room.temporary());
     command
 }
@@ -406,7 +409,7 @@ fn check(room: &TestEnv, line: &str, message: &str) {
     assert_eq!(ran.code, 0, "{line}: {ran:?}");
 }
 
-/// The lines that run in a situation.
+/// Returns the lines that run in the situation `stage`.
 fn on(stage: Stage) -> impl Iterator<Item = &'static str> {
     SHOWN.iter().filter(move |(_, of)| *of == stage).map(|(line, _)| *line)
 }
@@ -416,13 +419,13 @@ fn what_is_shown_runs_without_a_team() {
     for line in on(Empty) {
         let room = empty();
         if let Some((before, after)) = line.split_once("trust remove") {
-            // `trust remove` needs an earlier `trust add`.
+            // `trust remove` works only after `trust add`.
             check(&room, &format!("{before}trust add{after}"), "");
         }
         check(&room, line, "");
     }
-    // Some lines end with an option without its value. That option would take `--help` as its
-    // value, so options are cut.
+    // Some lines end with an option that lacks its value. Such an option would take `--help` as its
+    // value, so the test removes all options.
     let named = on(Named).map(|line| line.split(" --").next().unwrap());
     named.for_each(|line| check(&empty(), &format!("{line} --help"), ""));
 }
@@ -433,7 +436,7 @@ fn what_is_shown_runs_with_tmux() {
         for line in on(Tmux) {
             let room = empty();
             check(&room, line, "");
-            // The tmux server may have ended by itself, or was never started.
+            // The tmux server may have ended by itself, or may never have started.
             let _either = shell(&room, "tmux kill-server 2>&1").output();
         }
     }
@@ -453,7 +456,7 @@ fn what_is_shown_runs_while_a_team_is_at_work() {
     }
 }
 
-/// The team `backend` whose `bob` has submitted a plan.
+/// Starts the team `backend`, and waits until `bob` has submitted a plan.
 fn planned() -> (TestEnv, Running) {
     let room = empty();
     let spawn = "{name: Task, input: {name: bob, subagent_type: general-purpose, description: w, prompt: Plan it., mode: plan}}";
@@ -504,7 +507,8 @@ fn what_is_shown_and_goes_on_does_so_until_it_is_interrupted() {
     }
 }
 
-/// The team `backend` after a stop, with `bob` in it.
+/// A test environment in which the team `backend` has been stopped. The team has the teammate
+/// `bob`.
 fn with_bob() -> TestEnv {
     let room = empty();
     use_script(&room, &working());
@@ -523,7 +527,8 @@ fn what_is_shown_of_panes_runs_in_tmux() {
     let run = terminal.start(&script, &[]);
     terminal.until("bob is idle", || terminal.was("bob", "idle").then_some(()));
     let mut lines: Vec<&str> = on(Panes).collect();
-    // Sorted, `hide` comes before `show`, so there is a hidden pane to show.
+    // In sorted order, the line with `hide` runs before the line with `show`. There is then a
+    // hidden pane that `show` can show.
     lines.sort_unstable();
     for line in lines {
         let args: Vec<&str> = line.split(' ').skip(1).collect();

@@ -1,6 +1,6 @@
 //! Processes that an agent's command detaches: they have another session, an empty environment or
-//! no parent. They end with the run, and the run reports them. The tmux server of the panes, and
-//! processes left by a user's hook, keep running.
+//! no parent. Such processes end with the run, and the run reports them. The tmux server of the
+//! panes keeps running, and so do processes that a user's hook left.
 
 use std::fs;
 
@@ -15,8 +15,8 @@ use crate::running::Running;
 use crate::terminal::Terminal;
 use crate::test_env::{Ran, TestEnv};
 
-/// Ways to detach a process. `N` is the number of seconds that it sleeps, by which a test
-/// recognizes its own processes.
+/// Shell commands that detach a process. `N` is the number of seconds for which the process sleeps.
+/// A test recognizes its own processes by this number.
 const WAYS: [&str; 4] = [
     "env -i setsid sleep N >/dev/null 2>&1 &",
     "(setsid env -i sh -c 'sleep N & exec sleep N' >/dev/null 2>&1 &)",
@@ -41,8 +41,8 @@ fn end(sleepers: Vec<u32>) {
     }
 }
 
-/// A shell command that detaches processes in the way `way`. The command returns once all its
-/// processes have started.
+/// Returns a shell command that detaches processes with the command `way`. The shell command ends
+/// when a process with this number of seconds has started.
 fn begun(way: &str, seconds: &str) -> String {
     format!(
         "{}\nuntil pgrep -x sleep -a | grep -q 'sleep {seconds}'; do :; done",
@@ -50,7 +50,7 @@ fn begun(way: &str, seconds: &str) -> String {
     )
 }
 
-/// A script whose agent runs `command`.
+/// A script in which `agent` runs `command`.
 fn script(agent: &str, command: &str) -> String {
     let command = serde_json::to_string(command).unwrap();
     format!(
@@ -152,7 +152,8 @@ fn what_ran_before_pitcrew_in_its_process_is_left_alone() {
 fn what_ended_out_of_sight_is_let_go_while_the_run_goes_on() {
     let room = TestEnv::new();
     let way = "(setsid env -i sh -c 'exit 0' >/dev/null 2>&1 &) ; (setsid env -i sh -c 'exit 0' >/dev/null 2>&1 &); sleep 0.3";
-    // The second command starts after the processes of the first have ended.
+    // The second command starts when the processes of the first command have ended. It looks for
+    // zombie processes.
     let count = "true; grep -l '^PPid:.'$PPID /proc/[0-9]*/status | xargs grep -l 'State:.Z' > zombies; true";
     let [way, count] = [way, count].map(|command| serde_json::to_string(command).unwrap());
     let model = room.script(&format!(
@@ -164,7 +165,7 @@ fn what_ended_out_of_sight_is_let_go_while_the_run_goes_on() {
     assert!(!ran.stderr.contains("out of sight"), "{ran:?}");
 }
 
-/// The processes in the team's record of escaped processes.
+/// Returns the ids of the processes in the team's document of escaped processes.
 fn recorded(room: &TestEnv, team: &str) -> Vec<u32> {
     let file = room.root().join("teams").join(team).join("pitcrew/escaped.json");
     let Ok(text) = fs::read_to_string(file) else { return Vec::new() };
@@ -174,7 +175,8 @@ fn recorded(room: &TestEnv, team: &str) -> Vec<u32> {
     processes.map(|pid| pid.as_u64().unwrap().try_into().unwrap()).collect()
 }
 
-/// The reports of `doctor` on escaped processes of the team. `doctor` repairs none of them.
+/// Returns the reports of `doctor` on escaped processes of the team. Checks that `doctor` repairs
+/// none of them.
 fn reported(room: &TestEnv, flags: &[&str]) -> Vec<String> {
     let report = room.json(&[&["doctor"], flags].concat());
     let findings = report["findings"]
@@ -189,8 +191,8 @@ fn reported(room: &TestEnv, flags: &[&str]) -> Vec<String> {
     findings.map(detail).collect()
 }
 
-/// A script whose agent runs `command`, and then a second command that runs until the file `enough`
-/// exists.
+/// A script in which `agent` runs `command`, and then a second command. The second command runs
+/// until the file `enough` exists.
 fn script_that_stays(agent: &str, command: &str) -> String {
     let started = serde_json::to_string(command).unwrap();
     format!(

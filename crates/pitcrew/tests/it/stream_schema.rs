@@ -1,5 +1,5 @@
-//! Every recorded line of a stream, and every line that pitcrew writes, is valid under
-//! `docs/stream.schema.json`.
+//! Every line of a stream must be valid under `docs/stream.schema.json`. The tests check recorded
+//! lines and lines that pitcrew writes.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -53,8 +53,8 @@ fn every_recorded_line_of_a_stream_fits_the_schema() {
     assert!(lines > 50, "{lines}");
 }
 
-/// A team that produces every kind of line: thoughts, tasks, messages, a plan, a subagent, a
-/// refused call, a failing teammate, and shutdowns.
+/// The script of a team that produces every kind of line: thoughts, tasks, messages, a plan, a
+/// subagent, a refused call, a failing teammate, and shutdowns.
 fn eventful() -> String {
     let spawn = |name: &str, more: &str| {
         format!(

@@ -1,5 +1,5 @@
-//! What is left of a team whose process was killed: other commands find it, stop it, delete it or
-//! take it over. All processes are real.
+//! A killed process of a team leaves things behind. Other commands find and stop what is left,
+//! delete the team, or make a member its new lead. All processes are real.
 
 use std::fs;
 use std::os::unix::process::CommandExt as _;
@@ -18,7 +18,7 @@ use crate::patience::until;
 use crate::running::Running;
 use crate::test_env::TestEnv;
 
-/// A lead whose command does not end by itself.
+/// The script of a lead whose command does not end by itself.
 const BUSY: &str = "
 agents:
   team-lead:
@@ -26,8 +26,8 @@ agents:
     - text: It ended.
 ";
 
-/// Bob takes the place of the lead. The script of the lead starts with the answer that bob has
-/// already given.
+/// The script of the lead after bob has become the lead. Bob has already given the first answer in
+/// this script, so the script contains that answer again.
 const TAKEN_OVER: &str = "
 agents:
   team-lead:
@@ -35,19 +35,21 @@ agents:
     - text: I lead now.
 ";
 
-/// A process of a test. It is reaped as soon as it ends, and killed when the test ends.
+/// A process that a test starts. It is reaped as soon as it ends. At the end of the test, it is
+/// killed.
 struct Process {
     identity: ProcessIdentity,
 }
 
 impl Process {
-    /// Starts a shell in its own process group, and waits until it creates the file `$1` to say
-    /// that it is ready.
+    /// Starts a shell in its own process group. Waits until the script creates the file `$1`, which
+    /// shows that the script is ready.
     fn shell(room: &TestEnv, script: &str) -> Self {
         Self::tagged_shell(room, script, &room.tag_of_bob())
     }
 
-    /// Starts a shell as [`Process::shell`] does, with the tag of a member in its environment.
+    /// Starts a shell as [`Process::shell`] does. The environment of the shell contains `tag`, the
+    /// tag of a member.
     fn tagged_shell(room: &TestEnv, script: &str, tag: &str) -> Self {
         let ready = room.temporary().join("ready");
         let mut command = Command::new("sh");
@@ -79,19 +81,21 @@ impl TestEnv {
             .unwrap()
     }
 
-    /// The tag in the environment of the processes that run bob of the team `work`.
+    /// Returns the tag of bob in the team `work`. The environment of every process that runs bob
+    /// contains this tag.
     fn tag_of_bob(&self) -> String {
         RecordedPanes::below(&self.root())
             .tag(&self.team("work"), Some(&AgentName::foreign("bob")))
             .to_string()
     }
 
-    /// Records a process, and an optional pane, as started for bob by a dead lead.
+    /// Records that a lead, which is dead now, started this process for bob, and the pane if there
+    /// is one.
     fn started_for_bob(&self, process: ProcessIdentity, pane: Option<PanePlace>) {
         self.started_for_bob_by("pitcrew", process, pane);
     }
 
-    /// Records a process as [`Self::started_for_bob`] does, with the name of the started program.
+    /// Makes the same record as [`Self::started_for_bob`], with the name of the started program.
     fn started_for_bob_by(&self, program: &str, process: ProcessIdentity, pane: Option<PanePlace>) {
         let owner = ProcessIdentity { pid: 1, start_ticks: u64::MAX };
         let started = Started {
@@ -106,7 +110,7 @@ impl TestEnv {
         block_on(self.team("work").note_started(&AgentName::foreign("bob"), started)).unwrap();
     }
 
-    /// Kills a run while a command of its lead runs, and returns the process of that command.
+    /// Kills a run while a command of its lead runs. Returns the process of that command.
     fn killed_while_busy(&self) -> Process {
         let model = self.script(BUSY);
         let mut command =
@@ -217,8 +221,8 @@ fn what_a_dead_client_left_running_is_named_by_doctor_and_ended_by_a_repair_and_
     {
         let room = TestEnv::new();
         room.killed_run();
-        // A process that another client's teammate started has inherited the teammate's tag, and
-        // has its own session.
+        // This process stands for a process that another client's teammate started. It has
+        // inherited the teammate's tag, and it is not in the teammate's session.
         let left = Process::shell(&room, "touch $1; exec sleep 1000");
         room.started_for_bob_by("claude", ProcessIdentity { pid: 1, start_ticks: u64::MAX }, None);
         let told = room.run(&["doctor"]);
@@ -305,7 +309,7 @@ fn force_kills_a_run_that_hangs_and_a_teammate_that_heeds_nothing() {
     let running = room.start_waiting();
     let stubborn =
         Process::shell(&room, "trap '' TERM INT; touch $1; while :; do sleep 0.01; done");
-    // The record is written before the signal, because the stopped run may hold the journal's lock.
+    // Write the record before the signal SIGSTOP. The stopped run may hold the lock of the journal.
     room.started_for_bob(stubborn.identity, None);
     running.signal(rustix::process::Signal::STOP);
     let pid = running.id();
@@ -408,7 +412,7 @@ fn who_leads_is_told_and_a_member_takes_over_from_the_dead() {
     assert!(room.ok(&["team", "lead"]).stdout.starts_with("nobody leads team work; process "));
     let ran = room.ok(&taking_over);
     // The new lead may read its messages in one turn or in several turns, so the number of its
-    // turns is not fixed. So only one answer is checked.
+    // turns is not fixed. The test therefore checks only one answer.
     assert!(ran.stderr.contains("team-lead says: I lead now."), "{ran:?}");
     assert_eq!(
         room.json(&["team", "show", "work"])["team"]["members"].as_array().unwrap().len(),

@@ -1,4 +1,4 @@
-//! The command `pitcrew team`, and how a command finds its team.
+//! The command `pitcrew team`, and how a command finds the team that it uses.
 
 use insta::assert_snapshot;
 

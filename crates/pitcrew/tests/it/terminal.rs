@@ -1,7 +1,7 @@
-//! A real tmux server private to a test, with its panes, the processes of teammates, and the team's
-//! files.
+//! A real tmux server that only one test uses, with its panes, the processes of teammates, and the
+//! team's files.
 //!
-//! The server's sockets are in the test's folder, and it ends with the test.
+//! The server's sockets are in the test's folder. The server ends with the test.
 
 use std::fs;
 use std::path::PathBuf;
@@ -13,23 +13,23 @@ use serde_json::Value;
 use crate::patience;
 use crate::test_env::{Ran, TestEnv, journal_in};
 
-/// A test environment with a private tmux server, in which the user has a pane.
+/// A test environment with a private tmux server. In this server, one pane belongs to the user.
 pub(crate) struct Terminal {
     pub(crate) room: TestEnv,
-    /// The pane of the user.
+    /// The id of the user's pane.
     pub(crate) theirs: String,
 }
 
 impl Drop for Terminal {
     fn drop(&mut self) {
-        // The server may have ended already.
+        // The server may have ended already, so the result is ignored.
         let _either = self.tmux_command(&["kill-server"]).output();
     }
 }
 
 impl Terminal {
-    /// Starts a server that reads the configuration `rc`. Returns `None`, with a message, where
-    /// tmux is not installed.
+    /// Starts a server that reads the configuration `rc`. If tmux is not installed, prints a
+    /// message and returns `None`.
     pub(crate) fn with_rc(rc: &str) -> Option<Self> {
         if Command::new("tmux").arg("-V").output().is_err() {
             eprintln!("skipped: tmux is not installed");
@@ -62,7 +62,7 @@ impl Terminal {
 
     pub(crate) fn tmux_command(&self, args: &[&str]) -> Command {
         let mut command = self.room.tool("tmux", &["-u"]);
-        // The server has no root in its environment, because the lead passes the root to the
+        // The environment of the server does not name the root. The lead must pass the root to the
         // programs that it starts in panes.
         command
             .args(args)
@@ -78,31 +78,32 @@ impl Terminal {
         String::from_utf8(output.stdout).unwrap().trim_end().to_owned()
     }
 
-    /// All panes of the server, each as `id tag`.
+    /// Returns all panes of the server, each as a text with its id and its pitcrew tag.
     pub(crate) fn panes(&self) -> Vec<String> {
         let panes = self.tmux(&["list-panes", "-a", "-F", "#{pane_id} #{@pitcrew}"]);
         panes.lines().map(|line| line.trim_end().to_owned()).collect()
     }
 
-    /// A pitcrew command that runs outside tmux.
+    /// Returns a pitcrew command that runs outside tmux.
     pub(crate) fn command(&self, args: &[&str]) -> Command {
         let mut command = self.room.command(args);
         command.env("TMUX_TMPDIR", self.room.temporary());
         command
     }
 
-    /// Starts the team `work` on a script, with its teammates in panes.
+    /// Starts the team `work` with a script. The teammates run in panes.
     pub(crate) fn start(&self, script: &str, more: &[&str]) -> Child {
         self.start_in("tmux", script, more)
     }
 
-    /// Starts the team `work` on a script, with its teammates where `mode` says.
+    /// Starts the team `work` with a script. The teammates run in the place that `mode` names.
     pub(crate) fn start_in(&self, mode: &str, script: &str, more: &[&str]) -> Child {
         let mut command = self.run_in(mode, script, more);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
     }
 
-    /// The command that starts the team `work` on a script, with its teammates where `mode` says.
+    /// Returns the command that starts the team `work` with a script. The teammates run in the
+    /// place that `mode` names.
     pub(crate) fn run_in(&self, mode: &str, script: &str, more: &[&str]) -> Command {
         let model = self.room.script(script);
         let args =
@@ -133,7 +134,7 @@ impl Terminal {
         journal_in(&self.team().join("pitcrew/journal.ndjson"))
     }
 
-    /// The record of the processes that were started and not yet stopped.
+    /// Returns the document of the processes that were started and are not recorded as gone.
     pub(crate) fn started(&self) -> Value {
         let text = fs::read_to_string(self.team().join("pitcrew/started.json"))
             .unwrap_or_else(|_| "{}".to_owned());
@@ -168,15 +169,15 @@ impl Terminal {
         }
     }
 
-    /// Whether a member was ever in a state, according to the journal.
+    /// Whether the journal records that a member was in the state `state` at any time.
     pub(crate) fn was(&self, member: &str, state: &str) -> bool {
         let is_it = |entry: &Value| entry["event"] == "member_changed" && entry["member"] == member;
         self.journal().iter().any(|entry| is_it(entry) && entry["state"] == state)
     }
 }
 
-/// The processes of teammates in a test environment, from `/proc`. A tmux process that starts a
-/// teammate does not count, nor does a child of a teammate's process.
+/// Finds the processes of teammates in a test environment, in `/proc`. Two kinds of processes are
+/// left out: a tmux process that starts a teammate, and a child of a teammate's process.
 pub(crate) fn teammates(room: &TestEnv) -> Vec<u32> {
     let root = room.root().display().to_string();
     let is_ours = |pid: &u32| {
@@ -212,7 +213,7 @@ pub(crate) fn ended(child: Child) -> Ran {
     Ran::of(child.wait_with_output().unwrap())
 }
 
-/// Script steps that wait for a shutdown request and agree.
+/// Script steps of an agent that waits for a shutdown request and agrees to it.
 pub(crate) const GOODBYE: &str = r#"
     - wait_for: {contains: shutdown_request}
     - capture:

@@ -1,4 +1,4 @@
-//! A run whose terminal goes away without a signal still obeys signals.
+//! A run loses its terminal without getting a signal. It must still obey later signals.
 
 use std::fs::{self, File};
 use std::process::Stdio;
@@ -9,10 +9,10 @@ use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use crate::patience::until;
 use crate::test_env::TestEnv;
 
-/// A lead that thinks for longer than the test runs.
+/// The script of a lead that thinks for longer than the test runs.
 const SCRIPT: &str = "agents:\n  team-lead:\n    - delay_ms: 600000\n      text: done\n";
 
-/// crossterm's reader never returns once its terminal is gone. Here no SIGHUP tells the run so,
+/// When the terminal is gone, crossterm's reader never returns. The run gets no SIGHUP either,
 /// because the terminal is not its controlling terminal.
 #[test]
 fn a_run_without_its_terminal_ends_at_a_signal() {

@@ -1,5 +1,5 @@
-//! A separate root for each test, and the binary that runs in it. A transcript of the output has
-//! placeholders for everything that changes from run to run.
+//! A separate root for each test, and the binary that runs in this root. In a transcript of the
+//! output, placeholders replace everything that changes from run to run.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use crate::patience::until;
 
-/// A root, and a working folder.
+/// A temporary folder with a root, a working folder and a folder for temporary files.
 pub(crate) struct TestEnv {
     dir: tempfile::TempDir,
 }
@@ -25,7 +25,8 @@ pub(crate) struct Ran {
     pub(crate) stderr: String,
 }
 
-/// If `PITCREW_KEEP` is set, the folder of a failed test is kept, so that it can be examined.
+/// If the environment variable `PITCREW_KEEP` is set, the folder of a failed test is not deleted,
+/// so that a person can examine it.
 impl Drop for TestEnv {
     fn drop(&mut self) {
         if std::thread::panicking() && std::env::var_os("PITCREW_KEEP").is_some() {
@@ -38,11 +39,11 @@ impl Drop for TestEnv {
 impl TestEnv {
     /// A test environment with an empty root.
     pub(crate) fn new() -> Self {
-        // With this umask a file that a test writes in place of a file of pitcrew has the usual
-        // mode. So `doctor` does not report the file.
+        // With this umask, a file that a test writes has the same mode as a file of pitcrew.
+        // `doctor` therefore does not report the mode of such a file.
         rustix::process::umask(rustix::fs::Mode::from_bits_truncate(0o077));
-        // The folder is below `/tmp`, whatever `TMPDIR` is. Socket paths must be short, and screens
-        // and tables cut long paths.
+        // The folder is always below `/tmp`, whatever `TMPDIR` is. The paths of sockets must be
+        // short, and screens and tables cut long paths.
         let room = Self { dir: tempfile::tempdir_in("/tmp").unwrap() };
         fs::create_dir(room.root()).unwrap();
         fs::create_dir(room.work()).unwrap();
@@ -70,7 +71,7 @@ impl TestEnv {
         room
     }
 
-    /// Allows only one broadcast an hour. No test takes that long, even on a slow machine.
+    /// Sets the limit to one broadcast in an hour. No test takes an hour, even on a slow machine.
     pub(crate) fn one_broadcast_an_hour(&self) {
         let limits = r#"{"pitcrew": {"limits": {"broadcastRate": {"count": 1, "seconds": 3600}}}}"#;
         fs::write(self.root().join("settings.json"), limits).unwrap();
@@ -86,18 +87,17 @@ impl TestEnv {
         self.dir.path().join("work")
     }
 
-    /// The folder for temporary files.
     pub(crate) fn temporary(&self) -> PathBuf {
         self.dir.path().join("tmp")
     }
 
-    /// A command that runs the binary in this test environment only.
+    /// Returns a command that runs the binary and uses only this test environment.
     pub(crate) fn command(&self, args: &[&str]) -> Command {
         self.tool(env!("CARGO_BIN_EXE_pitcrew"), args)
     }
 
-    /// A command that runs a program in this test environment. From the tester's environment it
-    /// gets only the paths of programs.
+    /// Returns a command that runs a program in this test environment. The only part of the
+    /// tester's environment that the program gets is the search path for programs.
     pub(crate) fn tool(&self, program: &str, args: &[&str]) -> Command {
         let mut command = Command::new(program);
         command.args(args).current_dir(self.work()).env_clear();
@@ -116,19 +116,19 @@ impl TestEnv {
         command
     }
 
-    /// Runs the binary.
+    /// Runs the binary and waits for its end.
     pub(crate) fn run(&self, args: &[&str]) -> Ran {
         Ran::of(self.command(args).output().unwrap())
     }
 
-    /// Runs the binary, which must succeed.
+    /// Runs the binary, and checks that it succeeds.
     pub(crate) fn ok(&self, args: &[&str]) -> Ran {
         let ran = self.run(args);
         assert_eq!(ran.code, 0, "{args:?}: {ran:?}");
         ran
     }
 
-    /// Runs the binary with `--json` and reads its answer.
+    /// Runs the binary with `--json`, and parses its answer.
     pub(crate) fn json(&self, args: &[&str]) -> Value {
         let mut with_json = vec!["--json"];
         with_json.extend(args);
@@ -136,7 +136,7 @@ impl TestEnv {
         serde_json::from_str(&ran.stdout).unwrap_or_else(|e| panic!("{args:?}: {e}: {ran:?}"))
     }
 
-    /// The commands and output of several runs, as a user at a terminal sees them.
+    /// Returns the commands and outputs of several runs, as a user at a terminal sees them.
     pub(crate) fn transcript(&self, runs: &[&[&str]]) -> String {
         let mut seen = String::new();
         for args in runs {
@@ -150,7 +150,7 @@ impl TestEnv {
         self.redacted(&seen)
     }
 
-    /// Replaces everything in the text that changes from run to run by a placeholder.
+    /// Replaces every part of the text that changes from run to run by a placeholder.
     pub(crate) fn redacted(&self, text: &str) -> String {
         static CHANGING: LazyLock<[(Regex, &str); 7]> = LazyLock::new(|| {
             [
@@ -165,7 +165,7 @@ impl TestEnv {
                 (Regex::new(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z").unwrap(), "[time]"),
                 (Regex::new(r"\b\d{4}-\d\d-\d\d\b").unwrap(), "[date]"),
                 (Regex::new(r"\b1[789]\d{11}\b").unwrap(), "[ms]"),
-                // The sandbox profiles that hold differ between machines.
+                // The sandbox profiles that can be enforced differ between machines.
                 (Regex::new(r"(?m)^sandbox \w+: .*\n").unwrap(), ""),
                 (Regex::new(r"try again in \d+(\.\d+)? s").unwrap(), "try again in [n] s"),
             ]
@@ -177,14 +177,14 @@ impl TestEnv {
             .fold(text, |text, (regex, name)| regex.replace_all(&text, *name).into_owned())
     }
 
-    /// Reads a JSON file below the root. If its team is completed, the file comes from the team's
+    /// Reads a JSON file below the root. If its team is completed, reads the file from the team's
     /// archive.
     pub(crate) fn json_file(&self, path: &str) -> Value {
         serde_json::from_str(&fs::read_to_string(self.find(path)).unwrap()).unwrap()
     }
 
-    /// Moves a completed team from the archive back to its place. The resume of a run begins with
-    /// the same step.
+    /// Moves a completed team from the archive back to its place. When a run is resumed, it begins
+    /// with the same step.
     pub(crate) fn bring_back(&self, team: &str) {
         let archive = self.find(&format!("teams/{team}/config.json"));
         let archive = archive.parent().and_then(Path::parent).unwrap();
@@ -194,8 +194,8 @@ impl TestEnv {
         fs::remove_dir(archive).unwrap();
     }
 
-    /// The path of a team's file or folder, for example `teams/crew/config.json`. If the team is no
-    /// longer active, this is the path in the team's newest archive.
+    /// Returns the path of a team's file or folder, for example for `teams/crew/config.json`. If
+    /// the team is no longer active, the path leads into the team's newest archive.
     pub(crate) fn find(&self, path: &str) -> PathBuf {
         let Some((place, of_team)) = path.split_once('/') else { return self.root().join(path) };
         let (team, below) = of_team.split_once('/').unwrap_or((of_team, ""));
@@ -209,7 +209,8 @@ impl TestEnv {
             name.strip_prefix(team)
                 .is_some_and(|rest| rest.len() == "-20261120T134500Z-12345678".len())
         };
-        // Two archives of the same second are ordered by the creation time of their folders.
+        // If two archives have the same second in their names, the creation time of their folders
+        // decides the order.
         let made = |entry: fs::DirEntry| {
             Some((entry.metadata().ok()?.created().ok()?, entry.file_name().into_string().ok()?))
         };
@@ -220,8 +221,8 @@ impl TestEnv {
         })
     }
 
-    /// Every file and folder below the root with its content. The counters of calls are left out,
-    /// because they count refused calls too.
+    /// Returns every file and folder below the root, with its content. The counters of calls are
+    /// left out, because they count refused calls too.
     pub(crate) fn tree(&self) -> BTreeMap<PathBuf, Option<Vec<u8>>> {
         let mut tree = tree(&self.root());
         tree.retain(|path, _| !path.starts_with("pitcrew"));
@@ -239,7 +240,8 @@ impl Ran {
     }
 }
 
-/// Every file and folder below `folder`, by relative path. A folder has no content.
+/// Returns every file and folder below `folder`, by relative path. For a folder, the content is
+/// `None`.
 pub(crate) fn tree(folder: &Path) -> BTreeMap<PathBuf, Option<Vec<u8>>> {
     let mut found = BTreeMap::new();
     let mut folders = vec![folder.to_owned()];
@@ -258,7 +260,6 @@ pub(crate) fn tree(folder: &Path) -> BTreeMap<PathBuf, Option<Vec<u8>>> {
     found
 }
 
-/// Copies a folder with everything in it.
 pub(crate) fn copy(from: &Path, to: &Path) {
     fs::create_dir_all(to).unwrap();
     for (below, content) in tree(from) {
@@ -272,8 +273,8 @@ pub(crate) fn copy(from: &Path, to: &Path) {
     }
 }
 
-/// Adds a message to an inbox as another client does: in place, under the lock. So no concurrent
-/// write is lost, and a reader that sees half of the file reads again.
+/// Adds a message to an inbox as another client does: under the lock, and in place. Because of the
+/// lock, no concurrent write is lost. A reader that sees only a part of the file reads again.
 pub(crate) fn append(inbox: &Path, message: Value) {
     let lock = inbox.with_extension("json.lock");
     until("the inbox is free", || fs::create_dir(&lock).ok(), || lock.display().to_string());
@@ -286,8 +287,8 @@ pub(crate) fn append(inbox: &Path, message: Value) {
     fs::remove_dir(lock).unwrap();
 }
 
-/// The entries of a journal, without a last line that is incomplete because of a crash or a write
-/// in progress.
+/// Returns the entries of a journal. If a crash or a write in progress left an incomplete last
+/// line, that line is left out.
 pub(crate) fn journal_in(path: &Path) -> Vec<Value> {
     let bytes = fs::read(path).unwrap_or_default();
     bytes

@@ -1,7 +1,7 @@
-//! Runs whose teammates are in the panes of a real tmux server. After each run the panes, the
-//! processes and the config agree.
+//! Runs whose teammates are in the panes of a real tmux server. After each run, the panes, the
+//! processes and the config must agree.
 //!
-//! The module `crashes` tests crashes at any moment.
+//! The module `crashes` tests crashes at random moments.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -15,7 +15,8 @@ use crate::running::Running;
 use crate::terminal::{GOODBYE, Terminal, ended, kill};
 use crate::test_env::{Ran, journal_in};
 
-/// A lead and `count` teammates. Each teammate makes a file and reports it.
+/// The script of a lead and `count` teammates. Each teammate makes a file and reports this to the
+/// lead.
 pub(crate) fn crowd(count: usize) -> String {
     let names: Vec<String> = (1..=count).map(|n| format!("mate{n}")).collect();
     let each = |line: &dyn Fn(&String) -> String| names.iter().map(line).collect::<String>();
@@ -54,7 +55,7 @@ fn eight_teammates_work_in_panes_and_leave_nothing_behind() {
     terminal.check_nobody_is_left();
 }
 
-/// A teammate that starts its task and works on it for very long.
+/// The script of a teammate that starts its task and works on it for a very long time.
 const BUSY: &str = r#"
 agents:
   team-lead:
@@ -90,7 +91,7 @@ fn a_teammate_that_is_killed_is_noticed_and_nothing_of_it_is_left() {
     );
 }
 
-/// A teammate whose only command waits for a file.
+/// The script of a teammate whose only command waits for a file.
 pub(crate) fn patient() -> String {
     format!(
         r#"
@@ -108,7 +109,7 @@ agents:
     )
 }
 
-/// Starts the team of `patient`, and kills its lead once its teammate waits.
+/// Starts a team with the script of `patient`. When its teammate waits, kills the lead.
 fn without_its_lead() -> Option<(Terminal, u32)> {
     without_its_lead_in("tmux")
 }
@@ -124,7 +125,7 @@ fn without_its_lead_in(mode: &str) -> Option<(Terminal, u32)> {
     Some((terminal, bob[0]))
 }
 
-/// The ids of bob's processes in the journal, in order.
+/// Returns the ids of bob's processes that the journal records, in order.
 fn lives_of_bob(terminal: &Terminal) -> Vec<u64> {
     let entries = terminal.journal();
     let started =
@@ -162,8 +163,9 @@ fn a_teammate_that_died_with_its_lead_is_started_again_and_goes_on() {
     terminal.until("bob is gone", || terminal.teammates().is_empty().then_some(()));
     check_goes_on(&terminal);
     assert_eq!(lives_of_bob(&terminal).len(), 2, "bob was not started again");
-    // The journal may report a delivery twice, because bob's first process can die after the
-    // journal line and before marking the message as read. The transcript must have it once.
+    // The journal may report one delivery twice. Bob's first process can die after it writes the
+    // journal line and before it marks the message as read. The transcript must contain the message
+    // only once.
     let steps = journal_in(&terminal.team().join("pitcrew/transcripts/bob.ndjson"));
     let mut ids: Vec<&str> = steps
         .iter()
@@ -224,7 +226,7 @@ fn a_pane_is_hidden_and_shown_again_and_the_user_can_stop_it_all() {
     assert_eq!(ours(&["member", "show", "bob"]).code, 0);
     assert_eq!(terminal.config().unwrap()["hiddenPaneIds"], Value::Null);
     assert_eq!(ours(&["member", "hide", "team-lead"]).code, 4);
-    // After the second signal the run does not wait for bob, which is busy.
+    // Bob is busy. After the second signal, the run does not wait for bob.
     run.signal(Signal::INT);
     run.until("stopping; once more");
     run.signal(Signal::TERM);
@@ -251,7 +253,7 @@ fn a_pane_that_its_lead_died_over_before_it_was_recorded_is_found_and_closed() {
     terminal.until("bob is gone", || terminal.teammates().is_empty().then_some(()));
 }
 
-/// The `--teammate-mode` that opens panes through the pane protocol.
+/// The value of `--teammate-mode` with which the run opens panes through the pane protocol.
 fn by_program() -> String {
     format!("pane:{} pane serve tmux", env!("CARGO_BIN_EXE_pitcrew"))
 }
@@ -308,8 +310,8 @@ fn the_demo_runs_in_panes_and_cleans_up() {
     assert!(!terminal.room.work().join("demo/root/teams/demo").exists(), "the team is still there");
 }
 
-/// A pane program in front of tmux. It reports the start of a process only after that process has
-/// ended.
+/// A pane program that passes requests to tmux. It delays the report that a process has started
+/// until that process has ended.
 const LATE: &str = r#"
 'PITCREW' pane serve tmux | while IFS= read -r line; do
   pid=$(printf '%s\n' "$line" | sed -n 's/.*"pid":\([0-9][0-9]*\).*/\1/p')
@@ -334,7 +336,7 @@ fn a_teammate_that_is_through_before_its_start_is_known_was_started() {
     );
 }
 
-/// A teammate that never ends.
+/// The script of a teammate that never ends its work.
 const ENDLESS: &str = r#"
 agents:
   team-lead:
@@ -409,7 +411,8 @@ fn it_is_told_who_runs_where() {
 fn a_command_of_a_teammate_in_a_pane_is_turned_away_by_the_lead_whatever_it_sheds() {
     let Some(terminal) = Terminal::new() else { return };
     let (pitcrew, root) = (env!("CARGO_BIN_EXE_pitcrew"), terminal.room.root());
-    // Bob's command runs in a tmux pane, so no process of the lead is among its ancestors.
+    // Bob's command runs in a tmux pane. The lead's process is therefore not among the ancestors of
+    // the command.
     let asks = format!("{pitcrew} --root {} member mode bob acceptEdits", root.display());
     let script = format!(
         r#"
@@ -458,8 +461,8 @@ fn who_shows_a_pane_from_another_terminal_learns_where_it_is() {
     ended(run);
 }
 
-/// A lead that works until a file exists and a message from the user has arrived, and a teammate
-/// that waits.
+/// The script of a lead that works until a file exists and a message from the user has arrived, and
+/// of a teammate that waits.
 fn told_in_time() -> String {
     format!(
         "
@@ -489,8 +492,8 @@ fn a_line_typed_where_a_run_was_started_reaches_its_lead_and_the_view_survives_r
     );
     let pane = terminal.tmux(&["new-window", "-d", "-P", "-F", "#{pane_id}", &line]);
     let screen = || terminal.tmux(&["capture-pane", "-p", "-t", &pane]);
-    // The footer has one row for each agent at all times. Other lines contain bob's name too, but
-    // do not start with it in this form.
+    // The footer always has one row for each agent. Other lines contain bob's name too, but they do
+    // not begin with the name in this form.
     let is_whole = || {
         let screen = screen();
         let rows = |agent: &str| {

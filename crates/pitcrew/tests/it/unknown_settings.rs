@@ -1,5 +1,5 @@
-//! Settings with values that pitcrew does not know: from a later client, from another vendor, or
-//! mistyped.
+//! Settings whose values pitcrew does not know. Such a value is from a later version of a client,
+//! from another vendor, or mistyped.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! How a command chooses its team, and what happens to the team of a completed run.
+//! How a command chooses the team that it uses, and what happens to the team of a completed run.
 
 use std::fs;
 use std::process::Stdio;
@@ -13,7 +13,7 @@ use crate::running::Running;
 use crate::terminal::GOODBYE;
 use crate::test_env::{Ran, TestEnv};
 
-/// A lead that creates a task, completes it, and says its last text.
+/// The script of a lead that creates a task, completes the task, and says its last text.
 const SHORT: &str = "
 agents:
   team-lead:
@@ -28,7 +28,7 @@ fn completed(room: &TestEnv, team: &str) -> Ran {
     room.ok(&["run", "do it", "--team", team, "--model", &model, "--yes"])
 }
 
-/// A lead that works, and a teammate that waits and agrees to shut down.
+/// The script of a lead that works, and of a teammate that waits and agrees to shut down.
 fn working() -> String {
     format!(
         "
@@ -43,7 +43,7 @@ agents:
     )
 }
 
-/// Starts a run, and returns once its teammate waits.
+/// Starts a run, and returns when its teammate waits.
 fn started(room: &TestEnv, team: &str) -> Running {
     let model = room.script(&working());
     let mut run =
@@ -57,7 +57,7 @@ fn stopped(run: Running) {
     assert_eq!(run.ended().0, Some(130));
 }
 
-/// The archived teams: each team's name, and the id of its archive.
+/// Returns the archived teams. Each pair contains the name of the team and the id of its archive.
 fn archives(room: &TestEnv) -> Vec<(String, String)> {
     let listed = room.json(&["team", "list", "--archived"]);
     let word = |row: &Value, key: &str| row[key].as_str().unwrap().to_owned();
@@ -69,7 +69,7 @@ fn archives(room: &TestEnv) -> Vec<(String, String)> {
         .collect()
 }
 
-/// The text without the ids and times of archives.
+/// Removes the ids and times of archives from the text.
 fn redacted(room: &TestEnv, text: &str) -> String {
     let text = room.redacted(text);
     let text =
@@ -271,8 +271,8 @@ fn prune_removes_what_is_old_enough_and_confirmed() {
     assert_eq!(room.run(&["run", "--resume", "sel"]).code, 3);
 }
 
-/// Commands that take a team as an argument. The commands in `BY_FLAG` take a team only with
-/// `--team`.
+/// Commands that take the name of a team as an argument. The commands in `BY_FLAG` take it only
+/// with the flag `--team`.
 const BY_WORD: [&[&str]; 5] = [
     &["shutdown"],
     &["team", "show"],
@@ -348,14 +348,15 @@ fn an_instruction_for_a_new_lead_is_not_taken_for_a_team_that_a_flag_names() {
     assert_eq!(both.code, 2, "{both:?}");
 }
 
-/// Makes another folder beside the working folder, with or without a repository.
+/// Makes another folder beside the working folder. If `is_repository` is true, the folder is a git
+/// repository.
 fn elsewhere(room: &TestEnv, name: &str, is_repository: bool) -> std::path::PathBuf {
     let folder = room.work().join("..").join(name);
     std::fs::create_dir_all(folder.join(if is_repository { ".git" } else { "" })).unwrap();
     folder.canonicalize().unwrap()
 }
 
-/// Runs the binary in another folder.
+/// Runs the binary in `folder`, not in the working folder of the test environment.
 fn run_in(room: &TestEnv, folder: &std::path::Path, args: &[&str]) -> Ran {
     Ran::of(room.command(args).current_dir(folder).output().unwrap())
 }
@@ -479,8 +480,8 @@ fn of_several_teams_that_wait_the_one_named_after_the_repository_is_meant_also_w
     };
     assert_eq!(shown(&backend)["team"]["name"], "backend");
     assert_eq!(run_in(&room, &backend, &["task", "create", "one"]).code, 0);
-    // A folder of the same name in another repository. A command in this folder can show the team,
-    // but cannot change it.
+    // This folder has the same name, but is in another repository. A command in this folder is able
+    // to show the team, but not to change it.
     let namesake = elsewhere(&room, "beside/Backend", true);
     assert_eq!(shown(&namesake)["team"]["name"], "backend");
     assert_eq!(run_in(&room, &namesake, &["task", "create", "x"]).code, 3);

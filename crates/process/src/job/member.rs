@@ -1,4 +1,4 @@
-//! Finds the processes that a member's process has started, and stops all of them.
+//! Finds and stops the processes that a team member's process has started.
 
 use std::time::Duration;
 
@@ -8,10 +8,11 @@ use super::{Claim, ProcessGroup, carries, member_variable, runs_member};
 use crate::PaneTag;
 use crate::identity::{ProcessIdentity, Stopped};
 
-/// Returns how to recognize the processes that a member's process has started. Pitcrew's commands
-/// carry an owner tag. Commands of another client carry only the member's tag, which they inherit
-/// from the client. If the current process carries the same member tag, that tag is not used: then
-/// the client or one of its commands has started the current process.
+/// Returns how to recognize the processes that a member's process has started. If the member runs
+/// pitcrew, its commands carry an owner tag. If the member runs another client, its commands carry
+/// only the member's tag, which they inherit from the client. The member's tag is not used if the
+/// current process carries the same tag. In that case the client or one of its commands has started
+/// the current process.
 fn claim(process: ProcessIdentity, program: Program, tag: &PaneTag) -> Claim {
     let member = match program {
         Program::Pitcrew => None,
@@ -23,9 +24,9 @@ fn claim(process: ProcessIdentity, program: Program, tag: &PaneTag) -> Claim {
     Claim { member, ..Claim::on_stranger(process) }
 }
 
-/// Stops a process that runs or ran a member, and all processes that it started: sends TERM, waits
-/// `grace`, sends KILL. A running process without the member's tag is left alone, because a record
-/// on disk could name any process.
+/// Stops a process that runs or ran a member, and all processes that it started. The function sends
+/// TERM, waits `grace`, then sends KILL. A running process without the member's tag is left alone,
+/// because the record on disk that names the process could name any process.
 pub async fn stop_member_process(
     process: ProcessIdentity,
     program: Program,
@@ -40,8 +41,8 @@ pub async fn stop_member_process(
         .await
 }
 
-/// Returns the processes that a member's process left running when it died. Empty while the
-/// member's process is alive.
+/// Returns the processes that a member's process left running when it died. Returns an empty list
+/// while the member's process is alive.
 pub async fn left_by_member(
     process: ProcessIdentity,
     program: Program,

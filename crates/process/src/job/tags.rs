@@ -1,5 +1,5 @@
-//! Determines which member or command a process belongs to. Uses inherited environment variables,
-//! parent processes and seccomp filters.
+//! Determines which member or command a process belongs to. The module uses inherited environment
+//! variables, parent processes and seccomp filters.
 
 use std::collections::HashSet;
 use std::fs;
@@ -8,72 +8,81 @@ use std::io;
 use crate::PaneTag;
 use crate::identity::{Entry, ProcessIdentity};
 
-/// The variable that identifies one job. All processes that a tool of an agent starts carry it.
+/// The environment variable that identifies one job. All processes that a tool of an agent starts
+/// carry it.
 pub const TAG_VARIABLE: &str = "PITCREW_JOB";
 
-/// The variable that names the process that started a job, as `pid.start_ticks`.
+/// The environment variable that names the process that started a job, as `pid.start_ticks`.
 pub(super) const OWNER_VARIABLE: &str = "PITCREW_JOB_OWNER";
 
-/// The variable of processes that may outlive the process that started them: pane servers and the
-/// user's hooks. Its value is the starting process, as `pid.start_ticks`.
+/// The environment variable of processes that are allowed to outlive the process that started them:
+/// pane servers (such as the tmux server) and the user's hooks. Its value is the starting process,
+/// as `pid.start_ticks`.
 const OUTLIVES_VARIABLE: &str = "PITCREW_OUTLIVES";
 
-/// The variable that names the member that a process in a pane runs. Its value is the pane's tag.
-/// Child processes inherit it.
+/// The environment variable that names the member whose process runs in a pane. Its value is the
+/// pane's tag. Child processes inherit the variable.
 const MEMBER_VARIABLE: &str = "PITCREW_MEMBER";
 
 /// Maximum number of ancestors of a process that are checked.
 const DESCENT_MOST: usize = 128;
 
-/// Returns the variable that marks all processes started by this one. After this process has died,
-/// they can still be found by the variable.
+/// Returns the name and value of the environment variable that marks all processes started by this
+/// process. After this process has died, its child processes can still be found by the variable.
 pub fn owner_variable() -> (&'static str, String) {
     (OWNER_VARIABLE, owner_tag(ProcessIdentity::own()))
 }
 
-/// Returns true if the process carries the tag of processes that `owner` started.
+/// Returns true if the process carries the tag that marks processes started by `owner`.
 pub fn is_tagged_by(pid: u32, owner: ProcessIdentity) -> bool {
     carries(pid, &format!("{OWNER_VARIABLE}={}", owner_tag(owner)))
 }
 
-/// Returns the variable that marks processes that may outlive this one. Without it they would look
-/// like processes that a command left behind secretly.
+/// Returns the name and value of the environment variable that marks processes that are allowed to
+/// outlive this process. Without the variable, they would look like processes that a command left
+/// behind secretly.
 pub fn outlives_variable() -> (&'static str, String) {
     (OUTLIVES_VARIABLE, owner_tag(ProcessIdentity::own()))
 }
 
-/// Returns true if the process may outlive `parent`, which started it as a server or for a hook.
-/// The children of that server or hook inherit the variable too, so the caller must also check who
-/// the parent is.
+/// Returns true if the process carries the mark that allows it to outlive `parent`, which started
+/// it as a server or for a hook. The children of that server or hook inherit the mark too. The
+/// caller must therefore also check that `parent` is the direct parent of the process.
 pub fn outlives(pid: u32, parent: ProcessIdentity) -> bool {
     carries(pid, &format!("{OUTLIVES_VARIABLE}={}", owner_tag(parent)))
 }
 
-/// Returns the variable that proves that a process runs a member of pitcrew. A record alone does
-/// not prove this.
+/// Returns the name and value of the environment variable that proves that a process runs a member
+/// of pitcrew. A record on disk alone does not prove this.
 pub fn member_variable(tag: &PaneTag) -> (&'static str, String) {
     (MEMBER_VARIABLE, tag.to_string())
 }
 
-/// Returns true if the process carries the tag of this member. Always false without `/proc`: a
-/// process that cannot be proved to belong to pitcrew is left alone, and only its pane is closed.
+/// Returns true if the process carries the tag of this member. On systems without `/proc`, the
+/// result is always false. A process that is not proved to belong to pitcrew is left alone, and
+/// only its pane is closed.
 pub fn runs_member(process: ProcessIdentity, tag: &PaneTag) -> bool {
     let (name, value) = member_variable(tag);
     let carries = carries(process.pid, &format!("{name}={value}"));
-    // Check after reading, so that the environment was certainly that of this process.
+    // Check after reading: if the process is still alive, the environment was read from this
+    // process.
     carries && process.is_alive()
 }
 
-/// Returns true if a tool of an agent started the process. This is so in any of three cases: it has
-/// more seccomp filters than this process, it or one of its ancestors carries a job's tag, or it
-/// descends from this process. Every command starts under a seccomp filter and cannot remove the
-/// filter, even if the command's parents and environment change. A tag or an ancestor that the
-/// process has in common with this process proves nothing. For this process itself the result is
-/// false.
+/// Returns true if a tool of an agent started the process. Any of three facts shows this:
+///
+/// - The process has more seccomp filters than the current process. Every command starts under a
+///   seccomp filter and cannot remove the filter, even if the command's parents and environment
+///   change.
+/// - The process or one of its ancestors carries a job's tag.
+/// - The process descends from the current process.
+///
+/// A tag or an ancestor that the process has in common with the current process proves nothing. For
+/// the current process itself the result is false.
 ///
 /// # Errors
-/// If this cannot be determined: without `/proc`, or if the process hides its environment or has
-/// ended.
+/// If the answer cannot be determined: without `/proc`, or if the process hides its environment or
+/// has ended.
 pub fn started_by_a_tool(pid: u32) -> io::Result<bool> {
     let ourselves = std::process::id();
     if pid == ourselves {
@@ -93,27 +102,28 @@ pub fn started_by_a_tool(pid: u32) -> io::Result<bool> {
             return Err(io::Error::new(io::ErrorKind::NotFound, format!("process {at} is gone")));
         };
         match entry.parent {
-            // The chain of parents ends at init without a job's tag.
+            // Process 1 (init) is the end of the chain of parents, and no job's tag was found.
             0 | 1 => return Ok(false),
-            // A pane server is not a tool. A program that a user starts in a pane server is not a
-            // tool either.
+            // A pane server (such as the tmux server) is not a tool. A program that a user starts
+            // in a pane server is not a tool either.
             parent if parent == ourselves => return Ok(!outlives(at, ProcessIdentity::own())),
             parent if own_line.contains(&parent) => return Ok(false),
             parent => at = parent,
         }
-        // The parent belongs to another user, for example a login process. So pitcrew did not start
-        // that parent.
+        // The parent belongs to another user, for example a login process. Therefore pitcrew did
+        // not start that parent.
         tag = tag_of(at).unwrap_or_default();
     }
     Err(io::Error::other("it descends from too many others"))
 }
 
-/// Returns true if a tool of an agent started this process. That is so if this process has more
-/// seccomp filters than the process `lead`, or a job's tag that `lead` does not have.
+/// Returns true if a tool of an agent started the current process. The result is true if the
+/// current process has more seccomp filters than the process `lead`, or a job's tag that `lead`
+/// does not have.
 ///
 /// # Errors
-/// If this cannot be determined: without `/proc`, or if the process `lead` has ended or belongs to
-/// another user.
+/// If the answer cannot be determined: without `/proc`, or if the process `lead` has ended or
+/// belongs to another user.
 pub fn are_started_by_a_tool_of(lead: ProcessIdentity) -> io::Result<bool> {
     let ourselves = std::process::id();
     let is_filtered = seccomp_filters(ourselves)? > seccomp_filters(lead.pid)?;
@@ -127,8 +137,8 @@ fn ancestors(of: u32) -> HashSet<u32> {
     std::iter::successors(parent(&of), parent).take(DESCENT_MOST).collect()
 }
 
-/// Returns the number of seccomp filters of the process. Returns 0 if the kernel does not report it
-/// (Linux before 5.9).
+/// Returns the number of seccomp filters of the process. Returns 0 if the kernel does not report
+/// the number (Linux before 5.9).
 fn seccomp_filters(pid: u32) -> io::Result<u64> {
     let status = fs::read_to_string(format!("/proc/{pid}/status"))?;
     let filters = status.lines().find_map(|line| line.strip_prefix("Seccomp_filters:"));
@@ -151,8 +161,8 @@ pub(super) fn carries(pid: u32, mark: &str) -> bool {
     environment(pid).split(|byte| *byte == 0).any(|variable| variable == mark.as_bytes())
 }
 
-/// Returns the environment with which a process was started. Empty if the process has ended or
-/// belongs to another user.
+/// Returns the environment with which a process was started. The result is empty if the process has
+/// ended or belongs to another user.
 fn environment(pid: u32) -> Vec<u8> {
     fs::read(format!("/proc/{pid}/environ")).unwrap_or_default()
 }

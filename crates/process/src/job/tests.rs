@@ -1,11 +1,10 @@
-//! Tests of jobs and what they leave running.
+//! Tests of jobs and of the processes that jobs leave running.
 
 use std::fs;
 
 use super::*;
 
-/// Tests a slow reader: the receiver of the output blocks longer than the time for reading the
-/// pipes.
+/// Tests a slow receiver of the output: it blocks longer than the time for reading the pipes.
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn what_a_command_wrote_is_read_however_late_it_is_read() {
     const WRITTEN: usize = 60_000;
@@ -21,8 +20,8 @@ async fn what_a_command_wrote_is_read_however_late_it_is_read() {
     assert_eq!(ended.ending.exit_code(), Some(0));
     assert_eq!(read, 2 * WRITTEN);
 }
-/// Tests that a dropped job leaves no zombie. Nothing else may happen in the process meanwhile: a
-/// timer or a read would wake tokio, which could reap the child by chance.
+/// Tests that a dropped job leaves no zombie. The test does nothing else meanwhile: a timer or a
+/// read would wake tokio, and tokio could then reap the child by chance.
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn a_command_that_is_let_go_leaves_no_zombie_in_an_idle_process() {
     for _ in 0..20 {

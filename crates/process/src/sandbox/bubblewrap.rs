@@ -1,4 +1,4 @@
-//! Protects files by mounting them read-only with bubblewrap, in a separate mount namespace for
+//! Protects files with bubblewrap, which mounts them read-only in a separate mount namespace for
 //! each command.
 
 use std::fs::{self, DirEntry};
@@ -10,11 +10,11 @@ use tokio::process::Command;
 
 use super::places::Places;
 
-/// Capabilities with which root could undo or bypass the mounts: through new mounts, other
-/// processes or file handles.
+/// Capabilities with which root could undo or bypass the mounts. They allow new mounts, access to
+/// other processes, and file handles.
 const DROPPED: [&str; 3] = ["CAP_SYS_ADMIN", "CAP_SYS_PTRACE", "CAP_DAC_READ_SEARCH"];
 
-/// Capabilities that root keeps, so that it can work with other users' files as usual.
+/// Capabilities that root keeps. With them, root can work with other users' files as usual.
 const KEPT_OF_ROOT: [&str; 8] = [
     "CAP_CHOWN",
     "CAP_DAC_OVERRIDE",
@@ -29,9 +29,9 @@ const KEPT_OF_ROOT: [&str; 8] = [
 /// The processes that a command in its own mount namespace can see.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Processes {
-    /// All processes of the machine.
+    /// The command sees all processes of the machine.
     All,
-    /// Only the processes that the command started.
+    /// The command sees only the processes that it started.
     Own,
 }
 
@@ -42,8 +42,9 @@ pub(super) struct Bubblewrap {
 }
 
 impl Bubblewrap {
-    /// Tests whether bubblewrap works by running it. On many systems the program is installed, but
-    /// the system forbids the namespaces that it needs.
+    /// Tests whether bubblewrap works, by running it. On many systems the program is installed, but
+    /// the system forbids the namespaces that the program needs. Returns `None` if bubblewrap does
+    /// not work.
     pub(super) fn probe(program: PathBuf) -> Option<Self> {
         // Try the same kinds of mounts that a command gets.
         let mut command = Probe::new(&program);
@@ -63,18 +64,18 @@ impl Bubblewrap {
         quiet.status().is_ok_and(|status| status.success()).then_some(Self { program })
     }
 
-    /// Whether bubblewrap is a set-user-ID program that gains another user's rights. Systems on
-    /// which only the administrator may create namespaces install it that way.
+    /// Returns true if bubblewrap is a set-user-ID program that gains another user's rights. It is
+    /// installed that way on systems where only the administrator is allowed to create namespaces.
     pub(super) fn gains_rights(&self) -> bool {
         const SET_USER: u32 = 0o4000;
         let mode = fs::metadata(&self.program).map_or(0, |meta| meta.mode());
         mode & SET_USER != 0 && !rustix::process::geteuid().is_root()
     }
 
-    /// Returns the start of a bubblewrap command line that creates new namespaces for processes,
-    /// IPC, host name and terminal session, and for the network unless the network is shared. The
-    /// caller adds mounts, program and arguments. The command ends when the thread that starts it
-    /// ends.
+    /// Returns the start of a bubblewrap command line. The command gets new namespaces for
+    /// processes, IPC, host name and terminal session, and for the network unless `shares_network`
+    /// is true. The caller adds mounts, program and arguments. The command ends when the thread
+    /// that starts it ends.
     pub(super) fn apart(&self, shares_network: bool) -> Command {
         let mut command = Command::new(&self.program);
         command.args([
@@ -94,9 +95,10 @@ impl Bubblewrap {
         command
     }
 
-    /// Whether mounts can fully protect the places. They cannot protect a symbolic link, which
-    /// could be replaced, or a missing file, which has no mount point. A missing file directly
-    /// below the configuration root is protected anyway, because the root is mounted read-only.
+    /// Returns true if mounts can fully protect the places. Mounts cannot protect a symbolic link,
+    /// because the link could be replaced. They cannot protect a missing file, because it has no
+    /// mount point. A missing file directly below the configuration root is protected nevertheless,
+    /// because the root is mounted read-only.
     pub(super) fn can_hold(places: &Places) -> bool {
         let is_held = |path: &PathBuf| is_straight_below_root(path, places) || path.exists();
         !places.has_loose_links()
@@ -107,11 +109,11 @@ impl Bubblewrap {
     /// Returns the start of a bubblewrap command line with mounts that protect the places. The
     /// caller adds the program and its arguments.
     ///
-    /// A mount point cannot be renamed or removed. So each folder on the path to a protected file
-    /// is mounted onto itself. The configuration root is mounted read-only, and everything in it
-    /// that is not protected is mounted writable again. This way a protected file that does not
-    /// exist yet needs no placeholder file, and a protected file that is replaced meanwhile stays
-    /// read-only.
+    /// A mount point cannot be renamed or removed. Therefore each folder on the path to a protected
+    /// file is mounted onto itself. The configuration root is mounted read-only, and everything in
+    /// it that is not protected is mounted writable again. This has two advantages: a protected
+    /// file that does not exist yet needs no placeholder file, and a protected file that is
+    /// replaced meanwhile stays read-only.
     pub(super) fn before(&self, places: &Places, cwd: &Path, processes: Processes) -> Command {
         let mut command = Command::new(&self.program);
         command.args(["--dev-bind", "/", "/"]);
@@ -129,13 +131,14 @@ impl Bubblewrap {
                 command.arg("--dev-bind-try").arg(&entry).arg(&entry);
             }
         }
-        // This comes after the folders on the path, because a later mount covers an earlier one.
+        // These mounts come after the mounts of the folders on the path, because a later mount
+        // covers an earlier one.
         for kept in
             places.kept.iter().filter(|kept| !is_straight_below_root(kept, places) && kept.exists())
         {
             command.arg("--ro-bind").arg(kept).arg(kept);
         }
-        // The writable folders come last, because they are inside read-only ones.
+        // The writable mounts come last, because they are inside read-only mounts.
         for open in &places.open {
             command.arg("--dev-bind").arg(open).arg(open);
         }
@@ -150,7 +153,7 @@ fn is_straight_below_root(path: &Path, places: &Places) -> bool {
 }
 
 /// Returns the unprotected files and folders directly below a configuration root. Sockets and
-/// devices are left out, because they can be used even on a read-only mount.
+/// devices are left out, because they can be used on a read-only mount too.
 fn left_free(root: &Path, places: &Places) -> Vec<PathBuf> {
     let entries = fs::read_dir(root).into_iter().flatten().flatten();
     let is_free = |entry: &DirEntry| {

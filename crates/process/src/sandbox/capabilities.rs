@@ -1,5 +1,5 @@
-//! Limits the capabilities of root in the sandbox profiles *read* and *work* to those needed for
-//! normal work with files.
+//! Limits the capabilities of root in the sandbox profiles *read* and *work*. Only the capabilities
+//! needed for normal work with files are left.
 
 use std::io;
 
@@ -8,8 +8,8 @@ use rustix::thread::{
     CapabilitySet, CapabilitySets, capabilities, set_capabilities, set_no_new_privs,
 };
 
-/// Gives up this thread's capabilities to administer the machine, permanently. Programs started by
-/// this thread gain no such capabilities either, not even set-user-ID programs.
+/// Permanently gives up this thread's capabilities to administer the machine. Programs started by
+/// this thread, even set-user-ID programs, do not gain such capabilities either.
 ///
 /// # Errors
 /// The error of the system call.

@@ -1,9 +1,9 @@
-//! Finds the files that `Read` deny rules match, in the folders that a command may read, and caches
-//! the result.
+//! Finds the files that an agent's `Read` deny rules match, in the folders that a command may read,
+//! and caches the result.
 //!
-//! A rule is a pattern, but the kernel knows only files. So the first search reads all folders
-//! completely. Later searches check only the change times of folders, and read again those folders
-//! in which an entry was created, renamed or removed.
+//! A rule is a pattern, but the kernel knows only files. Therefore the first search reads all
+//! folders completely. Later searches check only the change times of folders. They read a folder
+//! again if an entry in it was created, renamed or removed.
 
 use std::collections::{BTreeSet, HashMap};
 use std::fs;
@@ -14,21 +14,21 @@ use std::time::{Duration, SystemTime};
 
 use super::Grant;
 
-/// Minimum age of a folder's change time to be trusted. File system clocks are coarse, so a later
-/// change within this time could have the same timestamp.
+/// Minimum age of a folder's change time before the time is trusted. File system clocks are coarse,
+/// so a later change within this time could get the same timestamp.
 const SETTLED: Duration = Duration::from_millis(50);
 
-/// Maximum number of cached searches. There is one for each set of rules and folders, so each
-/// worktree of a team needs one.
+/// Maximum number of cached searches. Each combination of rules and folders has its own search, so
+/// each worktree of a team needs one.
 const MOST_KEPT: usize = 64;
 
-/// The cached searches, shared by all commands of a run.
+/// The cached searches. All commands of this sandbox share them.
 #[derive(Debug, Default)]
 pub(super) struct DeniedFiles {
     walks: Mutex<HashMap<Walked, Walk>>,
 }
 
-/// The key of a cached search: its rules and its folders.
+/// The key of a cached search: the rules that it used and the folders that it searched.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Walked {
     rules: Vec<String>,
@@ -45,16 +45,16 @@ struct Walk {
 #[derive(Debug, Default)]
 struct Folder {
     path: PathBuf,
-    /// The change time of the folder when it was read. None if it was never read, or if it changed
-    /// so recently that the time is not reliable.
+    /// The change time of the folder when it was read. `None` if the folder was never read, or if
+    /// it changed so recently that the time is not reliable.
     changed: Option<(i64, i64)>,
     folders: Vec<Self>,
     denied: Vec<PathBuf>,
 }
 
 impl DeniedFiles {
-    /// Returns the files and folders that deny rules match. Searches the working folders, and those
-    /// base folders of rules that are inside `others`.
+    /// Returns the files and folders that the `Read` deny rules match. The search covers the
+    /// working folders, and the base folders of rules that are inside `others`.
     pub(super) fn find(&self, grant: &Grant, others: &BTreeSet<PathBuf>) -> BTreeSet<PathBuf> {
         let rules = &grant.denied;
         if rules.is_empty() {
@@ -73,12 +73,12 @@ impl DeniedFiles {
         let walked = Walked { rules: rules.texts().to_vec(), folders: folders.clone() };
         let mut walks = self.walks.lock().unwrap_or_else(PoisonError::into_inner);
         if walks.len() >= MOST_KEPT && !walks.contains_key(&walked) {
-            // When the limit is reached, remove all cached searches. Repeating a search only costs
+            // When the limit is reached, remove all cached searches. A repeated search costs only
             // time.
             walks.clear();
         }
         let walk = walks.entry(walked).or_default();
-        // A folder that is denied as a whole need not be searched.
+        // Do not search a folder that is denied as a whole.
         folders.retain(|path| !found.contains(path));
         walk.again(folders, &|path| rules.names(path), &mut found);
         found
@@ -108,8 +108,8 @@ impl Walk {
 }
 
 impl Folder {
-    /// Reads the folder again if its change time (ctime) differs from the last search. The
-    /// modification time is not used, because any program can set it back.
+    /// Reads the folder again if its change time (ctime) differs from the change time at the last
+    /// search. The modification time (mtime) is not used, because any program can set it back.
     fn look(&mut self, is_denied: &dyn Fn(&Path) -> bool) {
         let Ok(metadata) = fs::symlink_metadata(&self.path) else {
             *self = Self { path: std::mem::take(&mut self.path), ..Self::default() };
@@ -119,8 +119,8 @@ impl Folder {
         if self.changed == Some(changed) {
             return;
         }
-        // This time was read before the folder's entries, so that a change during the reading is
-        // noticed.
+        // The change time was read before the folder's entries are read, so that a change during
+        // the reading is noticed next time.
         self.changed = is_settled(changed).then_some(changed);
         self.denied.clear();
         let mut known: HashMap<PathBuf, Self> = std::mem::take(&mut self.folders)
@@ -131,8 +131,8 @@ impl Folder {
             let path = entry.path();
             let Ok(kind) = entry.file_type() else { continue };
             if is_denied(&path) {
-                // If the denied entry is a symbolic link, deny the link's target by the target's
-                // own path.
+                // If the denied entry is a symbolic link, also deny the link's target by the
+                // target's own path.
                 self.denied.extend(fs::canonicalize(&path));
             } else if kind.is_dir() {
                 // Keep the cached content of a subfolder that still exists.
@@ -143,7 +143,7 @@ impl Folder {
     }
 }
 
-/// Whether a change time is old enough that no later change can have the same time.
+/// Returns true if a change time is so old that no later change can have the same time.
 pub(super) fn is_settled((seconds, nanoseconds): (i64, i64)) -> bool {
     let (Ok(seconds), Ok(nanoseconds)) = (u64::try_from(seconds), u32::try_from(nanoseconds))
     else {

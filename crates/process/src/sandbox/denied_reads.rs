@@ -1,10 +1,11 @@
-//! The paths that an agent's `Read` deny rules forbid to all of the agent's commands.
+//! The paths that an agent's `Read` deny rules forbid. The rules apply to all commands of the
+//! agent.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Function that returns true if a rule matches a path. The path must not contain symbolic links.
+/// A function that returns true if a rule matches a path. The path must not contain symbolic links.
 pub type NamesPath = Arc<dyn Fn(&Path) -> bool + Send + Sync>;
 
 /// The `Read` deny rules of an agent, evaluated for one working folder.
@@ -16,20 +17,20 @@ pub struct DeniedReads {
 }
 
 impl DeniedReads {
-    /// Creates the deny rules from their texts, the base folders of their patterns, and a function
-    /// that matches a path.
+    /// Creates the deny rules. `texts` are the rules as written, `begins` are the base folders of
+    /// their patterns, and `names` matches a path.
     #[must_use]
     pub fn new(texts: Vec<String>, begins: Vec<PathBuf>, names: NamesPath) -> Self {
         Self { texts, begins, names }
     }
 
-    /// Whether there is no `Read` deny rule.
+    /// Returns true if the agent has no `Read` deny rule.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.texts.is_empty()
     }
 
-    /// The texts of the rules. Two agents with the same texts are denied the same paths.
+    /// Returns the texts of the rules. Two agents with the same texts are denied the same paths.
     #[must_use]
     pub fn texts(&self) -> &[String] {
         &self.texts
@@ -40,7 +41,7 @@ impl DeniedReads {
         self.begins.iter()
     }
 
-    /// Whether a rule matches the path, which must not contain symbolic links.
+    /// Returns true if a rule matches the path. The path must not contain symbolic links.
     #[must_use]
     pub fn names(&self, path: &Path) -> bool {
         (self.names)(path)

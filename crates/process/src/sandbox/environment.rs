@@ -1,10 +1,11 @@
 //! Decides which environment variables commands do not inherit.
 //!
 //! A variable's name is split into words at underscores and at changes from lower to upper case.
-//! The words, their beginnings and their endings are compared with tables. The value is checked for
-//! the form of a secret, whatever the name is.
+//! The words, their beginnings and their endings are compared with tables of secret words. The
+//! value is checked for the form of a secret, whatever the name is.
 
-/// Keys and tokens of model providers. No command gets them, in any profile.
+/// Variables that contain keys and tokens of model providers. No command gets them, in any sandbox
+/// profile.
 pub(super) const OF_PROVIDERS: &[&str] = &[
     "ANTHROPIC_API_KEY",
     "ANTHROPIC_AUTH_TOKEN",
@@ -37,8 +38,9 @@ pub(super) const OF_PROVIDERS: &[&str] = &[
     "VOYAGE_API_KEY",
 ];
 
-/// Words that mark a variable name as secret. Commands in the profiles *read* and *work* do not get
-/// such variables. A final `S` and digits of a word are ignored (`API_KEYS`, `TOKEN2`).
+/// Words that mark a variable name as secret. Commands in the sandbox profiles *read* and *work* do
+/// not get such variables. A final `S` and final digits of a word are ignored (`API_KEYS`,
+/// `TOKEN2`).
 const SECRET_WORDS: &[&str] = &[
     "ACCESSKEY",
     "APIKEY",
@@ -142,12 +144,12 @@ const SECRET_BEGINNINGS_OF_WORDS: &[&str] = &[
 const HARMLESS_WORDS: &[&str] =
     &["BYPASS", "COMPASS", "OVERPASS", "SURPASS", "TRESPASS", "UNDERPASS"];
 
-/// Pairs of words that mark a variable name as secret only together.
+/// Pairs of words that mark a variable name as secret only if they stand together.
 const SECRET_PAIRS: &[[&str; 2]] =
     &[["CONNECTION", "STRING"], ["CONN", "STRING"], ["CONN", "STR"], ["HOOK", "URL"]];
 
-/// Further variables that contain a secret, name a file with a secret, or name a program that acts
-/// on request (such as an agent socket).
+/// Other names of variables that contain a secret, name a file with a secret, or name a program
+/// that acts on request (such as an agent socket).
 const SECRETS: &[&str] = &[
     "DATABASEURL",
     "DATABASE_URL",
@@ -164,10 +166,11 @@ const SECRETS: &[&str] = &[
     "XAUTHORITY",
 ];
 
-/// Variables whose names look secret but are not. The shell stores folder paths in them.
+/// Variables whose names look secret (`PWD` as in "password") but are not. The shell stores folder
+/// paths in them.
 const HARMLESS: &[&str] = &["PWD", "OLDPWD"];
 
-/// Text, in lower case, that marks a value as containing a secret.
+/// Texts, in lower case, that occur only in values that contain a secret.
 const SECRET_MARKS: &[&str] = &[
     "private key-----",
     "auth\":",
@@ -196,7 +199,7 @@ const SECRET_MARKS: &[&str] = &[
     ".webhook.office.com/",
 ];
 
-/// Beginnings of keys and tokens. Their issuers chose these beginnings to make the keys
+/// Beginnings of keys and tokens. The issuers of the keys chose these beginnings to make the keys
 /// recognizable.
 const SECRET_BEGINNINGS: &[&str] = &[
     "AKIA",
@@ -225,8 +228,8 @@ const SECRET_BEGINNINGS: &[&str] = &[
 /// Minimum length of a key that is recognized by its beginning.
 const KEY_CHARACTERS: usize = 20;
 
-/// Returns true if a variable of this name is withheld from commands in the profiles *read* and
-/// *work*.
+/// Returns true if commands in the sandbox profiles *read* and *work* do not get variables of this
+/// name.
 pub(super) fn is_secret(name: &str) -> bool {
     let split = split_at_great_letters(name).to_ascii_uppercase();
     let name = name.to_ascii_uppercase();
@@ -238,8 +241,8 @@ pub(super) fn is_secret(name: &str) -> bool {
             name.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty());
         words.map(str::to_owned).collect()
     };
-    // Split the name in both ways: `dbPwd` is two words when split at case changes, but `OAuth`
-    // must stay one word.
+    // Check the words of the name with and without the split at case changes. `dbPwd` is two words,
+    // but `OAuth` must stay one word.
     let words: Vec<String> = words_of(&split).into_iter().chain(words_of(&name)).collect();
     let tells = |word: &String| {
         let stem = word.trim_end_matches(|c: char| c.is_ascii_digit());
@@ -276,11 +279,11 @@ fn split_at_great_letters(name: &str) -> String {
     split
 }
 
-/// Whether a value contains a secret, whatever its variable's name is.
+/// Returns true if a value contains a secret, whatever its variable's name is.
 pub(super) fn holds_secret(value: &str) -> bool {
     let small: String = value.to_ascii_lowercase();
-    // JSON may have blanks before a colon and escaped quotes, so compare without blanks and
-    // backslashes too.
+    // JSON may have blanks before a colon and escaped quotes. Therefore also search the text
+    // without blanks and backslashes.
     let dense: String = small.chars().filter(|c| !c.is_whitespace() && *c != '\\').collect();
     let is_key = || {
         let is_whole = value.len() >= KEY_CHARACTERS
@@ -292,8 +295,8 @@ pub(super) fn holds_secret(value: &str) -> bool {
         || is_key()
 }
 
-/// Whether a URL in the value contains a password (`scheme://user:password@host`, also without the
-/// scheme) or a possible token (`https://token@host`).
+/// Returns true if a URL in the value contains a password (`scheme://user:password@host`, also
+/// without the scheme) or a possible token (`https://token@host`).
 fn names_user(value: &str) -> bool {
     let addresses = value.split(|c: char| c.is_whitespace() || matches!(c, '"' | '\''));
     addresses.into_iter().any(|address| {
@@ -310,9 +313,9 @@ fn names_user(value: &str) -> bool {
         };
         let is_web = before.ends_with("http") || before.ends_with("https");
         let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
-        // A password may contain an unescaped slash.
+        // A password may contain an unescaped slash, so search the `@` in the whole rest.
         let has_password = rest.rsplit_once('@').is_some_and(|(user, _)| user.contains(':'));
-        // In `https://a://b` a second URL follows the first one.
+        // In `https://a://b` a second URL follows the first one, so check the rest too.
         has_password || is_web && authority.contains('@') || names_user(rest)
     })
 }

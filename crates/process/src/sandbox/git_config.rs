@@ -2,8 +2,9 @@
 //! contains no credentials and no network addresses.
 //!
 //! Git fails if it cannot read its global configuration, and sandboxed commands cannot read the
-//! original in the home folder. So sandboxed commands get a copy with only the harmless settings.
-//! Git itself reads the original for the working folder, including all included files.
+//! original in the home folder. Therefore sandboxed commands get a copy with only the harmless
+//! settings. To make the copy, pitcrew runs git in the working folder. Git reads the original,
+//! including all included files, and prints the settings.
 
 use std::collections::HashMap;
 use std::fs;
@@ -15,11 +16,11 @@ use std::time::Duration;
 
 use crate::own_mode;
 
-/// The environment variable with the path of git's global configuration.
+/// The environment variable that names the file with git's global configuration.
 pub(super) const VARIABLE: &str = "GIT_CONFIG_GLOBAL";
 
-/// Git settings for a command in the profile *read*. They override all configuration files. With
-/// these settings, git ignores repositories without `.git`, runs no program to find changes, and
+/// Git settings for a command in the sandbox profile *read*. They override all configuration files.
+/// With these settings, git ignores repositories without `.git`, starts no file system monitor, and
 /// fetches no missing objects of a partial clone.
 pub(super) const READING: [(&str, &str); 6] = [
     ("GIT_NO_LAZY_FETCH", "1"),
@@ -93,7 +94,7 @@ const CORE: &[&str] = &[
     "core.whitespace",
 ];
 
-/// Settings of `core` that name a file. The file is copied.
+/// Settings of `core` that name a file, each with the name of the copy. The file is copied.
 const COPIED: [(&str, &str); 2] =
     [("core.excludesfile", "ignore"), ("core.attributesfile", "attributes")];
 
@@ -110,8 +111,8 @@ pub(super) struct GitConfigs {
 }
 
 impl GitConfigs {
-    /// Returns the configuration file for commands in a working folder. On first use it is written
-    /// into `folder`.
+    /// Returns the path of the configuration file for commands in a working folder. On first use,
+    /// the file is written into `folder`.
     ///
     /// # Errors
     /// If the file cannot be written.
@@ -137,9 +138,9 @@ impl GitConfigs {
     }
 }
 
-/// Returns the settings in git's global configuration. Returns none if git is missing or too slow.
-/// Git can block, because it also reads the working folder's configuration, which may be a FIFO in
-/// an unpacked archive.
+/// Returns the settings in git's global configuration. Returns an empty list if git is missing or
+/// too slow. Git can block, because it also reads the working folder's configuration, which may be
+/// a FIFO from an unpacked archive.
 fn global(cwd: &Path, home: Option<&Path>) -> Vec<(String, String)> {
     let mut git = Command::new("git");
     git.envs(home.map(|home| ("HOME", home)));
@@ -154,7 +155,7 @@ fn global(cwd: &Path, home: Option<&Path>) -> Vec<(String, String)> {
     text.split('\0').filter(|text| !text.is_empty()).map(entry).collect()
 }
 
-/// Returns the complete output of a program, or nothing if the program takes too long.
+/// Returns the complete output of a program. Returns an empty output if the program takes too long.
 fn answer_in_time(program: &mut Command) -> Vec<u8> {
     let Ok(mut child) = program.spawn() else { return Vec::new() };
     let (said, answer) = mpsc::channel();
@@ -162,13 +163,13 @@ fn answer_in_time(program: &mut Command) -> Vec<u8> {
         std::thread::spawn(move || {
             let mut bytes = Vec::new();
             let read = stdout.read_to_end(&mut bytes);
-            // If the time limit has passed, nobody receives this answer.
+            // Nobody receives this output if the time limit has passed. Ignore that error.
             let _ = said.send(read.map(|_| bytes).unwrap_or_default());
         })
     });
     let bytes = answer.recv_timeout(ANSWER_TIME);
-    // The program has closed its output or is too slow. Kill it in both cases. That also ends the
-    // reader thread.
+    // The program has closed its output or is too slow. Kill it in both cases. The kill also ends
+    // the reader thread.
     let _ = child.kill();
     let _ = child.wait();
     let _ = reader.map(std::thread::JoinHandle::join);
@@ -180,8 +181,8 @@ fn is_kept(key: &str) -> bool {
     SECTIONS.contains(&section) || CORE.contains(&key)
 }
 
-/// Copies the file that a setting names, or git's default file if the setting is missing. If the
-/// file does not exist, the copy is empty.
+/// Copies the file that a setting names. If the setting is missing, copies git's default file. If
+/// the file does not exist, the copy is empty.
 fn copied(
     entries: &[(String, String)],
     key: &str,

@@ -1,11 +1,12 @@
-//! Finds the git folders that belong to a working folder. Reads the same files as git, but does not
-//! start git.
+//! Finds the git folders that belong to a working folder. The functions read the same files as git,
+//! but do not start git.
 //!
 //! A `.git` file, a symbolic link or a list of alternates in an archive could name any repository
-//! of the user. So a folder outside of the checkout is accepted only if the folder itself names the
-//! checkout: as a worktree, or by `core.worktree`, which git sets for submodules. All other outside
-//! folders, such as the folder of `--separate-git-dir` or a borrowed object store, are only claims
-//! of the checkout. A claim is accepted only if the user trusts the claimed folder.
+//! of the user. Therefore a folder outside of the checkout is accepted only if the folder itself
+//! names the checkout. It can do so as the folder of a worktree, or by `core.worktree`, which git
+//! sets for submodules. All other outside folders, such as the folder of `--separate-git-dir` or a
+//! borrowed object store, are only claims of the checkout. A claim is accepted only if the user
+//! trusts the claimed folder.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -24,50 +25,52 @@ const MOST_ALTERNATES: usize = 16;
 /// The git folders of a checkout.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GitFolder {
-    /// The top of the checkout.
+    /// The top folder of the checkout.
     pub top: PathBuf,
     /// The git folder of the checkout itself.
     pub own: PathBuf,
-    /// The git folder that all worktrees share. Without worktrees it is the same as `own`.
+    /// The git folder that all worktrees share. Without worktrees, `common` is the same as `own`.
     pub common: PathBuf,
     /// The object stores of other repositories that this repository uses (alternates).
     pub borrowed: Vec<PathBuf>,
 }
 
-/// A folder outside a checkout that the checkout's own files name as its git folder or as a
+/// A folder outside a checkout that the checkout's own files name, either as its git folder or as a
 /// borrowed object store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Claim {
-    /// The file that names the folder, relative to the top of the checkout.
+    /// The path of the file that names the folder, relative to the top of the checkout.
     pub file: &'static str,
     /// The claimed folder, with symbolic links resolved.
     pub folder: PathBuf,
 }
 
 impl Claim {
-    /// Whether the claimed folder is an object store and not a git folder.
+    /// Returns true if the claimed folder is an object store, and false if it is a git folder.
     pub fn is_store(&self) -> bool {
         self.file == ALTERNATES
     }
 }
 
-/// The path of a checkout's git folder, and the path of the file that lists borrowed object stores.
+/// The path of a checkout's git folder. The constant after it is the path of the file that lists
+/// borrowed object stores.
 const POINTER: &str = ".git";
 const ALTERNATES: &str = ".git/objects/info/alternates";
 
 impl GitFolder {
     /// Finds the git folder of the checkout around `folder`. A folder that the checkout only claims
-    /// is accepted only if it is in `trusted`.
+    /// is accepted only if `trusted` contains that folder.
     pub fn of(folder: &Path, trusted: &[PathBuf]) -> Option<Self> {
         Self::find(folder, &mut |claim| trusted.contains(&claim.folder))
     }
 
-    /// Finds the folder that git itself would use. Git accepts every folder that a checkout claims.
+    /// Finds the git folder that git itself would use. Git accepts every folder that a checkout
+    /// claims.
     pub fn as_git_sees(folder: &Path) -> Option<Self> {
         Self::find(folder, &mut |_| true)
     }
 
-    /// Returns the folders outside the checkout around `folder` that the checkout claims.
+    /// Returns the folders that the checkout around `folder` claims. They are outside the checkout.
     pub fn claims(folder: &Path) -> Vec<Claim> {
         let mut claims = Vec::new();
         let _all_granted = Self::find(folder, &mut |claim| {
@@ -83,7 +86,7 @@ impl GitFolder {
             let Ok(metadata) = fs::symlink_metadata(top.join(POINTER)) else { continue };
             let found = Self::at(top, metadata.is_file(), grants);
             // Git skips a `.git` folder that is not a repository, but stops at a `.git` file or
-            // link that leads nowhere. Do the same here.
+            // link that leads nowhere. This code does the same.
             if found.is_some() || !metadata.is_dir() {
                 return found;
             }
@@ -120,8 +123,8 @@ impl GitFolder {
     }
 }
 
-/// Whether a git folder belongs to a checkout: it is inside the checkout, or it names the checkout
-/// as its worktree.
+/// Returns true if a git folder belongs to a checkout. That is so if the git folder is inside the
+/// checkout, or names the checkout as its worktree.
 fn knows(own: &Path, top: &Path) -> bool {
     let is_worktree =
         || of_worktree(own).is_some() && worktree_of(own).is_some_and(|worktree| worktree == top);
@@ -130,8 +133,8 @@ fn knows(own: &Path, top: &Path) -> bool {
         || configured_worktree(own).is_some_and(|worktree| worktree == top)
 }
 
-/// Returns the checkout of a worktree. `admin` is the folder in which git stores data about the
-/// worktree.
+/// Returns the checkout folder of a worktree. `admin` is the folder in which git stores data about
+/// the worktree.
 fn worktree_of(admin: &Path) -> Option<PathBuf> {
     let link = admin.join(read_plain(&admin.join("gitdir"), MOST_BYTES).ok()?.trim());
     fs::canonicalize(link.parent()?).ok()
@@ -175,8 +178,8 @@ fn is_repository(folder: &Path) -> bool {
     folder.join("HEAD").is_file() && folder.join("objects").is_dir() && folder.join("refs").is_dir()
 }
 
-/// Returns the object stores that `info/alternates` names, and the object stores that those name in
-/// turn. Only stores that `is_granted` accepts are included.
+/// Returns the object stores that `info/alternates` names, and the object stores that those stores
+/// name in turn. Only stores that `is_granted` accepts are included.
 fn borrowed(objects: &Path, is_granted: &mut dyn FnMut(&Path) -> bool) -> Vec<PathBuf> {
     let mut found: Vec<PathBuf> = Vec::new();
     let mut todo = vec![objects.to_path_buf()];
@@ -185,7 +188,7 @@ fn borrowed(objects: &Path, is_granted: &mut dyn FnMut(&Path) -> bool) -> Vec<Pa
         for line in text.lines().filter(|line| !line.is_empty() && !line.starts_with('#')) {
             let Ok(store) = fs::canonicalize(objects.join(line)) else { continue };
             let is_store = store.ends_with("objects") && store.parent().is_some_and(is_repository);
-            // Alternates may name each other in a loop.
+            // Alternates may name each other in a loop, so skip a store that was already found.
             let is_new = !found.contains(&store) && found.len() < MOST_ALTERNATES;
             if is_store && is_new && is_granted(&store) {
                 found.push(store.clone());
@@ -220,7 +223,7 @@ mod tests {
         assert!(output.status.success(), "git {words}: {output:?}");
     }
 
-    /// Returns the git folders if the user trusts no claimed folder.
+    /// Returns the git folders for a user who trusts no claimed folder.
     fn of(folder: &Path) -> Option<GitFolder> {
         GitFolder::of(folder, &[])
     }

@@ -1,9 +1,9 @@
 //! Lists the files that the git configuration of a checkout names: other configuration files,
 //! hooks, and programs that git runs.
 //!
-//! The configuration is parsed here, by git's rules but without running git. It is read again for
-//! each command, because an earlier command may have changed it. Conditional includes are always
-//! followed.
+//! This module parses the configuration by git's rules but does not run git. The configuration is
+//! read again for each command, because an earlier command may have changed it. Conditional
+//! includes are always followed.
 
 use std::fs;
 use std::iter::Peekable;
@@ -16,11 +16,11 @@ use crate::given_file::read_git_config;
 /// Maximum size of a configuration file, in bytes.
 const MOST_BYTES: u64 = 256 * 1024;
 
-/// Maximum number of configuration files that are read, including included ones.
+/// Maximum number of configuration files that are read, including files that other files include.
 const MOST_FILES: usize = 32;
 
-/// Settings whose values are commands, or name files that select commands. Each setting is given by
-/// its section and the last part of its name.
+/// Settings whose values are commands, or names of files that select commands. Each setting is
+/// given by its section and the last part of its name.
 const COMMANDS: &[(&str, &str)] = &[
     ("core", "alternaterefscommand"),
     ("core", "askpass"),
@@ -65,8 +65,8 @@ struct Entry {
     value: String,
 }
 
-/// Returns all paths that the configuration of a checkout names, also outside the checkout. Some of
-/// them may not exist.
+/// Returns all paths that the configuration of a checkout names. The paths may be outside the
+/// checkout, and some of them may not exist.
 pub(super) fn named(git: &GitFolder, home: Option<&Path>) -> Vec<PathBuf> {
     let mut files = vec![
         git.common.join("config"),
@@ -89,13 +89,13 @@ pub(super) fn named(git: &GitFolder, home: Option<&Path>) -> Vec<PathBuf> {
                     if !files.contains(&included) {
                         files.push(included.clone());
                     }
-                    // Protect an included file even if it does not exist yet.
+                    // Protect an included file even if the file does not exist yet.
                     named.push(included);
                 }
                 ("core", "hookspath") => {
                     let hooks = resolved(&git.top, &entry.value, home);
-                    // Husky's hooks in the folder `_` run the hooks in the parent folder, so
-                    // protect the parent folder.
+                    // If the configured folder is `_`, the hooks come from Husky and run the hooks
+                    // in the parent folder. Protect the parent folder.
                     let is_inner = hooks.file_name().is_some_and(|name| name == "_");
                     named.push(
                         hooks
@@ -119,8 +119,8 @@ pub(super) fn named(git: &GitFolder, home: Option<&Path>) -> Vec<PathBuf> {
                             Ok(metadata) if metadata.is_file() => named.push(path),
                             Ok(_) => {}
                             // A missing program is protected too, because git would run the program
-                            // as soon as a command creates it. A word without a slash is searched
-                            // in `PATH` instead.
+                            // as soon as a command creates it. A word without a slash needs no
+                            // protection here: it is searched in `PATH`.
                             Err(_) if is_path || word.contains('/') => named.push(path),
                             Err(_) => {}
                         }
@@ -140,7 +140,7 @@ fn resolved(folder: &Path, value: &str, home: Option<&Path>) -> PathBuf {
     }
 }
 
-/// Returns the settings of a configuration in written order.
+/// Returns the settings of a configuration text in the order in which they are written.
 fn entries(text: &str) -> Vec<Entry> {
     let mut chars = text.chars().peekable();
     let (mut found, mut section) = (Vec::new(), String::new());
@@ -167,7 +167,7 @@ fn entries(text: &str) -> Vec<Entry> {
     found
 }
 
-/// Reads the first part of a section's name, and skips the rest of the heading.
+/// Reads the first part of a section's name, and skips the rest of the section heading.
 fn section_name(chars: &mut Peekable<Chars<'_>>) -> String {
     let (mut name, mut is_named, mut is_quoted) = (String::new(), false, false);
     chars.next();

@@ -1,18 +1,18 @@
-//! The working folders of one command, and the files in these folders that the command may not
-//! read.
+//! The working folders of one command, and the files in these folders that the command is not
+//! allowed to read.
 
 use std::path::{Path, PathBuf};
 
 use crate::sandbox::DeniedReads;
 
-/// The folders that one command may use.
+/// The folders that one command is allowed to use.
 #[derive(Debug, Clone, Default)]
 pub struct Grant {
     /// The absolute path of the folder in which the command starts.
     pub cwd: PathBuf,
     /// Additional working folders.
     pub beside: Vec<PathBuf>,
-    /// The user's `Read` deny rules, which forbid files in these folders.
+    /// The user's `Read` deny rules, which forbid reading some files in these folders.
     pub denied: DeniedReads,
 }
 

@@ -1,5 +1,5 @@
-//! The code of our own program that runs inside bubblewrap. It gives up rights and then executes
-//! the command.
+//! Runs inside bubblewrap as a part of pitcrew's own program. The code gives up rights and then
+//! executes the command.
 
 use std::ffi::OsString;
 use std::io;
@@ -14,20 +14,20 @@ use super::readable::{DEVICES, Readable};
 use super::syscalls::{Filters, Signals};
 use super::{Profile, capabilities};
 
-/// The folder with the terminal devices of the sandbox.
+/// The folder with the terminal devices inside the sandbox.
 const TERMINALS: [&str; 1] = ["/dev"];
 
 /// The rights that the program gives up before it executes the command.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum InnerRights {
-    /// All rights that the profile *work* does not include.
+    /// Gives up all rights that the sandbox profile *work* does not include.
     Work {
-        /// The folders that the command may write.
+        /// The folders that the command is allowed to write.
         writable: Vec<PathBuf>,
         /// The Landlock features of this machine.
         landlock: Landlock,
     },
-    /// Only the right to inspect processes outside the sandbox.
+    /// Gives up only the right to inspect processes outside the sandbox.
     OtherProcesses(Landlock),
 }
 
@@ -35,7 +35,7 @@ pub(super) enum InnerRights {
 /// arguments. [`super::Machine::inner`] names the hidden subcommand that calls this function.
 ///
 /// # Errors
-/// Returns only on failure. Then no program was executed.
+/// This function returns only on failure. In that case no program was executed.
 #[must_use]
 pub fn run_inside(arguments: impl IntoIterator<Item = OsString>) -> io::Error {
     let mut arguments = arguments.into_iter();
@@ -58,10 +58,11 @@ fn give_up(order: &OsString) -> io::Result<()> {
 fn only_work(writable: &[PathBuf], landlock: Landlock) -> io::Result<()> {
     let signals = if landlock.scopes_signals() { Signals::Scoped } else { Signals::OwnGroup };
     let filters = Filters::of(Profile::Work, signals).map_err(io::Error::other)?;
-    // Everything may be read here, because the mounts already show only readable files.
+    // Allow reading everything here, because the mounts already show only readable files.
     let readable = Readable { open: [PathBuf::from("/")].into(), ..Readable::default() };
     let mut folders: Vec<_> = writable.iter().map(PathBuf::as_path).collect();
-    // Programs need shared memory. This folder is the sandbox's own, because `/dev` is a new mount.
+    // Programs need shared memory. This folder belongs to the sandbox alone, because `/dev` is a
+    // new mount.
     folders.push("/dev/shm".as_ref());
     let writable = Writable {
         folders: &folders,

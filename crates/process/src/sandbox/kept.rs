@@ -1,5 +1,5 @@
-//! The shared state of a sandbox: which profiles this machine can enforce, and how to start a
-//! command in each profile.
+//! The shared state of a sandbox: which sandbox profiles this machine can enforce, and how to start
+//! a command in each profile.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -33,16 +33,16 @@ use super::{
 use crate::job::Job;
 use crate::own_mode;
 
-/// Folders of programs that only the machine's administrator can replace. A program in a user's
-/// folder could come from an agent.
+/// Folders of programs that only the machine's administrator can replace. Programs in other folders
+/// are not trusted, because an agent may have written them.
 const SYSTEM_PROGRAMS: [&str; 4] =
     ["/usr/bin", "/usr/local/bin", "/bin", "/run/current-system/sw/bin"];
 
 /// Environment variables that name the folder for temporary files.
 const TEMPORARY_VARIABLES: [&str; 3] = ["TMPDIR", "TMP", "TEMP"];
 
-/// Environment variables that place caches below the command's temporary folder, in the profile
-/// *work*.
+/// Environment variables that place caches below the command's temporary folder, in the sandbox
+/// profile *work*.
 const CACHES: [(&str, &str); 5] = [
     ("XDG_CACHE_HOME", "/tmp/cache"),
     ("npm_config_cache", "/tmp/cache/npm"),
@@ -57,8 +57,8 @@ pub(super) struct Kept {
     pub(super) machine: Machine,
     options: Options,
     trial: Trial,
-    /// The sandbox mechanisms that work on this machine. They are tested on first use, because the
-    /// test starts processes and threads.
+    /// The sandbox mechanisms that work on this machine. They are tested on first use and not
+    /// earlier, because the test starts processes and threads.
     offered: OnceLock<Offered>,
     read: OnceLock<Result<Filters, String>>,
     work: OnceLock<Result<(), String>>,
@@ -70,7 +70,7 @@ pub(super) struct Kept {
     told: Told,
 }
 
-/// Which mechanisms are tested.
+/// Selects which sandbox mechanisms are tested.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Trial {
     Every,
@@ -161,8 +161,8 @@ impl Kept {
         let is_root = rustix::process::geteuid().is_root();
         let Offered { landlock, bubblewrap } = self.offered();
         let mounts = bubblewrap.is_some() && Bubblewrap::can_hold(places);
-        // Landlock would block changes directly in these folders. Bubblewrap does not, and as root
-        // it needs no user namespace.
+        // Landlock would refuse to create, rename or remove entries directly in these folders.
+        // Bubblewrap allows that. For root, bubblewrap also needs no user namespace.
         let spares = is_root
             || [cwd, &self.machine.temporary]
                 .into_iter()
@@ -222,8 +222,8 @@ impl Kept {
                     || Job::spawn(&mut command),
                 )?
             }
-            // A set-user-ID bubblewrap would not gain its rights after a filter is applied. So
-            // start it without the filter that marks an agent's command.
+            // A set-user-ID bubblewrap does not gain its rights after a filter is applied.
+            // Therefore start it without the filter that marks an agent's command.
             (Mechanism::Bubblewrap, _) if bubblewrap.is_some_and(Bubblewrap::gains_rights) => {
                 Job::spawn(&mut command)
             }
@@ -235,11 +235,11 @@ impl Kept {
 
     /// Returns the start of a bubblewrap command line with mounts that protect the files.
     ///
-    /// Processes outside see the file system without these mounts, and expose it at
+    /// Processes outside the sandbox see the file system without these mounts, and expose it at
     /// `/proc/PID/root`. A normal user's command cannot inspect these processes, because they are
-    /// in another user namespace. A command of root can inspect some of them, such as bubblewrap
-    /// itself, which waits for the command without any capability. So a command of root gives up
-    /// that access by Landlock, or sees no other processes at all.
+    /// in another user namespace. A command of root can inspect some of them. One of them is
+    /// bubblewrap itself, which waits for the command without any capability. Therefore a command
+    /// of root gives up that access by Landlock, or sees no other processes at all.
     fn in_mounts(
         &self,
         bubblewrap: &Bubblewrap,
@@ -260,8 +260,9 @@ impl Kept {
         }
     }
 
-    /// Creates the writable folders below the configuration root before the command starts, because
-    /// the command cannot create them from inside the sandbox.
+    /// Creates the folders below the configuration root in which commands are allowed to write.
+    /// This must be done before the command starts, because the command cannot create these folders
+    /// from inside the sandbox.
     fn make_open_folders(&self) {
         if !self.machine.root.is_dir() {
             return;
@@ -273,8 +274,8 @@ impl Kept {
         }
     }
 
-    /// Gives a command another folder for temporary files, if the command could create no files in
-    /// the usual one.
+    /// Gives a command another folder for temporary files, if the command is not able to create
+    /// files in the usual folder.
     fn lend(&self, command: &mut Command, places: &Places) {
         let [variable, ..] = TEMPORARY_VARIABLES;
         let set = command.as_std().get_envs().find(|(name, _)| *name == variable);
@@ -288,8 +289,8 @@ impl Kept {
         }
     }
 
-    /// Removes keys and tokens from a command's environment, both inherited and explicitly set
-    /// ones.
+    /// Removes keys and tokens from a command's environment. This covers inherited variables and
+    /// explicitly set variables.
     fn withhold(&self, profile: Profile, command: &mut Command) {
         let given = command.as_std().get_envs().map(|(name, value)| {
             Variable::of(&name.to_string_lossy(), &value.unwrap_or_default().to_string_lossy())
@@ -318,8 +319,8 @@ impl Kept {
         }
     }
 
-    /// Returns the system call filters of the profile *read*, or the reason why this machine cannot
-    /// enforce *read*.
+    /// Returns the system call filters of the sandbox profile *read*, or the reason why this
+    /// machine cannot enforce *read*.
     pub(super) fn read(&self) -> Result<&Filters, &String> {
         self.read.get_or_init(|| self.try_reading()).as_ref()
     }
@@ -366,8 +367,8 @@ impl Kept {
         Ok(job.with_aftermath(Aftermath::new(None, self.told.clone())))
     }
 
-    /// Returns the files that a command may read, its git folders, and the git configuration
-    /// written for it.
+    /// Returns the files that a command is allowed to read, its git folders, and the path of the
+    /// git configuration written for it.
     fn readable(&self, grant: &Grant) -> io::Result<(Readable, Option<GitFolder>, PathBuf)> {
         let git = GitFolder::of(&grant.cwd, &self.options.git);
         let mut readable =
@@ -382,13 +383,15 @@ impl Kept {
         Ok((readable, git, config))
     }
 
-    /// Whether this machine can enforce the profile *work*. This is tested only once.
+    /// Returns `Ok` if this machine can enforce the sandbox profile *work*, otherwise the reason.
+    /// The machine is tested only once.
     pub(super) fn work(&self) -> Result<(), &String> {
         self.work.get_or_init(|| self.try_working()).as_ref().copied()
     }
 
-    /// Returns the reason why no machine can enforce the profile *work* for a working folder: the
-    /// folder contains the home folder. Returns None if it does not.
+    /// Returns the reason why no machine can enforce the sandbox profile *work* for a working
+    /// folder. The only such reason is that the working folder contains the home folder. Otherwise
+    /// returns `None`.
     pub(super) fn obstacle(&self, cwd: &Path) -> Option<String> {
         let (home, cwd) =
             (fs::canonicalize(self.machine.home.as_ref()?).ok()?, fs::canonicalize(cwd).ok()?);
@@ -414,17 +417,17 @@ impl Kept {
         command.arg(program);
         fill(&mut command);
         self.withhold(Profile::Work, &mut command);
-        // Write the record before the start. If this process is killed, a later run reads the
-        // record and checks the places.
+        // Write the record before the command starts. If this process is killed, a later pitcrew
+        // process reads the record and checks the places.
         let record = Record::write(&self.machine.root, mounts.uncovered)?;
-        // From here on, the protected places are checked afterwards, even if the command does not
-        // start.
+        // Dropping `aftermath` checks the protected places. This happens even if the command does
+        // not start.
         let aftermath = Aftermath::new(Some(record), self.told.clone());
         Ok(starter::start(command)?.with_aftermath(aftermath))
     }
 
-    /// Returns the mounts and the command line for the profile *work*. The command line does not
-    /// contain the program yet.
+    /// Returns the mounts and the command line for the sandbox profile *work*. The command line
+    /// does not contain the program yet.
     fn working(&self, grant: &Grant) -> io::Result<(Command, Mounts)> {
         let Offered { landlock: Some(landlock), bubblewrap: Some(bubblewrap) } = self.offered()
         else {
@@ -455,14 +458,14 @@ impl Kept {
         Ok((command, mounts))
     }
 
-    /// Returns the path of our own program, and its first arguments.
+    /// Returns the path of our own program, and the first arguments to start it with.
     fn inner(&self) -> Result<(&OsString, &[OsString]), String> {
         let inner = self.machine.inner.as_deref().unwrap_or_default();
         inner.split_first().ok_or_else(|| "it was not told how to start itself inside".to_owned())
     }
 
-    /// Tests the profile *work* with a command that writes inside its working folder, which must
-    /// succeed, and outside, which must fail.
+    /// Tests the sandbox profile *work* with a command that writes twice. Writing inside its
+    /// working folder must succeed, and writing outside must fail.
     fn try_working(&self) -> Result<(), String> {
         self.inner()?;
         let landlock = self.offered().landlock.ok_or("the kernel offers no Landlock")?;
@@ -489,7 +492,7 @@ impl Kept {
             let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
             return Err(io::Error::other(format!("a trial in bubblewrap failed: {said}")));
         }
-        // The sandbox must have refused to create this file.
+        // The sandbox must have refused to create this file, so there must be nothing to remove.
         match fs::remove_file(&outside) {
             Ok(()) => {
                 Err(io::Error::other("a trial in bubblewrap wrote outside of its working folder"))
@@ -507,8 +510,8 @@ impl Kept {
         self.told.alarm_by(Box::new(alarm));
     }
 
-    /// Tests the profile *read* on a thread that writes to its private folder, which must succeed,
-    /// and elsewhere, which must fail.
+    /// Tests the sandbox profile *read* on a thread that writes twice. Writing to its private
+    /// folder must succeed, and writing elsewhere must fail.
     fn try_reading(&self) -> Result<Filters, String> {
         let landlock = self.offered().landlock.ok_or("the kernel offers no Landlock")?;
         if !landlock.holds_truncation() {
@@ -526,19 +529,19 @@ impl Kept {
     }
 }
 
-/// Sets the variables of a command in the profile *read* or *work*: its temporary folder and its
-/// git configuration.
+/// Sets the environment variables of a command in the sandbox profile *read* or *work*. They name
+/// its temporary folder and its git configuration.
 fn bounded_variables(command: &mut Command, private: &Path, config: &Path) {
     for variable in TEMPORARY_VARIABLES {
         command.env(variable, private);
     }
     command.env(git_config::VARIABLE, config).env("GIT_TERMINAL_PROMPT", "0");
-    // Without optional locks, `git status` does not write the index, and so runs no hook of the
-    // repository.
+    // Without optional locks, `git status` does not write the index. It therefore runs no hook of
+    // the repository.
     command.env("GIT_OPTIONAL_LOCKS", "0");
 }
 
-/// Creates Landlock bounds that allow reading `readable` and writing one folder.
+/// Creates Landlock rules that allow only reading `readable` and writing one folder.
 pub(super) fn only_reading(
     landlock: Landlock,
     readable: &Readable,

@@ -1,4 +1,5 @@
-//! Finds files with keys in the toolchain folders of a home folder, by their names and contents.
+//! Finds files that hold keys in the toolchain folders of a home folder. The files are recognized
+//! by their names and contents.
 
 use std::collections::VecDeque;
 use std::fs;
@@ -28,15 +29,15 @@ const NAMES: &[&str] = &[
     "pip.ini",
 ];
 
-/// Files in git folders that contain a key if a URL in them contains one. Without a key they stay
+/// Names of files in git folders that may contain a URL with a key. Files without a key stay
 /// readable, because cargo and go need them.
 const OF_GIT: &[&str] = &["FETCH_HEAD", "config"];
 
-/// Folders of installed packages. They are skipped, because their files come from the packages'
-/// authors and hold no keys of the user.
+/// Folders of installed packages. The search skips them, because their files come from the
+/// packages' authors and hold no keys of the user.
 const OF_PACKAGES: &[&str] = &["dist-packages", "node_modules", "site-packages"];
 
-/// Maximum number of folders searched in a toolchain, starting with the outermost folders.
+/// Maximum number of folders searched in a toolchain. Outer folders are searched before inner ones.
 const MOST_FOLDERS: usize = 4_000;
 
 /// Maximum size of a git file that is searched for keys, in bytes.
@@ -69,7 +70,7 @@ fn holds_key(name: &str, path: &Path) -> bool {
 
 fn has_secret(path: &Path) -> bool {
     let is_short = fs::symlink_metadata(path).is_ok_and(|metadata| metadata.len() <= MOST_BYTES);
-    // If we cannot read the file, no command can read it either.
+    // A file that this process cannot read cannot be read by a command either.
     is_short
         && fs::read(path)
             .is_ok_and(|bytes| environment::holds_secret(&String::from_utf8_lossy(&bytes)))

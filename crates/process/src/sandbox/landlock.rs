@@ -1,9 +1,9 @@
 //! Restricts threads and the commands that they start, with Landlock.
 //!
-//! - The profile *free* allows everything except changes to protected files and to the folders on
-//!   the path to them.
-//! - The profile *read* allows only reading the readable files and writing the private temporary
-//!   folder.
+//! - The sandbox profile *free* allows everything except changes to protected files and to the
+//!   folders on the path to them.
+//! - The sandbox profile *read* allows only reading the readable files and writing the private
+//!   temporary folder.
 //!
 //! If several rulesets apply to a thread, an access needs the permission of each ruleset. A process
 //! in a Landlock domain cannot inspect processes outside the domain, even if the domain allows
@@ -35,34 +35,33 @@ impl Landlock {
         self.holds_truncation
     }
 
-    /// Whether the kernel restricts signals to processes in the same Landlock domain.
+    /// Returns true if the kernel restricts signals to processes in the same Landlock domain.
     pub(super) fn scopes_signals(self) -> bool {
         self.scopes_signals
     }
 }
 
-/// Whether a command may use TCP.
+/// Selects whether Landlock refuses TCP to a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Network {
     /// Landlock refuses TCP.
     Refused,
-    /// Landlock does not restrict TCP. The command's network namespace does.
+    /// Landlock does not restrict TCP. The command's network namespace limits the network instead.
     AsIs,
 }
 
-/// The files that a command may write, and its network access.
+/// The files that a command is allowed to write, and its network access.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Writable<'a> {
     pub(super) folders: &'a [&'a Path],
     pub(super) devices: &'a [&'a str],
-    /// Folders with the command's own devices. The command may also control these devices by
-    /// `ioctl`.
+    /// Folders with the command's own devices. The command is also allowed to control these devices
+    /// by `ioctl`.
     pub(super) terminals: &'a [&'a str],
     pub(super) network: Network,
 }
 
-/// A Landlock ruleset to which threads can be restricted, and the files from which the ruleset was
-/// built.
+/// A Landlock ruleset for threads, and the files from which the ruleset was built.
 #[derive(Debug)]
 pub(super) struct Bounds {
     ruleset: Ruleset,
@@ -70,7 +69,7 @@ pub(super) struct Bounds {
 }
 
 impl Bounds {
-    /// Whether the files from which the ruleset was built are all unchanged.
+    /// Returns true if all files from which the ruleset was built are unchanged.
     pub(super) fn is_current(&self) -> bool {
         self.seen.iter().all(RuleSource::is_current)
     }
@@ -125,8 +124,8 @@ mod linux {
     impl Landlock {
         /// Tests on a new thread whether the kernel enforces a Landlock ruleset.
         ///
-        /// Landlock version 1 (before Linux 5.19) is not used, because it refuses every rename from
-        /// one folder to another.
+        /// Landlock version 1 (before Linux 5.19) is not used, because that version refuses every
+        /// rename from one folder to another.
         pub(in super::super) fn probe() -> Option<Self> {
             let try_it = || restrict(&ruleset().map_err(io::Error::other)?);
             let status = std::thread::Builder::new().spawn(try_it).ok()?.join().ok()?.ok()?;
@@ -150,7 +149,7 @@ mod linux {
             }
         }
 
-        /// Gives up this thread's right to change the places, permanently.
+        /// Permanently gives up this thread's right to change the protected places.
         pub(in super::super) fn give_up(self, places: &Places) -> io::Result<()> {
             let mut ruleset = ruleset().map_err(io::Error::other)?;
             for way in &places.ways {
@@ -164,7 +163,7 @@ mod linux {
 
         /// Gives up the right to inspect processes outside this Landlock domain: their memory,
         /// their files and their view of the file system (`/proc/PID/root`). Every Landlock domain
-        /// removes this right, so the ruleset allows all file access.
+        /// removes this right. The ruleset itself therefore allows all file access.
         pub(in super::super) fn leave_other_processes(self) -> io::Result<()> {
             let mut ruleset = ruleset().map_err(io::Error::other)?;
             grant_whole(&mut ruleset, Path::new("/"), rights());
@@ -174,8 +173,8 @@ mod linux {
         fn enforce(self, ruleset: &RulesetCreated) -> io::Result<()> {
             match restrict(ruleset)?.ruleset {
                 RulesetStatus::FullyEnforced => Ok(()),
-                // A kernel before Linux 6.2 cannot refuse truncation. The user is warned about this
-                // gap.
+                // A kernel before Linux 6.2 cannot refuse truncation. Pitcrew warns the user about
+                // this gap elsewhere.
                 RulesetStatus::PartiallyEnforced if !self.holds_truncation => Ok(()),
                 RulesetStatus::PartiallyEnforced | RulesetStatus::NotEnforced => {
                     Err(io::Error::other("the kernel does not take the rights away"))
@@ -185,7 +184,7 @@ mod linux {
     }
 
     impl Landlock {
-        /// Creates bounds that allow only reading `readable` and writing `writable`.
+        /// Creates a ruleset that allows only reading `readable` and writing `writable`.
         pub(in super::super) fn bounds(
             self,
             readable: &Readable,
@@ -211,8 +210,8 @@ mod linux {
             Ok(bounds)
         }
 
-        /// Restricts this thread to the bounds, permanently. A thread can be restricted several
-        /// times. Then only the rights remain that all of its bounds allow.
+        /// Restricts this thread permanently to the rights that `bounds` allows. If a thread is
+        /// restricted several times, it keeps only the rights that all of its bounds allow.
         pub(in super::super) fn hold_to(self, bounds: &Bounds) -> io::Result<()> {
             let copy = bounds.ruleset.try_clone()?.no_new_privs(true);
             let status = copy.restrict_self().map_err(io::Error::other)?;
@@ -246,7 +245,8 @@ mod linux {
         }
 
         /// Allows reading a file, or a folder with everything below it except the withheld paths.
-        /// Only contents are withheld: the names of withheld entries can still be listed.
+        /// Only the contents of withheld files and folders are withheld: their names can still be
+        /// listed in the parent folder.
         fn grant_reading(&mut self, path: &Path, file: OwnedFd, exceptions: Option<&Exceptions>) {
             let Ok(stat) = fstat(&file) else { return };
             let rights = match (FileType::from_raw_mode(stat.st_mode), exceptions) {
@@ -296,8 +296,8 @@ mod linux {
     fn identity(file: &OwnedFd) -> Option<Identity> {
         fstat(file).ok().as_ref().map(Identity::from)
     }
-    /// The newest Landlock version that this code knows. Where the kernel lacks a feature, the
-    /// system call filter covers it.
+    /// The newest Landlock version that this code knows. Where the kernel lacks a Landlock feature,
+    /// the system call filter (seccomp) refuses the same access.
     const KNOWN: ABI = ABI::V9;
 
     fn bounding_ruleset(network: Network) -> Result<RulesetCreated, RulesetError> {
@@ -338,8 +338,8 @@ mod linux {
         Ruleset::default().handle_access(rights())?.create()
     }
 
-    /// Returns all rights to change files. The right to control devices is not included, because it
-    /// changes no file.
+    /// Returns all rights to change files. The right to control devices is not included, because
+    /// controlling a device changes no file.
     fn rights() -> BitFlags<AccessFs> {
         make_bitflags!(AccessFs::{
             WriteFile | Truncate | RemoveDir | RemoveFile | MakeChar | MakeDir | MakeReg | MakeSock | MakeFifo
@@ -352,14 +352,14 @@ mod linux {
             let copy = ruleset.try_clone()?.no_new_privs(promises_no_gain);
             copy.restrict_self().map_err(io::Error::other)
         };
-        // Only an administrator may apply a ruleset without the no-new-privileges flag. Then `su`
-        // and similar programs still work. Other users need the flag.
+        // Try first without the no-new-privileges flag, so that `su` and similar programs still
+        // work. Only an administrator is allowed to do this. Other users need the flag.
         restrict(false).or_else(|_not_an_administrator| restrict(true))
     }
 
-    /// Allows everything in a folder on a protected path, except the entry that the path continues
-    /// with. Entries that cannot be allowed are skipped: kernel file systems and entries that no
-    /// longer exist.
+    /// Allows everything in a folder on a protected path, except the entry with which the path
+    /// continues. Entries for which no rule can be made are skipped: kernel file systems, and
+    /// entries that no longer exist.
     fn grant_beside(ruleset: &mut RulesetCreated, way: &Path, places: &Places) {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let Ok(folder) = rustix::fs::open(way, flags, Mode::empty()) else {
@@ -370,7 +370,7 @@ mod linux {
         };
         for entry in entries.flatten() {
             let name = entry.file_name().to_bytes();
-            // Skip symbolic links: their target gets a rule at its own path.
+            // Skip symbolic links. The target of a link gets a rule at its own path.
             if matches!(name, b"." | b"..") || entry.file_type() == FileType::Symlink {
                 continue;
             }
@@ -387,7 +387,7 @@ mod linux {
         let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let file: OwnedFd = openat(folder, path.file_name()?, flags, Mode::empty()).ok()?;
         let stat = fstat(&file).ok()?;
-        // A protected file cannot be changed, because no rule allows it.
+        // A protected file gets no rule, so it cannot be changed.
         if places.holds(path, Identity::from(&stat)) {
             return None;
         }

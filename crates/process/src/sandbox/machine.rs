@@ -1,4 +1,4 @@
-//! Describes the machine and its user. The binary collects this data, because library code does not
+//! Describes the machine and its user. The binary collects this data, because library code must not
 //! read the environment.
 
 use std::ffi::OsString;
@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 
 use super::environment;
 
-/// Data about the machine and its user that the sandbox needs.
+/// What the sandbox needs to know about the machine and its user.
 #[derive(Debug, Clone, Default)]
 pub struct Machine {
-    /// The configuration root. No command may change its teams, tasks and settings.
+    /// The configuration root. No command is allowed to change the teams, tasks and settings in it.
     pub root: PathBuf,
     /// The folder for temporary files.
     pub temporary: PathBuf,
@@ -22,13 +22,13 @@ pub struct Machine {
     pub toolchains: Vec<PathBuf>,
     /// The environment variables that commands would inherit.
     pub variables: Vec<Variable>,
-    /// The path of our own program and its first arguments. Started like this inside bubblewrap,
-    /// our program restricts itself and then executes a command.
+    /// The path of our own program and its first arguments. When bubblewrap starts the program with
+    /// these arguments, the program restricts itself and then executes a command.
     pub inner: Option<Vec<OsString>>,
 }
 
-/// An environment variable: its name, and whether its value looks like a secret. The value itself
-/// is not stored.
+/// An environment variable. The entry has the name, and whether the value looks like a secret. The
+/// value itself is not stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Variable {
     pub(super) name: String,
@@ -36,14 +36,14 @@ pub struct Variable {
 }
 
 impl Variable {
-    /// Creates the entry for a variable. Checks the value and stores only the result.
+    /// Creates the entry for a variable. The value is checked and not stored.
     #[must_use]
     pub fn of(name: &str, value: &str) -> Self {
         Self { name: name.to_owned(), holds_secret: environment::holds_secret(value) }
     }
 }
 
-/// Environment variables that move a toolchain out of the home folder.
+/// Environment variables with which a user moves a toolchain out of the home folder.
 pub const TOOLCHAIN_VARIABLES: [&str; 10] = [
     "CARGO_HOME",
     "RUSTUP_HOME",
@@ -58,7 +58,7 @@ pub const TOOLCHAIN_VARIABLES: [&str; 10] = [
 ];
 
 impl Machine {
-    /// Creates the data of a machine with only the configuration root and the temporary folder set.
+    /// Creates the data of a machine. Only the configuration root and the temporary folder are set.
     #[must_use]
     pub fn with_root(root: &Path, temporary: &Path) -> Self {
         Self { root: root.to_owned(), temporary: temporary.to_owned(), ..Self::default() }
@@ -68,14 +68,16 @@ impl Machine {
 /// The sandbox options in the user's settings.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Options {
-    /// Additional folders that commands may read (`sandbox.read`).
+    /// Additional folders that commands are allowed to read (`sandbox.read`).
     pub read: Vec<PathBuf>,
-    /// Additional folders that commands in the profile *work* may write (`sandbox.write`).
+    /// Additional folders that commands in the sandbox profile *work* are allowed to write
+    /// (`sandbox.write`).
     pub write: Vec<PathBuf>,
-    /// Folders outside a checkout that the user trusts as git folders or object stores of the
-    /// checkout.
+    /// Folders outside a checkout that the user trusts as the checkout's git folders or object
+    /// stores.
     pub git: Vec<PathBuf>,
-    /// Whether commands in the profile *work* share the machine's network (`sandbox.network`).
+    /// True if commands in the sandbox profile *work* share the machine's network
+    /// (`sandbox.network`).
     pub network: bool,
     /// Additional variables that no command gets (`sandbox.withheldVariables`).
     pub withheld: Vec<String>,

@@ -1,8 +1,9 @@
 //! Finds the protected folders and files, and every path that leads to them.
 //!
-//! A path depends on more than its last component. If somebody renames a folder on the path or
-//! replaces a symbolic link on the path, the same path leads to another folder. So all folders on
-//! the paths are found too, and the places where another mount shows the same folder.
+//! To protect a path, protecting its last component is not enough. If somebody renames a folder on
+//! the path or replaces a symbolic link on the path, the same path leads to another folder.
+//! Therefore this module also finds all folders on the paths, and the places where another mount
+//! shows the same folder.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::ffi::{OsStr, OsString};
@@ -15,10 +16,10 @@ use rustix::fs::{Access, AtFlags, Stat};
 
 use crate::pieces;
 
-/// Maximum number of symbolic links in a path, as in the kernel.
+/// Maximum number of symbolic links in a path. The kernel has the same limit.
 const MOST_LINKS: usize = 40;
 
-/// Identifies a file independently of its name.
+/// Identifies a file, whatever its name is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Identity {
     pub(super) device: u64,
@@ -50,29 +51,30 @@ pub(super) struct Places {
     /// path at which a mount shows the same folder. The root need not exist.
     pub(super) roots: BTreeSet<PathBuf>,
     /// The paths of the protected files and folders, with symbolic links resolved: their own paths
-    /// and each path at which a mount shows them. They need not exist.
+    /// and each path at which a mount shows them. The files and folders need not exist.
     pub(super) kept: BTreeSet<PathBuf>,
     /// All folders on the paths to protected files, starting with the root of the file system.
     pub(super) ways: BTreeSet<PathBuf>,
-    /// Unprotected folders inside protected ones.
+    /// Unprotected folders inside protected folders.
     pub(super) open: BTreeSet<PathBuf>,
     /// The symbolic links on the paths to protected files.
     links: BTreeSet<PathBuf>,
-    /// The identities of protected files and of the folders on their paths. By identity they are
-    /// recognized even under another name, such as a name that differs only in case.
+    /// The identities of protected files and of the folders on their paths. An identity reveals the
+    /// same file under another name, such as a name that differs only in case.
     identities: BTreeSet<Identity>,
 }
 
 impl Places {
-    /// Finds the protected files and folders: the entries `names` directly below a configuration
-    /// root. The folders `open` inside them are not protected.
+    /// Finds the protected files and folders, which are the entries `names` directly below the
+    /// configuration root `root`. The folders `open` inside these entries are not protected.
     pub(super) fn find(root: &Path, names: &[&str], open: &[&str]) -> Self {
         let mut places = Self::default();
         let mounts = fs::read("/proc/self/mountinfo").unwrap_or_default();
         let mounts: Vec<Mount> =
             mounts.split(|byte| *byte == b'\n').filter_map(Mount::parse).collect();
         if let Some(root) = places.walk(root) {
-            // The same folder can be changed through every mount that shows it.
+            // The root can be changed through every mount that shows it, so protect each of these
+            // paths.
             let shown = aliases(&mounts, &root);
             places.roots.insert(root);
             places.roots.extend(shown);
@@ -89,8 +91,8 @@ impl Places {
         for kept in places.kept.clone() {
             aliases(&mounts, &kept).iter().for_each(|alias| places.keep(alias));
         }
-        // A folder inside a protected folder is protected too, even if a path to another protected
-        // file leads through it. So it need not be handled as a folder on a path.
+        // A folder inside a protected folder is already protected, even if a path to another
+        // protected file leads through it. Such a folder need not be handled as a folder on a path.
         let Self { kept, ways, .. } = &mut places;
         ways.retain(|way| !kept.iter().any(|kept| way.starts_with(kept)));
         let all = places.kept.iter().chain(&places.ways);
@@ -98,18 +100,20 @@ impl Places {
         places
     }
 
-    /// Whether the folder is on the path to a protected file. Symbolic links in `folder` are
-    /// resolved first.
+    /// Returns true if the folder is on the path to a protected file. Symbolic links in `folder`
+    /// are resolved first.
     pub(super) fn is_on_the_way(&self, folder: &Path) -> bool {
         fs::canonicalize(folder).is_ok_and(|folder| self.ways.contains(&folder))
     }
 
-    /// Whether the folder is the configuration root. Symbolic links in `folder` are resolved first.
+    /// Returns true if the folder is the configuration root. Symbolic links in `folder` are
+    /// resolved first.
     pub(super) fn is_root(&self, folder: &Path) -> bool {
         fs::canonicalize(folder).is_ok_and(|folder| self.roots.contains(&folder))
     }
 
-    /// Whether a path without symbolic links is protected. Case is ignored.
+    /// Returns true if a path without symbolic links is protected. Upper and lower case are not
+    /// distinguished.
     pub(super) fn is_kept(&self, path: &Path) -> bool {
         let folded = |path: &Path| path.to_string_lossy().to_lowercase();
         self.kept.iter().any(|kept| folded(kept) == folded(path))
@@ -117,14 +121,15 @@ impl Places {
                 .is_some_and(|it| self.identities.contains(&it) && !self.ways.contains(path))
     }
 
-    /// Whether a file is protected or on the path to a protected file. The path must not contain
-    /// symbolic links. The identity shows whether the same file is known under another name.
+    /// Returns true if a file is protected or is a folder on the path to a protected file. The path
+    /// must not contain symbolic links. The identity shows whether the same file is known under
+    /// another name.
     pub(super) fn holds(&self, path: &Path, identity: Identity) -> bool {
         self.kept.contains(path) || self.ways.contains(path) || self.identities.contains(&identity)
     }
 
-    /// Whether a symbolic link on a path could be replaced. Links directly below the configuration
-    /// root cannot, because the root is read-only.
+    /// Returns true if a symbolic link on a path could be replaced. Links directly below the
+    /// configuration root cannot be replaced, because the root is read-only.
     pub(super) fn has_loose_links(&self) -> bool {
         self.links
             .iter()
@@ -133,7 +138,7 @@ impl Places {
 
     /// Adds a path to the protected paths, together with the folders on the way to it. Some
     /// configuration managers make the file a symbolic link to a place that only other users can
-    /// change. Then only the link itself needs protection.
+    /// change. In that case only the link itself needs protection.
     fn keep(&mut self, path: &Path) {
         let mut trail = Self::default();
         let Some(end) = trail.walk(path) else {
@@ -149,8 +154,8 @@ impl Places {
         self.kept.insert(end);
     }
 
-    /// Follows a path as the kernel would, and records the folders and links on the way. Returns
-    /// the final target of the path.
+    /// Follows a path like the kernel, and records the folders and symbolic links on the way.
+    /// Returns the final target of the path.
     fn walk(&mut self, path: &Path) -> Option<PathBuf> {
         let mut todo: VecDeque<OsString> = pieces(path).collect();
         let mut at = PathBuf::from("/");
@@ -169,7 +174,7 @@ impl Places {
             self.links.insert(next);
             links += 1;
             if links > MOST_LINKS {
-                // There are too many links: nobody can open the path.
+                // The path has too many links, so the kernel does not open it either.
                 return None;
             }
             if target.is_absolute() {
@@ -184,15 +189,15 @@ impl Places {
 }
 
 /// Returns the final target of a path with symbolic links resolved, and the links on the way. The
-/// target is None if there are too many links.
+/// target is `None` if there are too many links.
 pub(super) fn trail(path: &Path) -> (Option<PathBuf>, BTreeSet<PathBuf>) {
     let mut places = Places::default();
     let end = places.walk(path);
     (end, places.links)
 }
 
-/// Whether the file belongs to other users, so that no process of this user can change it or make
-/// it writable.
+/// Returns true if the file belongs to other users, so that no process of this user can change it
+/// or make it writable.
 fn is_others(path: &Path) -> bool {
     let Ok(metadata) = fs::symlink_metadata(path) else {
         return true;
@@ -244,7 +249,8 @@ fn unescaped(field: &[u8]) -> PathBuf {
 /// Returns the other paths at which mounts show the same folder.
 fn aliases(mounts: &[Mount], folder: &Path) -> Vec<PathBuf> {
     let depth = |mount: &&Mount| mount.point.components().count();
-    // If several mounts have the same mount point, the last one is visible.
+    // The mount with the deepest mount point shows the folder. If several mounts have the same
+    // mount point, the last one is visible.
     let Some(own) =
         mounts.iter().filter(|mount| folder.starts_with(&mount.point)).max_by_key(depth)
     else {
@@ -316,8 +322,8 @@ mod tests {
         let base = folder.path().canonicalize().unwrap();
         symlink("/usr/bin", base.join("agents")).unwrap();
         let places = Places::find(&base, &["agents"], &[]);
-        // Root, the machine's administrator, could change the target of the link, so the target is
-        // protected for root.
+        // The user root could change the target of the link. Therefore the target is protected if
+        // root runs the test.
         let is_root = rustix::process::geteuid().is_root();
         assert_eq!(places.kept.contains(Path::new("/usr/bin")), is_root, "{places:?}");
         assert_eq!(places.ways.contains(Path::new("/usr")), is_root, "{places:?}");

@@ -1,11 +1,11 @@
-//! The temporary folders of sandboxed commands. They are kept from one command to the next, until
-//! this process ends.
+//! The temporary folders of sandboxed commands. A temporary folder is reused by later commands and
+//! removed when this process ends.
 //!
-//! They are in `pitcrew/sandbox` below the configuration root. Each process that starts commands
-//! has its own folder there. If a process is killed, the next process removes the folder of the
-//! killed process. A command can write only in the temporary folder it was given, even in the
-//! profile *free*. Otherwise it could put a symbolic link in place of a folder that is later
-//! mounted writable.
+//! The folders are in `pitcrew/sandbox` below the configuration root. Each process that starts
+//! commands has its own folder there. If a process is killed, the next process removes the folder
+//! of the killed process. A command can write only in the temporary folder that it was given, even
+//! in the sandbox profile *free*. Otherwise it could put a symbolic link in place of a folder that
+//! is later mounted writable.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -25,19 +25,20 @@ use crate::own_mode;
 /// Folder below the configuration root that contains one folder for each process.
 const OF_PROCESSES: [&str; 2] = ["pitcrew", "sandbox"];
 
-/// Folder below the configuration root with the temporary files of commands in the profile *free*.
-/// Earlier versions kept the folders of the processes here.
+/// Folder below the configuration root with the temporary files of commands in the sandbox profile
+/// *free*. Earlier versions of pitcrew stored the folders of the processes here.
 const OF_FREE: [&str; 2] = ["pitcrew", "tmp"];
 
-/// Permission bits of a folder that only the user may access.
+/// Permission bits of a folder that only the user is allowed to access.
 const OWN: u32 = 0o700;
 
-/// The folder of this process, which contains all its temporary folders.
+/// The folder of this process. It contains all temporary folders that this process gives to
+/// commands.
 #[derive(Debug)]
 pub(super) struct Workshop {
     folder: PathBuf,
-    /// For each numbered set of temporary folders, the paths in these folders that are mount
-    /// points.
+    /// The numbered sets of temporary folders. Each element holds the paths inside the set's
+    /// folders that are mount points.
     lasting: Mutex<Vec<BTreeSet<PathBuf>>>,
 }
 
@@ -45,7 +46,7 @@ pub(super) struct Workshop {
 #[derive(Debug, Clone)]
 pub(super) struct Lasting(PathBuf);
 
-/// A temporary folder for one purpose. Dropping this value removes the folder.
+/// A temporary folder that is used only once. Dropping this value removes the folder.
 #[derive(Debug)]
 pub(super) struct PrivateFolder {
     path: PathBuf,
@@ -58,7 +59,7 @@ impl Workshop {
     /// # Errors
     /// If a folder cannot be created, or if something else is in its place.
     pub(super) fn open(root: &Path) -> io::Result<Self> {
-        // Earlier versions kept the processes' folders here.
+        // Earlier versions of pitcrew stored the processes' folders here.
         sweep(&root.join(OF_FREE.iter().collect::<PathBuf>()));
         let temporary = folder_below(root, OF_PROCESSES)?;
         sweep(&temporary);
@@ -78,8 +79,8 @@ impl Workshop {
         &self.folder
     }
 
-    /// Returns the paths of an empty file and an empty folder that nobody may access. They are
-    /// mounted over withheld files and folders.
+    /// Returns the paths of an empty file and an empty folder that nobody is allowed to access.
+    /// They are mounted over files and folders that a command must not read.
     ///
     /// # Errors
     /// If the file or the folder cannot be created.
@@ -93,12 +94,12 @@ impl Workshop {
         Ok((file, folder))
     }
 
-    /// Returns the temporary folders for commands with the mount points `mounted` inside these
+    /// Returns the temporary folders for commands that have the mount points `mounted` inside these
     /// folders.
     ///
     /// A command that has no mount point at such a path could create a symbolic link there, and the
-    /// mount of a later command would follow the link. So temporary folders are shared only by
-    /// commands with the same mount points.
+    /// mount of a later command would follow the link. Therefore only commands with the same mount
+    /// points share temporary folders.
     ///
     /// # Errors
     /// If a folder cannot be created.
@@ -113,7 +114,7 @@ impl Workshop {
         Ok(Lasting(path))
     }
 
-    /// Creates a temporary folder for one purpose.
+    /// Creates a temporary folder that is removed when the returned value is dropped.
     ///
     /// # Errors
     /// If the folder cannot be created.
@@ -131,7 +132,7 @@ impl Drop for Workshop {
 }
 
 impl Lasting {
-    /// Returns the folder called `name`, and creates it if it is missing.
+    /// Returns the folder called `name`. Creates the folder if it is missing.
     ///
     /// # Errors
     /// If the folder cannot be created.
@@ -156,7 +157,7 @@ impl Drop for PrivateFolder {
 }
 
 /// Runs `work` in the background, on a blocking thread if there is an async runtime. The caller
-/// does not wait, because a busy file system may be slow.
+/// does not wait for `work`, because a busy file system may be slow.
 pub(super) fn beside(work: impl FnOnce() + Send + 'static) {
     match tokio::runtime::Handle::try_current() {
         Ok(runtime) => drop(runtime.spawn_blocking(work)),
@@ -164,8 +165,8 @@ pub(super) fn beside(work: impl FnOnce() + Send + 'static) {
     }
 }
 
-/// Returns the folder below the configuration root for temporary files of commands in the profile
-/// *free*. Creates the folder if it is missing.
+/// Returns the folder below the configuration root for temporary files of commands in the sandbox
+/// profile *free*. Creates the folder if it is missing.
 ///
 /// # Errors
 /// If a folder cannot be created, or if something else is in its place.
@@ -183,7 +184,7 @@ fn folder_below(root: &Path, names: [&str; 2]) -> io::Result<PathBuf> {
     Ok(folder)
 }
 
-/// Creates a folder, unless it exists. A symbolic link in its place is an error.
+/// Creates a folder if it does not exist. A symbolic link in its place is an error.
 fn make_folder(folder: &Path) -> io::Result<()> {
     match own_mode::create_folder(folder) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
@@ -198,8 +199,8 @@ fn make_folder(folder: &Path) -> io::Result<()> {
     )))
 }
 
-/// Removes the folders of processes that no longer run. Other folders are left alone: those of
-/// other users, and those whose name does not have our format.
+/// Removes the folders of processes that no longer run. Folders of other users are left alone, and
+/// folders whose names do not have our format.
 fn sweep(temporary: &Path) {
     for entry in fs::read_dir(temporary).into_iter().flatten().flatten() {
         let is_dead =
@@ -216,8 +217,8 @@ fn is_ours(meta: &Metadata) -> bool {
         && meta.mode() & 0o7777 == OWN
 }
 
-/// Parses the process identity from a folder name. Returns None unless the name has exactly the
-/// format of [`Workshop::open`].
+/// Parses the process identity from a folder name. Returns `None` if the name does not have exactly
+/// the format of [`Workshop::open`].
 fn owner(name: &str) -> Option<ProcessIdentity> {
     let mut parts = name.split('.');
     let (pid, start_ticks, unique) =
@@ -228,8 +229,9 @@ fn owner(name: &str) -> Option<ProcessIdentity> {
     (is_unique && name == format!("{pid}.{start_ticks}.{unique}")).then_some(owner)
 }
 
-/// Removes a folder, even if a command removed the permissions to access it. Symbolic links inside
-/// are removed and not followed. If another file system is mounted inside, the folder is kept.
+/// Removes a folder, even if a command removed the permissions to access the folder. Symbolic links
+/// inside are removed and not followed. If another file system is mounted inside, the folder is not
+/// removed.
 fn remove(folder: &Path) {
     let removed = match has_a_mount(folder) {
         true => Err(io::Error::other("another file system is mounted in it")),
@@ -245,7 +247,8 @@ fn remove(folder: &Path) {
     }
 }
 
-/// Whether anything below the folder is on another device. Then a file system is mounted there.
+/// Returns true if anything below the folder is on another device, which means that a file system
+/// is mounted there.
 fn has_a_mount(folder: &Path) -> bool {
     let Ok(device) = fs::symlink_metadata(folder).map(|meta| meta.dev()) else { return false };
     let mut folders = vec![folder.to_owned()];

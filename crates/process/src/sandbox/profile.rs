@@ -1,29 +1,29 @@
-//! The three sandbox profiles, and whether a machine can enforce them.
+//! The three sandbox profiles, and the result of testing whether a machine can enforce them.
 
-/// Whether this machine can enforce a sandbox profile, as found by testing.
+/// The result of testing whether this machine can enforce a sandbox profile.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Support {
-    /// The sandbox is off: commands run without limits in every profile.
+    /// The sandbox is off. Commands run without limits, whatever their sandbox profile is.
     Off,
-    /// The kernel enforces the profile.
+    /// The kernel enforces the sandbox profile.
     Held {
-        /// The names of the mechanisms that enforce the profile.
+        /// The names of the mechanisms that enforce the sandbox profile.
         by: String,
     },
-    /// The kernel enforces the profile, with one gap.
+    /// The kernel enforces the sandbox profile, but there is one gap.
     Partly {
-        /// The gap, described in one sentence.
+        /// The description of the gap, in one sentence.
         gap: String,
     },
-    /// The machine cannot enforce the profile.
+    /// The machine cannot enforce the sandbox profile.
     Missing {
-        /// The failed test and the error of the operating system, in one sentence.
+        /// The test that failed and the error of the operating system, in one sentence.
         reason: String,
     },
 }
 
 impl Support {
-    /// Whether commands may be started in the profile.
+    /// Returns true if pitcrew is allowed to start commands in this sandbox profile.
     #[must_use]
     pub fn is_held(&self) -> bool {
         match self {
@@ -33,10 +33,10 @@ impl Support {
     }
 }
 
-/// The mechanism that limits a command.
+/// The kernel mechanism that limits a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mechanism {
-    /// No mechanism.
+    /// No mechanism limits the command.
     Nothing,
     /// The command's process gave up rights by Landlock.
     Landlock,

@@ -1,11 +1,13 @@
-//! Quarantine: a check for protected places that no mount can cover, because nothing or only a
-//! symbolic link is there when a command in the profile *work* starts. If the command creates a
-//! file at such a place, the file is renamed after the command has ended.
+//! Quarantine: a check of protected places that no mount can cover. A mount cannot cover a place
+//! where nothing or only a symbolic link exists when a command in the sandbox profile *work*
+//! starts. If the command creates a file at such a place, pitcrew renames the file after the
+//! command has ended.
 //!
 //! The command may have removed all permissions from a folder on the path. The folder belongs to
-//! the user, so the permissions are restored while the file is renamed. If the file still cannot be
-//! renamed, this is reported as an error of the command. Each folder is opened relative to its
-//! parent folder and never through a symbolic link, because other commands may run meanwhile.
+//! the user, so pitcrew restores the permissions while it renames the file. If the file still
+//! cannot be renamed, the failure is reported as an error of the command. Each folder is opened
+//! relative to its parent folder and never through a symbolic link, because other commands may run
+//! meanwhile.
 
 use std::cell::RefCell;
 use std::ffi::{OsStr, OsString};
@@ -25,10 +27,10 @@ use serde::{Deserialize, Serialize};
 
 use super::unfinished::Record;
 
-/// The text in the new name of a renamed file that marks the file as quarantined.
+/// A part of the new name of a renamed file. It marks the file as quarantined.
 const MARK: &str = "quarantined";
 
-/// Mode bits with which the user may list, change and enter a folder.
+/// Mode bits that allow the user to list, change and enter a folder.
 const ALL_OF_USER: u32 = 0o700;
 
 /// The files that commands created in protected places.
@@ -61,7 +63,7 @@ impl Appeared {
     }
 }
 
-/// Function that shows a warning to the user at once.
+/// A function that shows a warning to the user at once.
 type Alarm = Box<dyn Fn(String) + Send + Sync>;
 
 /// The files that commands created in protected places and that have not been reported yet.
@@ -98,34 +100,34 @@ impl Told {
     }
 }
 
-/// A protected place that no mount covers while a command runs.
+/// A protected place that no mount covers while a command runs. It is checked after the command.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Uncovered {
-    /// The folder around the place. The command may write this folder, and its path has all
-    /// symbolic links resolved.
+    /// The folder around the place, with all symbolic links resolved. The command is allowed to
+    /// write this folder.
     open: PathBuf,
-    /// The path of the place, relative to `open`.
+    /// The path of the protected place, relative to `open`.
     place: PathBuf,
     state: State,
 }
 
-/// The state of the place before the command started.
+/// The state that the protected place had before the command started.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 enum State {
     Nothing,
     Link {
         target: PathBuf,
     },
-    /// The place is a folder. The entry `name` is protected in each of its subfolders. The
-    /// subfolders in `known` are excluded: they already had such an entry, which is protected in
-    /// another way.
+    /// The place is a folder. In each of its subfolders, an entry called `name` must not appear.
+    /// The subfolders in `known` are excluded: they already had such an entry when the command
+    /// started, and a mount protects it.
     EachFolder {
         name: String,
         known: Vec<PathBuf>,
     },
     /// The place is a folder. Entries whose name differs from a protected name only in case
-    /// (`.CLAUDE`) are protected, except those in `known`. If `is_each` is set, this applies to the
-    /// entries of each subfolder, and the paths in `known` have two components.
+    /// (`.CLAUDE`) must not appear in it, except the entries in `known`. If `is_each` is set, this
+    /// applies to the entries of each subfolder, and the paths in `known` have two components.
     OtherCase {
         names: Vec<String>,
         known: Vec<PathBuf>,
@@ -133,19 +135,20 @@ enum State {
     },
 }
 
-/// Whether two file names differ only in case.
+/// Returns true if two file names differ only in case.
 pub(super) fn is_other_case(entry: &Path, name: &str) -> bool {
     let entry = entry.to_string_lossy();
     entry != name && entry.to_lowercase() == name.to_lowercase()
 }
 
 impl Uncovered {
-    /// Creates the record of a place at which nothing exists.
+    /// Creates the record of a protected place at which nothing exists. Returns `None` if `path` is
+    /// not below `open`.
     pub(super) fn nothing(open: &Path, path: &Path) -> Option<Self> {
         Self::at(open, path, State::Nothing)
     }
 
-    /// Creates the record of a place at which a symbolic link exists.
+    /// Creates the record of a protected place at which a symbolic link exists.
     pub(super) fn link(open: &Path, path: &Path) -> Option<Self> {
         Self::at(open, path, State::Link { target: fs::read_link(path).ok()? })
     }
@@ -162,8 +165,8 @@ impl Uncovered {
     }
 
     /// Creates the record that protects entries whose name differs from one of `names` only in
-    /// case. The entries are in a folder or in each of its subfolders. Entries in `known` are
-    /// excluded.
+    /// case. Such entries are protected in a folder, or in each of its subfolders. Entries in
+    /// `known` are excluded.
     pub(super) fn other_case(
         open: &Path,
         folder: &Path,
@@ -184,8 +187,8 @@ impl Uncovered {
         self.open.join(&self.place)
     }
 
-    /// Returns the paths that seem to have been created or changed since the command started. This
-    /// function changes nothing.
+    /// Returns the paths at the place that seem to have been created or changed since the command
+    /// started. This function changes nothing.
     pub(super) fn has_appeared(&self) -> Vec<PathBuf> {
         match &self.state {
             State::Nothing => self.first_other().into_iter().collect(),
@@ -204,8 +207,8 @@ impl Uncovered {
         }
     }
 
-    /// Returns the path of the place if something exists there. Otherwise returns the first
-    /// component on the path that is not a folder, if there is one.
+    /// Returns the path of the place if something exists there. If a component on the path is not a
+    /// folder, returns the path of that component. Otherwise returns `None`.
     fn first_other(&self) -> Option<PathBuf> {
         let mut at = self.open.clone();
         for name in self.place.iter() {
@@ -213,14 +216,14 @@ impl Uncovered {
             match fs::symlink_metadata(&at) {
                 Ok(metadata) if metadata.is_dir() => {}
                 Err(problem) if problem.kind() == io::ErrorKind::NotFound => return None,
-                // If the path cannot be read, assume that something is there.
+                // If the path cannot be read, assume that something exists there.
                 Ok(_) | Err(_) => return Some(at),
             }
         }
         Some(at)
     }
 
-    /// Renames the files that were created at the place.
+    /// Renames the files that a command created at the protected place.
     pub(super) fn restore(&self) -> Appeared {
         let mut appeared = Appeared::default();
         match &self.state {
@@ -296,8 +299,8 @@ impl Uncovered {
         unknown.map(place).filter(is_folder).collect()
     }
 
-    /// Returns the entry names of the folder `place`, which is relative to the writable folder.
-    /// Returns no names if there is no such folder.
+    /// Returns the entry names of the folder `place`. The path `place` is relative to the writable
+    /// folder. Returns no names if there is no such folder.
     fn names_in(&self, place: &Path) -> io::Result<Vec<PathBuf>> {
         let Some(mut way) = Way::from(&self.open)? else { return Ok(Vec::new()) };
         for name in place.iter() {
@@ -328,8 +331,8 @@ impl Uncovered {
         for name in folder.iter() {
             match way.step(name)? {
                 Step::Folder => at.push(name),
-                // A file or link in place of a missing folder would lead programs to another
-                // folder, so rename it.
+                // A file or symbolic link is in place of a missing folder. It would lead programs
+                // to another folder, so rename it.
                 Step::Other => return way.rename(&at, name).map(Some),
                 Step::Nothing => return Ok(None),
             }
@@ -342,14 +345,14 @@ impl Uncovered {
         if link.is_some_and(|link| link.as_bytes() == target.as_os_str().as_bytes()) {
             return Ok(None);
         }
-        // Rename the entry that replaced the link. Then restore the link.
+        // If another entry replaced the link, rename that entry. Then restore the link.
         let aside = if is_there { Some(way.rename(&at, name)?) } else { None };
         way.with_rights(|folder| symlinkat(target.as_path(), folder, name))?;
         Ok(aside)
     }
 }
 
-/// The kind of entry that has a certain name in a folder.
+/// What a folder has at a certain name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Step {
     Folder,
@@ -368,7 +371,8 @@ impl Way {
     const FLAGS: OFlags =
         OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
-    /// Opens the writable folder at which the way begins. Returns None if it was removed meanwhile.
+    /// Opens the writable folder at which the way begins. Returns `None` if the folder was removed
+    /// meanwhile.
     fn from(open: &Path) -> io::Result<Option<Self>> {
         match openat(CWD, open, Self::FLAGS, Mode::empty()) {
             Ok(folder) => Ok(Some(Self { folder, lent: Vec::new() })),
@@ -377,7 +381,8 @@ impl Way {
         }
     }
 
-    /// Enters the subfolder `name`, if it is a folder.
+    /// Enters the subfolder `name`. If `name` is not a folder, stays in this folder and returns
+    /// what `name` is.
     fn step(&mut self, name: &OsStr) -> io::Result<Step> {
         match self.with_rights(|folder| openat(folder, name, Self::FLAGS, Mode::empty())) {
             Ok(next) => {
@@ -408,8 +413,8 @@ impl Way {
         Ok(at.join(aside))
     }
 
-    /// Runs `work` in this folder. If permission is denied, gives the user all permissions for the
-    /// folder and tries again.
+    /// Runs `work` in this folder. If the system denies permission, gives the user all permissions
+    /// for the folder and runs `work` again.
     fn with_rights<T>(
         &mut self,
         work: impl Fn(BorrowedFd<'_>) -> rustix::io::Result<T>,
@@ -422,7 +427,7 @@ impl Way {
         if set_mode(&self.folder, mode | ALL_OF_USER).is_ok()
             && let Ok(folder) = self.folder.try_clone()
         {
-            // Store the original mode, which is restored on drop.
+            // Store the folder with its original mode. The mode is restored on drop.
             self.lent.push((folder, mode));
         }
         work(self.folder.as_fd())
@@ -440,7 +445,7 @@ impl Drop for Way {
 }
 
 /// Sets the permission bits of a folder that was opened with `O_PATH`. `fchmod` does not accept
-/// such a descriptor, so this uses the descriptor's path in `/proc`.
+/// such a descriptor, so this function uses the descriptor's path in `/proc`.
 fn set_mode(folder: &OwnedFd, mode: u32) -> io::Result<()> {
     fs::set_permissions(
         format!("/proc/self/fd/{}", folder.as_raw_fd()),
@@ -461,11 +466,12 @@ pub(super) fn folders_in(folder: &Path) -> Vec<PathBuf> {
     folders.map(|entry| PathBuf::from(entry.file_name())).collect()
 }
 
-/// The check of protected places that follows after a command and all its processes have ended.
+/// The check of protected places that runs after a command and all its processes have ended.
 /// Dropping this value runs the check.
 #[derive(Debug)]
 pub struct Aftermath {
-    /// The places to check. A copy is stored on disk until the check is done.
+    /// The places to check. A copy is stored on disk until the check is done. `None` if nothing
+    /// needs a check.
     record: Option<Record>,
     told: Told,
 }
@@ -475,7 +481,7 @@ impl Aftermath {
         Self { record, told }
     }
 
-    /// Whether all processes that the command started end together with the command.
+    /// Returns true if all processes that the command started end together with the command.
     pub fn ends_all(&self) -> bool {
         self.record.is_some()
     }
@@ -500,7 +506,7 @@ mod tests {
         let base = fs::canonicalize(dir.path()).unwrap();
         let (root, open) = (base.join("root"), base.join("work"));
         fs::create_dir(&root).unwrap();
-        // The check must fail, because there is a file in place of the folder.
+        // A file is in place of the folder, so the check must fail.
         fs::write(&open, "").unwrap();
         let (told, screen) = (Told::default(), Arc::new(Mutex::new(Vec::new())));
         let shown = screen.clone();

@@ -1,6 +1,6 @@
-//! Determines the files that a sandboxed command may read: the working folder with its git folders,
-//! system folders and toolchains, without credentials and without files that `Read` deny rules
-//! match.
+//! Determines the files that a sandboxed command is allowed to read: the working folder with its
+//! git folders, system folders and toolchains. Credentials and files that `Read` deny rules match
+//! are excluded.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
@@ -11,7 +11,7 @@ use std::path::{Component, Path, PathBuf};
 use super::git_folder::GitFolder;
 use super::{Grant, Machine, Options, key_files};
 
-/// System folders that every program needs. Folders to which programs of all users write (`/tmp`,
+/// System folders that every program needs. Folders in which programs of all users write (`/tmp`,
 /// `/run`, `/var`) are not included.
 const SYSTEM: &[&str] = &[
     "/usr",
@@ -36,9 +36,9 @@ const SYSTEM: &[&str] = &[
     "/home/linuxbrew/.linuxbrew",
 ];
 
-/// Devices that contain no data of others. The terminal is not included: a command in the profile
-/// *read* shares the user's session, so it could show a fake question on the terminal and read the
-/// typed keys.
+/// Devices that contain no data of other programs. The terminal is not included. A command in the
+/// sandbox profile *read* shares the user's terminal session, so it could show a fake question on
+/// the terminal and read the typed keys.
 pub(super) const DEVICES: &[&str] =
     &["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"];
 
@@ -102,8 +102,8 @@ const TOOLCHAINS: &[&str] = &[
     ".local/state/nix",
 ];
 
-/// Credentials in a home folder. No command may read them without a question, wherever the working
-/// folder is.
+/// Credentials in a home folder. Without the user's permission, no command is allowed to read them,
+/// wherever the working folder is.
 const CREDENTIALS: &[&str] = &[
     ".ssh",
     ".gnupg",
@@ -161,8 +161,8 @@ const TOOLCHAIN_CREDENTIALS: &[&str] = &["credentials", "credentials.toml"];
 /// Commands cannot read them.
 const OF_THE_ROOT: &[&str] = &[".credentials.json", "pitcrew/archive"];
 
-/// System files that only the administrator may read. They are withheld even from commands that run
-/// as root.
+/// System files that only the administrator is allowed to read. They are withheld even from
+/// commands that run as root.
 const SYSTEM_SECRETS: &[&str] = &[
     "/etc/shadow",
     "/etc/shadow-",
@@ -188,13 +188,13 @@ const SYSTEM_SECRETS: &[&str] = &[
     "/usr/local/etc/ssh",
 ];
 
-/// The paths that a command may read, and the withheld paths below them. All have symbolic links
-/// resolved.
+/// The paths that a command is allowed to read, and the withheld paths below them. All of these
+/// paths have symbolic links resolved.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Readable {
-    /// Files and folders that may be read, with everything below them.
+    /// Files and folders that the command is allowed to read, with everything below them.
     pub(super) open: BTreeSet<PathBuf>,
-    /// Paths that may not be read, although they are below an open folder.
+    /// Paths that the command is not allowed to read, although they are below an open folder.
     pub(super) withheld: BTreeSet<PathBuf>,
 }
 
@@ -204,8 +204,8 @@ pub(super) struct Readable {
 pub(super) struct Secrets(BTreeSet<PathBuf>);
 
 impl Readable {
-    /// Finds the existing paths that a command may read, and the secret paths below them that the
-    /// command may not read.
+    /// Finds the existing paths that a command is allowed to read, and the secret paths below them
+    /// that must be withheld.
     pub(super) fn find(
         machine: &Machine,
         options: &Options,
@@ -227,8 +227,8 @@ impl Readable {
         open.extend(
             git.into_iter().flat_map(GitFolder::folders).filter_map(|path| apart_from(home, path)),
         );
-        // If the working folder is inside a folder of credentials, the user wants to work there. So
-        // that folder is not withheld.
+        // A working folder inside a folder of credentials means that the user wants to work there.
+        // Do not withhold that folder of credentials.
         let is_meant = |secret: &&PathBuf| working.iter().any(|folder| folder.starts_with(secret));
         let withheld = secrets.0.iter().filter(|secret| !is_meant(secret)).cloned().collect();
         open.extend(working);
@@ -236,14 +236,14 @@ impl Readable {
         Self { open, withheld }
     }
 
-    /// Returns a copy that allows whole folders. The copy withholds only those paths that are
+    /// Returns a copy that allows whole folders. The copy keeps only the withheld paths that are
     /// inside `concerned` or contain `concerned`.
     pub(super) fn whole_folders(&self, concerned: &Path) -> Self {
         let mut open = BTreeSet::new();
         let mut withheld = self.withheld.clone();
         withheld.retain(|path| path.starts_with(concerned) || concerned.starts_with(path));
-        // A path inside another readable folder needs no rule of its own, unless something is
-        // withheld.
+        // A path inside another readable folder needs no rule of its own, unless something in that
+        // folder is withheld.
         for path in &self.open {
             let is_inside =
                 withheld.is_empty() && path.ancestors().skip(1).any(|above| open.contains(above));
@@ -255,11 +255,11 @@ impl Readable {
     }
 }
 
-/// The withheld paths as a tree of names. During a search, one lookup per name shows whether the
-/// name itself or anything below it is withheld.
+/// The withheld paths as a tree of names. During a walk through folders, one lookup per name shows
+/// whether the name itself or anything below it is withheld.
 #[derive(Debug, Default)]
 pub(super) struct Exceptions {
-    /// Whether this path itself is withheld, with everything below it.
+    /// True if this path itself is withheld, with everything below it.
     pub(super) is_whole: bool,
     below: BTreeMap<OsString, Self>,
 }
@@ -275,7 +275,7 @@ impl Exceptions {
         all
     }
 
-    /// Returns the withheld paths at or below a path, or None if there are none.
+    /// Returns the withheld paths at or below a path, or `None` if no such path is withheld.
     pub(super) fn at(&self, path: &Path) -> Option<&Self> {
         let mut node = self;
         for name in names(path) {
@@ -287,7 +287,8 @@ impl Exceptions {
         Some(node)
     }
 
-    /// Returns the withheld paths at or below a name in this folder, or None if there are none.
+    /// Returns the withheld paths at or below a name in this folder, or `None` if no such path is
+    /// withheld.
     pub(super) fn below(&self, name: &OsStr) -> Option<&Self> {
         self.below.get(name)
     }
@@ -303,24 +304,25 @@ fn names(path: &Path) -> impl Iterator<Item = &OsStr> {
     })
 }
 
-/// Returns the installation folder that contains a folder of programs. Returns None if the
+/// Returns the installation folder that contains a folder of programs. Returns `None` if the
 /// installation folder does not also contain libraries.
 fn with_libraries(programs: &Path) -> Option<PathBuf> {
     const PROGRAMS: [&str; 3] = ["bin", "sbin", "shims"];
     const LIBRARIES: [&str; 3] = ["lib", "libexec", "pyvenv.cfg"];
     let all = programs.parent().filter(|_| PROGRAMS.iter().any(|name| programs.ends_with(name)))?;
-    // `~/.local` is not the folder of one installation: it also contains the data of many programs.
+    // `~/.local` contains the data of many programs, so it does not count as the folder of one
+    // installation.
     let is_one = !all.ends_with(".local") && LIBRARIES.iter().any(|name| all.join(name).exists());
     is_one.then(|| all.to_path_buf())
 }
 
-/// Returns a path with symbolic links resolved, if it exists.
+/// Returns a path with symbolic links resolved, or `None` if the path does not exist.
 fn real(path: &Path) -> Option<PathBuf> {
     fs::canonicalize(path).ok()
 }
 
-/// Returns a path with symbolic links resolved. Returns None if the path does not exist or contains
-/// the home folder.
+/// Returns a path with symbolic links resolved. Returns `None` if the path does not exist or
+/// contains the home folder.
 fn apart_from(home: Option<&Path>, path: &Path) -> Option<PathBuf> {
     let path = real(path).filter(|_| path.is_absolute())?;
     let home = home.and_then(real);
@@ -367,7 +369,7 @@ fn toolchains(machine: &Machine) -> Vec<PathBuf> {
     all.filter_map(|path| apart_from(home, &path)).collect()
 }
 
-/// Whether a cargo configuration file contains a token, as older ones do.
+/// Returns true if a cargo configuration file contains a token. Older configuration files do.
 fn mentions_token(file: &Path) -> bool {
     fs::read_to_string(file).is_ok_and(|text| {
         let names = |line: &str| line.split('=').next().is_some_and(|name| name.contains("token"));
@@ -375,8 +377,8 @@ fn mentions_token(file: &Path) -> bool {
     })
 }
 
-/// Returns those entries of a folder that are sockets or that not all users may read. They are
-/// withheld even from commands that run as root.
+/// Returns the entries of a folder that are sockets, and the entries that not all users are allowed
+/// to read. They are withheld even from commands that run as root.
 fn closed_entries(folder: &str) -> Vec<PathBuf> {
     const READ_BY_ALL: u32 = 0o004;
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();

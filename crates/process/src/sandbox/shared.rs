@@ -1,13 +1,15 @@
-//! Landlock rulesets that many commands share.
+//! Builds Landlock rulesets that many commands share.
 //!
-//! Landlock rules can only allow. So to withhold one file, each of its neighbours needs its own
-//! rule. In a large project these are about a thousand rules. To avoid building them for each
-//! command, a command is restricted by two rulesets, and an access needs the permission of both:
+//! Landlock rules can only allow. To withhold one file, each of its neighbours therefore needs its
+//! own rule, which makes about a thousand rules in a large project. To avoid building all rules for
+//! each command, a command is restricted by two rulesets, and an access needs the permission of
+//! both:
 //!
-//! - The shared ruleset has all these rules, and allows the whole folder that contains the private
-//!   folders. It is built again only if a file that it was built from has changed.
-//! - The command's own ruleset has a few rules for whole folders, and of the private folders it
-//!   allows only the command's own one.
+//! - The shared ruleset has all these rules. It also allows the whole folder that contains the
+//!   private folders of all commands. It is built again only if a file from which it was built has
+//!   changed.
+//! - The command's own ruleset has a few rules for whole folders. Of the private folders, it allows
+//!   only the private folder of this command.
 
 use std::collections::HashMap;
 use std::fs::{self, File};
@@ -29,7 +31,7 @@ use super::readable::Readable;
 /// ruleset is an open file descriptor and keeps kernel memory in use for the files of its rules.
 const MOST_KEPT: usize = 16;
 
-/// The shared rulesets of a run, one for each set of working folders.
+/// The shared rulesets, one for each set of working folders. All commands of this sandbox use them.
 #[derive(Debug, Default)]
 pub(super) struct SharedBounds {
     kept: Mutex<Kept>,
@@ -38,11 +40,12 @@ pub(super) struct SharedBounds {
 #[derive(Debug, Default)]
 struct Kept {
     made: HashMap<Vec<PathBuf>, (Readable, Arc<Bounds>)>,
-    /// The open file of the kernel's mount table. Polling it shows whether the mounts have changed.
+    /// The kernel's mount table, as an open file. Polling this file shows whether the mounts have
+    /// changed.
     mounts: Option<File>,
 }
 
-/// A file or folder for which rules were built, with its state at that time.
+/// A file or folder for which rules were built, with the state that it had when they were built.
 #[derive(Debug)]
 pub(super) struct RuleSource {
     path: PathBuf,
@@ -50,7 +53,7 @@ pub(super) struct RuleSource {
     content: Content,
 }
 
-/// Whether the ruleset depends on the entries of a folder.
+/// States whether the ruleset depends on the entries of a folder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Content {
     /// The ruleset does not depend on the entries, because one rule covers the folder with
@@ -95,9 +98,9 @@ impl SharedBounds {
 }
 
 impl Kept {
-    /// Whether a file system was mounted or unmounted since the last call. A mount changes a
-    /// folder's content without changing the folder's times. Always true if the kernel has no mount
-    /// table.
+    /// Returns true if a file system was mounted or unmounted since the last call. A mount changes
+    /// a folder's content without changing the folder's times. Always returns true if the kernel
+    /// has no mount table.
     fn have_mounts_changed(&mut self) -> bool {
         let Some(table) = &self.mounts else {
             self.mounts = File::open("/proc/self/mountinfo").ok();
@@ -106,7 +109,7 @@ impl Kept {
         let mut polled = [PollFd::new(table, PollFlags::PRI)];
         let answered = poll(&mut polled, Some(&Timespec { tv_sec: 0, tv_nsec: 0 }));
         let is_quiet = |it: &PollFd<'_>| !it.revents().intersects(PollFlags::PRI | PollFlags::ERR);
-        // If the table cannot be polled, assume a change.
+        // If the mount table cannot be polled, assume that the mounts have changed.
         answered.is_err() || !polled.iter().all(is_quiet)
     }
 }
@@ -125,7 +128,7 @@ impl RuleSource {
         Self { path: path.to_path_buf(), identity: Some(Identity::from(stat)), content }
     }
 
-    /// Whether the file or folder still exists unchanged.
+    /// Returns true if the file or folder still exists unchanged.
     pub(super) fn is_current(&self) -> bool {
         let now = fs::symlink_metadata(&self.path).ok();
         let identity = now.as_ref().map(Identity::from);
@@ -145,8 +148,8 @@ mod tests {
 
     use super::*;
 
-    /// Requests the ruleset until the same one is returned twice. At first the folders' change
-    /// times are too recent to be trusted.
+    /// Requests the ruleset until the same ruleset is returned twice. The first requests build new
+    /// rulesets, because the folders' change times are too recent to be trusted.
     fn settled(
         shared: &SharedBounds,
         landlock: Landlock,

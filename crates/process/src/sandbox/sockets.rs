@@ -1,10 +1,10 @@
 //! Finds sockets in working folders at which programs outside the sandbox listen. A command in the
-//! profile *work* must not connect to them.
+//! sandbox profile *work* must not connect to them.
 //!
-//! The kernel refuses a connection only by the permissions of the socket's file. The kernel's
-//! socket table contains the path to which each listening socket was bound. This path is not enough
-//! if it is relative, or if the file was renamed or linked since. In these cases all socket files
-//! in the working folders count as listening.
+//! The kernel itself refuses a connection only by the permission bits of the socket's file. The
+//! kernel's socket table contains the path to which each listening socket was bound. This path does
+//! not identify the file if the path is relative, or if the file was renamed or linked since. In
+//! these cases all socket files in the working folders count as listening.
 
 use std::fs;
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
@@ -13,18 +13,18 @@ use std::path::{Path, PathBuf};
 /// The kernel's table of Unix sockets.
 const TABLE: &str = "/proc/net/unix";
 
-/// The flag of a listening socket, and the type number of datagram sockets. Any program may send to
-/// a datagram socket, so it counts as listening.
+/// The flag of a listening socket. The next constant is the type number of datagram sockets, which
+/// count as listening because any program can send to them.
 const LISTENS: u32 = 0x10000;
 const DATAGRAM: &str = "0002";
 
-/// Returns the socket files in the working folders through which an outside program may be reached.
-/// The folders' paths must not contain symbolic links.
+/// Returns the socket files in the working folders through which a command could reach a program
+/// outside the sandbox. The folders' paths must not contain symbolic links.
 pub(super) fn listening_in(working: &[PathBuf]) -> Vec<PathBuf> {
     let table = fs::read_to_string(TABLE).unwrap_or_default();
     let names: Vec<&Path> = table.lines().filter_map(name_of_listener).collect();
-    // A listening socket may have another file in a working folder, so treat all socket files as
-    // listening.
+    // The socket may have another file in a working folder under another name. Therefore treat all
+    // socket files as listening.
     if names.iter().any(|name| is_elsewhere_too(name, working)) {
         return working.iter().flat_map(|folder| socket_files(folder)).collect();
     }
@@ -32,7 +32,8 @@ pub(super) fn listening_in(working: &[PathBuf]) -> Vec<PathBuf> {
     real.filter(|path| is_in(path, working)).collect()
 }
 
-/// Returns the path of a listening socket from a line of the table. Abstract sockets have no file.
+/// Returns the path of a listening socket from a line of the kernel's table. Returns `None` for
+/// other sockets, and for abstract sockets, which have no file.
 fn name_of_listener(line: &str) -> Option<&Path> {
     let (mut fields, mut name) = ([""; 7], line);
     for field in &mut fields {
@@ -44,7 +45,8 @@ fn name_of_listener(line: &str) -> Option<&Path> {
     (listens && !name.starts_with('@')).then(|| Path::new(name))
 }
 
-/// Whether a socket may have a file in a working folder other than the file in the kernel's table.
+/// Returns true if a socket may have a file in a working folder that is not the file in the
+/// kernel's table.
 fn is_elsewhere_too(name: &Path, working: &[PathBuf]) -> bool {
     match fs::symlink_metadata(name) {
         _ if name.is_relative() => true,

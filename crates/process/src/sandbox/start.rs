@@ -1,5 +1,5 @@
-//! The sandbox of a run: which profiles this machine can enforce, and how to start a command in a
-//! profile.
+//! The sandbox of a run: which sandbox profiles this machine can enforce, and how to start a
+//! command in a profile.
 
 use std::io;
 use std::path::Path;
@@ -13,7 +13,7 @@ use super::quarantine::Appeared;
 use super::{Grant, Machine, Mechanism, Options, Profile, Support};
 use crate::job::Job;
 
-/// Starts commands and limits each to what its sandbox profile allows.
+/// Starts commands and limits each command to what its sandbox profile allows.
 ///
 /// Cloning is cheap, and clones share the results of tests. The default sandbox has no limits.
 #[derive(Debug, Clone, Default)]
@@ -35,14 +35,15 @@ impl Sandbox {
         Self { kept: Some(Arc::new(Kept::new(machine, options, Trial::Every))) }
     }
 
-    /// Creates a sandbox that uses only Landlock. [`Self::support`] tells whether Landlock is
+    /// Creates a sandbox that uses only Landlock. [`Self::support`] returns whether Landlock is
     /// available.
     #[must_use]
     pub fn by_landlock(machine: Machine) -> Self {
         Self::by(machine, Trial::LandlockAlone)
     }
 
-    /// Creates a sandbox without any mechanism, as on a machine whose kernel has none.
+    /// Creates a sandbox without any mechanism. It behaves as on a machine whose kernel offers no
+    /// mechanism.
     #[must_use]
     pub fn by_nothing(machine: Machine) -> Self {
         Self::by(machine, Trial::None)
@@ -52,7 +53,7 @@ impl Sandbox {
         Self { kept: Some(Arc::new(Kept::new(machine, Options::default(), trial))) }
     }
 
-    /// Tests whether this machine can enforce a profile.
+    /// Tests whether this machine can enforce a sandbox profile.
     #[must_use]
     pub fn support(&self, profile: Profile) -> Support {
         let Some(kept) = &self.kept else { return Support::Off };
@@ -69,7 +70,7 @@ impl Sandbox {
         }
     }
 
-    /// Tests whether a profile can be enforced for a working folder.
+    /// Tests whether this machine can enforce a sandbox profile for commands in a working folder.
     #[must_use]
     pub fn support_in(&self, profile: Profile, cwd: &Path) -> Support {
         let obstacle = self
@@ -80,29 +81,29 @@ impl Sandbox {
         obstacle.map_or_else(|| self.support(profile), |reason| Support::Missing { reason })
     }
 
-    /// Returns the files that commands created in protected places, where files control permissions
-    /// or run automatically. Each file is returned only once.
+    /// Returns the files that commands created in protected places. Files in these places control
+    /// permissions or run automatically. Each file is returned only once.
     #[must_use]
     pub fn take_appeared(&self) -> Appeared {
         self.kept.as_ref().map(|kept| kept.take_told()).unwrap_or_default()
     }
 
-    /// Sets the function that warns the user at once about a created file that could not be
-    /// renamed.
+    /// Sets the function that warns the user at once if a file that a command created in a
+    /// protected place cannot be renamed.
     pub fn alarm_by(&self, alarm: impl Fn(String) + Send + Sync + 'static) {
         if let Some(kept) = &self.kept {
             kept.alarm_by(alarm);
         }
     }
 
-    /// Returns the mechanism that limits a command in the profile *free* in this folder.
+    /// Returns the mechanism that limits a command in the sandbox profile *free* in this folder.
     #[must_use]
     pub fn means(&self, cwd: &Path) -> Mechanism {
         self.kept.as_ref().map_or(Mechanism::Nothing, |kept| kept.means(cwd, &kept.places()))
     }
 
-    /// Returns warnings for the user about the limits for agents that work in this folder, each as
-    /// a sentence.
+    /// Returns warnings for the user about how agents that work in this folder are limited. Each
+    /// warning is a sentence.
     #[must_use]
     pub fn warnings(&self, cwd: &Path) -> Vec<String> {
         let Some(kept) = &self.kept else { return Vec::new() };
@@ -140,12 +141,12 @@ impl Sandbox {
         warnings
     }
 
-    /// Starts a program as a new job in the working folder of the grant, limited to a profile.
-    /// `fill` adds the program's arguments and variables.
+    /// Starts a program as a new job in the working folder of the grant. The sandbox profile limits
+    /// the program. `fill` adds the program's arguments and environment variables.
     ///
     /// # Errors
-    /// If the program cannot be started, or if rights cannot be given up. Then the program does not
-    /// run.
+    /// If the program cannot be started, or if rights cannot be given up. In both cases the program
+    /// does not run.
     pub fn start(
         &self,
         profile: Profile,
@@ -165,7 +166,8 @@ impl Sandbox {
         }
     }
 
-    /// Checks that a file is not protected. Call this before any folder is created for the file.
+    /// Checks that a file is not protected. Call this function before any folder is created for the
+    /// file.
     ///
     /// # Errors
     /// If the file is protected.
@@ -181,12 +183,12 @@ impl Sandbox {
     /// Runs `work` on a file in a folder, without the right to change protected files. The
     /// protection holds even if the file's path is changed meanwhile.
     ///
-    /// If the folder is on the path to a protected file, rights cannot be given up for the folder.
-    /// But no agent can rename such a folder, so the file's name alone shows whether the file is
-    /// protected.
+    /// If the folder is on the path to a protected file, this function cannot give up rights for
+    /// the folder. However, no agent can rename such a folder, so the file's name alone shows
+    /// whether the file is protected.
     ///
     /// # Errors
-    /// If the file is protected, or if rights cannot be given up. Then `work` is not run.
+    /// If the file is protected, or if rights cannot be given up. In both cases `work` is not run.
     pub fn work_on<T: Send>(
         &self,
         file: &Path,
@@ -207,8 +209,8 @@ impl Sandbox {
         apart(|| landlock.give_up(&places), work)
     }
 
-    /// Whether a file is a plan file, which is below `plans` in the configuration root. Like a
-    /// transcript, a plan file is readable only by its user.
+    /// Returns true if a file is a plan file, which means that it is below `plans` in the
+    /// configuration root. Like a transcript, a plan file is readable only by its user.
     pub fn is_plan(&self, file: &Path) -> bool {
         self.kept.as_ref().is_some_and(|kept| {
             let root = &kept.machine.root;

@@ -2,8 +2,8 @@
 //!
 //! With `--die-with-parent`, bubblewrap ends when its parent ends. For the kernel, the parent is
 //! the thread that started bubblewrap. Threads of an async runtime may end at any time, but this
-//! thread runs as long as the process. So a command ends together with this process, even if the
-//! process is killed, and not earlier.
+//! thread runs as long as the process. As a result, a command ends exactly when this process ends,
+//! even if this process is killed.
 
 use std::io;
 use std::sync::{OnceLock, mpsc};
@@ -38,7 +38,7 @@ fn run() -> io::Result<mpsc::Sender<StartRequest>> {
     let work = move || {
         for StartRequest { mut command, runtime, answer } in taken {
             let _inside = runtime.enter();
-            // The receiver is gone only if this process is ending.
+            // Sending fails only if this process is ending. Ignore that error.
             let _told = answer.send(Job::spawn(&mut command));
         }
     };

@@ -1,10 +1,11 @@
 //! Refuses some system calls of sandboxed commands, by seccomp.
 //!
 //! Landlock controls files. It does not control sockets other than TCP, changes of modes, owners
-//! and times, namespaces, or file handles, so these are refused here. A refused call returns an
-//! error, so that programs can use another way or report the problem. No command is killed because
-//! of a call. Calls that are newer than this table, and calls by other conventions (32-bit, x32),
-//! return `ENOSYS`, because programs are prepared for kernels without such calls.
+//! and times, namespaces, or file handles. This module refuses the system calls for these. A
+//! refused call returns an error, so that programs can use another way or report the problem. No
+//! command is killed because of a call. Calls that are newer than this table, and calls by other
+//! conventions (32-bit, x32), return `ENOSYS`, because programs are prepared for kernels without
+//! such calls.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -17,18 +18,18 @@ use seccompiler::{
 
 use super::Profile;
 
-/// Whether the kernel restricts signals to processes in the same Landlock domain (since Linux
-/// 6.12).
+/// States whether the kernel restricts signals to processes in the same Landlock domain (since
+/// Linux 6.12).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Signals {
     /// The kernel restricts signals.
     Scoped,
-    /// The kernel does not restrict signals. The filter then lets a command signal only its own
-    /// process group.
+    /// The kernel does not restrict signals. In this case the filter allows a command to signal
+    /// only its own process group.
     OwnGroup,
 }
 
-/// The compiled system call filters of one profile.
+/// The compiled system call filters of one sandbox profile.
 #[derive(Debug, Clone)]
 pub(super) struct Filters(Vec<BpfProgram>);
 
@@ -36,7 +37,7 @@ type Rules = BTreeMap<i64, Vec<SeccompRule>>;
 type Built<T> = Result<T, BackendError>;
 
 impl Filters {
-    /// Compiles the filters of a profile.
+    /// Compiles the filters of a sandbox profile.
     ///
     /// # Errors
     /// If no filters exist for this machine's instruction set, or if a table in this file is wrong.
@@ -84,7 +85,7 @@ impl Filters {
         }]])
     }
 
-    /// Applies the filters to this thread and all processes that the thread starts, permanently.
+    /// Permanently applies the filters to this thread and to all processes that the thread starts.
     /// From then on, no program started by this thread can gain rights.
     ///
     /// # Errors
@@ -99,17 +100,17 @@ impl Filters {
 /// The first system call number that no kernel used when this table was written (Linux 6.18).
 const FIRST_UNKNOWN: u32 = 470;
 
-/// Numbers of system calls that not all libraries name yet. Since Linux 5.1, new calls have the
-/// same number on every architecture.
+/// Numbers of system calls that some C libraries do not name yet. Since Linux 5.1, new calls have
+/// the same number on every architecture.
 const FCHMODAT2: i64 = 452;
 const SETXATTRAT: i64 = 463;
 const REMOVEXATTRAT: i64 = 466;
 const OPEN_TREE_ATTR: i64 = 467;
 const FILE_SETATTR: i64 = 469;
 
-/// Calls that return `ENOSYS`, so that programs use an older call that a filter can check. The
-/// arguments of `clone3` and `openat2` are in memory, where a filter cannot read them. io_uring
-/// would perform refused calls through a queue.
+/// System calls for which the filter returns `ENOSYS`, so that programs use an older call whose
+/// arguments a filter can check. The arguments of `clone3` and `openat2` are in memory, where a
+/// filter cannot read them. io_uring would perform refused calls through a queue.
 const MISSING: &[i64] = &[
     libc::SYS_clone3,
     libc::SYS_openat2,
@@ -118,11 +119,11 @@ const MISSING: &[i64] = &[
     libc::SYS_io_uring_register,
 ];
 
-/// Mode bits that make a program run with the rights of its owner or group. A program with such a
-/// bit would give the user's rights to every other user.
+/// Mode bits that make a program run with the rights of its owner or group. With such a bit, a
+/// program of the user would give the user's rights to every other user who runs it.
 const SET_ID: [u64; 2] = [libc::S_ISUID as u64, libc::S_ISGID as u64];
 
-/// Calls that set a mode, with the index of the mode argument.
+/// System calls that set the permission bits of a file, with the index of the mode argument.
 const MODES: &[(i64, u8)] = &[
     (libc::SYS_fchmod, 1),
     (libc::SYS_fchmodat, 2),
@@ -137,17 +138,19 @@ const LEGACY_MODES: &[(i64, u8)] =
 #[cfg(not(target_arch = "x86_64"))]
 const LEGACY_MODES: &[(i64, u8)] = &[];
 
-/// Calls that open a file, with the index of the flags argument. The mode is the next argument.
+/// System calls that open a file, with the index of the flags argument. The argument after the
+/// flags is the mode.
 #[cfg(target_arch = "x86_64")]
 const OPENS: &[(i64, u8)] = &[(libc::SYS_openat, 2), (libc::SYS_open, 1)];
 #[cfg(not(target_arch = "x86_64"))]
 const OPENS: &[(i64, u8)] = &[(libc::SYS_openat, 2)];
 
-/// Flags with which the calls in `OPENS` create a file. Without these flags the mode argument is
-/// ignored. `O_TMPFILE` includes the bit of `O_DIRECTORY`, which is removed here.
+/// Flags with which the calls in `OPENS` create a file. Without these flags, the kernel ignores the
+/// mode argument. `O_TMPFILE` includes the bit of `O_DIRECTORY`, which creates no file and is
+/// therefore removed here.
 const MAKING: [u64; 2] = [libc::O_CREAT as u64, (libc::O_TMPFILE & !libc::O_DIRECTORY) as u64];
 
-/// Calls refused in the profiles *read* and *work*.
+/// Calls that are refused in both sandbox profiles *read* and *work*.
 const EVERYWHERE: &[i64] = &[
     // Calls that change mounts or root folders.
     libc::SYS_mount,
@@ -209,8 +212,9 @@ const LEGACY_EVERYWHERE: &[i64] = &[libc::SYS_ioperm, libc::SYS_iopl, libc::SYS_
 #[cfg(not(target_arch = "x86_64"))]
 const LEGACY_EVERYWHERE: &[i64] = &[];
 
-/// Calls refused only in the profile *read*: sockets, file properties that Landlock does not
-/// control (mode, owner, times, attributes), and kernel objects that outlive a command.
+/// Calls that are refused only in the sandbox profile *read*. They concern sockets, file properties
+/// that Landlock does not control (mode, owner, times, attributes), and kernel objects that outlive
+/// a command.
 const IN_READ: &[i64] = &[
     libc::SYS_socket,
     libc::SYS_connect,
@@ -262,14 +266,14 @@ const LEGACY_IN_READ: &[i64] = &[
 #[cfg(not(target_arch = "x86_64"))]
 const LEGACY_IN_READ: &[i64] = &[];
 
-/// Flags that create namespaces. `CLONE_NEWTIME` is not included, because in `clone` its bit is
-/// part of the exit signal.
+/// Flags that create namespaces. `CLONE_NEWTIME` is missing, because in `clone` the bit of this
+/// flag is part of the exit signal.
 const NAMESPACES: [u64; 7] =
     [0x0002_0000, 0x0200_0000, 0x0400_0000, 0x0800_0000, 0x1000_0000, 0x2000_0000, 0x4000_0000];
 const NEW_TIME_NAMESPACE: u64 = 0x80;
 
 /// Allowed `ioctl` requests: queries and settings of pipes, files and sockets, and queries of
-/// terminals. All others are refused, because they reach devices, file attributes and the
+/// terminals. All other requests are refused, because they reach devices, file attributes and the
 /// terminal's input (`TIOCSTI`, `TIOCLINUX`).
 const IOCTLS: &[u64] = &[
     0x5401,      // TCGETS
@@ -294,8 +298,8 @@ const IOCTLS: &[u64] = &[
     0x8008_7601, // FS_IOC_GETVERSION
 ];
 
-/// Additional `ioctl` requests allowed in the profile *work*: control of the command's own
-/// terminals, and queries of the command's own network.
+/// Additional `ioctl` requests that are allowed in the sandbox profile *work*: control of the
+/// command's own terminals, and queries of the command's own network.
 const IOCTLS_IN_WORK: &[u64] = &[
     0x5402,      // TCSETS
     0x5403,      // TCSETSW
@@ -324,12 +328,12 @@ const IOCTLS_IN_WORK: &[u64] = &[
     0x8933,      // SIOCGIFINDEX
 ];
 
-/// Allowed socket families: `AF_UNIX`, `AF_INET`, `AF_INET6`, `AF_NETLINK`. Others, such as
+/// Allowed socket families: `AF_UNIX`, `AF_INET`, `AF_INET6`, `AF_NETLINK`. Other families, such as
 /// `AF_VSOCK`, reach outside a network namespace.
 const FAMILIES: [u64; 4] = [1, 2, 10, 16];
 
-/// Socket types whose connected pairs cannot be connected elsewhere: `SOCK_STREAM` and
-/// `SOCK_SEQPACKET`.
+/// Allowed types for `socketpair`: `SOCK_STREAM` and `SOCK_SEQPACKET`. A connected pair of these
+/// types cannot be connected to another socket later.
 const PAIRED: [u64; 2] = [1, 5];
 
 /// The refused system calls, by number.
@@ -339,14 +343,14 @@ struct Table(Rules);
 impl Table {
     fn calls(&mut self, numbers: &[i64]) -> Built<()> {
         for number in numbers {
-            // A call without conditions is refused with any arguments.
+            // A rule without conditions refuses the call with any arguments.
             self.0.insert(*number, Vec::new());
         }
         Ok(())
     }
 
-    /// Refuses a call if all conditions hold. Calling it again for the same number adds an
-    /// alternative set of conditions.
+    /// Refuses a system call if all conditions hold. A second use of this function for the same
+    /// number adds an alternative set of conditions.
     fn when(&mut self, number: i64, conditions: Vec<SeccompCondition>) -> Built<()> {
         self.0.entry(number).or_default().push(SeccompRule::new(conditions)?);
         Ok(())
@@ -364,7 +368,7 @@ impl Table {
     }
 
     /// Refuses modes that give the user's rights to other users (set-user-ID, set-group-ID).
-    /// Set-group-ID on a folder is harmless, but a filter cannot tell folders from files.
+    /// Set-group-ID on a folder is harmless, but a filter cannot distinguish folders from files.
     fn set_id_modes(&mut self) -> Built<()> {
         for bit in SET_ID {
             for (call, mode) in MODES.iter().chain(LEGACY_MODES) {
@@ -381,13 +385,13 @@ impl Table {
     }
 
     fn oddities(&mut self) -> Built<()> {
-        // Allowed arguments of `personality`: the default, the query, no address randomization, and
-        // 32 bits.
+        // The allowed arguments of `personality` are the default, the query, no address
+        // randomization, and 32 bits.
         let kinds = [0, 0xffff_ffff, 0x0004_0000, 0x8];
         let kinds = kinds.into_iter().map(|kind| half(0, Ne, kind)).collect::<Built<_>>()?;
         self.when(libc::SYS_personality, kinds)?;
-        // These `fcntl` commands can send a signal to any process when a file is ready, or block
-        // other processes with a lease.
+        // With these `fcntl` commands, a process can have a signal sent to any process when a file
+        // is ready, or block other processes with a file lease.
         const COMMANDS: [u64; 4] = [8, 10, 15, 1024]; // F_SETOWN, F_SETSIG, F_SETOWN_EX, F_SETLEASE
         for command in COMMANDS {
             self.when(libc::SYS_fcntl, vec![half(1, Eq, command)?])?;
@@ -400,8 +404,8 @@ impl Table {
         self.when(libc::SYS_ioctl, known)
     }
 
-    /// Refuses changes to limits and priorities of other processes. A process can still use the
-    /// process id 0, which means the process itself.
+    /// Refuses changes to limits and priorities of other processes. A process is still allowed to
+    /// pass the process id 0, which means the process itself.
     fn others_processes(&mut self) -> Built<()> {
         self.when(libc::SYS_prlimit64, vec![half(0, Ne, 0)?, whole(2, Ne, 0)?])?;
         for call in [
@@ -437,7 +441,7 @@ impl Table {
         Ok(())
     }
 
-    /// Refuses signals except to the command's own process group, and refuses joining another
+    /// Refuses to send signals outside the command's own process group, and to join another process
     /// group.
     fn signals(&mut self) -> Built<()> {
         self.when(libc::SYS_kill, vec![half(0, Ne, 0)?])?;
@@ -461,8 +465,8 @@ impl Table {
     }
 }
 
-/// Creates a condition on the lower 32 bits of an argument. For an `int`, the kernel reads only
-/// these bits.
+/// Creates a condition on the lower 32 bits of an argument. For an argument of type `int`, the
+/// kernel reads only these bits.
 fn half(argument: u8, operator: seccompiler::SeccompCmpOp, value: u64) -> Built<SeccompCondition> {
     SeccompCondition::new(argument, SeccompCmpArgLen::Dword, operator, value)
 }
@@ -479,10 +483,10 @@ const ARCHITECTURE: u32 = 0xc000_00b7;
 #[cfg(target_arch = "riscv64")]
 const ARCHITECTURE: u32 = 0xc000_00f3;
 
-/// Returns the instructions that run before each compiled filter. They answer calls by another
-/// convention and calls with unknown numbers with `ENOSYS`. Without these instructions, the
-/// compiled filter would kill a process for a call by another convention, and would allow a call
-/// with an unknown number.
+/// Returns the instructions that run before each compiled filter. They return `ENOSYS` for calls by
+/// another convention and for calls with unknown numbers. Without these instructions, the compiled
+/// filter would kill a process for a call by another convention, and would allow a call with an
+/// unknown number.
 fn prologue() -> BpfProgram {
     const LOAD: u16 = 0x20;
     const IF_EQUAL: u16 = 0x15;

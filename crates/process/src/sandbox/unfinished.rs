@@ -1,9 +1,9 @@
-//! Stores on disk which places must be checked after a command in the profile *work*. If this
-//! process is killed before the check, the next run or `doctor` does the check.
+//! Stores on disk which places must be checked after a command in the sandbox profile *work*. If
+//! this process is killed before the check, the next start of pitcrew or `doctor` does the check.
 //!
-//! A record is in `pitcrew/quarantine` below the configuration root, where no command can write. It
-//! is written before its command starts, but not synced to disk. So it survives the end of the
-//! process, but not always a power failure.
+//! The records are in `pitcrew/quarantine` below the configuration root, where no command can
+//! write. A record is written before its command starts, but not synced to disk. Therefore the
+//! record survives the end of the process, but not always a power failure.
 
 use std::fs;
 use std::io::{self, Write as _};
@@ -37,7 +37,7 @@ impl Record {
     /// Stores the places to check after a command that this process is about to start.
     ///
     /// # Errors
-    /// If the record cannot be written. Then the command must not start.
+    /// If the record cannot be written. In this case the caller must not start the command.
     pub(super) fn write(root: &Path, places: Vec<Uncovered>) -> io::Result<Self> {
         let folder = root.join(BELOW_ROOT);
         own_mode::create_folders(&folder)?;
@@ -49,13 +49,14 @@ impl Record {
         let mut written = own_mode::file_options().write(true).create_new(true).open(&part)?;
         written.write_all(&serde_json::to_vec(&places)?)?;
         drop(written);
-        // Rename the complete file, so that a reader never sees a part of a record.
+        // The complete file gets its final name only here, so that a reader never sees a part of a
+        // record.
         fs::rename(&part, &file)?;
         Ok(Self { file, places: places.places })
     }
 
-    /// Renames the files that the command created at the places. If one of the files cannot be
-    /// renamed, the record stays on disk.
+    /// Renames the files that the command created at the recorded places. If one of the files
+    /// cannot be renamed, the record stays on disk.
     pub(super) fn settle(self) -> Appeared {
         let mut appeared = Appeared::default();
         self.places.iter().for_each(|place| appeared.add(place.restore()));
@@ -69,8 +70,8 @@ impl Record {
     }
 }
 
-/// Renames the files that sandboxed commands of killed runs created in protected places. Returns a
-/// description of each file as a sentence.
+/// Renames the files that sandboxed commands created in protected places, if the pitcrew process
+/// that ran the commands was killed. Returns a description of each file as a sentence.
 ///
 /// Call this function before any settings, definitions or instructions of a project are read.
 /// Otherwise the created files would take effect.
@@ -94,7 +95,7 @@ pub fn put_aside_unfinished(root: &Path) -> Vec<String> {
     aside.chain(left).collect()
 }
 
-/// The record of a command whose run was killed before it could check the places.
+/// The record of a command whose pitcrew process was killed before it could check the places.
 #[derive(Debug)]
 pub struct Unfinished(Record);
 
@@ -113,7 +114,7 @@ impl Unfinished {
             pid: parts.next()?.parse().ok()?,
             start_ticks: parts.next()?.parse().ok()?,
         };
-        // A process that is still running will do the check itself.
+        // If the owner is still running, it will do the check itself.
         if owner.is_alive() || !name.ends_with(".json") {
             return None;
         }

@@ -1,15 +1,16 @@
-//! The mounts for commands in the profile *work*: which files a command sees, and which of these
-//! the command can write.
+//! Computes the mounts for commands in the sandbox profile *work*: which files a command sees, and
+//! which of these files it can write.
 //!
 //! A writable working folder contains files that must not be writable (`.git/config`, `.claude`),
-//! and Landlock has no exceptions. So a command gets its own mounts:
+//! and Landlock rules have no exceptions. Therefore a command gets its own mounts:
 //!
 //! - Only system folders, toolchains and the command's working folders are mounted at all.
 //! - Files that control permissions or run automatically are mounted read-only.
 //! - Each folder on the path to such a file is a mount point itself. A mount point cannot be
 //!   renamed, so the folder cannot be replaced.
 //!
-//! Protected files that do not exist yet are checked after the command ([`super::quarantine`]).
+//! Protected files that do not exist yet are checked after the command has ended
+//! ([`super::quarantine`]).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
@@ -26,8 +27,8 @@ use super::readable::Readable;
 use super::{Grant, Machine, Options, sockets};
 use crate::protected::{LOOSE_REPOSITORY, PROTECTED};
 
-/// Protected entries of a git folder. The configuration names programs that git runs, and the other
-/// entries can make git use another configuration.
+/// Protected entries of a git folder. The entry `config` names programs that git runs, and the
+/// other entries can make git use another configuration.
 const PROTECTED_OF_GIT: &[&str] = &[
     "config",
     "config.worktree",
@@ -39,15 +40,15 @@ const PROTECTED_OF_GIT: &[&str] = &[
     "objects/info/alternates",
 ];
 
-/// Protected entries of the subfolders of a working folder. Programs that are started in a
-/// subfolder read them.
+/// Protected entries of the subfolders of a working folder. A program that is started in a
+/// subfolder reads these entries there.
 const PROTECTED_IN_FOLDERS: &[&str] = &[".claude", ".mcp.json"];
 
 /// Protected entries of a worktree's own git folder.
 const PROTECTED_OF_WORKTREE: &[&str] = &["config.worktree", "hooks", "commondir", "gitdir"];
 
-/// The temporary folders that a command sees, each with the name of the real folder that is mounted
-/// there.
+/// The temporary folders that a command sees. The second text is the name of the real folder that
+/// is mounted there.
 const TEMPORARY: &[(&str, &str)] = &[("/tmp", "tmp"), ("/var/tmp", "var-tmp")];
 
 /// Cache folders in a home folder. A command gets its own cache folders instead.
@@ -69,25 +70,26 @@ enum Mount {
 #[derive(Debug, Default)]
 pub(super) struct Mounts {
     at: BTreeMap<PathBuf, Mount>,
-    /// The folders that the command may write.
+    /// The folders that the command is allowed to write.
     pub(super) writable: Vec<PathBuf>,
-    /// The real folders that the command may write, with symbolic links resolved. Temporary folders
-    /// are not included.
+    /// The real folders that the command is allowed to write, with symbolic links resolved.
+    /// Temporary folders are not included.
     opened: BTreeSet<PathBuf>,
-    /// The protected paths that are mounted read-only.
+    /// The protected paths that a mount makes read-only.
     covered: BTreeSet<PathBuf>,
     /// The protected places that no mount covers.
     pub(super) uncovered: Vec<Uncovered>,
 }
 
-/// The files and folders that a command sees in place of others.
+/// The empty files and folders, and the temporary folders, that a command sees in place of the real
+/// ones.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct StandIns<'a> {
-    /// The folder of this process, which can create temporary folders.
+    /// The folder of this process, in which temporary folders are created.
     pub(super) workshop: &'a Workshop,
-    /// An empty file without permissions.
+    /// An empty file without permissions, which is mounted over hidden files.
     pub(super) empty_file: &'a Path,
-    /// An empty folder without permissions.
+    /// An empty folder without permissions, which is mounted over hidden folders.
     pub(super) empty_folder: &'a Path,
 }
 
@@ -108,7 +110,7 @@ impl Mounts {
         let home =
             machine.home.as_deref().filter(|home| home.is_absolute() && home.parent().is_some());
         home.iter().for_each(|home| mounts.empty_home(home));
-        // Our own program is mounted below `/run`.
+        // `/run` must exist, because our own program is mounted below it.
         mounts.at.insert(PathBuf::from("/run"), Mount::Empty);
         let kernel_s = ["/proc", "/dev", "/sys/fs/cgroup"].map(Path::new);
         for path in readable.open.iter().filter(|path| !kernel_s.contains(&path.as_path())) {
@@ -136,8 +138,8 @@ impl Mounts {
         for folder in &working {
             PROTECTED.iter().for_each(|name| mounts.protect(&folder.join(name)));
             if git.is_none_or(|git| git.top != *folder) {
-                // If the command created a repository here, the command could also write the
-                // configuration of that repository. So protect it in advance.
+                // The command may create a repository in this folder, and could then write the
+                // configuration of that repository. Therefore protect the configuration in advance.
                 let inner = folder.join(".git");
                 PROTECTED_OF_GIT.iter().for_each(|name| mounts.protect(&inner.join(name)));
             }
@@ -152,7 +154,7 @@ impl Mounts {
         Ok(mounts)
     }
 
-    /// Mounts an empty, read-only home folder, into which toolchains and caches are mounted.
+    /// Mounts an empty, read-only home folder. Toolchains and caches are then mounted into it.
     fn empty_home(&mut self, home: &Path) {
         let real = fs::canonicalize(home).unwrap_or_else(|_not_there| home.to_path_buf());
         if real != home {
@@ -161,14 +163,14 @@ impl Mounts {
         self.at.insert(real, Mount::Empty);
     }
 
-    /// Adds mounts for the temporary folders and caches, which are kept from one command to the
-    /// next.
+    /// Adds mounts for the temporary folders and caches. Their content is kept from one command to
+    /// the next.
     fn add_temporary(&mut self, home: Option<&Path>, workshop: &Workshop) -> io::Result<()> {
         let home = home.and_then(|home| fs::canonicalize(home).ok());
         let caches =
             home.iter().flat_map(|home| CACHES_OF_HOME.iter().map(|name| (home.join(name), *name)));
         let places = TEMPORARY.iter().map(|(at, name)| (PathBuf::from(at), *name)).chain(caches);
-        // If a temporary folder is also a working folder, do not replace it.
+        // Keep a working folder visible, even if its path is the path of a temporary folder.
         let places: Vec<_> = places.filter(|(at, _)| !self.opened.contains(at)).collect();
         let mut mounted = BTreeSet::new();
         let others: Vec<PathBuf> =
@@ -179,8 +181,8 @@ impl Mounts {
             mounted.extend(below.map(|name| at.join(name)));
         }
         for path in &mounted {
-            // Make each folder on the path to a mount point a mount point too, so that no command
-            // can replace it by a symbolic link.
+            // Turn each folder on the path to a mount point into a mount point too, so that no
+            // command can replace the folder by a symbolic link.
             self.at.entry(path.clone()).or_insert(Mount::Empty);
         }
         let lasting = workshop.lasting(mounted)?;
@@ -207,7 +209,7 @@ impl Mounts {
         self.protect_in_each(&worktrees, "config.worktree");
         for worktree in folders_in(&worktrees).into_iter().map(|name| worktrees.join(name)) {
             PROTECTED_OF_WORKTREE.iter().for_each(|name| self.protect(&worktree.join(name)));
-            // Also protect the `.git` file of the worktree, which leads git to this folder.
+            // Also protect the `.git` file of the worktree. That file leads git to this git folder.
             if let Ok(link) = fs::read_to_string(worktree.join("gitdir")) {
                 self.protect(Path::new(link.trim()));
             }
@@ -255,9 +257,10 @@ impl Mounts {
     }
 
     /// Prevents a command from turning a working folder into a repository without `.git`. If the
-    /// folder is such a repository already, protects its configuration.
+    /// folder is already such a repository, this function protects its configuration.
     fn protect_loose_repository(&mut self, folder: &Path) {
-        // Without the file `HEAD`, git does not treat a folder as a repository.
+        // Without the file `HEAD`, git does not treat a folder as a repository. Prevent commands
+        // from creating `HEAD`.
         let head = folder.join("HEAD");
         if fs::symlink_metadata(&head).is_err() {
             return self.protect(&head);
@@ -276,8 +279,8 @@ impl Mounts {
         self.opened.iter().find(|open| path != open.as_path() && path.starts_with(open)).cloned()
     }
 
-    /// Protects the parts of a path that are inside writable folders: the symbolic links on the
-    /// way, and the final target.
+    /// Protects the parts of a path that are inside writable folders. These parts are the symbolic
+    /// links on the way and the final target.
     fn protect(&mut self, path: &Path) {
         let (end, links) = trail(path);
         for link in links {
@@ -312,14 +315,15 @@ impl Mounts {
                         .entry(way.to_path_buf())
                         .or_insert_with(|| Mount::Writable(way.to_path_buf()));
                 }
-                // A file is in place of a folder, such as a `.git` file that names the git folder.
+                // A file is in place of a folder. An example is a `.git` file that names the git
+                // folder.
                 Ok(_) => return self.cover(way),
                 Err(_) => return,
             }
         }
     }
 
-    /// Removes the writable mounts that are inside read-only folders.
+    /// Removes the writable mounts that are inside folders mounted read-only.
     fn close_ways(&mut self) {
         let Self { at, covered, opened, .. } = self;
         let is_inside =
@@ -330,14 +334,14 @@ impl Mounts {
         });
     }
 
-    /// Hides withheld files, and sockets at which outside programs listen. An empty file or folder
-    /// is mounted over each of them.
+    /// Hides withheld files, and sockets at which programs outside the sandbox listen. An empty
+    /// file or folder is mounted over each of them.
     fn mask(&mut self, readable: &Readable, working: &[PathBuf], stand_ins: StandIns<'_>) {
         let is_shown = |path: &Path| {
             let nearest = path.ancestors().find_map(|it| self.at.get(it));
             nearest.is_some_and(|mount| matches!(mount, Mount::ReadOnly(_) | Mount::Writable(_)))
         };
-        // Hide only paths that a mount shows. All other paths are not visible anyway.
+        // Hide only paths that a mount shows. A command cannot see any other path.
         let withheld = readable.withheld.iter().filter(|path| is_shown(path)).cloned();
         for path in withheld.chain(sockets::listening_in(working)).collect::<Vec<_>>() {
             let Ok(metadata) = fs::symlink_metadata(&path) else { continue };
@@ -364,8 +368,8 @@ impl Mounts {
         }
         let own: [OsString; 3] = ["--ro-bind".into(), inner.into(), INNER.into()];
         arguments.extend(own);
-        // Make the empty folders read-only last, because the mounts inside them must be created
-        // first.
+        // Make the empty folders read-only last, because mount points must be created inside these
+        // folders first.
         for (at, _) in self.at.iter().filter(|(_, mount)| **mount == Mount::Empty) {
             arguments.extend(["--remount-ro".into(), at.into()]);
         }

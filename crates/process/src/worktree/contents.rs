@@ -9,7 +9,7 @@ use super::{IgnoredFiles, KeepReason, Record, WorktreeError, Worktrees, is_real_
 pub(super) enum Contents {
     /// The worktree contains nothing that would be lost.
     Nothing {
-        /// Whether the worktree contains checked out submodules.
+        /// True if the worktree contains checked out submodules.
         has_submodules: bool,
     },
     /// The worktree contains work that exists nowhere else.
@@ -38,8 +38,8 @@ impl Worktrees {
                 if let Some(reason) = self.files_to_keep(path, &submodules).await? {
                     return Ok(Contents::Own(reason));
                 }
-                // The worktree may now have another branch checked out or a detached head, so check
-                // the commit of its head too.
+                // The worktree may now have another branch checked out, or no branch (detached
+                // HEAD). Therefore check the commit of its HEAD too.
                 tips.extend(self.git.commit_in(path, "HEAD").await?);
             }
         }
@@ -52,8 +52,8 @@ impl Worktrees {
         Ok(Contents::Nothing { has_submodules })
     }
 
-    /// Checks whether the worktree is still in the folder in which it was created. An empty folder
-    /// counts as gone.
+    /// Checks whether the worktree is still in the folder in which it was created. If that folder
+    /// is empty, the worktree is treated as gone.
     pub(super) async fn place_of(&self, record: &Record) -> Result<Place, WorktreeError> {
         let path = &record.worktree.path;
         if path.symlink_metadata().is_err() {
@@ -65,8 +65,8 @@ impl Worktrees {
         if fs::read_dir(path).map_err(WorktreeError::io("list", path))?.next().is_none() {
             return Ok(Place::Gone);
         }
-        // If another folder took the place, git finds no repository in it, or finds the repository
-        // around it.
+        // If another folder took the place, git finds no repository in that folder, or finds the
+        // repository around it.
         match self.git.admin_folder(path).await {
             Ok(admin) if real(&admin) == real(&record.admin) => Ok(Place::There),
             Ok(_) | Err(WorktreeError::Git { .. }) => Ok(Place::Replaced),
@@ -74,7 +74,7 @@ impl Worktrees {
         }
     }
 
-    /// Checks for files, and commits of submodules, that exist only in the worktree.
+    /// Checks for files and submodule commits that exist only in the worktree.
     async fn files_to_keep(
         &self,
         path: &Path,
@@ -105,8 +105,8 @@ impl Worktrees {
         Ok(None)
     }
 
-    /// Returns the number of commits of `tip` that were made in the worktree and are not merged,
-    /// and the branch into which they would be merged.
+    /// Counts the commits of `tip` that were made in the worktree and are not merged. Also returns
+    /// the branch into which they would be merged.
     pub(super) async fn own_commits(
         &self,
         record: &Record,
@@ -114,8 +114,8 @@ impl Worktrees {
     ) -> Result<(usize, String), WorktreeError> {
         let base = match &record.marker.base {
             Some(base) if self.git.commit(base).await?.is_some() => base.as_str(),
-            // The base branch was deleted, or the head was detached. Compare with the checkout's
-            // current head.
+            // The base branch was deleted, or there was no base branch (detached HEAD). Compare
+            // with the current HEAD of the repository's checkout.
             Some(_) | None => "HEAD",
         };
         let shown = base.strip_prefix("refs/heads/").unwrap_or(base).to_owned();

@@ -13,13 +13,13 @@ pub enum KeepReason {
     /// Files were changed or created but not committed.
     #[error("{} changed or new and not committed", counted_is(*.files, "file"))]
     Uncommitted {
-        /// The number of these files or commits.
+        /// The number of changed and new files.
         files: usize,
     },
-    /// The worktree contains files that git ignores, so no commit contains them.
+    /// The worktree contains files that git ignores. These files are in no commit.
     #[error("git ignores {} in it, such as {example}", counted(*.files, "path"))]
     Ignored {
-        /// The number of these files or commits.
+        /// The number of ignored paths.
         files: usize,
         /// One of the ignored paths.
         example: String,
@@ -29,7 +29,7 @@ pub enum KeepReason {
     InSubmodule {
         /// The submodule's path in the worktree.
         submodule: String,
-        /// The number of these files or commits.
+        /// The number of commits that exist only in the submodule.
         commits: usize,
     },
     /// Something else has taken the place of the worktree's folder.
@@ -38,12 +38,13 @@ pub enum KeepReason {
     /// The worktree has commits that the base branch does not have.
     #[error("{} not merged into {base}", counted_is(*.commits, "commit"))]
     Unmerged {
-        /// The number of these files or commits.
+        /// The number of commits that the base branch does not have.
         commits: usize,
         /// The branch into which the commits would be merged.
         base: String,
     },
-    /// Git refused to remove the worktree. It is locked, or it was changed at the last moment.
+    /// Git refused to remove the worktree, because the worktree is locked or was changed at the
+    /// last moment.
     #[error("git would not remove it: {answer}")]
     Refused {
         /// Git's error message.
@@ -54,7 +55,7 @@ pub enum KeepReason {
 /// The reason why a worktree could not be created, found or removed.
 #[derive(Debug, thiserror::Error)]
 pub enum WorktreeError {
-    /// A name that cannot be part of a branch name.
+    /// A team or member has a name that cannot be part of a branch name.
     #[error("{name:?} cannot be part of a branch name")]
     Name {
         /// The name of a team or member.
@@ -63,7 +64,7 @@ pub enum WorktreeError {
     /// The folder is not in a git repository.
     #[error("{} is not in a git repository", .path.display())]
     NotARepository {
-        /// The folder.
+        /// The folder that is not in a git repository.
         path: PathBuf,
     },
     /// The repository has no commit from which a branch could start.
@@ -72,16 +73,16 @@ pub enum WorktreeError {
         /// The path of the repository.
         path: PathBuf,
     },
-    /// The folder for worktrees is inside the checkout, where git would report the worktrees as
-    /// untracked files.
+    /// The folder for worktrees is inside the checkout. Git would report the worktrees as untracked
+    /// files of the checkout.
     #[error("{} is inside the checkout {}", .folder.display(), .checkout.display())]
     InsideCheckout {
         /// The folder for worktrees.
         folder: PathBuf,
-        /// The checkout.
+        /// The top folder of the checkout.
         checkout: PathBuf,
     },
-    /// All possible names are taken by worktrees or branches that were kept.
+    /// All names that pitcrew tries are already used by worktrees or branches that were kept.
     #[error(
         "{branch} and {} names like it are taken by branches or folders that were kept",
         MOST_KEPT
@@ -93,7 +94,7 @@ pub enum WorktreeError {
     /// Pitcrew did not create this worktree.
     #[error("{} is not a worktree that was made for a teammate below {}", .path.display(), .folder.display())]
     NotOurs {
-        /// The worktree that should be changed.
+        /// The path of the folder that is not one of pitcrew's worktrees.
         path: PathBuf,
         /// The folder that contains pitcrew's worktrees.
         folder: PathBuf,
@@ -101,7 +102,7 @@ pub enum WorktreeError {
     /// Something else has taken the place of the worktree.
     #[error("{} is not the worktree that was made there any more", .path.display())]
     Replaced {
-        /// The folder.
+        /// The folder of the worktree.
         path: PathBuf,
     },
     /// A git command failed.
@@ -115,7 +116,7 @@ pub enum WorktreeError {
     /// A file could not be read, written or removed.
     #[error("cannot {doing} {}", .path.display())]
     Io {
-        /// The action that failed.
+        /// The action that failed, as a verb such as "open".
         doing: &'static str,
         /// The file or folder.
         path: PathBuf,

@@ -16,11 +16,11 @@ use crate::given_file::{Given, check_plain};
 use crate::job::{Ended, Ending, Stream};
 use crate::sandbox::{Grant, Profile, Sandbox};
 
-/// Time limit of one git command. The checkout of a large repository takes longest.
+/// Time limit of one git command. The slowest command is the checkout of a large repository.
 const CALL_TIME: Duration = Duration::from_secs(300);
 
 /// Files in a git folder that git opens at every command. An archive can contain a FIFO in place of
-/// such a file, and then git would wait forever.
+/// such a file, and git would wait forever when it opens the FIFO.
 const GIT_FILES: [&str; 9] = [
     "HEAD",
     "commondir",
@@ -33,28 +33,28 @@ const GIT_FILES: [&str; 9] = [
     "packed-refs",
 ];
 
-/// Files in a checkout that git opens at every command. For the same reason as `GIT_FILES`, they
-/// must be plain files.
+/// Files in a checkout that git opens at every command. They must be plain files, for the same
+/// reason as the files in `GIT_FILES`.
 const CHECKOUT_FILES: [&str; 3] = [".gitattributes", ".gitignore", ".gitmodules"];
 
-/// Time between TERM and KILL. Git needs it to remove its lock files.
+/// Time between the signals TERM and KILL. Git needs this time to remove its lock files.
 const STOP_GRACE: Duration = Duration::from_secs(2);
 
-/// Maximum size of a `.git` file. Real ones are much smaller.
+/// Maximum size of a `.git` file in bytes. Real `.git` files are much smaller.
 const POINTER_BYTES: u64 = 16 * 1024;
 
-/// Maximum number of bytes kept from the output of git. In the rest of the output, only the lines
-/// are counted.
+/// Maximum number of bytes of git's output that are stored. In the rest of the output, only the
+/// lines are counted.
 const ANSWER_BYTES: usize = 64 * 1024;
 
-/// Settings for every git command, so that git runs no program that a repository's configuration
-/// names. A cloned repository contains no configuration and no hooks from others, but a repository
-/// in an archive can.
+/// Settings for every git command. They prevent git from running a program that a repository's
+/// configuration names. A cloned repository contains no configuration and no hooks from other
+/// people, but a repository in an archive can contain them.
 const CAREFUL: [&str; 3] =
     ["core.fsmonitor=false", "core.hooksPath=/dev/null", "safe.bareRepository=explicit"];
 
-/// Environment variables for every git command. They forbid all network transports and the fetch of
-/// missing objects.
+/// Environment variables for every git command. They forbid all network transports and the download
+/// of missing objects.
 const CAREFUL_VARIABLES: [(&str, &str); 5] = [
     ("GIT_ALLOW_PROTOCOL", ""),
     ("GIT_NO_LAZY_FETCH", "1"),
@@ -70,8 +70,8 @@ const FILTER_FIELDS: [&str; 3] = ["clean", "smudge", "process"];
 #[derive(Debug, Clone)]
 pub(super) struct Git {
     checkout: PathBuf,
-    /// The sandbox in which git runs, because git runs the repository's hooks and agents can change
-    /// these hooks.
+    /// The sandbox in which git runs. It is needed because git runs the repository's hooks, and
+    /// agents can change these hooks.
     sandbox: Sandbox,
 }
 
@@ -106,7 +106,7 @@ impl Git {
         Self { sandbox, ..self }
     }
 
-    /// Returns a copy for another checkout.
+    /// Returns a copy that runs git in another checkout.
     pub(super) fn at(&self, checkout: PathBuf) -> Self {
         Self { checkout, sandbox: self.sandbox.clone() }
     }
@@ -120,7 +120,7 @@ impl Git {
         self.folder("--git-common-dir").await
     }
 
-    /// Returns the top folder of the checkout, with links resolved.
+    /// Returns the top folder of the checkout, with symbolic links resolved.
     pub(super) async fn top_folder(&self) -> Result<PathBuf, WorktreeError> {
         self.folder("--show-toplevel").await
     }
@@ -143,12 +143,13 @@ impl Git {
         Ok(answer.path())
     }
 
-    /// Returns the commit that a reference names, if it exists.
+    /// Returns the commit that a reference names, or `None` if there is no such reference.
     pub(super) async fn commit(&self, reference: &str) -> Result<Option<String>, WorktreeError> {
         self.commit_in(&self.checkout, reference).await
     }
 
-    /// Returns the commit that a reference names in a worktree, if it exists.
+    /// Returns the commit that a reference names in a worktree, or `None` if there is no such
+    /// reference.
     pub(super) async fn commit_in(
         &self,
         worktree: &Path,
@@ -161,15 +162,16 @@ impl Git {
         Ok(answer.is_success.then(|| answer.text()))
     }
 
-    /// Returns the full name of the reference that is checked out, or `None` for a detached head.
+    /// Returns the full name of the reference that is checked out, or `None` if no branch is
+    /// checked out (detached HEAD).
     pub(super) async fn head_reference(&self) -> Result<Option<String>, WorktreeError> {
         let answer = self.ask(&self.checkout, ["symbolic-ref", "--quiet", "HEAD"]).await?;
         Ok(answer.is_success.then(|| answer.text()))
     }
 
-    /// Counts the changed and new files of a worktree, without ignored files. Files that git was
-    /// told to skip (`--skip-worktree`, `--assume-unchanged`) count if they exist. Settings that
-    /// make git check less strictly have no effect here.
+    /// Counts the changed and new files of a worktree. Ignored files do not count. Files that git
+    /// was told to skip (`--skip-worktree`, `--assume-unchanged`) count if they exist. Settings
+    /// that make git compare files less strictly have no effect here.
     pub(super) async fn uncommitted_files(&self, worktree: &Path) -> Result<usize, WorktreeError> {
         let closely = ["core.trustctime=true", "core.checkStat=default"];
         let status = ["status", "--porcelain", "--untracked-files=all", "--ignore-submodules=none"];
@@ -187,8 +189,8 @@ impl Git {
         Ok(changed + listed.split(|byte| *byte == 0).filter(is_unseen).count())
     }
 
-    /// Returns the files and folders of a worktree that git ignores. If a whole folder is ignored,
-    /// returns only the folder.
+    /// Returns the files and folders of a worktree that git ignores. For a folder that is ignored
+    /// as a whole, only the folder is returned.
     pub(super) async fn ignored_files(
         &self,
         worktree: &Path,
@@ -205,10 +207,10 @@ impl Git {
     }
 
     /// Returns the folders of all submodules that are checked out in a worktree, including nested
-    /// ones.
+    /// submodules.
     pub(super) async fn submodules(&self, worktree: &Path) -> Result<Vec<PathBuf>, WorktreeError> {
-        // Without `.gitmodules` there are no submodules. Do not ask git then, because the git
-        // command would start a shell.
+        // Without `.gitmodules` there are no submodules. Do not run git in that case, because the
+        // git command would start a shell.
         if worktree.join(".gitmodules").symlink_metadata().is_err() {
             return Ok(Vec::new());
         }
@@ -219,8 +221,8 @@ impl Git {
         Ok(folders.map(|path| PathBuf::from(OsString::from_vec(path.to_vec()))).collect())
     }
 
-    /// Counts the commits of a submodule that are in none of its remotes. Checks branches, tags,
-    /// the stash and the checked out commit.
+    /// Counts the commits of a submodule that are in none of the submodule's remotes. Checks
+    /// branches, tags, the stash and the checked out commit.
     pub(super) async fn own_commits(&self, submodule: &Path) -> Result<usize, WorktreeError> {
         let answer = self
             .tell(submodule, ["rev-list", "--count", "--all", "HEAD", "--not", "--remotes"])
@@ -256,7 +258,7 @@ impl Git {
             .map(drop)
     }
 
-    /// Creates a worktree again on its existing branch, after its folder was removed.
+    /// Creates a worktree again on its existing branch, after the worktree's folder was removed.
     pub(super) async fn add_worktree_again(
         &self,
         path: &Path,
@@ -269,7 +271,8 @@ impl Git {
             .map(drop)
     }
 
-    /// Removes a worktree. Unless `force` is set, git checks again that it is clean.
+    /// Removes a worktree. Unless `force` is set, git checks again that the worktree has no
+    /// changes.
     pub(super) async fn remove_worktree(
         &self,
         path: &Path,
@@ -289,8 +292,8 @@ impl Git {
         self.tell(&self.checkout, arguments).await.map(drop)
     }
 
-    /// Returns the arguments together with settings that disable the filters in the repository's
-    /// own configuration. Filters configured by the user or the machine stay active.
+    /// Returns `arguments`, preceded by settings that disable the filters in the repository's own
+    /// configuration. Filters configured by the user or the machine stay active.
     async fn without_filters<S: AsRef<OsStr>>(
         &self,
         folder: &Path,
@@ -351,7 +354,7 @@ impl Git {
             .await
             .map_err(WorktreeError::io("run git in", folder))?;
         let Ended { ending, left_behind } = ended;
-        // This drop kills the processes that git left running.
+        // Dropping this value kills the processes that git left running.
         drop(left_behind);
         match ending {
             Ending::Exited(status) => answer.is_success = status.success(),
@@ -365,9 +368,11 @@ impl Git {
 }
 
 /// Returns settings that disable the filters in the repository's own configuration. A filter that
-/// the user or the machine also configures gets that configured value. Any other filter gets an
-/// empty value and is not required. `answer` is git's output: for each setting its scope, key, line
-/// break and value, with a zero byte after the scope and after the value.
+/// the user or the machine also configures gets the value configured there. Any other filter gets
+/// an empty value and is not required.
+///
+/// `answer` is git's output. For each setting it contains the scope, the key, a line break and the
+/// value, with a zero byte after the scope and after the value.
 fn filters_of_repository(answer: &[u8]) -> Vec<OsString> {
     let mut parts = answer.split(|byte| *byte == 0);
     let (mut drivers, mut of_user) = (BTreeSet::new(), BTreeMap::new());
@@ -380,7 +385,7 @@ fn filters_of_repository(answer: &[u8]) -> Vec<OsString> {
         };
         match scope {
             b"system" | b"global" | b"command" => _ = of_user.insert(key, value),
-            // Any other scope, such as `local` or `worktree`, belongs to the repository.
+            // All other scopes, such as `local` and `worktree`, belong to the repository.
             _ => drivers
                 .extend(key.iter().rposition(|byte| *byte == b'.').and_then(|at| key.get(..at))),
         }
@@ -404,7 +409,8 @@ fn check_files(folder: &Path) -> io::Result<()> {
     let Some(top) = checkout_around(folder) else { return Ok(()) };
     let link = top.join(".git");
     let pointed = Given::ByUser.read_text(&link, POINTER_BYTES).ok().flatten();
-    // In a worktree or a submodule, `.git` is a file that names the git folder.
+    // In a worktree or a submodule, `.git` is a file that names the git folder. Otherwise `.git` is
+    // the git folder itself.
     let own = pointed
         .and_then(|text| Some(top.join(text.strip_prefix("gitdir:")?.trim())))
         .unwrap_or(link);

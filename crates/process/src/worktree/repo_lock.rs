@@ -1,5 +1,5 @@
-//! The lock on a repository's worktrees. The lock file records what the holder is doing, so that
-//! another process can clean up if the holder dies.
+//! Locks a repository's worktrees. The lock file records what the holder of the lock is doing, so
+//! that another process can clean up if the holder dies.
 
 use std::fs::{self, File, TryLockError};
 use std::io::{self, Write as _};
@@ -11,27 +11,29 @@ use serde::{Deserialize, Serialize};
 
 use super::{LOCK, Marker, WorktreeError, in_background};
 
-/// The worktree that the holder of the lock is creating or removing. It is recorded in the lock
+/// The worktree that the holder of the lock is creating or removing. This record stays in the lock
 /// file until the work is done. If a process takes the lock and finds such a record, the previous
 /// holder has died.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Making {
     pub(super) path: PathBuf,
     pub(super) branch: String,
-    /// The marker of the worktree, if it is being removed. `None` if it is being created.
+    /// The marker of the worktree if the worktree is being removed. `None` if the worktree is being
+    /// created.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) removed: Option<Marker>,
 }
 
-/// Maximum time to wait for the lock. Other members may get their worktrees first, and git may copy
-/// large files for each of them.
+/// Maximum time to wait for the lock. Other members may get their worktrees first, and for each of
+/// them git may copy large files.
 const WAIT_AT_MOST: Duration = Duration::from_secs(300);
 
-/// Pause between two attempts to take the lock. It is short compared with a git command.
+/// Pause between two attempts to take the lock. The pause is short compared with the time of a git
+/// command.
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// The lock on a repository's worktrees, held by one task of this process. Dropping it releases the
-/// lock.
+/// The lock on a repository's worktrees, held by one task of this process. Dropping this value
+/// releases the lock.
 #[derive(Debug)]
 pub(super) struct Turn {
     file: File,
@@ -40,13 +42,13 @@ pub(super) struct Turn {
 
 /// Waits for the lock on a repository's worktrees.
 ///
-/// It is a file lock, so it can be held while git runs. Git's own locks are not enough: git does
-/// not wait for a lock, so if two git commands run at the same time, one of them fails.
+/// The lock is a file lock, so it can be held while git runs. Git's own locks are not enough. Git
+/// does not wait for a lock, so if two git commands run at the same time, one of them fails.
 pub(super) async fn lock(common: &Path) -> Result<Turn, WorktreeError> {
     let path = common.join(LOCK);
     let take = move || {
-        // Open without truncating, because the file may contain the unfinished work of a dead
-        // holder.
+        // Do not truncate the file when opening it, because it may contain the unfinished work of a
+        // holder that died.
         let file = File::options().create(true).append(true).open(&path);
         let file = file.map_err(WorktreeError::io("open", &path))?;
         wait_for(&file).map_err(WorktreeError::io("lock", &path))?;
@@ -55,7 +57,8 @@ pub(super) async fn lock(common: &Path) -> Result<Turn, WorktreeError> {
     in_background("lock", common, take).await
 }
 
-/// Limit the wait, because any process that can read the file can lock it.
+/// Waits for the lock on the file, for a limited time. The limit is needed because any process that
+/// can read the file can lock it.
 fn wait_for(file: &File) -> io::Result<()> {
     let started = Instant::now();
     loop {

@@ -1,5 +1,5 @@
-//! Rebuilds every recorded result of a team tool, both its data and its text, and compares it byte
-//! for byte.
+//! Rebuilds every recorded result of a team tool. The tests compare the data and the text of each
+//! result with the recording, byte for byte.
 
 use std::collections::HashMap;
 
@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use crate::recordings::{fixtures, lines};
 
-/// Returns the answer in `data`, rebuilt with its constructor where there is one.
+/// Returns the recorded answer `data` as a value, built with its constructor if it has one.
 fn rebuilt(tool: &str, call: &Value, data: &Value) -> ToolAnswer {
     fn read<T: serde::de::DeserializeOwned>(data: &Value) -> T {
         serde_json::from_value(data.clone()).unwrap_or_else(|e| panic!("{e}: {data}"))
@@ -46,7 +46,7 @@ fn rebuilt(tool: &str, call: &Value, data: &Value) -> ToolAnswer {
     }
 }
 
-/// Returns the tool calls of a recording, by id.
+/// Returns the tool calls of a recording, by the id of the call.
 fn calls(lines: &[(String, Value)]) -> HashMap<String, (String, Value)> {
     let blocks =
         lines.iter().filter_map(|(_, line)| line["message"]["content"].as_array()).flatten();

@@ -1,4 +1,5 @@
-//! No text makes a reader panic, whoever wrote it, and every value that was read can be written.
+//! Tests with arbitrary texts: no text makes a reader panic, and every value that was read can be
+//! written again.
 
 use pitcrew_protocol::{
     Frame, Message, StreamEvent, Task, TaskGraph, TaskListed, TeamCall, TeamConfig, from_text,

@@ -1,4 +1,4 @@
-//! Tests the types against the recordings, and against malicious texts.
+//! Tests of the wire types with the recordings below `fixtures/`, and with malicious texts.
 
 #![allow(clippy::disallowed_methods, reason = "tests arrange files, the environment and times")]
 

@@ -1,5 +1,5 @@
-//! Reads every recording below `fixtures/` and writes it back. A file that no test here covers is a
-//! failure.
+//! Reads every recording below `fixtures/` and writes it back. If no test here covers a file, a
+//! test fails.
 
 use std::path::{Path, PathBuf};
 

@@ -1,4 +1,4 @@
-//! Stream events: reading those of other clients, and writing ours.
+//! Tests of stream events: reads events of other clients, and writes pitcrew's own events.
 
 use pitcrew_protocol::{
     AssistantEvent, Block, Content, EventIds, ResultEvent, RunSummary, StreamEvent, StreamUsage,
@@ -59,8 +59,8 @@ fn our_events_have_the_recorded_fields_in_the_recorded_order() {
     check_fields(ResultEvent::new(ids(end), run).into(), end);
 }
 
-/// Checks that every field of our event is recorded. We may omit fields that only the reference
-/// client has, but not change the order.
+/// Checks that the fields of our event are in the recorded event, in the same order. Our event is
+/// allowed to omit fields that only the reference client has.
 fn check_fields(ours: StreamEvent, recorded: &Value) {
     fn within(ours: &Value, recorded: &Value, at: &str) {
         let (Value::Object(ours), Value::Object(recorded)) = (ours, recorded) else {

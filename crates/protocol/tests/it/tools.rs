@@ -27,7 +27,7 @@ fn recorded_schemas() -> Map<String, Value> {
     serde_json::from_str(&text).unwrap()
 }
 
-/// Returns the schema without the keys that serve only human readers or the schema parser.
+/// Returns the schema without the keys `description` and `$schema`, which do not restrict an input.
 fn bare(mut schema: Value) -> Value {
     fn strip(value: &mut Value, is_properties: bool) {
         if let Value::Object(map) = value {
@@ -103,7 +103,7 @@ fn schemas_are_the_recorded_ones_but_for_what_is_listed() {
             }
             "ExitPlanMode" => {
                 assert_eq!(taken(&mut ours, "plan"), Some(json!({"type": "string"})));
-                // Our schema omits these properties, because nothing reads them.
+                // Our schema omits these properties, because pitcrew reads none of them.
                 for name in [
                     "allowedPrompts",
                     "pushToRemote",

@@ -1,4 +1,4 @@
-//! Measures the cost of protecting the team's own files from a command.
+//! Measures how much time it costs to protect the team's own files from a command.
 
 use std::hint::black_box;
 use std::path::Path;
@@ -16,7 +16,8 @@ use crate::stage::percentile;
 /// Number of measurements of each case.
 const ROUNDS: usize = 200;
 
-/// Number of other folders in the home folder. Each needs its own permission rule in the sandbox.
+/// Number of other folders in the home folder. For each of them, the sandbox needs its own
+/// permission rule.
 const NEIGHBOURS: usize = 300;
 
 /// Prints the time that Bash needs for the command `true`, with each available sandbox mechanism.

@@ -1,5 +1,5 @@
-//! Measures a thousand idle in-process teammates: their memory, and how often they wake up while
-//! nothing happens.
+//! Measures a thousand idle teammates that run inside this process: how much memory they need, and
+//! how often their threads wake up while nothing happens.
 
 use pitcrew_protocol::Status;
 use std::fmt::Write as _;
@@ -12,7 +12,7 @@ use crate::stage;
 
 const TEAMMATES: usize = 1000;
 const LIMIT_MB: f64 = 100.0;
-/// Duration of one observation of the idle team.
+/// The time during which context switches of the idle team are counted.
 const LOOK: Duration = Duration::from_secs(3);
 
 pub(crate) fn run() {
@@ -39,8 +39,8 @@ pub(crate) fn run() {
         }
         (handle, idle)
     });
-    // The last notices are still being written and processed. The team is idle once an observation
-    // sees no context switch.
+    // After the last notice, some files are still being written. The team counts as idle as soon as
+    // one observation sees no context switch.
     let mut woken = switches_in(LOOK);
     for _ in 0..20 {
         if woken == 0 {
@@ -76,8 +76,8 @@ fn resident_mb() -> f64 {
     line.split_whitespace().nth(1).and_then(|kb| kb.parse::<f64>().ok()).expect("a number") / 1024.0
 }
 
-/// Returns the number of voluntary context switches of this process's threads during `look`,
-/// without the main thread.
+/// Returns how many voluntary context switches the threads of this process make during `look`. The
+/// main thread does not count.
 fn switches_in(look: Duration) -> u64 {
     let count = || -> u64 {
         let main = std::process::id().to_string();

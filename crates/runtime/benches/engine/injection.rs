@@ -1,9 +1,9 @@
-//! Measures the delivery time of a message to an idle in-process teammate: from the return of the
-//! send call until the message is in the teammate's conversation.
+//! Measures how long it takes to deliver a message to an idle teammate inside this process. The
+//! time runs from the return of the send call until the message is in the teammate's conversation.
 //!
-//! The limit is 5 ms at the 99th percentile, with every file write forced to disk. For comparison,
-//! the same run measures the pure cost of the two forced writes of a delivery (transcript, then
-//! inbox).
+//! The limit is 5 ms at the 99th percentile, with every file write forced to disk. A delivery
+//! forces two writes to disk: the transcript, then the inbox. For comparison, the same run measures
+//! two such writes alone.
 
 use std::io::Write as _;
 use std::time::{Duration, Instant};

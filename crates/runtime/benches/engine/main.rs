@@ -1,5 +1,5 @@
-//! Measures the engine: a sandboxed command, the spawn of a teammate, the delivery of a message to
-//! an idle teammate, and a thousand idle teammates.
+//! Measures the engine: a command in the sandbox, the spawn of a teammate, the delivery of a
+//! message to an idle teammate, and a thousand idle teammates.
 
 #![allow(clippy::disallowed_methods, reason = "tests arrange files, the environment and times")]
 #![expect(

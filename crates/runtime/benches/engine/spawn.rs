@@ -1,10 +1,11 @@
-//! Measures the time to spawn an in-process teammate: from the call of the lead's model until the
-//! teammate's first request reaches the teammate's model.
+//! Measures how long it takes to spawn a teammate inside this process. The time runs from the call
+//! of the lead's model until the teammate's first request reaches the teammate's model.
 //!
 //! The limit is 5 ms at the median, with every file write forced to disk. Two writes come before
-//! the request: the lead's call in the lead's transcript, and the member in the config. One write
-//! runs at the same time: the prompt in the teammate's transcript. For comparison, the same run
-//! measures one durable edit: a temporary file, fsync, rename, and fsync of the folder.
+//! the request: the lead's call is written to the lead's transcript, and the member is written to
+//! the config. A third write (the prompt, to the teammate's transcript) runs at the same time as
+//! the request. For comparison, the same run measures one durable edit: a temporary file, fsync,
+//! rename, and fsync of the folder.
 
 use pitcrew_protocol::Status;
 use std::fs::File;
@@ -23,17 +24,19 @@ use tokio::sync::{Semaphore, mpsc};
 
 use crate::stage;
 
-/// Number of teams, and number of teammates that each team spawns one after the other.
+/// Number of teams, and number of teammates in each team. A team spawns its teammates one after the
+/// other.
 const TEAMS: usize = 10;
 const TEAMMATES: usize = 10;
 
 const LIMIT: Duration = Duration::from_millis(5);
 
-/// Maximum number of teammates' requests that are not read yet. Each teammate makes one request.
+/// Capacity of each channel that reports model calls to the benchmark. Each teammate makes one
+/// call.
 const REQUESTS: usize = 16;
 
-/// The lead's model. It spawns one teammate after the other, and waits for a permit from the
-/// benchmark before each.
+/// The lead's model. It spawns one teammate after the other. Before each spawn, it waits until the
+/// benchmark permits the spawn.
 struct Lead {
     turns: Arc<Semaphore>,
     calls: mpsc::Sender<Instant>,
@@ -152,7 +155,7 @@ async fn measure() -> Vec<Duration> {
         let call = called.recv().await.expect("the lead calls");
         let ask = asks.recv().await.expect("the teammate asks");
         takes.push(ask.duration_since(call));
-        // Each spawn is measured alone. So wait until the team is idle.
+        // Wait until the team is idle, because each spawn must be measured alone.
         until_idle(&mut handle).await;
     }
     handle.stopper().kill();

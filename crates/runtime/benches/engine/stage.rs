@@ -1,4 +1,4 @@
-//! Shared parts of the engine benchmarks: a team whose files are in a temporary folder, and whose
+//! Shared parts of the engine benchmarks: a team whose files are in a temporary folder and whose
 //! models follow a script.
 
 use std::path::{Path, PathBuf};
@@ -16,7 +16,7 @@ use pitcrew_team::store::{Backend, FileBackend, FileOptions};
 use pitcrew_team::{RunBounds, SystemClock, Teams};
 use tempfile::TempDir;
 
-/// A temporary folder with a configuration root, and the teams of this root.
+/// A temporary folder with pitcrew's root folder inside, and the teams in this root folder.
 pub(crate) struct Stage {
     folder: TempDir,
     pub(crate) teams: Teams,
@@ -40,7 +40,7 @@ impl Stage {
         self.options_with(Arc::new(move |_name| Ok(model.clone())))
     }
 
-    /// Returns the options of a run whose models are opened by `open_model`.
+    /// Returns the options of a run that opens its models with `open_model`.
     pub(crate) fn options_with(&self, open_model: OpenModel) -> RunOptions {
         RunOptions {
             teams: self.teams.clone(),
@@ -74,7 +74,8 @@ impl Stage {
     }
 }
 
-/// Returns the value below which `percent` percent of the sorted `values` are.
+/// Returns a percentile of `values`, which must be sorted: `percent` percent of the values are less
+/// than or equal to the result.
 pub(crate) fn percentile(values: &[Duration], percent: usize) -> Duration {
     let at = (values.len() * percent / 100).min(values.len().saturating_sub(1));
     values.get(at).copied().unwrap_or_default()

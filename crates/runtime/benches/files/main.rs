@@ -1,5 +1,6 @@
-//! Measures the file tools Read, Edit, Write, Glob and Grep, which open each checked file by
-//! handle. For comparison, measures the same work with plain paths and `std::fs`.
+//! Measures the file tools Read, Edit, Write, Glob and Grep. These tools open each file through a
+//! file handle that was checked. For comparison, the benchmark also measures the same work with
+//! plain paths and `std::fs`.
 
 #![allow(clippy::disallowed_methods, reason = "tests arrange files, the environment and times")]
 #![expect(
@@ -21,8 +22,8 @@ use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 use tokio_util::sync::CancellationToken;
 
-/// Number of measurements of each case, unless `--rounds` sets it. Searches run only a tenth as
-/// often.
+/// Default number of measurements of each case. The option `--rounds` sets another number. Cases
+/// that search run only a tenth as often.
 const ROUNDS: usize = 500;
 
 /// Number of folders in the project, and number of files in each folder.
@@ -35,10 +36,11 @@ const LINES: usize = 200;
 /// The word to search for. It is in one file of each folder.
 const WORD: &str = "needle";
 
-/// Function that creates the input of a tool call from the number of the round.
+/// A function that creates the input of a tool call. Its argument is the number of the round.
 type Input = fn(usize) -> Value;
 
-/// Function that does the same work with plain paths.
+/// A function that does the work of the tool with plain paths. Its arguments are the project folder
+/// and the number of the round.
 type Plain = fn(&Path, usize);
 
 fn main() {
@@ -78,7 +80,7 @@ fn main() {
     println!("{rounds} times each, searches {searches} times through {} files:", FOLDERS * FILES);
     for (tool, rounds, input, plain) in cases {
         let (mut ours, mut theirs) = (Vec::new(), Vec::new());
-        // The first round is not counted, because it fills caches.
+        // The first round only fills the caches, so it is not counted.
         for nth in 0..=rounds {
             let (input, started) = (input(nth), Instant::now());
             call(tool, input);
@@ -108,14 +110,15 @@ fn make(project: &Path) {
         }
     }
     for (name, text) in [("written", text(0)), ("edited", format!("{}{}\n", text(0), mark(0)))] {
-        // Create one file for each of the two ways to write.
+        // Create two files: the tool writes to the first, and the comparison with plain paths
+        // writes to the second.
         for name in [name.to_owned(), format!("{name}-plainly")] {
             fs::write(project.join("folder-1").join(name), &text).expect("a file");
         }
     }
 }
 
-/// Returns a text of [`LINES`] lines that is different for each number.
+/// Returns a text of [`LINES`] lines. Each number gives a different text.
 fn text(nth: usize) -> String {
     (0..LINES).fold(String::new(), |mut text, line| {
         writeln!(text, "line {line} of text {nth}, as long as lines of code are").expect("a text");
@@ -154,7 +157,8 @@ fn plain_edit(project: &Path, nth: usize) {
     replace(&path, &text.replacen(&mark(nth), &mark(nth + 1), 1));
 }
 
-/// Replaces a whole file with plain paths, like the tool does by handle.
+/// Replaces a whole file with plain paths. The steps are the same as those of the tool, which works
+/// with file handles.
 fn replace(path: &Path, text: &str) {
     let draft = path.with_extension("draft");
     fs::write(&draft, text).expect("a file");

@@ -1,5 +1,5 @@
-//! Runs commands in the sandbox profile *read*. Agents use this profile for commands that the gate
-//! does not know to be harmless, so that the kernel prevents changes.
+//! Runs commands in the sandbox profile `read`. Agents use this profile for commands that the
+//! permission gate does not know to be harmless. In this profile the kernel prevents changes.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -12,10 +12,11 @@ use serde_json::json;
 use tokio::runtime::Runtime;
 use tokio_util::sync::CancellationToken;
 
-/// Time limit of one command. Some commands read from standard input, or follow a file.
+/// Time limit of one command in milliseconds. It is needed because some commands wait for standard
+/// input, or follow a file.
 const TIMEOUT_MS: u64 = 2_000;
 
-/// The Bash tool of an agent whose commands run in the profile *read*.
+/// The tool Bash of an agent whose commands run in the sandbox profile `read`.
 #[derive(Debug)]
 pub(crate) struct Held {
     context: ToolContext,
@@ -23,8 +24,8 @@ pub(crate) struct Held {
 }
 
 impl Held {
-    /// Creates the tool for a folder. Returns None if this machine cannot enforce the profile
-    /// *read*.
+    /// Creates the tool Bash for the folder `cwd`. Returns `None` if this machine cannot enforce
+    /// the sandbox profile `read`.
     pub(crate) fn new(cwd: &Path, home: &Path, work: &Path, gate: Gate) -> Option<Self> {
         let path = "/usr/local/bin:/usr/bin:/bin";
         let machine = Machine {
@@ -58,7 +59,6 @@ impl Held {
         Some(Self { context, runtime: Runtime::new().expect("a runtime") })
     }
 
-    /// Runs one command and returns its output.
     pub(crate) fn run(&self, command: &str) -> String {
         let input = json!({ "command": command, "timeout": TIMEOUT_MS });
         self.runtime.block_on(Bash.call(input, &self.context)).text

@@ -1,9 +1,9 @@
-//! Generates random shell text from a seed. The text uses every shell construct. Inside the
-//! constructs are commands that read allowed and forbidden files, and commands that create a file
-//! called `canary`.
+//! Generates random shell commands from a seed. The commands use every kind of shell syntax. Some
+//! of them try to read allowed and forbidden files, and others try to create a file called
+//! `canary`.
 //!
-//! No generated command does harm, wherever it runs. It only reads files, or creates or removes
-//! files called `canary`.
+//! No generated command does harm, wherever it runs. A command only reads files, or creates or
+//! removes files called `canary`.
 
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom as _;
@@ -11,7 +11,7 @@ use rand::{RngExt as _, SeedableRng as _};
 
 use crate::words::{PATHS, PAYLOADS, READERS, WORDS};
 
-/// Templates for whole commands.
+/// Templates for whole commands. Each `C` stands for a simple command.
 const SHAPES: &[&str] = &[
     "C",
     "C",
@@ -104,7 +104,7 @@ const SHAPES: &[&str] = &[
     "for x in a b c; do echo $x; done | C",
 ];
 
-/// Characters with a meaning in a shell.
+/// Characters that have a special meaning in a shell.
 const LETTERS: &[&str] = &[
     "'", "\"", "`", "$", "(", ")", "{", "}", "[", "]", ";", "&", "|", "<", ">", "\\", "#", "*",
     "?", "~", "!", "=", "\n", " ", "\t", "-", "$(", "${", "<(", "<<", "&&", "\\\n", "$ ", "=~",
@@ -119,16 +119,15 @@ pub(crate) struct Language {
 }
 
 impl Language {
-    /// Creates the generator for a seed. The commands are for a project in the folder `base`.
+    /// Creates a generator from a seed. `base` is the folder that contains the project.
     pub(crate) fn new(seed: u64, base: &str) -> Self {
         Self { chance: StdRng::seed_from_u64(seed), base: base.to_owned() }
     }
 
-    /// Generates the next command.
     pub(crate) fn command(&mut self) -> String {
         let shape = self.pick(SHAPES);
         let mut text = self.fill(shape, 0);
-        // Damage every third command at random, to test text that no grammar describes.
+        // Damage every third command at random. This tests text that follows no shell grammar.
         if self.chance.random_range(0..3) == 0 {
             for _ in 0..self.chance.random_range(1..4) {
                 self.damage(&mut text);
@@ -145,7 +144,8 @@ impl Language {
         self.chance.random_range(0..many) == 0
     }
 
-    /// Replaces each single capital letter in a template by generated text.
+    /// Replaces the capital letters `P`, `W`, `C` and `S` in a template by generated text, if the
+    /// letter stands alone.
     fn fill(&mut self, shape: &str, depth: usize) -> String {
         let letters: Vec<char> = shape.chars().collect();
         let mut text = String::new();
@@ -154,7 +154,8 @@ impl Language {
                 !place.is_some_and(|c| c.is_ascii_alphanumeric() || *c == '_')
             };
             let before = at.checked_sub(1).and_then(|at| letters.get(at));
-            // A path may directly follow an option.
+            // The `P` of a path also counts if it directly follows the letter of an option, as in
+            // `-fP`.
             let is_joined = *letter == 'P'
                 && shape.contains("-")
                 && before.is_some_and(char::is_ascii_lowercase);
@@ -180,7 +181,8 @@ impl Language {
     }
 
     fn path(&mut self, depth: usize) -> String {
-        // Half of the paths are readable files. Otherwise the gate would allow almost no command.
+        // Half of the paths are files that the gate allows to read. With fewer such paths, the gate
+        // would allow almost no command.
         let path = if self.one_in(2) {
             self.pick(&["README", "src/main.rs", "src/a.txt", "sub", "src"])
         } else {

@@ -1,10 +1,11 @@
-//! Tests the gate with random shell text generated from a seed, and really runs the commands that
-//! the gate allows. The commands must change nothing, and must not read files that a rule protects.
-//! Commands that the gate knows to be read-only run without a sandbox. Commands that the gate
-//! leaves to the kernel run in the sandbox profile *read*.
+//! Tests the permission gate with random shell text that is generated from a seed. Every command
+//! that the gate allows is really run. Such a command must change nothing, and must not read a file
+//! that a rule protects. If the gate knows that a command only reads, the command runs without a
+//! sandbox. If the gate is not sure, the command runs in the sandbox profile `read`, where the
+//! kernel prevents changes.
 //!
 //! Run it with `cargo bench -p pitcrew-runtime --bench gate -- --cases 100000 [--seed N] [--show]`.
-//! With `--file FILE` it runs the commands of a file instead: one command in each line, as plain
+//! With `--file FILE`, it runs the commands of a file instead: one command in each line, as plain
 //! text or as a JSON string.
 
 #![allow(clippy::disallowed_methods, reason = "tests arrange files, the environment and times")]
@@ -24,7 +25,7 @@ use std::time::Instant;
 use language::Language;
 use stage::{Stage, Unasked};
 
-/// Maximum number of forbidden effects that are printed.
+/// Maximum number of forbidden effects to print.
 const SHOWN: usize = 40;
 
 fn main() {

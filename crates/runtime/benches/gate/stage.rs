@@ -1,5 +1,5 @@
-//! A project with files that no command may read or change. Commands that the gate allows are
-//! really run in this project.
+//! A project with files that no command is allowed to read or change. The commands that the
+//! permission gate allows are really run in this project.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -14,11 +14,11 @@ use serde_json::{Value, json};
 
 use crate::held::Held;
 
-/// Number of commands that run in one folder before its files are checked.
+/// Number of commands that run before the files are checked.
 const BATCH: usize = 100;
 
-/// The secret texts of protected files, which no output may contain. Each is listed as plain text,
-/// in base64, and in hexadecimal and octal digits.
+/// The secret texts in the protected files. No command is allowed to print them. Each secret is
+/// listed as plain text, in base64, and as hexadecimal and octal digits.
 const SECRETS: [(&str, &[&str]); 4] = [
     ("denied", &["QQQQ", "UVFRUVFR", "51 51 51", "5151 5151", "121 121 121"]),
     ("asked", &["JJJJ", "SkpKSkpK", "4a 4a 4a", "4a4a 4a4a", "112 112 112"]),
@@ -26,41 +26,39 @@ const SECRETS: [(&str, &[&str]); 4] = [
     ("of the home", &["XXXX", "WFhYWFhY", "58 58 58", "5858 5858", "130 130 130"]),
 ];
 
-/// The content of files, by path.
+/// The content of each file, by the path of the file.
 type Tree = BTreeMap<PathBuf, Vec<u8>>;
 
-/// A temporary folder with a project and other files next to it. The content of all files is
-/// stored, to find changes.
+/// A temporary folder with a project and other files beside it. The original content of all files
+/// is kept in memory, to find changes.
 #[derive(Debug)]
 pub(crate) struct Stage {
     folder: tempfile::TempDir,
     gates: Vec<(&'static str, Gate)>,
-    /// The gate of an agent without ask rules. It leaves commands with unknown options to the
-    /// kernel's sandbox.
+    /// A permission gate without ask rules. If a command has unknown options, this gate allows the
+    /// command in the sandbox.
     without_asking: Gate,
     before: Tree,
 }
 
-/// The reason why the gate allows a command without a question.
+/// The reason why the gate allows a command without a permission request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Unasked {
     /// The gate knows that the command only reads.
     Proven,
-    /// The sandbox profile *read* prevents everything except reading.
+    /// The gate is not sure, but the sandbox profile `read` prevents everything except reading.
     Held,
 }
 
-/// A command that ran without a question and did something forbidden.
+/// A command that the gate allowed without a permission request, and that did something forbidden.
 #[derive(Debug)]
 pub(crate) struct Found {
-    /// The command.
     pub(crate) command: String,
     /// A description of the forbidden effect.
     pub(crate) fault: String,
 }
 
 impl Stage {
-    /// Creates the folder, the project and the gates.
     pub(crate) fn new() -> Self {
         let folder = tempfile::Builder::new().prefix("gate-").tempdir().expect("a folder");
         let base = folder.path().canonicalize().expect("a path");
@@ -86,13 +84,13 @@ impl Stage {
         Self { folder, gates, without_asking, before }
     }
 
-    /// Returns the folder whose files are compared.
+    /// Returns the folder that contains all compared files.
     pub(crate) fn base(&self) -> PathBuf {
         self.folder.path().canonicalize().expect("a path").join("stage")
     }
 
-    /// Returns the reason why the gate allows a command without a question in a permission mode
-    /// that only reads. Returns None if the gate does not allow the command.
+    /// Returns the reason why a gate allows a command without a permission request, in default mode
+    /// or in plan mode. Returns `None` if no gate allows the command.
     pub(crate) fn lets_through(&self, command: &str) -> Option<Unasked> {
         let input = json!({ "command": command });
         let cwd = self.base().join("project");
@@ -101,14 +99,14 @@ impl Stage {
         let in_a_mode = |gate: &Gate| {
             [PermissionMode::Default, PermissionMode::Plan].iter().any(|mode| allows(gate, *mode))
         };
-        // The kernel cannot enforce ask rules. So a gate with an ask rule never leaves a command to
-        // the kernel.
+        // The sandbox cannot enforce ask rules. If a gate with ask rules allows a command, the gate
+        // therefore knows that the command only reads.
         let proven = self.gates.iter().any(|(_, gate)| in_a_mode(gate)).then_some(Unasked::Proven);
         proven.or_else(|| in_a_mode(&self.without_asking).then_some(Unasked::Held))
     }
 
-    /// Runs commands in the profile *read*, and returns the commands with forbidden effects.
-    /// Returns None if this machine cannot enforce the profile *read*.
+    /// Runs commands in the sandbox profile `read`, and returns the commands with forbidden
+    /// effects. Returns `None` if this machine cannot enforce the profile.
     pub(crate) fn play_held(&self, commands: &[String]) -> Option<Vec<Found>> {
         let base = self.base();
         let held = Held::new(
@@ -120,8 +118,8 @@ impl Stage {
         let mut found = Vec::new();
         for command in commands {
             let output = held.run(command);
-            // The gate of this agent has no ask rule. So its commands may read the files that the
-            // ask rule of the other gates protects.
+            // This agent's gate has no ask rule. So its commands are allowed to read the files that
+            // an ask rule protects in the other gates.
             let kept = SECRETS.iter().filter(|(whose, _)| *whose != "asked");
             for (whose, _) in kept.filter(|(_, marks)| shows(&output, command, marks)) {
                 found.push(Found {
@@ -137,7 +135,7 @@ impl Stage {
         Some(found)
     }
 
-    /// Returns the first changed file, and restores all files.
+    /// Returns the path of a changed file, if any file has changed, and restores all files.
     fn changed(&self) -> Option<PathBuf> {
         let after = tree(&self.base());
         if after == self.before {
@@ -150,7 +148,7 @@ impl Stage {
         Some(name)
     }
 
-    /// Runs commands, and returns the commands with forbidden effects.
+    /// Runs commands without a sandbox, and returns the commands with forbidden effects.
     pub(crate) fn play(&self, commands: &[String]) -> Vec<Found> {
         let mut found = Vec::new();
         for batch in commands.chunks(BATCH) {
@@ -159,7 +157,7 @@ impl Stage {
                 continue;
             }
             self.restore();
-            // One command of the batch changed a file. Run each command again alone to find it.
+            // A command of this batch changed a file. To find it, run each command again alone.
             for command in batch {
                 self.run(std::slice::from_ref(command));
                 let changed = self.changed();
@@ -188,8 +186,8 @@ impl Stage {
         found
     }
 
-    /// Runs each command in its own shell in the project. The environment is that of a command
-    /// which the gate allows without a question, but there is no sandbox.
+    /// Runs each command in its own shell in the project, without a sandbox. The environment is the
+    /// same that an agent's command gets if it runs without a permission request.
     fn run(&self, commands: &[String]) -> Vec<String> {
         let work = self.folder.path().join("work");
         let _ = fs::remove_dir_all(&work);
@@ -243,7 +241,7 @@ impl Stage {
     }
 }
 
-/// Whether the output contains a secret that was not already in the command.
+/// Returns true if the output contains a secret that the command itself does not contain.
 fn shows(output: &str, command: &str, marks: &[&str]) -> bool {
     marks.iter().any(|mark| output.contains(mark) && !command.contains(mark))
 }
@@ -276,8 +274,8 @@ fn make(base: &Path) {
     symlink("../outside", project.join("link")).expect("a link");
     symlink("../outside/file", project.join("alias")).expect("a link");
     let git = |args: &[&str]| run("git", args, &project);
-    // One of git's sample hooks contains the text that marks the secret of the home folder. So use
-    // an empty template without sample hooks.
+    // One of git's sample hooks happens to contain the secret text of the home folder. The empty
+    // template has no sample hooks.
     git(&["init", "-q", "--template="]);
     let as_author = ["-c", "user.name=a", "-c", "user.email=a@b"];
     git(&["add", "README", "src", "secrets", "asked"]);
@@ -313,8 +311,8 @@ fn tree(base: &Path) -> Tree {
             if kind.is_dir() {
                 todo.push(path.clone());
             }
-            // `git diff` updates the file times in the index, except in the profile *read*, where
-            // the kernel refuses that. So do not compare the index.
+            // `git diff` may update the file times in git's index, so the index is not compared.
+            // (In the profile `read` the kernel prevents this update.)
             if path.ends_with(".git/index") {
                 continue;
             }

@@ -1,7 +1,8 @@
-//! The parts of generated shell text: files, commands that read files, and commands that create a
-//! file called `canary`.
+//! The parts from which shell commands are generated: paths of files, commands that read files, and
+//! commands that create a file called `canary`.
 
-/// Files to read: readable files, and paths that lead to protected files.
+/// Paths of files to read. Some of these files are readable, and some paths lead to protected
+/// files.
 pub(crate) const PATHS: &[&str] = &[
     "README",
     "src/main.rs",
@@ -119,8 +120,8 @@ pub(crate) const PAYLOADS: &[&str] = &[
     "split README canary",
 ];
 
-/// Commands that may read files. `P` stands for a file, `C` for another command, `S` for a script
-/// in quotes, and `W` for a word.
+/// Templates of commands that read files. `P` stands for a file, `C` for another command, `S` for a
+/// script in quotes, and `W` for a word.
 pub(crate) const READERS: &[&str] = &[
     "cat P",
     "cat P P",
@@ -431,8 +432,8 @@ pub(crate) const READERS: &[&str] = &[
     "LANG=C C",
     "GIT_DIR=P git log",
     "BASH_ENV=P bash -c ls",
-    // These commands have options that the gate does not know, so they run in the sandbox profile
-    // *read*.
+    // The gate does not know the options of these commands, so the commands run in the sandbox
+    // profile `read`.
     "cat --show-ends P",
     "cat -P P",
     "cat --frobnicate=P P",
@@ -469,7 +470,7 @@ pub(crate) const READERS: &[&str] = &[
     "git show --frobnicate HEAD",
 ];
 
-/// Words for the text of commands.
+/// Words that replace the letter `W` in the templates of commands.
 pub(crate) const WORDS: &[&str] = &[
     "a",
     "abc",

@@ -1,6 +1,6 @@
-//! Measures the cost of each sandbox profile. The command `true` is run in Bash without a sandbox,
-//! in each profile, and in the profile *read* with a `Read` deny rule for a project of 50,000
-//! files.
+//! Measures how much time each sandbox profile costs. Bash runs the command `true` in several
+//! cases: without a sandbox, in each profile, and in the profile `read` with a deny rule for `Read`
+//! in a project of 50,000 files.
 
 #![allow(clippy::disallowed_methods, reason = "tests arrange files, the environment and times")]
 #![expect(
@@ -24,25 +24,27 @@ use serde_json::json;
 use tokio::runtime::Runtime;
 use tokio_util::sync::CancellationToken;
 
-/// Number of measurements of each case, unless `--rounds` sets it.
+/// Default number of measurements of each case. The option `--rounds` sets another number.
 const ROUNDS: usize = 200;
 
-/// Number of commands that one case runs before the next case runs. Because the cases alternate,
-/// other load on the machine affects all cases alike.
+/// Number of commands that run for one case before the next case has its turn. The cases alternate,
+/// so that other load on the machine affects all cases alike.
 const AT_A_TIME: usize = 5;
 
-/// The shortest pause of an agent between two commands. Models take longer for any answer.
+/// A pause between two commands. It is shorter than the pauses of a real agent, because a model
+/// needs more time for an answer.
 const APART: Duration = Duration::from_millis(200);
 
 /// Number of folders in the large project, and number of files in each folder.
 const FOLDERS: usize = 500;
 const FILES: usize = 100;
 
-/// Number of files in the large project that a rule denies. For each of them, the other files in
-/// the same folder need their own Landlock rules.
+/// Number of files in the large project that a rule denies. Landlock can only allow. So every other
+/// file in the folder of a denied file needs its own Landlock rule.
 const DENIED: usize = 5;
 
-/// The argument that makes this program run as the inner program inside bubblewrap.
+/// With this argument, the benchmark program acts as the program that restricts itself inside
+/// bubblewrap.
 const INSIDE: &str = "sandbox-exec";
 
 fn main() {
@@ -118,8 +120,9 @@ fn machine(home: &Path) -> Machine {
     }
 }
 
-/// Measures the first command that searches for key files in a toolchain of 50,000 files. For
-/// comparison, measures a home folder without such files, and a simple listing of the same folders.
+/// Measures the first command with a toolchain of 50,000 files, in which the sandbox must search
+/// for files with keys. For comparison, measures a home folder without such a toolchain, and a
+/// simple listing of the same folders.
 fn look_for_keys(runtime: &Runtime, small: &Path, home: &Path) {
     let registry = home.join(".cargo/registry");
     for folder in 0..FOLDERS {
@@ -160,7 +163,7 @@ fn look_for_keys(runtime: &Runtime, small: &Path, home: &Path) {
     );
 }
 
-/// The parsed arguments: `--rounds N`, and `--only` with the name of one case.
+/// The parsed arguments: `--rounds N`, and `--only NAME`, which runs one case.
 struct Wanted {
     rounds: usize,
     only: Option<String>,
@@ -175,14 +178,13 @@ impl Wanted {
     }
 }
 
-/// One way to run the command, with its measurements.
+/// One case of the benchmark: a way to run the command, with its measurements.
 struct Case {
     name: &'static str,
     context: ToolContext,
-    /// The idle time before each command.
     pause: Duration,
     times: Vec<Duration>,
-    /// Processor time of this process and its children, in clock ticks.
+    /// The processor time that this process and its children used for this case, in clock ticks.
     ticks: u64,
 }
 
@@ -191,8 +193,8 @@ impl Case {
         Self { name, context, pause: Duration::ZERO, times: Vec::new(), ticks: 0 }
     }
 
-    /// Runs the command several times. The measurements are recorded only if `counts` is set,
-    /// because the first calls fill caches.
+    /// Runs the command several times. Measurements are recorded only if `counts` is true. The
+    /// first calls fill caches, so they are made with `counts` false.
     fn measure(&mut self, runtime: &Runtime, counts: bool) {
         let before = ticks();
         for _ in 0..AT_A_TIME {

@@ -1,5 +1,6 @@
-//! All agent definitions: the built-in definitions, the user's and the project's. If two
-//! definitions have the same name, the later source wins.
+//! All agent definitions. They come from three sources: pitcrew itself (built-in definitions), the
+//! user, and the project, in this order. If two definitions have the same name, the later source
+//! wins.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -13,7 +14,7 @@ use pitcrew_process::given_file::Given;
 
 use crate::prompts::Prompt;
 
-/// The tools of the built-in agent types that are meant only for reading.
+/// The tools of those built-in agent types that only read files.
 const READING_TOOLS: [&str; 4] = [READ, GLOB, GREP, BASH];
 
 /// The agent types that can be spawned.
@@ -27,14 +28,14 @@ pub struct Definitions {
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("unknown agent type `{name}`; there are: {}", valid.join(", "))]
 pub struct UnknownAgentType {
-    /// The requested name.
+    /// The unknown name that was requested.
     pub name: String,
-    /// The existing names, sorted.
+    /// The names of the existing agent types, sorted.
     pub valid: Vec<String>,
 }
 
-/// Returns a digest of the definitions of a root and a project. Definitions also limit what a
-/// member may do, so a change of them must be noticed.
+/// Returns a digest of the agent definitions of a root folder and of a project. Definitions also
+/// limit what a member is allowed to do, so pitcrew must notice when they change.
 pub(crate) fn definitions_digest(root: &Path, project: &AgentFiles) -> String {
     let of_user = AgentFiles::read(Given::ByUser, &root.join("agents"), Origin::User);
     let digest = Sha256::digest(format!("{of_user:?} {project:?}"));
@@ -76,7 +77,7 @@ impl Definitions {
         self.by_name.values()
     }
 
-    /// Returns the files that could not be used.
+    /// Returns the errors of the definition files that could not be used.
     #[must_use]
     pub fn warnings(&self) -> &[DefinitionError] {
         &self.warnings

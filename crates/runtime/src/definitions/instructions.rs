@@ -1,5 +1,5 @@
 //! Instructions of the user and the project for every agent: `CLAUDE.md`, `AGENTS.md` and the files
-//! they import.
+//! that these two import.
 
 use std::path::{Path, PathBuf};
 
@@ -8,21 +8,22 @@ use pitcrew_process::given_file::{Given, Refused};
 /// The file names read in each folder, in this order.
 const NAMES: [&str; 2] = ["CLAUDE.md", "AGENTS.md"];
 
-/// Maximum total size of all instruction texts. They are sent to the model with every turn.
+/// Maximum total size of all instruction texts. The texts are sent to the model with every turn.
 const TOTAL_LIMIT_BYTES: usize = 256 * 1024;
 
-/// Maximum size of one instruction file. Real ones are much smaller.
+/// Maximum size of one instruction file. Real instruction files are much smaller.
 const FILE_LIMIT_BYTES: u64 = 4 * 1024 * 1024;
 
 /// Maximum depth of nested imports.
 const IMPORT_DEPTH: usize = 5;
 
-/// The folders in which instructions are searched.
+/// The folders that are searched for instruction files.
 #[derive(Clone, Copy, Debug)]
 pub struct InstructionSources<'a> {
     /// The agent's working folder.
     pub cwd: &'a Path,
-    /// The user's home folder. The search upwards stops there.
+    /// The user's home folder. The search goes from the working folder upwards and stops at the
+    /// home folder.
     pub home: Option<&'a Path>,
     /// The root folder (`~/.claude` by default). It may contain the user's own `CLAUDE.md`.
     pub root: Option<&'a Path>,
@@ -31,24 +32,25 @@ pub struct InstructionSources<'a> {
 /// One instruction file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Instruction {
-    /// The file.
+    /// The path of the file.
     pub path: PathBuf,
     /// The text of the file.
     pub text: String,
 }
 
-/// The instructions found, the most general ones first.
+/// The instructions that were found, from the most general to the most specific.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Instructions {
     /// The files, each listed once. An imported file follows the file that imports it.
     pub files: Vec<Instruction>,
-    /// Files that could not be read or were left out, as messages.
+    /// Messages about files that could not be read or were left out.
     pub warnings: Vec<String>,
 }
 
 impl Instructions {
-    /// Reads the user's file first. Then reads the files of each folder, from the repository's top
-    /// folder down to the working folder. Outside a repository, starts below the home folder.
+    /// Reads the user's own file first. Then reads the files of each folder, from the repository's
+    /// top folder down to the working folder. Outside a repository, the first folder is the one
+    /// just below the home folder.
     #[must_use]
     pub fn load(sources: &InstructionSources<'_>) -> Self {
         let mut reader = Reader::default();
@@ -69,18 +71,18 @@ impl Instructions {
     }
 }
 
-/// The owner of the files, and the folder that imports and links must not leave. Only the user's
-/// own file may be a link.
+/// The owner of a group of files, and the folder that their imports and links must not leave. Only
+/// the user's own file may be a link.
 struct Place {
     top: PathBuf,
     is_user_s: bool,
 }
 
-/// Returns the folders to read, outermost first, each with the folder that its imports and links
-/// must not leave. This limit is the repository. Outside a repository, or if the repository
-/// contains the user's whole home folder, the limit is the folder itself. Outside both a repository
-/// and the home folder, only the working folder is read, because other users may own the folders
-/// above it.
+/// Returns the folders to read, outermost first. Each comes with its limit: the folder that its
+/// imports and links must not leave. Inside a repository, the limit is the repository's top folder.
+/// Outside a repository, or if the repository contains the user's whole home folder, the limit is
+/// the folder itself. Outside both a repository and the home folder, only the working folder is
+/// read, because other users may own the folders above it.
 fn folders(sources: &InstructionSources<'_>) -> Vec<(PathBuf, PathBuf)> {
     let mut folders: Vec<&Path> = Vec::new();
     let alone = |folder: &Path| (folder.to_path_buf(), folder.to_path_buf());
@@ -109,21 +111,22 @@ struct Reader {
 }
 
 impl Reader {
-    /// Reads a file and its imports. Imports must not leave `place`.
+    /// Reads a file and the files that it imports. Imports must not leave the folder that `place`
+    /// names.
     fn add(&mut self, path: &Path, place: &Place, depth: usize) {
         let top = place.top.canonicalize().unwrap_or_else(|_| place.top.clone());
         let tops = [top];
         let given = if place.is_user_s && depth == 0 { Given::ByUser } else { Given::Below(&tops) };
         let real = match given.real(path) {
             Ok(real) => real,
-            // Most folders have no instruction file, so a missing one is no problem.
+            // Most folders have no instruction file, so a missing instruction file is not an error.
             Err(Refused::Io(_)) if depth == 0 => return,
             Err(Refused::Io(_)) => {
                 return self.warn(format!("the import {} does not exist", path.display()));
             }
             Err(refused) => return self.refuse(path, depth, &refused),
         };
-        // Files can import each other, so read each one only once.
+        // Files can import each other, so read each file only once.
         if self.seen.contains(&real) {
             return;
         }
@@ -183,7 +186,8 @@ fn imports(text: &str) -> impl Iterator<Item = &str> {
         let path = line
             .strip_prefix('@')
             .filter(|path| !path.is_empty() && !path.contains(char::is_whitespace))?;
-        // An import must stay in the project, so absolute paths are ignored.
+        // An import must stay in the project, so ignore absolute paths and paths that start with
+        // `~`.
         (!in_code && !path.starts_with(['/', '~'])).then_some(path)
     })
 }

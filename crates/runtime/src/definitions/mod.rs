@@ -1,8 +1,8 @@
 //! The types of agents that exist, and the instructions that every agent receives from the user and
 //! the project.
 //!
-//! `agent` parses one definition file, `catalog` finds definitions and looks them up by name,
-//! `instructions` reads `CLAUDE.md` and `AGENTS.md`. Spawning happens in other modules.
+//! `agent` parses one definition file, `catalog` finds definitions by name, and `instructions`
+//! reads `CLAUDE.md` and `AGENTS.md`. Other modules spawn agents from these definitions.
 
 mod catalog;
 mod instructions;

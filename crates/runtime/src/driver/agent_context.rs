@@ -1,4 +1,4 @@
-//! The fixed data of one agent, and its reports.
+//! The data of one agent that never changes, and the reports that the agent sends.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -17,16 +17,16 @@ use crate::events::{RunEvent, Spending};
 use crate::hooks::{HookEvent, HookKind, HookSession, Hooks};
 use crate::prompts::{PlanApprover, Prompt};
 
-/// Everything an agent uses that does not change during its life.
+/// All data that an agent uses and that does not change during the agent's life.
 pub(crate) struct AgentContext {
     pub(crate) name: AgentName,
     pub(crate) role: Role,
     pub(crate) agent_type: Option<String>,
-    /// The tool call for which the agent works, if the agent is a subagent.
+    /// If the agent is a subagent: the tool call that started it.
     pub(crate) parent_call: Option<String>,
     pub(crate) team: Team,
-    /// Keys that verify the lead's signatures, if the lead is another process and may be replaced
-    /// by a new one. `None` if the team handle knows the keys.
+    /// The keys that verify the lead's signatures, if the lead runs in another process. A new lead
+    /// may replace that lead and change the keys. `None` if the team handle already knows the keys.
     pub(crate) trust: Option<watch::Receiver<Trust>>,
     pub(crate) model: Arc<dyn Model>,
     pub(crate) tools: Toolbox,
@@ -41,17 +41,17 @@ pub(crate) struct AgentContext {
     pub(crate) reports: mpsc::Sender<Report>,
 }
 
-/// The system prompt, in parts that agents share.
+/// The system prompt, split into parts that several agents share.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct System {
     /// The agent's identity, its definition, the instructions of project and user, and its working
     /// folder.
     pub(crate) parts: Vec<Arc<str>>,
-    /// The path of the team's tasks, for delegate mode.
+    /// The path of the team's task list, for the prompt of delegate mode.
     pub(crate) tasks: Arc<str>,
 }
 
-/// A report of an agent to the loop.
+/// A report of an agent to the team's loop.
 #[derive(Debug)]
 pub(crate) struct Report {
     pub(crate) agent: AgentName,
@@ -63,30 +63,32 @@ pub(crate) struct Report {
 pub(crate) enum ReportKind {
     /// The agent's state changed.
     Announced(Announcement),
-    /// A model call waits before its first or next try.
+    /// A model call waits before its first try or before a retry.
     WaitsForModel { reason: String, delay: Duration },
     /// A model call ended.
     Spent(Spending),
-    /// Mail that the loop must handle.
+    /// Mail that the team's loop must handle.
     Referred(Mail),
-    /// A call needs a permission. A teammate's lead has already been asked by mail, and the first
-    /// answer counts.
+    /// A call needs a permission. If the agent is a teammate, the lead has already received the
+    /// request by mail. The first answer counts.
     Asks { call: ToolCall, question: Question, folder: PathBuf },
-    /// A teammate's permission question was answered. Contains the reason if the call was refused.
+    /// A teammate's permission request was answered. `refused` contains the reason if the call was
+    /// refused.
     Settled { call: String, refused: Option<String> },
     /// The conversation of a subagent that is about to end, so that the subagent can be resumed.
     Remembers(Box<Conversation>),
-    /// The agent has used all its turns.
+    /// The agent has used all turns that it is allowed to take.
     UsedUp,
-    /// The agent stops for this run, because its model is unavailable. The agent can be resumed.
+    /// The agent stops for the rest of this run, because its model is unavailable. A later run can
+    /// resume the agent.
     Parked { reason: String, retry_after: Option<Duration> },
-    /// The agent was cancelled. It can be resumed.
+    /// The agent was cancelled. A later run can resume the agent.
     Dropped,
     /// The agent ended because of a disk error, a system error or an error in pitcrew.
     Broke { reason: String },
     /// The agent ended because it repeated the same call again and again.
     Looped { reason: String, text: Option<String> },
-    /// The agent ended.
+    /// The agent ended with this state.
     Ended { status: Status, reason: Option<String>, text: Option<String> },
 }
 
@@ -94,26 +96,27 @@ pub(crate) enum ReportKind {
 #[derive(Debug)]
 pub(crate) struct Announcement {
     pub(crate) status: Status,
-    /// The reason for the state, if the reason is not obvious.
+    /// The reason why the agent is in this state, if the reason is not obvious.
     pub(crate) detail: Option<String>,
-    /// The fault of the agent's last answer, if any.
+    /// What was wrong with the agent's last answer, if anything was wrong.
     pub(crate) fault: Option<AnswerFault>,
-    /// The receiver of the report drops this sender once the state is in the journal. If the state
-    /// must be recorded before the agent's next effect, the agent waits for that.
+    /// The receiver of the report drops this sender when the state is in the journal. The agent
+    /// waits for that drop if the state must be recorded before the agent's next effect.
     pub(crate) until_noted: Option<oneshot::Sender<()>>,
 }
 
-/// The sender of events for the user interface. If nobody receives them, the run continues.
+/// The sender of events for the user interface. The run continues even if nobody receives the
+/// events.
 #[derive(Clone, Debug)]
 pub(crate) struct Sink(pub(crate) mpsc::Sender<RunEvent>);
 
 impl Sink {
     pub(crate) async fn tell(&self, event: RunEvent) {
-        // Sending fails only if nobody listens.
+        // Sending fails only if nobody receives the events, and then nobody needs them.
         let _closed = self.0.send(event).await;
     }
 
-    /// Sends an event from code that cannot wait.
+    /// Sends an event from code that cannot await.
     pub(crate) fn tell_soon(&self, event: RunEvent) {
         let Err(mpsc::error::TrySendError::Full(event)) = self.0.try_send(event) else { return };
         let (sink, runtime) = (self.clone(), tokio::runtime::Handle::try_current());
@@ -124,21 +127,23 @@ impl Sink {
     }
 }
 
-/// Whether a tool is offered to an agent's model in a mode.
+/// Returns true if this tool is offered to the model of an agent with this role and this mode.
 pub(crate) fn is_offered(role: Role, mode: PermissionMode, tool: &str) -> bool {
-    // A lead gets ExitPlanMode only in plan mode. A teammate may submit a plan at any time.
+    // A lead gets ExitPlanMode only in plan mode. A teammate is allowed to submit a plan at any
+    // time.
     let submits_plan = ToolTraits::of(tool).effect == CallEffect::SubmitsPlan;
     let is_out_of_place = role == Role::Lead && submits_plan && mode != PermissionMode::Plan;
     offers(mode, tool) && !is_out_of_place
 }
 
 impl AgentContext {
-    /// Whether the agent's lead runs in another process and reads this process's journal entries.
+    /// Returns true if the agent's lead runs in another process. That lead reads the journal
+    /// entries of this process.
     pub(crate) fn has_lead_elsewhere(&self) -> bool {
         self.trust.is_some()
     }
 
-    /// Returns the system prompt for a mode.
+    /// Returns the system prompt for an agent in this permission mode.
     pub(crate) fn system(&self, mode: PermissionMode) -> Vec<Arc<str>> {
         let mut blocks = self.system.parts.clone();
         let plan_file = self.plan_file.to_string_lossy();
@@ -166,7 +171,7 @@ impl AgentContext {
         blocks
     }
 
-    /// Returns the tools offered to the model in a mode.
+    /// Returns the tools offered to the model in this permission mode.
     pub(crate) fn tool_specs(&self, mode: PermissionMode) -> Arc<[ToolSpec]> {
         let spec = |tool: &Arc<dyn pitcrew_tools::Tool>| ToolSpec {
             name: tool.name().to_owned(),

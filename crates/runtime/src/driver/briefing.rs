@@ -1,6 +1,7 @@
 //! Writes the briefing: the facts that an agent must know after a compaction, read from the team's
-//! files. It contains the team, the agent's identity, its prompt, its tasks, and the requests that
-//! wait for an answer. Nothing is summarised. A text that is too long is cut, and a note says so.
+//! files. The briefing contains the team, the agent's identity, its prompt, its tasks, and the
+//! requests that wait for an answer. Nothing in it is summarised. A text that is too long is cut,
+//! and a note marks the cut.
 
 use std::collections::BTreeMap;
 
@@ -15,8 +16,8 @@ use pitcrew_team::{Mail, Request, RequestKind};
 use super::agent_context::AgentContext;
 use crate::prompts::Prompt;
 
-/// Maximum number of characters for each part of a briefing. A token is about four characters, so
-/// all parts together take less than a third of the window.
+/// Maximum number of characters for each part of a briefing. With about four characters for a
+/// token, all parts together take less than a third of the model's context window.
 #[derive(Clone, Copy, Debug)]
 struct BriefingSize {
     window: usize,
@@ -44,7 +45,8 @@ impl BriefingSize {
     }
 }
 
-/// Writes the briefing. For a part that cannot be read now, the briefing only names the part.
+/// Writes the briefing. If a part cannot be read now, the briefing contains only a note that names
+/// the part.
 pub(super) async fn write(
     agent_context: &AgentContext,
     conversation: &Conversation,
@@ -173,7 +175,7 @@ fn prompts(conversation: &Conversation, room: BriefingSize) -> Option<String> {
         .then(|| format!("What you were given to do, word for word:\n\n{}", told.join("\n\n")))
 }
 
-/// The open requests to and from the agent.
+/// The requests to and from the agent that have no answer yet.
 #[derive(Debug, Default)]
 struct Requests {
     asked_of_it: Option<String>,
@@ -203,9 +205,9 @@ impl Requests {
     }
 }
 
-/// Returns the requests of others that the agent has read but not answered, each as it was
-/// delivered. Unread requests are left out, because they are delivered later anyway. Permission
-/// requests are left out, because the team's loop handles them, not the model.
+/// Returns the requests of other agents that this agent has read but not answered, each in the form
+/// in which it was delivered. Unread requests are left out, because they are delivered later
+/// anyway. Permission requests are left out, because the team's loop handles them, not the model.
 fn asked_of(
     mail: &[Mail],
     recorded: &BTreeMap<String, Request>,
@@ -216,8 +218,8 @@ fn asked_of(
     let is_open = |mail: &&Mail| {
         let Some(id) = mail.request_id() else { return false };
         let is_for_its_model = !matches!(mail.frame, Some(Frame::PermissionRequest(_)));
-        // A request from another client is recorded only when it is answered. If the sender has
-        // left the team, the request is void.
+        // A request from another client gets a record only when it is answered. If the sender has
+        // left the team, the request needs no answer.
         let is_unanswered = recorded
             .get(id)
             .map_or_else(|| config.member(&mail.message.from).is_some(), Request::is_open);

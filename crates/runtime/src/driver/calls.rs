@@ -1,4 +1,5 @@
-//! Runs one tool call: hooks and gate before it, the tool, and hooks after it.
+//! Runs one tool call in this order: the hooks before the call, the gate, the tool, and the hooks
+//! after the call.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -19,14 +20,15 @@ use crate::events::RunEvent;
 use crate::hooks::{Decision, HookKind, HookOutcome, TaskFields, reminder};
 use crate::team_tools::plan_of;
 
-/// A call about a file, with the real path that the gate judged. A permission for the call applies
-/// to this path only.
+/// A call that works on a file, with the file's real path that the gate judged. A permission for
+/// the call is valid only for this path.
 pub(super) struct JudgedCall {
     pub(super) call: ToolCall,
     pub(super) path: PathBuf,
 }
 
-/// Asks the hooks, then the gate. A call of an unknown tool is refused without asking either.
+/// Asks the hooks first, then the gate. A call of an unknown tool is refused at once, without the
+/// hooks and the gate.
 pub(super) async fn judge(
     agent_context: Arc<AgentContext>,
     gate: Arc<Gate>,
@@ -83,8 +85,9 @@ fn to_judge<'a>(agent_context: &'a AgentContext, call: &'a ToolCall) -> Call<'a>
 /// Refuses a call that would fail even if it was allowed, so that no person is asked about such a
 /// call.
 ///
-/// The reason reveals something about the file. So this function checks only files that the agent
-/// may read without asking, and only the file that the question is about.
+/// The reason for the refusal reveals something about the file. For that reason, this function
+/// checks only a file that the agent is allowed to read without asking. It also checks only the
+/// file that the permission request is about.
 async fn pointless(
     agent_context: &AgentContext,
     gate: &Gate,
@@ -108,8 +111,8 @@ async fn pointless(
     Some(Judgement::Deny { reason: outcome.text })
 }
 
-/// Judges the lead's own plan. The user always decides about it, even if rules and hooks allow the
-/// call.
+/// Judges the lead's own plan. Even if rules and hooks allow the call, the user decides about the
+/// plan.
 async fn own_plan(
     agent_context: &AgentContext,
     mode: PermissionMode,
@@ -134,7 +137,7 @@ async fn own_plan(
     }
 }
 
-/// Runs the hooks for an event, and shows their problems in the user interface.
+/// Runs the hooks for an event, and shows problems of the hooks in the user interface.
 async fn run_hooks(
     agent_context: &AgentContext,
     mode: PermissionMode,
@@ -150,8 +153,8 @@ async fn run_hooks(
     said
 }
 
-/// Combines the decisions of hook and gate. A hook may skip or demand a question. A denial by the
-/// gate always stays.
+/// Combines the decision of the hooks with the verdict of the gate. A hook can skip the permission
+/// request or demand one. A denial by the gate always stays.
 fn with_decision(decision: Option<Decision>, verdict: Verdict) -> Judgement {
     match (verdict, decision) {
         (Verdict::Deny { reason }, _) | (_, Some(Decision::Deny { reason })) => {
@@ -160,7 +163,7 @@ fn with_decision(decision: Option<Decision>, verdict: Verdict) -> Judgement {
         (Verdict::Allow { profile }, None | Some(Decision::Allow { .. })) => {
             Judgement::Allow { input: None, profile }
         }
-        // The user configured the hook, so its decision counts as the user's.
+        // The user configured the hook, so the hook's decision counts as the user's decision.
         (Verdict::Ask { .. }, Some(Decision::Allow { .. })) => {
             Judgement::Allow { input: None, profile: Profile::Free }
         }
@@ -174,9 +177,9 @@ fn with_decision(decision: Option<Decision>, verdict: Verdict) -> Judgement {
 }
 
 /// Returns the real path that a call works on. If the gate has already judged the call, this is the
-/// judged path. Otherwise the gate judges the call now, so that denied calls stay denied. That
-/// happens for calls repeated after a crash, and for calls whose input was changed by the person
-/// who allowed them.
+/// judged path. Otherwise the gate judges the call now, so that denied calls stay denied. Two kinds
+/// of calls are not judged yet: calls repeated after a crash, and calls whose input a person
+/// changed when allowing them.
 pub(super) fn judged_path(
     agent_context: &AgentContext,
     gate: &Gate,
@@ -198,7 +201,7 @@ pub(super) fn judged_path(
     }
 }
 
-/// Runs a call that is allowed.
+/// Runs a call that is already allowed.
 pub(super) async fn run(
     agent_context: Arc<AgentContext>,
     gate: Arc<Gate>,
@@ -257,14 +260,14 @@ pub(super) async fn run(
     Event::ToolFinished { call: call.id, ending }
 }
 
-/// Returns a name for the call that is unique in the team. The team uses it to recognise calls that
-/// it has already carried out.
+/// Returns a name for the call that is unique in the team. By this name, the team recognises a call
+/// that it has already carried out.
 pub(crate) fn call_name(agent: &AgentName, call: &ToolCall) -> String {
     format!("{agent}:{}", call.key)
 }
 
-/// Runs the hooks before a task is created or completed. If a hook objects, returns the objection,
-/// which stops the call.
+/// Runs the hooks that come before a task is created or completed. If a hook objects, this function
+/// returns the objection, and the call does not run.
 async fn task_hooks(
     agent_context: &AgentContext,
     mode: PermissionMode,
@@ -293,7 +296,7 @@ async fn task_hooks(
     run_hooks(agent_context, mode, &kind).await.feedback
 }
 
-/// Runs the hooks for the end of a turn.
+/// Runs the hooks that the settings define for the end of a turn.
 pub(super) async fn end_turn(
     agent_context: Arc<AgentContext>,
     mode: PermissionMode,
@@ -320,8 +323,8 @@ pub(super) async fn end_turn(
     Event::HookAnswered { keep_going: keep_going.map(|text| reminder(&kind, &text)) }
 }
 
-/// Returns the summary of a message to another teammate, for the lead's idle notice. Returns `None`
-/// for all other calls.
+/// Returns the summary of a message to another teammate, for the message that tells the lead that
+/// the agent is idle. Returns `None` for all other calls.
 pub(super) fn peer_mail(call: &ToolCall, ending: &Ending) -> Option<String> {
     const SHOWN_CHARS: usize = 80;
     let sends = ToolTraits::of(&call.tool).effect == CallEffect::SendsMessage;
@@ -336,7 +339,7 @@ pub(super) fn peer_mail(call: &ToolCall, ending: &Ending) -> Option<String> {
     (peer != LEAD_NAME).then(|| format!("[to {peer}] {about}"))
 }
 
-/// Formats a call for people who read the output file.
+/// Formats a call as text for the output file, which people read.
 pub(super) fn in_words(call: &ToolCall, ending: &Ending) -> String {
     const SHOWN_CHARS: usize = 2_000;
     let input = match &call.input {

@@ -15,7 +15,8 @@ use super::model_call::{Audience, request, respond, spend};
 use crate::events::{Compacted, RunEvent};
 use crate::prompts::Prompt;
 
-/// Limits for the length of a summary in tokens. Within them it may take a tenth of the window.
+/// Limits for the length of a summary in tokens. Between these limits, a summary is allowed to take
+/// a tenth of the context window.
 const SUMMARY_TOKENS: std::ops::RangeInclusive<u32> = 1_000..=8_000;
 
 /// Asks the model for a summary, then writes the briefing from the team's current files.
@@ -57,8 +58,8 @@ fn with_instruction(mut messages: Vec<Message>) -> Vec<Message> {
     messages
 }
 
-/// Returns the summary in its stored form. Tags in the summary are made harmless, because the model
-/// may have copied them from anywhere.
+/// Returns the summary in the form in which it is stored. Tags in the summary are escaped, because
+/// the model may have copied them from anywhere.
 fn text_of(response: &Response) -> Option<String> {
     if response.stop == StopReason::Refusal {
         return None;
@@ -69,7 +70,8 @@ fn text_of(response: &Response) -> Option<String> {
         return None;
     }
     if response.stop == StopReason::MaxTokens {
-        // A summary that was cut at its length limit is still used, with a note about it.
+        // A summary that was cut at its length limit is still used. A note tells the model about
+        // the cut.
         text.push_str("\n[The summary became too long, and ends here.]");
     }
     match Prompt::Summary.render(&[("summary", neutralised(text.trim()).as_ref())]) {
@@ -81,8 +83,8 @@ fn text_of(response: &Response) -> Option<String> {
     }
 }
 
-/// Shows the result in the user interface, and notes in the journal if the conversation became
-/// shorter.
+/// Shows the result in the user interface. If the conversation became shorter, also writes this to
+/// the journal.
 pub(super) async fn report(agent_context: &AgentContext, compaction: Compaction) {
     let Compaction { tokens_before, tokens_after, usage, cost_usd } = compaction;
     let agent = agent_context.name.clone();

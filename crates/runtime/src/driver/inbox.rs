@@ -1,5 +1,5 @@
-//! Reads an agent's inbox for its state machine. `team` verifies the mail, and this module formats
-//! the mail for the model.
+//! Reads an agent's inbox for the agent's state machine. `team` verifies the mail, and this module
+//! formats the mail for the model.
 
 use std::collections::HashSet;
 
@@ -12,7 +12,7 @@ use pitcrew_team::{Collected, RefusedFrame};
 use super::agent_context::AgentContext;
 use super::log::output_file;
 
-/// The mail read from an inbox, and the commands that were refused.
+/// The mail read from an inbox, and the refused commands.
 #[derive(Debug, Default)]
 pub(super) struct Taken {
     pub(super) mail: Vec<Mail>,
@@ -20,8 +20,8 @@ pub(super) struct Taken {
 }
 
 impl AgentContext {
-    /// Reads the unread mail. Refuses commands that falsely claim to come from the lead, and
-    /// repeated commands whose id is in `obeyed`. A subagent has no inbox, so it gets no mail.
+    /// Reads the unread mail. Refuses a command that falsely claims to come from the lead, and a
+    /// repeated command (its id is in `obeyed`). A subagent has no inbox and gets no mail.
     pub(super) async fn take_mail(&self, obeyed: &HashSet<MessageId>) -> Result<Taken, ApiError> {
         if self.role == Role::Subagent {
             return Ok(Taken::default());
@@ -39,7 +39,7 @@ impl AgentContext {
         Ok(Taken { mail, refused })
     }
 
-    /// Converts a message for the agent's state machine.
+    /// Converts a message into the form that the agent's state machine uses.
     pub(super) fn as_mail(&self, mail: pitcrew_team::Mail) -> Mail {
         let mut rendered = render(&[Injected::from(&mail.message)]);
         if let (Some(Frame::IdleNotification(idle)), Role::Lead) = (&mail.frame, self.role) {
@@ -49,8 +49,8 @@ impl AgentContext {
         Mail { id: mail.id, from: mail.message.from, rendered, frame: mail.frame }
     }
 
-    /// Returns the text after an idle notice that tells the lead where to read the result (founding
-    /// guide, section 10).
+    /// Returns the text that follows an idle notice in the lead's conversation. The text says where
+    /// to read the agent's result (founding guide, section 10).
     fn notification(&self, idle: &IdleNotification) -> String {
         let name = AgentName::foreign(&idle.from);
         let (status, message) = match &idle.failure_reason {
@@ -61,8 +61,8 @@ impl AgentContext {
     }
 }
 
-/// Formats the notification of section 10 of the founding guide. Names and reasons come from
-/// outside, so their tags are made harmless.
+/// Formats the task notification (founding guide, section 10). Names and reasons come from outside,
+/// so tags in them are escaped.
 pub(crate) fn task_notification(
     id: &str,
     output_file: &str,

@@ -6,9 +6,9 @@ use pitcrew_agent::Event;
 use tokio::sync::{Notify, mpsc};
 use tokio_util::sync::CancellationToken;
 
-/// Capacity of an agent's event queue. There are few events, such as answers, notices and a stop.
-/// The events are boxed, because a channel reserves space for many events at once, and an idle
-/// agent receives none.
+/// Capacity of an agent's event queue. An agent gets few events, such as answers, notices and a
+/// stop. The events are boxed to save memory: a channel reserves space for many events at once,
+/// although an idle agent receives none.
 const EVENTS_WAITING: usize = 64;
 
 /// The sending end of an agent's event channel, used by the team's loop.
@@ -36,7 +36,7 @@ pub(crate) fn link(cancel: CancellationToken) -> (AgentSender, AgentReceiver) {
 
 impl AgentSender {
     /// Sends an event to the agent without waiting, because the team's loop must never wait for an
-    /// agent. An agent whose queue is full is cancelled.
+    /// agent. If the agent's queue is full, the agent is cancelled.
     pub(crate) fn tell(&self, event: Event) {
         match self.events.try_send(Box::new(event)) {
             Ok(()) | Err(mpsc::error::TrySendError::Closed(_)) => {}
@@ -44,8 +44,8 @@ impl AgentSender {
         }
     }
 
-    /// Notifies the agent that there may be mail. Several calls before the agent looks count as
-    /// one.
+    /// Tells the agent that there may be new mail. Several calls before the agent reads its inbox
+    /// count as one call.
     pub(crate) fn ring(&self) {
         self.mail.notify_one();
     }

@@ -1,5 +1,5 @@
-//! The two files of an agent: the transcript, from which the agent resumes, and the output file,
-//! which people and the lead read.
+//! The two files of an agent: the transcript and the output file. The agent resumes from the
+//! transcript. People and the lead read the output file.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -10,24 +10,24 @@ use pitcrew_protocol::AgentName;
 use pitcrew_team::Team;
 use pitcrew_team::store::{LogName, StoreError};
 
-/// The error of reading or writing a transcript.
+/// Why a transcript cannot be read or written.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum LogError {
-    /// The store failed.
+    /// A file of the log could not be read or written.
     #[error("the log of {agent} cannot be used")]
     Store {
         agent: AgentName,
         #[source]
         source: Box<StoreError>,
     },
-    /// A line was written by a later version of pitcrew.
+    /// A later version of pitcrew wrote a line of the transcript, and this version cannot read it.
     #[error("the transcript {} cannot be used", path.display())]
     Newer {
         path: PathBuf,
         #[source]
         source: NewerTranscript,
     },
-    /// A step cannot be converted to JSON.
+    /// A step of the transcript cannot be converted to JSON.
     #[error("a step of {agent} cannot be written")]
     Json {
         agent: AgentName,
@@ -36,24 +36,25 @@ pub(crate) enum LogError {
     },
 }
 
-/// The files of one agent. A subagent has none, because it is not resumed from disk.
+/// The files of one agent. A subagent has no files, because it is never resumed from disk.
 pub(crate) struct Log {
     team: Team,
     agent: AgentName,
     seq: u64,
     is_kept: bool,
-    /// Lines that wait to be written: `steps` to the transcript, `output` to the output file.
+    /// Lines that are not written yet: `steps` go to the transcript, `output` goes to the output
+    /// file.
     steps: Vec<String>,
     output: Vec<String>,
-    /// The running write of earlier lines.
+    /// The write of earlier lines that is running now.
     writing: Option<BoxFuture<'static, Written>>,
-    /// Whether the team did not exist at the last write. Waiting lines are then written together
-    /// with later ones, if a team exists by then.
+    /// Whether the team did not exist at the last write. The unwritten lines then wait until later
+    /// lines are added, and all are written together if a team exists by then.
     has_no_team: bool,
 }
 
-/// The result of a write. For each file, an error contains the lines that were not written and the
-/// reason.
+/// The result of a write. There is one result for each file. An error contains the lines that were
+/// not written, and the reason.
 struct Written {
     steps: Result<(), (Vec<String>, StoreError)>,
     output: Result<(), (Vec<String>, StoreError)>,
@@ -78,7 +79,7 @@ impl Log {
         Ok((Self { seq, is_kept: true, ..Self::unkept(team, agent) }, conversation, unread))
     }
 
-    /// Creates the log of an agent that is never resumed. It writes nothing.
+    /// Creates the log of an agent that is never resumed. Such a log writes nothing.
     pub(crate) fn unkept(team: &Team, agent: &AgentName) -> Self {
         let (team, agent) = (team.clone(), agent.clone());
         Self {
@@ -93,7 +94,7 @@ impl Log {
         }
     }
 
-    /// Queues steps to be written after all earlier ones.
+    /// Queues steps. They are written after all earlier steps.
     pub(crate) fn add(&mut self, steps: Vec<Step>) -> Result<(), LogError> {
         if !self.is_kept {
             return Ok(());
@@ -108,7 +109,7 @@ impl Log {
         Ok(())
     }
 
-    /// Queues text for the output file, to be written with the steps.
+    /// Queues text for the output file. The text is written together with the steps.
     pub(crate) fn note(&mut self, text: &str) {
         if self.is_kept {
             self.has_no_team = false;
@@ -116,19 +117,20 @@ impl Log {
         }
     }
 
-    /// Whether any lines are not written yet.
+    /// Returns true if some lines are not written yet.
     pub(crate) fn is_behind(&self) -> bool {
         !self.has_no_team
             && (self.writing.is_some() || !self.steps.is_empty() || !self.output.is_empty())
     }
 
-    /// Writes all queued lines, with one write per file. The steps are on disk when it returns. The
-    /// caller may drop this future and call again later without losing lines. If the team does not
-    /// exist, the lines wait in order until a team exists again.
+    /// Writes all queued lines, with one write per file. When this function returns without an
+    /// error, the steps are on disk. The caller is allowed to drop this future and to call the
+    /// function again later; no line is lost. If the team does not exist, the lines keep their
+    /// order and wait until a team exists again.
     pub(crate) async fn catch_up(&mut self) -> Result<(), LogError> {
         while self.is_behind() {
-            // The write is stored in `self`. So a dropped caller neither cancels nor repeats the
-            // write.
+            // The running write is stored in `self`. If the caller drops this future, the write is
+            // neither cancelled nor repeated.
             let writing = self.writing.get_or_insert_with(|| {
                 let (steps, output) =
                     (std::mem::take(&mut self.steps), std::mem::take(&mut self.output));
@@ -156,7 +158,8 @@ async fn write(team: Team, agent: AgentName, steps: Vec<String>, output: Vec<Str
             return Ok(());
         }
         if team.is_deleted() {
-            // Another process may have created a team of the same name since.
+            // The team was deleted, and another process may have created a new team with the same
+            // name since then. Do not write the old lines into the new team's folder.
             return Err((lines, StoreError::NoTeam { team: team.dir().clone() }));
         }
         team.append_log(&log, &lines).await.map_err(|error| (lines, error))
@@ -172,7 +175,8 @@ fn put_back(
     waiting: &mut Vec<String>,
 ) -> Result<(), StoreError> {
     let Err((lines, error)) = written else { return Ok(()) };
-    // After any other error it is unknown how much was written. The agent then ends.
+    // After any other error it is unknown how many lines were written, so the lines are not kept
+    // for a second try. The agent then ends.
     if matches!(error, StoreError::NoTeam { .. }) {
         waiting.splice(..0, lines);
     }

@@ -1,7 +1,7 @@
-//! Marks mail as read while the agent continues.
+//! Marks mail as read while the agent continues its work.
 //!
-//! The mail is already in the transcript at that time. Only one marking runs at a time. Mail that
-//! is delivered while a marking runs is marked by the next one.
+//! When mail is marked, the mail is already in the transcript. Only one marking runs at a time. The
+//! next marking handles the mail that is delivered while a marking runs.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -11,17 +11,17 @@ use pitcrew_protocol::{ApiError, ErrorCode, MessageId};
 
 use super::agent_context::AgentContext;
 
-/// The delivered mail of one agent that is to be marked as read.
+/// The delivered mail of one agent that must still be marked as read.
 #[derive(Default)]
 pub(super) struct Marks {
     waiting: Vec<Delivered>,
     marking: Option<Marking>,
-    /// Frames that were marked as read. If one of them is unread again, somebody put it into the
-    /// inbox by hand.
+    /// The ids of commands (frames) that were marked as read. If such a command is unread again,
+    /// somebody has put it into the inbox by hand.
     obeyed: HashSet<MessageId>,
 }
 
-/// A message that is in the transcript.
+/// A message that is already in the transcript.
 pub(super) struct Delivered {
     pub(super) id: MessageId,
     pub(super) is_frame: bool,
@@ -33,36 +33,36 @@ struct Marking {
 }
 
 impl Marks {
-    /// Adds mail to mark as read.
+    /// Adds mail that must be marked as read.
     pub(super) fn add(&mut self, mail: impl IntoIterator<Item = Delivered>) {
         self.waiting.extend(mail);
     }
 
-    /// Whether delivered mail may still be unread.
+    /// Returns true if some delivered mail may still be unread.
     pub(super) fn is_behind(&self) -> bool {
         self.marking.is_some() || !self.waiting.is_empty()
     }
 
-    /// Returns the delivered mail that may still be unread.
+    /// Returns the ids of the delivered mail that may still be unread.
     pub(super) fn pending(&self) -> HashSet<MessageId> {
         let marking = self.marking.iter().flat_map(|marking| &marking.mail);
         marking.chain(&self.waiting).map(|delivered| delivered.id.clone()).collect()
     }
 
-    /// Returns the frames that were marked as read.
+    /// Returns the ids of the commands (frames) that were marked as read.
     pub(super) fn obeyed(&self) -> &HashSet<MessageId> {
         &self.obeyed
     }
 
-    /// Marks all delivered mail as read before it returns. The caller may drop this future and call
-    /// again later without losing marks.
+    /// Marks all delivered mail as read, then returns. The caller is allowed to drop this future
+    /// and to call the function again later; no mark is lost.
     pub(super) async fn catch_up(
         &mut self,
         agent_context: &Arc<AgentContext>,
     ) -> Result<(), ApiError> {
         while self.is_behind() {
-            // The marking is stored in `self`. So a dropped caller neither cancels nor repeats the
-            // marking.
+            // The running marking is stored in `self`. If the caller drops this future, the marking
+            // is neither cancelled nor repeated.
             let marking = self.marking.get_or_insert_with(|| {
                 let mail = std::mem::take(&mut self.waiting);
                 let ids = mail.iter().map(|delivered| delivered.id.clone()).collect();
@@ -79,8 +79,8 @@ impl Marks {
     }
 }
 
-/// Notes in the journal that mail was delivered, then marks it as read. If the team is gone, there
-/// is nothing to mark.
+/// Notes in the journal that mail was delivered, then marks the mail as read. If the team is gone,
+/// there is nothing to mark.
 async fn mark(agent_context: Arc<AgentContext>, ids: Vec<MessageId>) -> Result<(), ApiError> {
     agent_context.team.injected(&agent_context.name, &ids).await;
     match agent_context.team.acknowledge(&agent_context.name, &ids).await {

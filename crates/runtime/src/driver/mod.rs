@@ -1,11 +1,13 @@
-//! The loop of one agent. It passes events to the agent's state machine and carries out the effects
-//! in order.
+//! The loop of one agent. The loop passes events to the agent's state machine and carries out the
+//! effects in order.
 //!
-//! Short effects are awaited one by one. Long ones (model calls, tools, hooks) are futures that the
-//! loop polls together with its event channels. So an agent is one task, and dropping it cancels
-//! all its work. Steps and read marks are collected. They reach the disk while the loop waits, or
-//! before an effect that must come after them. This module decides nothing. `agent` decides what an
-//! agent does, and the team's loop tracks the agents and passes messages to them.
+//! Short effects are awaited one by one. Long effects (model calls, tools, hooks) are futures that
+//! the loop polls together with its event channels. An agent is therefore one task, and dropping
+//! the task cancels all its work.
+//!
+//! Steps and read marks are collected first. They are written to disk while the loop waits, and
+//! also before an effect that must come after them. This module decides nothing. `agent` decides
+//! what an agent does. The team's loop tracks the agents and passes messages to them.
 
 mod agent_context;
 mod briefing;

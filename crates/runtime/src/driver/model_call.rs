@@ -14,7 +14,7 @@ use super::agent_context::{AgentContext, ReportKind};
 use crate::events::{Answered, RunEvent, Spending};
 use crate::run::MAX_OUTPUT_TOKENS;
 
-/// Calls the model with the conversation.
+/// Sends the conversation to the model.
 pub(super) async fn call(
     agent_context: Arc<AgentContext>,
     mode: PermissionMode,
@@ -29,12 +29,12 @@ pub(super) async fn call(
     }
 }
 
-/// The receiver of a model's text while the model is still writing.
+/// Who sees a model's text while the model is still writing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Audience {
     /// The user interface of the run.
     Face,
-    /// Nobody, because the text is not an answer of the agent.
+    /// Nobody sees the text, because it is not an answer of the agent.
     Nobody,
 }
 
@@ -53,10 +53,10 @@ pub(super) fn request(
     Request { agent, system: agent_context.system(mode), messages, tools, max_output_tokens }
 }
 
-/// Makes a call and reads the whole answer.
+/// Makes a model call and reads the whole answer.
 ///
 /// # Errors
-/// Returns the failure event for the agent.
+/// Returns the failure as an event for the agent.
 pub(super) async fn respond(
     agent_context: &AgentContext,
     request: Request,
@@ -134,7 +134,7 @@ fn sorted(error: &ModelError) -> ModelFailure {
     }
 }
 
-/// Reports a call's usage to the loop, and returns its cost if known.
+/// Reports a call's usage to the loop. Returns the cost of the call, if its price is known.
 pub(super) async fn spend(
     agent_context: &AgentContext,
     response: &Response,
@@ -150,7 +150,8 @@ pub(super) async fn spend(
         tool_calls: u32::try_from(calls).unwrap_or(u32::MAX),
         took,
     });
-    // The loop outlives its agents. If it is gone, this agent is being dropped too.
+    // The team's loop lives longer than its agents. If the loop is gone, this agent is being
+    // dropped too, so ignore the error.
     let _closed = agent_context.reports.send(agent_context.report(spent)).await;
     cost_usd
 }

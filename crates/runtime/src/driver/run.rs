@@ -1,4 +1,4 @@
-//! The loop of an agent: it waits for events, and keeps the order in which effects are carried out.
+//! The loop of an agent. It waits for events and carries out effects in the right order.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -21,11 +21,11 @@ use super::marks::Marks;
 mod asking;
 mod effects;
 
-/// How an agent starts.
 pub(crate) enum Start {
     /// The agent is new and starts with this prompt.
     New(String),
-    /// The agent continues from its transcript. If it has no transcript, it starts with its inbox.
+    /// The agent continues from its transcript. If the agent has no transcript, it starts with the
+    /// mail in its inbox.
     Resumed,
 }
 
@@ -37,20 +37,23 @@ pub(crate) struct Driver {
     log: Log,
     wire: AgentReceiver,
     running: FuturesUnordered<BoxFuture<'static, (Event, Option<JudgedCall>)>>,
-    /// Calls about files that the gate has judged and that have not run yet, by call id.
+    /// Calls that work on files, by call id. The gate has judged these calls, but they have not run
+    /// yet.
     judged: HashMap<String, JudgedCall>,
-    /// Sender of each message that was read but not delivered yet, and whether it is a frame.
+    /// The sender of each message that was read but not delivered yet. The flag says whether the
+    /// message is a structured message (frame).
     senders: HashMap<MessageId, (String, bool)>,
     marks: Marks,
-    /// The task completed last in this turn, for the idle notice.
+    /// The task that the agent completed last in this turn. The idle notice to the lead names it.
     completed: Option<String>,
-    /// The summary of the last message to another teammate in this turn, for the idle notice.
+    /// The summary of the last message to another teammate in this turn. The idle notice to the
+    /// lead contains it.
     peer_mail: Option<String>,
     was_kept_going: bool,
-    /// The reason why the agent cannot continue. It is set with the idle notice and kept until the
-    /// next state is reported.
+    /// The reason why the agent cannot continue. It is set together with the idle notice, and
+    /// cleared when the next state is reported.
     trouble: Option<String>,
-    /// Whether an effect failed, so that the agent ends.
+    /// Whether an effect failed. The agent ends after such a failure.
     is_broken: bool,
 }
 
@@ -58,7 +61,7 @@ pub(crate) struct Driver {
 enum Outcome {
     Done,
     Happened(Event),
-    /// Several events, in order.
+    /// The effect caused several events, in this order.
     AllHappened(Vec<Event>),
     Ended(ReportKind),
 }
@@ -72,8 +75,8 @@ impl Driver {
         wire: AgentReceiver,
     ) -> Self {
         for update in agent.conversation().updates() {
-            // Permissions granted before a crash stay granted. A granted mode is in the config
-            // already.
+            // Permissions that were granted before a crash stay granted. A granted mode needs no
+            // update here, because the mode is already in the config.
             if let Err(error) = Arc::make_mut(&mut gate).apply(update) {
                 tracing::warn!(agent = %agent_context.name, %error, "a granted permission cannot be applied again");
             }
@@ -97,13 +100,13 @@ impl Driver {
         }
     }
 
-    /// Returns the report channel. The code that starts the agent's task uses the channel if the
-    /// task ends without its own report, for example by a panic.
+    /// Returns the report channel. If the agent's task ends without its own report, for example by
+    /// a panic, the code that started the task sends a report through this channel.
     pub(crate) fn reports(&self) -> mpsc::Sender<Report> {
         self.agent_context.reports.clone()
     }
 
-    /// Runs until the agent ends or is cancelled. The team's loop gets a report in both cases.
+    /// Runs until the agent ends or is cancelled. In both cases, the team's loop gets a report.
     pub(crate) async fn run(mut self, start: Start) {
         let first = match start {
             Start::New(prompt) => Event::Started { prompt },
@@ -126,10 +129,10 @@ impl Driver {
         };
         self.running.clear();
         self.agent_context.context.cancel.cancel();
-        // Background commands must not outlive their agent.
+        // Stop the agent's background commands, because they must not run longer than the agent.
         self.agent_context.context.shells.stop_all(&self.agent_context.context.limits).await;
-        // Delivered mail that is not yet marked is recognised from the transcript when it is read
-        // again.
+        // Delivered mail may still be unmarked now. When it is read again later, the transcript
+        // shows that it was already delivered.
         let written = self.log.catch_up().await;
         if let Err(error) = self.go_on_without_team(written) {
             tracing::warn!(agent = %self.agent_context.name, error, "the transcript is not complete");
@@ -140,13 +143,14 @@ impl Driver {
             let knows = ReportKind::Remembers(Box::new(self.agent.conversation().clone()));
             let _closed = self.agent_context.reports.send(self.agent_context.report(knows)).await;
         }
-        // The loop reads reports until its last agent has ended.
+        // Sending cannot fail while this agent runs: the team's loop reads reports until its last
+        // agent has ended.
         let _closed = self.agent_context.reports.send(self.agent_context.report(end)).await;
     }
 
     async fn live(&mut self, first: Event) -> ReportKind {
-        // Process events sent before the start first. For example, a parked agent must not begin
-        // its turn.
+        // First process the events that were sent before the start. For example, one of them may
+        // say that the agent must wait, and then the agent must not begin its turn.
         let mut happened: VecDeque<Event> =
             std::iter::from_fn(|| self.wire.events.try_recv().ok().map(|e| *e)).collect();
         happened.push_back(first);
@@ -166,8 +170,8 @@ impl Driver {
                         Ok(Outcome::Happened(event)) => happened.push_back(event),
                         Ok(Outcome::AllHappened(events)) => happened.extend(events),
                         Ok(Outcome::Ended(end)) => return end,
-                        // The agent has ended and ignores further events, so this report is the
-                        // only one about the failure.
+                        // The agent has ended and ignores further events. This is therefore the
+                        // only report about the failure.
                         Err(reason) if self.agent.is_over() => {
                             self.is_broken = true;
                             let reason = cause.unwrap_or(reason);
@@ -179,8 +183,8 @@ impl Driver {
                             };
                         }
                         Err(reason) => {
-                            // The failure comes before all queued events, because the effects after
-                            // it were not carried out.
+                            // Put the failure before all queued events, because the effects that
+                            // follow the failed effect were not carried out.
                             happened.push_front(Event::Broken { reason });
                             break;
                         }
@@ -191,12 +195,12 @@ impl Driver {
         }
     }
 
-    /// Waits for the next event. Meanwhile steps and read marks are written to disk.
+    /// Waits for the next event. While it waits, steps and read marks are written to disk.
     async fn next(&mut self) -> Event {
         loop {
             let settled = tokio::select! {
-                // Events that the loop sent before it answered a call must be processed before that
-                // answer.
+                // The team's loop may send an event before it answers a call. Process that event
+                // before the answer.
                 biased;
                 Some(event) = self.wire.events.recv() => return *event,
                 () = self.wire.mail.notified() => return Event::MailWaiting,
@@ -213,7 +217,7 @@ impl Driver {
         }
     }
 
-    /// Writes the data to disk that an effect waits for.
+    /// Writes to disk the data that must be there before an effect.
     async fn catch_up(&mut self, wait: Wait) -> Result<(), String> {
         if wait >= Wait::Written {
             let written = self.log.catch_up().await;
@@ -225,8 +229,8 @@ impl Driver {
         Ok(())
     }
 
-    /// Ignores the error that the team is missing, if the agent is a lead that deleted its team.
-    /// The lead's steps then wait until the lead creates another team.
+    /// Ignores the error that the team is missing, if the agent is a lead that has deleted its own
+    /// team. The lead's steps then wait in memory until the lead creates another team.
     fn go_on_without_team(&self, written: Result<(), LogError>) -> Result<(), String> {
         match written {
             Err(LogError::Store { source, .. })

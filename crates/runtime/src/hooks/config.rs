@@ -34,7 +34,7 @@ const EVENTS: [&str; 10] = [
     "TaskCompleted",
 ];
 
-/// The hooks from the settings, ready to run.
+/// The hooks that the settings define.
 #[derive(Clone, Debug, Default)]
 pub struct Hooks {
     by_event: BTreeMap<String, Vec<Hook>>,
@@ -69,13 +69,14 @@ struct Entry {
     kind: String,
     #[serde(default)]
     command: String,
-    /// The timeout in seconds.
+    /// The time limit of the hook in seconds.
     #[serde(default)]
     timeout: Option<f64>,
 }
 
 impl Hooks {
-    /// Reads the hooks from the settings. An invalid part becomes a warning, and the rest is used.
+    /// Reads the hooks from the settings. An invalid part becomes a warning, and the other hooks
+    /// are still used.
     #[must_use]
     pub fn from_settings(settings: &Settings) -> Self {
         let mut hooks = Self { env: settings.env(), ..Self::default() };
@@ -104,13 +105,13 @@ impl Hooks {
         &self.warnings
     }
 
-    /// Runs all hooks that match the event at the same time and joins their answers in the order of
-    /// the settings. A command that occurs twice runs once. Cancelling kills the hooks and their
-    /// children.
+    /// Runs all hooks that match the event. They run at the same time, and their answers are joined
+    /// in the order of the settings. A command that occurs twice runs once. Cancelling kills the
+    /// hooks and their child processes.
     pub async fn run(&self, event: &HookEvent, cancel: &CancellationToken) -> HookOutcome {
         let mut hooks: Vec<&Hook> = Vec::new();
         for hook in self.matching(&event.kind) {
-            // A command that several matchers select runs only once for an event.
+            // If several matchers select the same command, run the command only once for the event.
             if !hooks.iter().any(|known| known.command == hook.command) {
                 hooks.push(hook);
             }
@@ -187,19 +188,19 @@ fn deadline(timeout_s: Option<f64>) -> Duration {
     let asked = timeout_s
         .filter(|seconds| *seconds > 0.0)
         .and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
-    // An invalid timeout, such as a negative number, is ignored.
+    // An invalid timeout, such as a negative number, was already dropped. The default then applies.
     asked.unwrap_or(DEFAULT_DEADLINE).min(LONGEST_DEADLINE)
 }
 
 impl Matcher {
-    /// Parses a matcher: a name, several names separated by `|`, or a regular expression that may
-    /// match any part of the subject.
+    /// Parses a matcher: a name, several names separated by `|`, or a regular expression. A regular
+    /// expression matches if any part of the event's subject matches.
     fn parse(text: &str) -> Result<Self, regex::Error> {
         if text.is_empty() || text == "*" {
             return Ok(Self::Everything);
         }
-        // A plain name must match the whole subject. As a regular expression, `Edit` would also
-        // match `NotebookEdit`.
+        // A plain name must match the whole subject. If `Edit` were used as a regular expression,
+        // it would also match `NotebookEdit`.
         if text.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '|' | '-')) {
             return Ok(Self::OneOf(text.split('|').map(str::to_owned).collect()));
         }

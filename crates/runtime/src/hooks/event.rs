@@ -1,4 +1,4 @@
-//! The JSON payloads that hooks receive. Each field is as recorded in
+//! The JSON payloads that hooks receive. The fields are the same as in the recording
 //! `fixtures/claude-2.1.39/hooks.ndjson`.
 
 use pitcrew_protocol::PermissionMode;
@@ -15,13 +15,13 @@ pub struct HookSession {
     pub session_id: String,
     /// The path of the session's transcript.
     pub transcript_path: PathBuf,
-    /// The agent's working folder. The hook runs in it.
+    /// The agent's working folder. The hook runs in this folder.
     pub cwd: PathBuf,
-    /// The agent's permission mode. Events that never contain a mode leave it out.
+    /// The agent's permission mode. The JSON of some events never contains the mode.
     pub permission_mode: PermissionMode,
 }
 
-/// An event, as written to a hook's standard input.
+/// An event, in the form in which pitcrew writes it to a hook's standard input.
 #[derive(Clone, Debug, PartialEq)]
 pub struct HookEvent {
     /// The session in which the event happens.
@@ -30,7 +30,7 @@ pub struct HookEvent {
     pub kind: HookKind,
 }
 
-/// The kinds of events. The fields of each are in the recorded order.
+/// The kinds of events. The fields of each kind are in the recorded order.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "hook_event_name")]
 #[expect(
@@ -40,16 +40,16 @@ pub struct HookEvent {
 pub enum HookKind {
     /// A tool is about to run.
     PreToolUse { tool_name: String, tool_input: Value, tool_use_id: String },
-    /// A tool has run. `tool_response` is its result as data.
+    /// A tool has run. `tool_response` is the tool's result as data.
     PostToolUse { tool_name: String, tool_input: Value, tool_response: Value, tool_use_id: String },
-    /// A prompt is about to be accepted.
+    /// A prompt of the user is about to be accepted.
     UserPromptSubmit { prompt: String },
     /// A session begins. `source` is `startup`, `resume` or `clear`.
     SessionStart { source: String },
     /// A session ends. `reason` is `other`, `clear` or `prompt_input_exit`.
     SessionEnd { reason: String },
-    /// The lead is about to stop. `stop_hook_active` is true if a stop hook has already made it
-    /// continue.
+    /// The lead is about to stop. `stop_hook_active` is true if a stop hook has already made the
+    /// lead continue.
     Stop { stop_hook_active: bool },
     /// A subagent or teammate is about to end its turn.
     SubagentStop {
@@ -66,7 +66,7 @@ pub enum HookKind {
     TaskCompleted(TaskFields),
 }
 
-/// The fields of the two task events. The last two fields are absent outside a team.
+/// The fields of the two task events. Outside a team, the last two fields are absent.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[expect(missing_docs, reason = "the fields are the wire's own words")]
 pub struct TaskFields {
@@ -79,14 +79,14 @@ pub struct TaskFields {
     pub team_name: Option<String>,
 }
 
-/// The effect of exit code 2, or of a decision to block, on an event.
+/// What happens to an event if a hook exits with code 2 or decides to block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Refusal {
-    /// The action is prevented.
+    /// The hook prevents the action.
     Blocks,
-    /// The action has already happened. The agent receives the hook's text.
+    /// The action has already happened. The agent only receives the hook's text.
     Tells,
-    /// The event cannot be prevented. The text becomes a warning.
+    /// Nothing can prevent the event. The hook's text becomes a warning for the user.
     Warns,
 }
 
@@ -108,7 +108,8 @@ impl HookKind {
         }
     }
 
-    /// Returns the event's name with its tool, in the form used in injected context.
+    /// Returns the event's name, together with its tool if it has one. This form is used in the
+    /// context that a hook inserts into the conversation.
     #[must_use]
     pub fn label(&self) -> String {
         match self.subject().filter(|_| self.is_about_a_tool()) {
@@ -117,8 +118,8 @@ impl HookKind {
         }
     }
 
-    /// Returns the text that a matcher is compared with. Events without such a text match every
-    /// matcher.
+    /// Returns the text that a matcher is compared with. `None` if the event has no such text;
+    /// every matcher then matches.
     pub(super) fn subject(&self) -> Option<&str> {
         match self {
             Self::PreToolUse { tool_name, .. } | Self::PostToolUse { tool_name, .. } => {
@@ -149,7 +150,8 @@ impl HookKind {
         }
     }
 
-    /// Returns true if plain text on the hook's standard output is added to the context too.
+    /// Returns true if plain text (not JSON) on the hook's standard output is also added to the
+    /// conversation's context.
     pub(super) fn takes_plain_text(&self) -> bool {
         matches!(self, Self::UserPromptSubmit { .. } | Self::SessionStart { .. })
     }

@@ -1,8 +1,8 @@
-//! Hooks: the user's own commands, run at fixed points of an agent's life (wire format, "Hooks of
-//! the reference").
+//! Hooks: the user's own commands, run at fixed points of an agent's life. Source: the wire format
+//! document, section "Hooks of the reference".
 //!
 //! `event` defines the payloads, `config` finds the matching commands, `process` runs one command,
-//! and `outcome` interprets the command's answer. The agent code acts on the outcome.
+//! and `outcome` interprets the command's answer. The code of the agent acts on the outcome.
 
 mod config;
 mod event;

@@ -1,4 +1,5 @@
-//! Interprets the exit code and the output of a hook. The meaning depends on the hook's event.
+//! Interprets the exit code and the output of a hook. Their meaning depends on the event for which
+//! the hook ran.
 
 use pitcrew_protocol::neutralised;
 use serde::Deserialize;
@@ -16,37 +17,39 @@ pub struct HookOutcome {
     pub additional_context: Vec<String>,
     /// The decision of the hooks. If several hooks decide, this is the strictest decision.
     pub decision: Option<Decision>,
-    /// The reason given with `continue: false`. The agent must stop completely.
+    /// The reason given with `continue: false`. If it is set, the agent must stop completely.
     pub stop: Option<String>,
-    /// Problems, and messages meant for the user rather than the model.
+    /// Problems of the hooks, and messages that are meant for the user and not for the model.
     pub warnings: Vec<String>,
 }
 
-/// A hook's decision about a planned action. Later variants are stricter.
+/// A hook's decision about a planned action. The variants are in order of strictness, and the last
+/// one is the strictest.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Decision {
-    /// The action happens and nobody is asked.
+    /// The action happens, and nobody is asked for permission.
     Allow {
-        /// The reason.
+        /// Why the hook allows the action.
         reason: String,
     },
-    /// The user is asked whether the action may happen.
+    /// The user must decide whether the action is allowed.
     Ask {
-        /// The reason.
+        /// Why the hook wants the user to decide.
         reason: String,
     },
     /// The action does not happen.
     Deny {
-        /// The reason.
+        /// Why the hook denies the action.
         reason: String,
     },
 }
 
-/// Wraps a hook's context in the form that the reference client inserts.
+/// Wraps the text of a hook in the form in which the reference client inserts it into the
+/// conversation.
 #[must_use]
 pub fn reminder(kind: &HookKind, text: &str) -> String {
-    // The text may come from any source. It must not be able to close the reminder or open another
-    // tag.
+    // The text may come from any source. Escape it, so that it can neither close the reminder nor
+    // open another tag.
     let text = neutralised(text);
     format!(
         "<system-reminder>\n{} hook additional context: {text}\n</system-reminder>",
@@ -54,7 +57,7 @@ pub fn reminder(kind: &HookKind, text: &str) -> String {
     )
 }
 
-/// A hook's JSON answer. Fields meant for other clients are ignored.
+/// A hook's answer in JSON. Fields that are meant only for other clients are ignored.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct Answer {
@@ -131,7 +134,8 @@ impl HookOutcome {
     fn of_answer(kind: &HookKind, answer: Answer) -> Self {
         let specific = answer.hook_specific_output;
         let reason = specific.permission_decision_reason.or(answer.reason).unwrap_or_default();
-        // A hook may write its decision in any of three fields. The most specific field wins.
+        // A hook can write its decision in any of three fields. If it uses several fields, the most
+        // specific field wins.
         let word = specific.permission_decision.or(answer.permission_decision).or(answer.decision);
         let mut outcome = match word.as_deref() {
             Some("block" | "deny") => {

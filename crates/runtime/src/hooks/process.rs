@@ -1,4 +1,5 @@
-//! Runs one hook with `sh -c` in its own process group, with a deadline and limited output.
+//! Runs one hook with `sh -c` in its own process group. The hook has a time limit, and its output
+//! is limited.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -13,8 +14,8 @@ use tokio::process::{ChildStdin, Command};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-/// Maximum number of output bytes kept. Further output is read and dropped, so that the hook never
-/// blocks on a full pipe and memory stays limited.
+/// Maximum number of output bytes that are kept. Further output is read and dropped. The hook
+/// therefore never blocks on a full pipe, and the use of memory stays limited.
 const OUTPUT_LIMIT_BYTES: usize = 1024 * 1024;
 
 /// Time to wait for more output after the hook has ended. A grandchild may still hold the pipe
@@ -41,8 +42,8 @@ pub(super) enum RunError {
     Cancelled,
 }
 
-/// Runs a hook to its end. Kills it with its whole process group at the deadline, on cancellation,
-/// or if the future is dropped.
+/// Runs a hook until it ends. Kills the hook with its whole process group in three cases: at the
+/// time limit, on cancellation, or if the future is dropped.
 pub(super) async fn run(
     command: &str,
     payload: &str,
@@ -64,12 +65,13 @@ pub(super) async fn run(
         .kill_on_drop(true)
         .spawn()
         .map_err(RunError::Start)?;
-    // Write the input while reading the output. Otherwise both sides could block on full pipes.
+    // Write the hook's input and read its output at the same time. Otherwise both sides could block
+    // on full pipes.
     let feeding = feed(child.stdin.take(), payload);
     let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
     let (out, err) = (child.stdout.take(), child.stderr.take());
-    // Declare the group after the child, so that the group is dropped first. The group's number is
-    // still reserved then, because the child is not reaped yet.
+    // Declare the group after the child, so that the group is dropped first. At that time the child
+    // is not reaped yet, so no other group can have the same number.
     let (id, mut child) = (child.id(), Reaped::new(child));
     let group = Group::of(id);
     let reading = async {
@@ -80,8 +82,8 @@ pub(super) async fn run(
         tokio::select! {
             status = child.wait() => {
                 let status = status.map_err(RunError::Start)?;
-                // The hook ended, but a grandchild may hold the pipes open, so wait only a limited
-                // time.
+                // The hook has ended, but a grandchild may hold the pipes open. Wait only a limited
+                // time for more output.
                 let quiet = timeout(LAST_OUTPUT, &mut reading).await.is_ok();
                 Ok((status, quiet))
             }
@@ -94,8 +96,8 @@ pub(super) async fn run(
     };
     let (status, quiet) = ended?;
     if quiet {
-        // The hook's process is reaped, and no process holds its pipes. The number of its process
-        // group may soon belong to another group, so never signal it again.
+        // The hook's process is reaped, and no process holds its pipes. Another process group may
+        // soon have the same number, so never signal this number again.
         group.forget();
     }
     Ok(Finished {
@@ -105,8 +107,8 @@ pub(super) async fn run(
     })
 }
 
-/// Writes the payload to the hook. It is not an error if the hook does not read the payload or ends
-/// early.
+/// Writes the payload to the hook's standard input. If the hook ends early or does not read the
+/// payload, this is not an error.
 async fn feed(stdin: Option<ChildStdin>, payload: &str) {
     if let Some(mut stdin) = stdin
         && let Err(error) = async {

@@ -1,6 +1,6 @@
-//! The prompts for agents. Each is one Markdown file in this folder.
+//! The prompts for agents. Each prompt is one Markdown file in this folder.
 //!
-//! A file may contain `{{name}}` placeholders. The module `prompt` names the files and fills the
+//! A file can contain `{{name}}` placeholders. The module `prompt` names the files and fills the
 //! placeholders.
 
 mod prompt;

@@ -13,21 +13,21 @@ pub enum Prompt {
     /// The prompt for a lead in delegate mode. Placeholders: `team` and `tasks` (the folder of the
     /// task list).
     Delegate,
-    /// The prompt for a lead that wants to end a run without a user. Placeholder: `members` (the
-    /// members that are still in the team).
+    /// The prompt for a lead that wants to end a run in which no user takes part. Placeholder:
+    /// `members` (the members that are still in the team).
     HeadlessShutdown,
-    /// The prompt for a lead that wants to end a run without a user while work is open.
-    /// Placeholder: `open` (a list with one line for each item).
+    /// The prompt for a lead that wants to end a run in which no user takes part, although some
+    /// work is open. Placeholder: `open` (a list with one line for each open item).
     OpenWork,
-    /// The prompt for a lead that wants to end a run without a user after its last answer was cut
-    /// off.
+    /// The prompt for a lead that wants to end a run in which no user takes part, although its last
+    /// answer was cut off.
     AnswerCutOff,
-    /// The prompt for a lead that wants to end a run without a user after its last answer had no
-    /// text.
+    /// The prompt for a lead that wants to end a run in which no user takes part, although its last
+    /// answer had no text.
     AnswerEmpty,
-    /// The prompt for a member that has become the lead. Placeholders: `name` (the member's name
-    /// until now), `team`, `cwd` (the lead's working folder), `members` (the other members) and
-    /// `tasks`.
+    /// The prompt for a member that has become the lead. Placeholders: `name` (the name that the
+    /// member had before), `team`, `cwd` (the lead's working folder), `members` (the other members)
+    /// and `tasks` (the list of tasks).
     TookOver,
     /// The prompt for an agent in plan mode. Placeholders: `plan_file` and `approval` (how to ask
     /// for approval).
@@ -42,21 +42,22 @@ pub enum Prompt {
     Subagent,
     /// The prompt for an agent that must summarize its conversation.
     Compaction,
-    /// The prompt for an agent that has summarized its conversation. Placeholder: `facts`.
+    /// The text that gives an agent the facts about its team after its conversation was summarized.
+    /// Placeholder: `facts`.
     Briefing,
-    /// The prompt for an agent that has summarized its conversation. Placeholder: `summary` (the
-    /// text that the agent wrote).
+    /// The text that gives an agent its own summary after its conversation was summarized.
+    /// Placeholder: `summary` (the text that the agent wrote).
     Summary,
 }
 
-/// The approver of a plan, as described to an agent in plan mode.
+/// Who approves a plan. The prompt of plan mode tells this to the agent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PlanApprover {
     /// The lead approves the plan by mail.
     Lead,
     /// The user approves the plan. The tool call waits for the answer.
     User,
-    /// The caller of the agent approves the plan. The plan is the agent's last message.
+    /// The caller of the agent approves the plan. The agent's last message is the plan.
     Caller,
 }
 
@@ -83,23 +84,23 @@ pub enum RenderError {
     /// The text has a placeholder without a value.
     #[error("the prompt {prompt:?} needs a value for `{name}`")]
     Missing {
-        /// The prompt.
+        /// The prompt that could not be filled.
         prompt: Prompt,
-        /// The placeholder.
+        /// The name of the placeholder without a value.
         name: String,
     },
     /// A value has no placeholder in the text.
     #[error("the prompt {prompt:?} has no place for `{name}`")]
     Unused {
-        /// The prompt.
+        /// The prompt that could not be filled.
         prompt: Prompt,
-        /// The value's name.
+        /// The name of the value without a placeholder.
         name: String,
     },
 }
 
 impl Prompt {
-    /// Fills the placeholders. A value is inserted unchanged, so placeholders inside it are not
+    /// Fills the placeholders. A value is inserted unchanged: placeholders inside a value are not
     /// filled.
     ///
     /// # Errors

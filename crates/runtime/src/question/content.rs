@@ -1,5 +1,5 @@
-//! Shows a tool call as readable lines. The lines contain the whole input, in a form that suits the
-//! tool.
+//! Shows a tool call as readable lines. The lines contain the whole input of the call, in a form
+//! that suits the tool.
 
 use pitcrew_protocol::{CallView, ToolTraits};
 use serde_json::{Map, Value};
@@ -8,34 +8,35 @@ use super::diff;
 use super::model::AskedFile;
 use super::visible::{visible, visible_text};
 
-/// One line of the text shown with a question. Invisible characters are written out.
+/// One line of the text that a permission request shows. Invisible characters in it are written
+/// out, for example as `<U+202E>`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Line {
-    /// The kind of this line or row.
+    /// The kind of this line.
     pub kind: Kind,
     /// The text of the line, without a line break.
     pub text: String,
 }
 
-/// The kind of a line. Each user interface gives each kind its own style.
+/// The kind of a line. A user interface gives each kind its own style.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// Text of the call.
+    /// Text that belongs to the call.
     Text,
     /// A line that a change adds.
     Added,
     /// A line that a change removes.
     Removed,
-    /// A remark by pitcrew about the text.
+    /// A remark that pitcrew adds about the text.
     Note,
-    /// A mark in place of rows that are left out.
+    /// A mark that stands for rows that are left out.
     Mark,
 }
 
 /// Creates the lines of a call. For a file change, this function reads the current file, so it may
 /// block.
 pub(super) fn lines(tool: &str, input: &Value, asked: Option<&AskedFile>) -> Vec<Line> {
-    // A model may send any JSON value as input. Show it as it is.
+    // A model can send any JSON value as input. If the input is not an object, show the JSON text.
     let Value::Object(fields) = input else { return texts(&input.to_string()) };
     let text = |name: &str| fields.get(name).and_then(Value::as_str);
     match (ToolTraits::of(tool).view, text("command"), text("file_path"), text("plan")) {
@@ -56,8 +57,8 @@ pub(super) fn lines(tool: &str, input: &Value, asked: Option<&AskedFile>) -> Vec
             )
         }
         (CallView::Plan, _, _, Some(plan)) => with_rest(fields, &["plan"], prose(plan)),
-        // This also covers a call that lacks the field by which its tool is normally shown. All
-        // fields of such a call are shown.
+        // A call may lack the field by which its tool is normally shown. All fields of such a call
+        // are shown too.
         (
             CallView::Fields
             | CallView::Command
@@ -69,11 +70,11 @@ pub(super) fn lines(tool: &str, input: &Value, asked: Option<&AskedFile>) -> Vec
     }
 }
 
-/// Returns the lines of a command. The other fields come first, so that a long command cannot hide
+/// Returns the lines of a command. The other fields come first, because a long command could hide
 /// them.
 fn command_lines(command: &str, fields: &Map<String, Value>) -> Vec<Line> {
-    // The description is not part of the call. It is shown below the call, as the agent's own
-    // words.
+    // Leave out the description here, because it is not part of what the call does. It is shown
+    // below the call, as the agent's own words.
     let mut lines = notes(fields, &["command", "description"]);
     lines.extend(texts(command));
     lines
@@ -89,8 +90,7 @@ fn notes(fields: &Map<String, Value>, shown: &[&str]) -> Vec<Line> {
     field_lines(fields, shown).into_iter().map(|line| Line { kind: Kind::Note, ..line }).collect()
 }
 
-/// Returns the fields that are not shown in another way, each with its name. A long text gets its
-/// own lines.
+/// Returns the fields that are not in `shown`, each with its name. A long text gets its own lines.
 fn field_lines(fields: &Map<String, Value>, shown: &[&str]) -> Vec<Line> {
     let rest = fields.iter().filter(|(name, _)| !shown.contains(&name.as_str()));
     rest.flat_map(|(name, value)| field(name, value)).collect()
@@ -117,13 +117,13 @@ pub(super) fn texts(text: &str) -> Vec<Line> {
     lines_of(text, visible)
 }
 
-/// Returns the lines of a text for people. Right-to-left letters stay as they are.
+/// Returns the lines of a text that is written for people. Right-to-left letters stay as they are.
 fn prose(text: &str) -> Vec<Line> {
     lines_of(text, visible_text)
 }
 
 fn lines_of(text: &str, shown: fn(&str) -> String) -> Vec<Line> {
-    // Do not use `lines`, because it would drop a carriage return.
+    // Do not use `str::lines` here, because it would drop a carriage return.
     let text = text.strip_suffix('\n').unwrap_or(text);
     text.split('\n').map(|line| Line { kind: Kind::Text, text: shown(line) }).collect()
 }

@@ -1,5 +1,5 @@
-//! Shows a file change as a diff against the current file. Only the file whose path the gate has
-//! judged is read.
+//! Shows a file change as a diff against the current file. This module reads only the file whose
+//! path the gate has judged.
 
 use std::io::ErrorKind;
 use std::time::Duration;
@@ -13,11 +13,11 @@ use super::content::{Kind, Line};
 use super::model::AskedFile;
 use super::visible::{visible, visible_text};
 
-/// Maximum size in bytes of a file that is compared. For a larger file, only the change itself is
-/// shown, but in full.
+/// Maximum size in bytes of a file that is compared. For a larger file there is no diff: the texts
+/// in the call are shown in full instead.
 const MOST_BYTES: u64 = 1 << 20;
 
-/// Time limit for finding the shortest diff. After that, a longer diff is used.
+/// Time limit for finding the shortest diff. After this time, a longer diff is accepted.
 const EFFORT: Duration = Duration::from_millis(500);
 
 /// Number of unchanged lines shown around a change.
@@ -34,7 +34,7 @@ pub(super) struct Edit<'a> {
 enum Now {
     Text(String),
     Missing,
-    /// The file cannot be compared. Contains the reason.
+    /// The reason why the file cannot be compared.
     Unread(String),
 }
 
@@ -81,7 +81,8 @@ pub(super) fn of_edit(file: &str, asked: Option<&AskedFile>, edit: &Edit<'_>) ->
     lines
 }
 
-/// Returns the file's name and, if its path contains a link, the link's target.
+/// Returns a line with the file's name. If the path contains a link, also returns a line with the
+/// link's target.
 fn named(file: &str, asked: Option<&AskedFile>) -> Vec<Line> {
     let mut lines = vec![note(&format!("file {file}"))];
     if let Some(AskedFile { real, is_by_link: true }) = asked {
@@ -90,8 +91,8 @@ fn named(file: &str, asked: Option<&AskedFile>) -> Vec<Line> {
     lines
 }
 
-/// Reads the file at the path that the gate has judged. Reads only a plain file of limited size,
-/// and only if no link is in its path now.
+/// Reads the file at the path that the gate has judged. Reads only a regular file of limited size,
+/// and only if its path contains no link now.
 fn read(asked: Option<&AskedFile>) -> Now {
     let Some(AskedFile { real, .. }) = asked else {
         return Now::Unread("its path leads nowhere".to_owned());
@@ -124,8 +125,8 @@ fn compared(before: &str, after: &str) -> Vec<Line> {
                 ChangeTag::Insert => Kind::Added,
             };
             let value: &str = change.value();
-            // The diff treats a lone carriage return as the end of a line. The carriage return is
-            // written out, because a reader would not see it.
+            // The diff treats a lone carriage return as the end of a line. Write the carriage
+            // return out, because a person would not see it.
             lines
                 .push(Line { kind, text: visible_text(value.strip_suffix('\n').unwrap_or(value)) });
             if change.missing_newline() {
@@ -143,6 +144,7 @@ fn whole(kind: Kind, text: &str) -> impl Iterator<Item = Line> {
 }
 
 fn note(text: &str) -> Line {
-    // Parts of the note may come from outside, so keep it on one line and show every character.
+    // Parts of the note may come from outside. Keep the note on one line and write out every
+    // invisible character.
     Line { kind: Kind::Note, text: visible(&text.replace('\n', "<U+000A>")) }
 }

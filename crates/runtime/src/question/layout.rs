@@ -1,11 +1,13 @@
-//! Fits lines into a given width and height. Lines are wrapped and never cut. If not all rows fit,
-//! shows the first and last rows with the number of rows left out, or one page at a time.
+//! Fits lines into a given width and height. A line that is too long is wrapped, never cut. If not
+//! all rows fit, there are two ways to show them. One way shows the first and last rows with the
+//! number of rows left out. The other way shows one page at a time.
 
 use unicode_width::UnicodeWidthChar as _;
 
 use super::content::{Kind, Line};
 
-/// Minimum width of a layout: a margin mark, a blank and one wide character.
+/// Minimum width of a layout: one column for the margin mark, one for a blank, and two for one wide
+/// character.
 const LEAST_COLUMNS: usize = 4;
 
 /// The space available on the screen.
@@ -13,53 +15,53 @@ const LEAST_COLUMNS: usize = 4;
 pub struct Size {
     /// Number of columns.
     pub columns: usize,
-    /// Number of rows. At least one is used.
+    /// Number of rows. 0 counts as 1.
     pub rows: usize,
 }
 
-/// The part of the lines that is shown if they do not all fit.
+/// Which part of the lines is shown if they do not all fit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Section {
-    /// The first and the last rows.
+    /// Show the first and the last rows.
     #[default]
     Ends,
-    /// One page, counted from 0. A number after the last page means the last page.
+    /// Show one page. Pages are counted from 0. If the number is too large, the last page is shown.
     Page(usize),
 }
 
 /// One row on the screen.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Row {
-    /// The kind of this line or row.
+    /// The kind of the line to which this row belongs.
     pub kind: Kind,
-    /// The text of the row with its margin: `│` where a line begins, `┊` where a line continues,
-    /// and a blank for a note.
+    /// The text of the row, with its margin. The margin is `│` where a line begins, `┊` where a
+    /// line continues, and a blank for a note.
     pub text: String,
 }
 
 /// The rows to show.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Shown {
-    /// The rows, at most as many as fit.
+    /// The rows, not more than fit.
     pub rows: Vec<Row>,
-    /// Number of pages. 1 if everything fits at once.
+    /// Number of pages. The number is 1 if everything fits at once.
     pub pages: usize,
     /// The position at which each page begins.
     pub starts: Vec<Place>,
 }
 
-/// A position in the lines that does not depend on the width. With it, a page is found again in
-/// another layout.
+/// A position in the lines that does not depend on the width. After a change of the width, this
+/// position finds the same page again.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Place {
-    /// The line's number, from 0.
+    /// The line's number, counted from 0.
     pub line: usize,
     /// Number of characters of the line before the position.
     pub chars: usize,
 }
 
-/// Lays out lines. `turn` is the name of the key that shows the next page. The key's name appears
-/// in the row that reports the omitted rows.
+/// Lays out lines. `turn` is the name of the key that shows the next page. The row that reports the
+/// omitted rows contains this name.
 #[must_use]
 pub fn lay_out(lines: &[Line], size: Size, part: Section, turn: &str) -> Shown {
     let columns = size.columns.max(LEAST_COLUMNS);
@@ -68,7 +70,7 @@ pub fn lay_out(lines: &[Line], size: Size, part: Section, turn: &str) -> Shown {
     if all.len() <= height {
         return Shown { rows: all, pages: 1, starts: vec![Place::default()] };
     }
-    // One row of each page is reserved for the page number or the number of omitted rows.
+    // Reserve one row of each page for the mark with the page number or the number of omitted rows.
     let of_page = height.saturating_sub(1).max(1);
     let pages = all.len().div_ceil(of_page);
     let starts = places(lines, columns).into_iter().step_by(of_page).collect();
@@ -83,8 +85,8 @@ pub fn lay_out(lines: &[Line], size: Size, part: Section, turn: &str) -> Shown {
                 columns,
                 [long, format!("page {number} of {pages}"), format!("{number}/{pages}")],
             );
-            // A single row has no room for this mark. The user interface shows the page number
-            // anyway.
+            // A height of one row has no room for this mark. The user interface also shows the page
+            // number elsewhere.
             shown.chain((height > 1).then_some(mark)).collect()
         }
     };
@@ -106,7 +108,7 @@ fn places(lines: &[Line], columns: usize) -> Vec<Place> {
 
 fn ends(all: &[Row], height: usize, columns: usize, turn: &str) -> Vec<Row> {
     let kept = height - 1;
-    // If the number of rows is odd, the first part gets one more.
+    // If the number of rows is odd, the first part gets one row more than the last part.
     let tail = kept / 2;
     let head = kept - tail;
     let between = all.len() - kept;
@@ -117,7 +119,8 @@ fn ends(all: &[Row], height: usize, columns: usize, turn: &str) -> Vec<Row> {
     first.cloned().chain(std::iter::once(marked)).chain(last.cloned()).collect()
 }
 
-/// Returns the first of the texts that fits into the columns. If none fits, returns the last one.
+/// Returns a row with the first of the texts that fits into the columns. If no text fits, uses the
+/// last text.
 fn mark<const N: usize>(columns: usize, texts: [String; N]) -> Row {
     let fits = |text: &&String| width(text) <= columns;
     let text = texts.iter().find(fits).or(texts.last()).cloned().unwrap_or_default();
@@ -131,7 +134,7 @@ fn rows_of(line: &Line, columns: usize) -> Vec<Row> {
         Kind::Text | Kind::Note | Kind::Mark => ' ',
     };
     let wrapped = wrap(&line.text, columns - 2);
-    // A note has no margin mark, so text of a call cannot look like a note.
+    // A note has no margin mark. Text of a call always has one, so it cannot look like a note.
     let (first, next) = if line.kind == Kind::Note { (' ', ' ') } else { ('│', '┊') };
     let margins = std::iter::once(first).chain(std::iter::repeat(next));
     let row = |(text, margin): (String, char)| Row {
@@ -141,8 +144,8 @@ fn rows_of(line: &Line, columns: usize) -> Vec<Row> {
     wrapped.into_iter().zip(margins).map(row).collect()
 }
 
-/// Wraps one line into rows of at most `columns` columns. Breaks after a blank if the second half
-/// of a row contains one. The rows joined together are exactly the line.
+/// Wraps one line into rows of at most `columns` columns. If the second half of a row contains a
+/// blank, the row ends after that blank. All rows joined together are exactly the line.
 #[must_use]
 pub fn wrap(line: &str, columns: usize) -> Vec<String> {
     let columns = columns.max(2);
@@ -156,7 +159,7 @@ pub fn wrap(line: &str, columns: usize) -> Vec<String> {
         }
         let (row, _) = rest.split_at(fits);
         let blank = row.rfind(' ').map(|at| at + 1).filter(|at| *at > fits / 2);
-        // A blank directly after the row is also a good place to break.
+        // If the next character is a blank, the row can end here at full width.
         let at = if rest.get(fits..).is_some_and(|next| next.starts_with(' ')) {
             fits
         } else {
@@ -168,8 +171,8 @@ pub fn wrap(line: &str, columns: usize) -> Vec<String> {
     }
 }
 
-/// Returns the number of bytes of a text that fit into the columns. At least one character always
-/// counts as fitting.
+/// Returns the number of bytes of a text that fit into the columns. The result covers at least one
+/// character, even if that character is too wide.
 fn fitting(text: &str, columns: usize) -> usize {
     let mut used = 0;
     for (at, c) in text.char_indices() {

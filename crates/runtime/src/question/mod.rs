@@ -1,12 +1,13 @@
-//! Questions that ask a person for permission, in a form that every user interface can show. This
-//! module does not depend on a terminal.
+//! Permission requests to a person, in a form that every user interface can show. This module does
+//! not depend on a terminal.
 //!
-//! [`PermissionQuestion`] is the model: the asking agent, the whole call, the possible answers, and
-//! a digest of all that is shown. `content` creates the readable lines of a call, `diff` creates
-//! the lines of a file change, `visible` writes out invisible characters, and [`lay_out`] fits
-//! lines into a width and a height without losing any. The team's run decides who is asked and
-//! applies the answer. [`TrustQuestion`] asks whether a project is trusted, with the same kind of
-//! lines.
+//! [`PermissionQuestion`] contains the asking agent, the whole call, the possible answers, and a
+//! digest of all that is shown. `content` creates the readable lines of a call, and `diff` creates
+//! the lines of a file change. `visible` writes out invisible characters. [`lay_out`] fits lines
+//! into a width and a height without losing any line. The team's run decides who is asked, and
+//! applies the answer.
+//!
+//! [`TrustQuestion`] asks whether a project is trusted, with the same kind of lines.
 
 mod content;
 mod diff;

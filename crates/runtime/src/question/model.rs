@@ -1,4 +1,4 @@
-//! A question for permission and its possible answers.
+//! A permission request for a call, and its possible answers.
 
 use std::path::{Path, PathBuf};
 
@@ -10,45 +10,45 @@ use super::Digest;
 use super::content::{self, Kind, Line};
 use super::visible::visible;
 
-/// Maximum number of characters shown of the agent's own description of its call.
+/// Maximum number of characters that are shown of the agent's own description of its call.
 const SAYS_CHARS: usize = 160;
 
-/// A question for permission to make a call.
+/// A permission request: asks a person whether an agent is allowed to make a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PermissionQuestion {
     /// The agent that wants to make the call.
     pub asker: AgentName,
-    /// The tool.
+    /// The tool of the call.
     pub tool: String,
     /// The folder in which the call is made.
     pub folder: String,
-    /// The reason for asking, as text. Empty if the call alone explains it.
+    /// Why permission is needed, as text. The text is empty if the call alone explains the reason.
     pub reason: String,
-    /// The whole call, as lines.
+    /// The whole call, as lines of text.
     pub lines: Vec<Line>,
-    /// The permissions that the user can give for later calls too.
+    /// The permissions for later calls that the user can give together with this call.
     pub offers: Vec<Offer>,
     digest: Digest,
 }
 
-/// A permission for later calls too, at least for this run.
+/// A permission for this call and for later calls. It is valid at least for the rest of this run.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Offer {
-    /// Exactly this call, in this folder.
+    /// The permission covers exactly this call, in this folder.
     Exactly {
-        /// The rule for exactly this call, if a rule can express it. Only then can the answer be
-        /// saved.
+        /// The rule for exactly this call, if a rule can express the call. Only an answer with a
+        /// rule can be saved.
         rule: Option<String>,
     },
-    /// All calls that a rule matches, such as `Bash(npm test:*)`.
+    /// The permission covers all calls that this rule matches, such as `Bash(npm test:*)`.
     Rule(String),
-    /// All edits of files in the working folder by this agent.
+    /// The permission covers all edits of files in the working folder by this agent.
     Edits,
 }
 
 impl Offer {
-    /// Describes the permission for a reader who does not see the question. Returns the rule of the
-    /// permission. If there is no rule, returns a text that names the tool.
+    /// Describes the permission for a reader who does not see the permission request. Returns the
+    /// permission's rule. If the permission has no rule, returns a text that names the tool.
     #[must_use]
     pub fn allows(&self, tool: &str) -> String {
         match self {
@@ -58,8 +58,8 @@ impl Offer {
         }
     }
 
-    /// Returns true if the agent stores the permission in its conversation, so that it is still
-    /// valid after a resume.
+    /// Returns true if the permission is still valid after a resume, because the agent stores the
+    /// permission in its conversation.
     #[must_use]
     pub fn lasts(&self) -> bool {
         match self {
@@ -80,21 +80,21 @@ impl Offer {
     }
 }
 
-/// A person's answer to a question.
+/// A person's answer to a permission request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Choice {
     /// Allows this one call.
     Once,
     /// Allows this call and later ones.
     Always {
-        /// The permission for later calls. It is one of the question's offers.
+        /// The permission for later calls. It is one of the request's `offers`.
         offer: Offer,
         /// How long the permission is valid.
         keep: Keep,
     },
     /// Denies the call.
     No {
-        /// The reason, for the model.
+        /// The reason for the refusal. The model receives this text.
         reason: Option<String>,
     },
 }
@@ -102,13 +102,13 @@ pub enum Choice {
 /// How long a permission for more than one call is valid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Keep {
-    /// For this run only.
+    /// The permission is valid only for this run.
     Run,
-    /// For this run, and through the user's settings for later runs.
+    /// The permission is valid for this run. The user's settings keep it for later runs.
     Saved,
 }
 
-/// A call that needs a question.
+/// A call for which a person must be asked.
 #[derive(Clone, Debug)]
 pub struct AskedCall<'a> {
     /// The agent that wants to make the call.
@@ -122,33 +122,34 @@ pub struct AskedCall<'a> {
     /// The file that the call would change, with the path that the gate has judged. `None` if the
     /// call changes no file.
     pub file: Option<AskedFile>,
-    /// The reason for asking. The agent's own words in it are left out.
+    /// Why permission is needed. The agent's own words in this text are not shown.
     pub reason: &'a str,
-    /// The agent's description of the call, if it is not part of the input.
+    /// The agent's own description of the call, if the description is not part of the input.
     pub says: Option<&'a str>,
-    /// The rules that would allow the call.
+    /// The rules that would allow the call, and that the person can therefore choose as
+    /// permissions.
     pub rules: AllowingRules,
 }
 
 /// The file that a call would change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AskedFile {
-    /// The file's path with all links resolved. The file is shown only if it exists and its path
-    /// contains no link now.
+    /// The file's path with all links resolved. The file's content is shown only if the file exists
+    /// and this path contains no link now.
     pub real: PathBuf,
     /// Whether the path in the call contains a link.
     pub is_by_link: bool,
 }
 
 impl PermissionQuestion {
-    /// Creates the question. For a file change, this function reads the current file, so it may
-    /// block.
+    /// Creates the permission request. For a file change, this function reads the current file, so
+    /// it may block.
     #[must_use]
     pub fn of(call: AskedCall<'_>) -> Self {
         let AskedCall { asker, tool, input, folder, file, reason, says, rules } = call;
         let one_line = |text: &str| visible(text.trim()).replace('\n', " ");
-        // The agent's words go on one line, so that they cannot imitate other parts of the
-        // question.
+        // Put the agent's words on one line, so that they cannot imitate other parts of the
+        // permission request.
         let says = says.or_else(|| described(input)).map(&one_line).filter(|says| !says.is_empty());
         let mut lines = content::lines(tool, input, file.as_ref());
         lines.extend(
@@ -166,26 +167,26 @@ impl PermissionQuestion {
             offers: offers(tool, rules),
             digest: Digest::of_call(tool, input),
         };
-        // Include the shown text too: if the file changes meanwhile, an answer to the old text is
-        // rejected.
+        // The digest also covers the shown text. If the file changes before the answer, the digest
+        // no longer matches and the answer is rejected.
         question.digest = question.digest_of_all();
         question
     }
 
     /// Returns the digest of all shown text and of the call itself. An answer with another digest
-    /// belongs to another question.
+    /// belongs to another permission request.
     #[must_use]
     pub fn digest(&self) -> &Digest {
         &self.digest
     }
 
-    /// Returns true if the question is about approving a plan.
+    /// Returns true if the permission request is about the approval of a plan.
     #[must_use]
     pub fn is_plan(&self) -> bool {
         ToolTraits::of(&self.tool).view == CallView::Plan
     }
 
-    /// Returns one line that names the asking agent and its request.
+    /// Returns one line that names the agent and says what it wants to do.
     #[must_use]
     pub fn heading(&self) -> String {
         let asker = visible(self.asker.as_str());
@@ -195,7 +196,8 @@ impl PermissionQuestion {
         format!("{asker} asks permission for {}", self.tool)
     }
 
-    /// Returns the folder of the call and the reason for asking, as lines to show before the call.
+    /// Returns lines to show before the call: the folder of the call, and the reason why permission
+    /// is needed.
     #[must_use]
     pub fn notes(&self) -> Vec<Line> {
         let note = |text: String| Line { kind: Kind::Note, text };
@@ -214,14 +216,13 @@ impl PermissionQuestion {
     }
 }
 
-/// Returns the model's own description of its command.
+/// Returns the agent's own description of a command, if the call has one.
 fn described(input: &Value) -> Option<&str> {
     input.get("command")?;
     input.get("description").and_then(Value::as_str).filter(|text| !text.is_empty())
 }
 
-/// Returns the part of a reason that is neither the agent's own words nor already visible in the
-/// call.
+/// Returns the reason, unless it is the agent's own words or is already visible in the call.
 fn own_reason<'a>(tool: &str, input: &Value, reason: &'a str) -> &'a str {
     let text = |name: &str| input.get(name).and_then(Value::as_str);
     let words = described(input).or(text("command"));
@@ -237,7 +238,7 @@ fn own_reason<'a>(tool: &str, input: &Value, reason: &'a str) -> &'a str {
     if reason.split_once(' ').is_some_and(is_call) { "" } else { reason }
 }
 
-/// Shortens the agent's words to a limited length.
+/// Shortens the agent's words to the length limit.
 fn shortened(says: &str) -> String {
     if says.chars().count() <= SAYS_CHARS {
         return says.to_owned();
@@ -247,8 +248,8 @@ fn shortened(says: &str) -> String {
 
 fn offers(tool: &str, rules: AllowingRules) -> Vec<Offer> {
     let first = match ToolTraits::of(tool).view {
-        // The same edit is rarely repeated, and each plan is approved on its own, so no exact
-        // permission is offered.
+        // Offer no permission for exactly this call: the same edit is rarely repeated, and each
+        // plan is approved on its own.
         CallView::Replacement | CallView::WholeFile | CallView::Plan if rules.accept_edits => {
             Some(Offer::Edits)
         }

@@ -1,5 +1,5 @@
-//! The question whether a project is trusted. It lists all effects of the project's files, in the
-//! same kind of lines as a call.
+//! Asks the user whether a project is trusted. The question lists all effects of the project's
+//! files, in the same kind of lines as a permission request.
 
 use std::path::Path;
 
@@ -8,28 +8,29 @@ use pitcrew_permission::trust::{Item, LeftOut, Project};
 use super::content::{Kind, Line, texts};
 use super::visible::visible;
 
-/// The question whether a project is trusted.
+/// Asks the user whether a project is trusted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TrustQuestion {
     /// The line that names the project.
     pub heading: String,
-    /// All effects of the project's files, and the parts that are never applied.
+    /// All effects of the project's files, and the parts of the files that are never applied.
     pub lines: Vec<Line>,
-    /// The question to answer.
+    /// The text that asks the user to decide.
     pub asks: String,
 }
 
-/// Whether the user has trusted this project before, when its files had fewer effects.
+/// Whether the user has trusted this project before. At that time, the project's files had fewer
+/// effects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TrustedBefore {
     /// The project was never trusted.
     Never,
-    /// The project was trusted, and its list of effects has grown since.
+    /// The user has trusted the project before, but since then its files have got more effects.
     Less,
 }
 
 impl TrustQuestion {
-    /// Creates the question about a project.
+    /// Creates the question whether this project is trusted.
     #[must_use]
     pub fn of(project: &Project, before: TrustedBefore) -> Self {
         let top = project.top().map(shown).unwrap_or_default();
@@ -53,7 +54,7 @@ impl TrustQuestion {
         }
     }
 
-    /// Lists all effects of a project's files, and the parts that are never applied.
+    /// Lists all effects of a project's files, and the parts of the files that are never applied.
     #[must_use]
     pub fn list(project: &Project) -> Vec<Line> {
         let items = (1..).zip(project.items()).flat_map(item);

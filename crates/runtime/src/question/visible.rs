@@ -1,4 +1,5 @@
-//! Makes text from outside safe to show: writes out all characters that a person could not see.
+//! Makes text from outside safe to show: every character that a person could not see is written
+//! out, for example as `<U+202E>`.
 
 use std::ops::RangeInclusive;
 use std::sync::LazyLock;
@@ -7,11 +8,11 @@ use pitcrew_protocol::is_unseen;
 use regex::Regex;
 use unicode_width::UnicodeWidthChar as _;
 
-/// The text shown for a tab.
+/// The text that is shown in place of a tab.
 const TAB: &str = "→   ";
 
-/// Maximum number of combining marks on one character. More of them would cover the neighboring
-/// lines.
+/// Maximum number of combining marks on one character. A character with more marks could cover the
+/// neighboring lines.
 const MOST_MARKS: usize = 3;
 
 /// Matches characters without a defined shape: unassigned characters, including noncharacters, and
@@ -21,9 +22,9 @@ static FORMLESS: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(r"^[\p{Cn
 /// Matches combining marks.
 static MARKS: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(r"^\p{M}$").ok());
 
-/// Characters that are invisible although Unicode counts them as letters or marks: blanks, and
-/// marks that only join their neighbors (`Indic_Syllabic_Category` `Invisible_Stacker` and
-/// `Number_Joiner`, and the Tifinagh joiner).
+/// Characters that are invisible although Unicode counts them as letters or marks. Some are blanks.
+/// The others are marks that only join their neighbors (`Indic_Syllabic_Category`
+/// `Invisible_Stacker` and `Number_Joiner`, and the Tifinagh joiner).
 const BLANK: &[char] = &[
     '\u{1039}',
     '\u{17D2}',
@@ -46,8 +47,8 @@ const BLANK: &[char] = &[
     '\u{13442}',
 ];
 
-/// The Unicode blocks of right-to-left scripts. A terminal may show a line with such letters in
-/// another order.
+/// The Unicode blocks of right-to-left scripts. If a line contains such letters, a terminal may
+/// show its characters in another order.
 const RIGHT_TO_LEFT: &[RangeInclusive<char>] = &[
     '\u{590}'..='\u{8FF}',
     '\u{FB1D}'..='\u{FDFF}',
@@ -56,23 +57,23 @@ const RIGHT_TO_LEFT: &[RangeInclusive<char>] = &[
     '\u{1E800}'..='\u{1EFFF}',
 ];
 
-/// How right-to-left letters are shown.
+/// Whether right-to-left letters stay as they are or are written out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum RightToLeft {
     WrittenOut,
     Kept,
 }
 
-/// Returns a command, path or name with dangerous characters written out, such as `<U+202E>`. These
-/// are characters that are invisible, look like a blank, control a terminal, or change the writing
-/// direction. Line breaks stay. A tab is shown as an arrow.
+/// Returns a command, path or name with dangerous characters written out, such as `<U+202E>`. A
+/// dangerous character is invisible, looks like a blank, controls a terminal, or changes the
+/// writing direction. Line breaks stay. A tab is shown as an arrow.
 #[must_use]
 pub fn visible(text: &str) -> String {
     shown(text, RightToLeft::WrittenOut)
 }
 
-/// Returns text for people, such as a plan or a file, with dangerous characters written out.
-/// Right-to-left letters stay.
+/// Returns a text that is written for people, such as a plan or a file, with dangerous characters
+/// written out. Right-to-left letters stay as they are.
 #[must_use]
 pub(super) fn visible_text(text: &str) -> String {
     shown(text, RightToLeft::Kept)
@@ -80,7 +81,7 @@ pub(super) fn visible_text(text: &str) -> String {
 
 fn shown(text: &str, right_to_left: RightToLeft) -> String {
     let mut shown = String::with_capacity(text.len());
-    // How many more combining marks the last character may have.
+    // The number of combining marks that are still allowed on the last character.
     let mut marks_left = 0;
     for c in text.chars() {
         match c {
@@ -100,7 +101,7 @@ fn shown(text: &str, right_to_left: RightToLeft) -> String {
                 marks_left = 0;
                 write_out(&mut shown, c);
             }
-            // Too many marks on one character, or a mark without a character before it.
+            // The character has too many marks, or the mark has no character before it.
             c if is_among(&MARKS, c) && marks_left == 0 => write_out(&mut shown, c),
             c if is_among(&MARKS, c) => {
                 marks_left -= 1;

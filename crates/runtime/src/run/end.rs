@@ -13,46 +13,47 @@ pub enum RunEnd {
         /// The final answer.
         text: String,
     },
-    /// No agent had anything left to do, but the work is not complete. `pitcrew run --resume`
-    /// continues the run, unless the lead deleted the team.
+    /// No agent had anything left to do, but the work is not complete. Unless the lead deleted the
+    /// team, `pitcrew run --resume` continues the run.
     Unfinished {
-        /// The reason.
+        /// The reason why the work is not complete.
         shortfall: Shortfall,
-        /// The open work.
+        /// The work that is still open.
         open: OpenWork,
         /// The lead's last answer.
         text: Option<String>,
     },
     /// The run could not continue.
     Failed {
-        /// The reason.
+        /// The reason why the run could not continue.
         reason: String,
     },
     /// A disk error, a system error or an error in pitcrew stopped the run. `pitcrew run --resume`
-    /// continues it.
+    /// continues the run.
     Broken {
-        /// The error.
+        /// The error, as text.
         reason: String,
     },
-    /// The model was unavailable for longer than a call may wait. `pitcrew run --resume` continues
-    /// the run.
+    /// The model was unavailable for longer than a call is allowed to wait. `pitcrew run --resume`
+    /// continues the run.
     Parked {
-        /// The reason.
+        /// The reason why the model was unavailable.
         reason: String,
-        /// The waiting time that the model's provider asks for.
+        /// The time after which the model's provider accepts calls again, if the provider named
+        /// one.
         retry_after: Option<Duration>,
     },
-    /// The user stopped the run. `pitcrew run --resume` continues it.
+    /// The user stopped the run. `pitcrew run --resume` continues the run.
     Interrupted,
     /// The user ended the team.
     ShutDown,
     /// The run reached a limit.
     LimitReached {
-        /// The limit.
+        /// The limit that was reached.
         limit: Limit,
         /// A description of the limit, for people.
         reason: String,
-        /// The agent's last text.
+        /// The last text of the run's main agent.
         text: Option<String>,
     },
 }
@@ -77,8 +78,8 @@ impl Limit {
     }
 }
 
-/// Why a run ended before all its work was done. If several reasons apply, the first one in this
-/// list is used.
+/// Why a run ended before all its work was done. If several reasons apply, the variant that comes
+/// first in this enum is used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Shortfall {
     /// The lead's model, or a filter of its provider, refused the last answer.
@@ -89,16 +90,16 @@ pub enum Shortfall {
     Looping,
     /// A teammate never started to work.
     FailedToStart,
-    /// The lead's plan waits for the user's approval, but no user was there to ask.
+    /// The lead's plan waits for the user's approval, but no user was there to decide.
     PlanUnapproved,
-    /// Tasks are open, or a plan waits for an answer, but no agent works on them.
+    /// Tasks are open, or a plan waits for an answer, but no agent works any more.
     Stalled,
     /// The lead's last answer has no text, and nothing else is open.
     Empty,
 }
 
 impl Shortfall {
-    /// Returns the name used in output for programs.
+    /// Returns the reason's name in output for programs.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -168,11 +169,13 @@ pub struct OpenWork {
     pub plans: Vec<AgentName>,
     /// The tasks that were open but whose file is missing or damaged.
     pub lost: Vec<TaskId>,
-    /// The teammates that could not be started, or failed before their model answered.
+    /// The teammates that could not be started, and the teammates that failed before the first
+    /// answer of their model.
     pub never_started: Vec<AgentName>,
-    /// The teammates that worked in an earlier run and could not continue in this one.
+    /// The teammates that worked in an earlier run but could not continue in this run.
     pub left_behind: Vec<AgentName>,
-    /// Why teammates failed in this run. A failure alone does not count as open work.
+    /// The teammates that failed in this run, each with the reason. A failure alone does not count
+    /// as open work.
     pub failures: Vec<(AgentName, String)>,
 }
 
@@ -190,19 +193,19 @@ impl OpenWork {
         self.has_no_tasks() && self.plans.is_empty() && self.has_all_teammates()
     }
 
-    /// Returns true if no task is open and no task is lost.
+    /// Returns true if every task is completed and no task is lost.
     #[must_use]
     pub fn has_no_tasks(&self) -> bool {
         self.tasks.is_empty() && self.lost.is_empty()
     }
 
-    /// Returns true if every teammate was able to work.
+    /// Returns true if every teammate was able to start its work and to continue it.
     #[must_use]
     pub fn has_all_teammates(&self) -> bool {
         self.never_started.is_empty() && self.left_behind.is_empty()
     }
 
-    /// Returns why teammates failed in this run, one line for each.
+    /// Returns the reasons why teammates failed in this run, one line for each teammate.
     #[must_use]
     pub fn causes(&self) -> Vec<String> {
         self.failures.iter().map(|(name, reason)| format!("{name} failed: {reason}")).collect()

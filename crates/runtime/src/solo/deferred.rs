@@ -1,5 +1,5 @@
-//! A model that is opened at its first call, so that a waiting member needs no connections and no
-//! certificates.
+//! A model that is opened only at its first call. Until then, a waiting member needs no connections
+//! and no certificates.
 
 use std::sync::{Arc, OnceLock};
 
@@ -9,7 +9,7 @@ use pitcrew_model::{Model, Request, ResponseStream};
 
 use crate::run::OpenModel;
 
-/// A model name, and the model once it is opened.
+/// The name of a model, and the model itself after it was opened.
 pub(super) struct Deferred {
     name: String,
     open: OpenModel,
@@ -36,7 +36,8 @@ impl Model for Deferred {
             return model.respond(request);
         }
         match (self.open)(&self.name) {
-            // An agent makes one call at a time, so no other call has opened the model meanwhile.
+            // An agent makes one call at a time, so no other call can have opened the model in the
+            // meantime.
             Ok(model) => self.model.get_or_init(|| model).respond(request),
             Err(error) => stream::once(async { Err(error) }).boxed(),
         }

@@ -9,7 +9,8 @@ use super::options::Entry;
 use super::solo_loop::SoloLoop;
 use crate::run::{Limit, OpenWork, RunEnd, RunOutcome, TaskSummary};
 
-/// Time for the lead to remove a member that has shut down. The reference client needs a second.
+/// Time that the lead has to remove a member that has shut down. The reference client needs one
+/// second.
 const FAREWELL: Duration = Duration::from_secs(5);
 
 /// The reason why the agent was cancelled.
@@ -17,15 +18,15 @@ const FAREWELL: Duration = Duration::from_secs(5);
 pub(super) enum DropReason {
     /// The user stopped the agent. The agent can be resumed later.
     Interrupted,
-    /// A limit was reached.
+    /// The run reached a limit. Contains a description of the limit.
     Limit(Limit, String),
     /// The team was deleted.
     Gone,
 }
 
 impl SoloLoop {
-    /// Cancels the agent and its subagents, and starts the time limit for their end. If it is
-    /// called again, the first reason is kept.
+    /// Cancels the agent and its subagents, and starts the time limit for their end. Only the
+    /// reason of the first call is kept.
     pub(super) fn drop_agent(&mut self, why: DropReason) {
         if self.why.is_none() {
             self.why = Some(why);
@@ -52,7 +53,6 @@ impl SoloLoop {
         }
     }
 
-    /// Handles the agent's end.
     pub(super) async fn ended(
         &mut self,
         status: Status,
@@ -76,7 +76,7 @@ impl SoloLoop {
         });
     }
 
-    /// Updates or removes the member's config entry, and turns the end into the outcome.
+    /// Updates or removes the member's config entry, and converts the end into the run's outcome.
     pub(super) async fn close(mut self, end: RunEnd) -> RunOutcome {
         self.drop_subagents();
         let is_gone = self.why == Some(DropReason::Gone);
@@ -93,7 +93,7 @@ impl SoloLoop {
             | RunEnd::LimitReached { .. }
                 if is_gone => {}
             RunEnd::LimitReached { reason, .. } => {
-                // The lead reads this in the journal and learns why the process ends.
+                // The lead reads this entry in the journal and learns why the process ends.
                 self.run_context
                     .note_state(&self.member, Status::Failed, Some(reason.clone()))
                     .await;
@@ -128,22 +128,22 @@ impl SoloLoop {
         }
     }
 
-    /// Removes the member from the team if it joined by itself. A member that its lead placed is
-    /// removed by the lead. The lead learns of the end from the member's shutdown approval, or from
-    /// the end of this process.
+    /// Removes the member from the team if the member joined by itself. If the lead placed the
+    /// member, the lead removes it. The lead learns of the end from the member's shutdown approval,
+    /// or from the end of this process.
     async fn depart(&mut self, said_goodbye: bool) {
         match self.entry {
             Entry::Joins => self.leave().await,
-            // Do not write now. The lead is about to write the config, and if it is a client that
-            // uses no lock, one of the two writes is lost.
+            // Do not write the config now, because the lead is about to write it. If the lead is a
+            // client that uses no lock, one of the two writes would be lost.
             Entry::Placed if said_goodbye => {}
             Entry::Placed => self.set_active(false).await,
         }
     }
 
     /// Leaves the team that the member joined. A lead that knows of the end removes the member
-    /// itself, so the lead gets time for that first. Some clients lose a change when two processes
-    /// write the config at once.
+    /// itself, so the lead gets time to do that first. Some clients lose a change when two
+    /// processes write the config at the same time.
     async fn leave(&mut self) {
         let _either_way =
             tokio::time::timeout(FAREWELL.min(self.grace), self.until_taken_out()).await;

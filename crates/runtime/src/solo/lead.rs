@@ -1,5 +1,5 @@
-//! Tracks the process that leads the team: whether this process exists, when it ends, and which
-//! keys verify its signatures.
+//! Tracks the process that leads the team. It finds out whether there is such a process, when the
+//! process ends, and which keys verify its signatures.
 
 use std::time::Duration;
 
@@ -9,48 +9,48 @@ use pitcrew_team::store::{LeaseHolder, LeaseName, StoreError};
 use pitcrew_team::{LeadKeys, NotRenewed, Team, Trust};
 use tokio::sync::watch;
 
-/// Pause before checking again a lease whose recorded holder is dead. A new lead locks the lease
-/// before it writes its name.
+/// Pause before the lease is checked again if its recorded holder is dead. A new lead first locks
+/// the lease and then writes its own process into it.
 const NAME_FOLLOWS: Duration = Duration::from_millis(20);
 
-/// Maximum number of checks of a lease whose recorded holder is dead. A holder that never appears
-/// alive runs in another process namespace.
+/// Maximum number of checks of a lease whose recorded holder is dead. If no living holder appears
+/// within these checks, the holder probably runs in another process namespace.
 const NAME_LOOKS: u32 = 100;
 
-/// The lead's process, as named in the run's lease. A lead of another client holds no lease and is
-/// not watched.
+/// The lead's process, as the lease of the run names it. If another client leads the team, it holds
+/// no lease and is not watched.
 pub(super) struct Lead {
     /// The last lead that this member followed, even if that lead has ended. Before the first
     /// check, this is the lead that started this member.
     followed: Option<LeaseHolder>,
     is_there: bool,
-    /// Whether the lease is changing from one lead to the next. The next check may then give
-    /// another result although the lease file does not change.
+    /// Whether the lease is changing from one lead to the next. During the change, a second check
+    /// can give another result although the lease file stays the same.
     is_changing: bool,
     /// How many checks in a row have found a dead holder.
     dead_holders: u32,
-    /// Completes when the lease must be checked again. This is when the kernel reports the end of
-    /// the lead's process or of the process that is becoming the lead, or after a short pause while
-    /// the lead is changing.
+    /// Completes when the lease must be checked again. The kernel reports the end of the lead's
+    /// process, or of the process that is becoming the lead. While the lead is changing, a short
+    /// pause can also trigger the check.
     look_due: Option<BoxFuture<'static, ()>>,
     trust: watch::Sender<Trust>,
 }
 
-/// The result of checking for a lead.
+/// Who leads the team, as the latest check found.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Look {
-    /// An accepted lead holds the lease.
+    /// A lead that this member accepts holds the lease.
     Led,
     /// The team has no lead.
     Nobody,
-    /// A process that is not accepted as the lead holds the lease.
+    /// A process holds the lease, but this member does not accept it as the lead.
     Refused(NotRenewed),
 }
 
 impl Lead {
-    /// Creates the state for a lead. `key` verifies the lead's signatures. Without `key`, the key
-    /// shown by the first process that is seen as the lead is used. `process` is the process that
-    /// owns the key. Another key is accepted only after that process has ended.
+    /// Creates the state for a lead. `key` verifies the lead's signatures, and `process` is the
+    /// process that owns the key. Another key is accepted only after that process has ended. If
+    /// `key` is missing, the first process that is seen as the lead provides the key.
     ///
     /// # Errors
     /// When the lease cannot be read.
@@ -74,13 +74,13 @@ impl Lead {
             }
             None => {
                 let leads = team.lease_holder(&LeaseName::Run).await?;
-                // While the team has no lead, only the former lead's signatures can be accepted. A
-                // name alone proves nothing.
+                // While the team has no lead, accept only the signatures of the former lead,
+                // because a name alone proves nothing.
                 let shown = match leads {
                     None => team.last_holder(&LeaseName::Run).await?,
                     leads => leads,
                 };
-                // An invalid key is refused at the first check, so ignore it here.
+                // Ignore an invalid key here, because the first check refuses it.
                 let key =
                     shown.as_ref().and_then(|holder| holder.verify_key.as_deref()?.parse().ok());
                 (key, shown)
@@ -96,13 +96,13 @@ impl Lead {
         })
     }
 
-    /// Whether the team had a lead at the latest check.
+    /// Returns true if the team had a lead at the latest check.
     pub(super) fn is_known(&self) -> bool {
         self.is_there
     }
 
-    /// Whether the lease is changing from one lead to the next. Signatures of a new lead cannot be
-    /// judged until the change is over.
+    /// Returns true if the lease is changing from one lead to the next. Signatures of a new lead
+    /// cannot be verified until the change is over.
     pub(super) fn is_changing(&self) -> bool {
         self.is_changing
     }
@@ -115,15 +115,15 @@ impl Lead {
     /// Checks who leads the team now.
     ///
     /// # Errors
-    /// When the lease cannot be read. The known state then stays unchanged.
+    /// When the lease cannot be read. What is known about the lead then stays unchanged.
     pub(super) async fn look(&mut self, team: &Team) -> Result<Look, StoreError> {
         let Some(holder) = team.lease_holder(&LeaseName::Run).await? else {
             (self.is_there, self.is_changing, self.look_due) = (false, false, None);
             return Ok(Look::Nobody);
         };
         let process = identity(&holder);
-        // A new lead locks the lease before it writes its name. So the name of a dead process in
-        // the lease may be outdated. Check again soon.
+        // A new lead locks the lease before it writes its own process into it. The dead process in
+        // the lease may therefore be outdated. Check again soon.
         if !process.is_alive() && self.dead_holders < NAME_LOOKS {
             self.dead_holders += 1;
             let pause: BoxFuture<'static, ()> = Box::pin(tokio::time::sleep(NAME_FOLLOWS));
@@ -132,7 +132,8 @@ impl Lead {
         }
         self.dead_holders = 0;
         if holder.prepares {
-            // The new lead updates the lease when it is ready, or its process ends before that.
+            // Check again when this process ends. If it becomes the lead before that, it changes
+            // the lease file, and that change also leads to a check.
             let ended: BoxFuture<'static, ()> = Box::pin(async move { process.ended().await });
             (self.is_there, self.is_changing, self.look_due) = (false, true, Some(ended));
             return Ok(Look::Nobody);
@@ -159,7 +160,8 @@ impl Lead {
                 Ok(Look::Led)
             }
             Err(refused) => {
-                // A process releases its lease a moment before it ends.
+                // A process releases its lease a moment before it ends, so the old lead may still
+                // be alive for a short time.
                 let is_ending = old_is_alive && old != process;
                 (self.is_there, self.is_changing) = (false, is_ending);
                 self.look_due = is_ending.then(|| -> BoxFuture<'static, ()> {
@@ -170,8 +172,8 @@ impl Lead {
         }
     }
 
-    /// Waits until the lead must be checked again. Waits forever if only a change of the lease file
-    /// can bring news.
+    /// Waits until the lead must be checked again. If only a change of the lease file can bring
+    /// news, this function waits forever.
     pub(super) async fn next_look(&mut self) {
         match &mut self.look_due {
             Some(due) => due.await,
@@ -181,8 +183,9 @@ impl Lead {
     }
 }
 
-/// Adds the keys of the leads between the followed lead and the new lead, because mail signed by
-/// these leads may still be unread. The new lead accepts the same keys from the same record.
+/// Adds the keys of all leads between the followed lead and the new lead, because some mail that
+/// these leads signed may still be unread. The new lead reads the same record and accepts the same
+/// keys.
 async fn with_keys_of_former_leads(team: &Team, trust: Trust) -> Trust {
     match team.keys_of_leads().await {
         Ok(keys) => trust.knowing(keys),

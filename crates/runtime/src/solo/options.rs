@@ -19,14 +19,14 @@ pub struct SoloOptions {
     pub entry: Entry,
     /// Settings, models and other resources for the agent.
     pub agent_options: AgentOptions,
-    /// The agent's model. `None` means the model in the config.
+    /// The agent's model. If this is `None`, the model in the config is used.
     pub model: Option<String>,
-    /// The agent type, used if the config has none.
+    /// The agent type that is used if the config names none.
     pub agent_type: Option<String>,
-    /// The color, used if the config has none.
+    /// The color that is used if the config names none.
     pub color: Option<String>,
-    /// The keys that verify the lead's signatures. `None` means the key that the lead's process
-    /// shows, if it shows one.
+    /// The keys that verify the lead's signatures. If this is `None`, the key that the lead's
+    /// process shows is used, if there is one.
     pub lead_key: Option<LeadKeys>,
     /// The lead's process that owns the key in `lead_key`, if known.
     pub lead_process: Option<ProcessIdentity>,
@@ -38,7 +38,7 @@ pub enum Entry {
     /// The lead has added the member to the config and put the prompt into the member's inbox.
     Placed,
     /// The member adds itself to the config, and removes itself after its shutdown. If the member
-    /// is already in the config from before, it resumes.
+    /// is already in the config from an earlier time, it resumes.
     Joins,
 }
 

@@ -29,20 +29,20 @@ use crate::team_run::{
     SubagentRuns, TRY_AFTER, TRY_AT_MOST, UsageTotals,
 };
 
-/// If another client removes a member again within this time after it was restored, the removal is
-/// intended.
+/// Another client may remove a member again after its entry was restored. A second removal within
+/// this time counts as intended.
 const MEANT_WITHIN: Duration = Duration::from_secs(10);
 
-/// The loop of one member, with all the state that it owns.
+/// The loop of one member, with all the state that the loop owns.
 pub(super) struct SoloLoop {
     pub(super) run_context: RunContext,
     pub(super) member: AgentName,
-    /// The member's latest config entry, and the time of its last restoration.
+    /// The latest config entry of the member, and the time when this entry was last restored.
     pub(super) entry_seen: EntrySeen,
     pub(super) inbox: InboxFile,
     pub(super) entry: Entry,
-    /// Whether a pitcrew lead placed the member. Such a member has no lead when that lead's process
-    /// is gone.
+    /// Whether a pitcrew lead placed the member. If the process of that lead is gone, such a member
+    /// has no lead.
     pub(super) is_placed_by_us: bool,
     pub(super) link: AgentSender,
     pub(super) here: InProcess,
@@ -53,17 +53,18 @@ pub(super) struct SoloLoop {
     pub(super) grace: Duration,
     pub(super) began: Instant,
     pub(super) turns: u32,
-    /// The member's permission mode, with the config entry that was checked last.
+    /// The member's permission mode, and the config entry that was last checked for a mode.
     pub(super) known_mode: KnownMode,
-    /// A mode that the config had at the start and that was refused.
+    /// The mode that was in the config at the start, if this mode was refused.
     pub(super) refused_mode: Option<RefusedMode>,
-    /// The config's latest value for whether the member is in a turn.
+    /// Whether the member is in a turn, as last written to the config.
     pub(super) is_active: Option<bool>,
-    /// Whether the agent must wait, because a former or expected lead is gone.
+    /// Whether the agent must wait, because the former lead or the expected lead is gone.
     pub(super) parks: bool,
-    /// Whether the agent has been parked until there is a lead.
+    /// Whether the agent has been told to wait until there is a lead.
     pub(super) is_parked: bool,
-    /// The calls about which a person at this terminal is being asked, in addition to the lead.
+    /// The calls about which both the lead and a person at this terminal are being asked, by call
+    /// id.
     pub(super) asked: HashMap<String, AbortHandle>,
     /// The running subagents.
     pub(super) at_work: BTreeMap<AgentName, (AgentSender, SubagentRun)>,
@@ -78,7 +79,7 @@ pub(super) struct SoloLoop {
     pub(super) _lease: Lease,
 }
 
-/// The member's own config entry.
+/// What this process knows about the member's own config entry.
 #[derive(Debug)]
 pub(super) struct EntrySeen {
     pub(super) member: Member,
@@ -86,7 +87,7 @@ pub(super) struct EntrySeen {
     pub(super) put_back_at: Option<Instant>,
 }
 
-/// The agent that is ready to start, and its start events for the user interface.
+/// The agent that is ready to start, and the start events for the user interface.
 pub(super) struct Beginning {
     pub(super) run: RunStarted,
     pub(super) joins: AgentStarted,
@@ -96,15 +97,16 @@ pub(super) struct Beginning {
     pub(super) passed_over: Option<String>,
 }
 
-/// The answer of the person at the member's terminal.
+/// The answer of the person at the member's terminal to a permission request.
 pub(super) struct SaidHere {
     grant: Grant,
-    /// The permission that the person granted from now on, as text, and whether it stays after a
-    /// resume.
+    /// The permission that the person also granted for later calls, as text. The flag says whether
+    /// the permission is still valid after a resume.
     always: Option<(String, bool)>,
 }
 
-/// A call and the local answer to it. `None` means that the person leaves the answer to the lead.
+/// The id of a call, and the answer that the person at this terminal gave. `None` means that the
+/// person leaves the answer to the lead.
 type LocalAnswer = (String, Option<SaidHere>);
 
 /// All event sources of the loop.
@@ -115,7 +117,7 @@ pub(super) struct EventSources {
     pub(super) watch: Option<Watch>,
     lead: Lead,
     answers: FuturesUnordered<BoxFuture<'static, Result<LocalAnswer, Aborted>>>,
-    /// A running check of this machine's capabilities, until it has finished.
+    /// The check of this machine's capabilities. `None` after the check has finished.
     machine: Option<JoinHandle<Vec<String>>>,
     pub(super) grace: Option<Pin<Box<Sleep>>>,
     /// The time to write journal entries that the disk refused, and the pause before that time.
@@ -126,9 +128,9 @@ pub(super) struct EventSources {
 
 /// The event that woke the loop.
 enum Wake {
-    /// The agent or one of its subagents reports.
+    /// The agent or one of its subagents sent a report.
     Reported(Box<Report>),
-    /// The agent requests a subagent.
+    /// The agent requests a new subagent.
     Requested(Request),
     /// The team's files changed.
     Changed(Change),
@@ -136,7 +138,8 @@ enum Wake {
     LeadLookDue,
     /// The check of the machine has finished.
     MachineKnown(Vec<String>),
-    /// The person at this terminal answered, or was told that the lead has answered.
+    /// The permission request at this terminal is over: the person answered, or the lead answered
+    /// first.
     Answered(Result<LocalAnswer, Aborted>),
     /// The user interrupts the turn.
     Interrupted,
@@ -144,7 +147,7 @@ enum Wake {
     StopAsked,
     /// The user ends the run at once.
     Killed,
-    /// The time limit for the end has passed.
+    /// The agent had a limited time to end, and this time has passed.
     GraceOver,
     /// It is time to write the journal entries that the disk refused.
     NotesDue,
@@ -181,7 +184,7 @@ impl EventSources {
             Some(report) = self.reports.recv() => Wake::Reported(Box::new(report)),
             Some(request) = self.requests.recv() => Wake::Requested(request),
             Some(answer) = self.answers.next() => Wake::Answered(answer),
-            // A source that is `None` never wakes the loop.
+            // If an event source is `None`, it never wakes the loop.
             Some(change) = OptionFuture::from(self.watch.as_mut().map(StreamExt::next)) => Wake::Changed(change.unwrap_or(Change::Gone)),
             () = self.lead.next_look() => Wake::LeadLookDue,
             Some(known) = OptionFuture::from(self.machine.as_mut()) => Wake::MachineKnown(known.unwrap_or_default()),
@@ -209,7 +212,7 @@ impl SoloLoop {
     async fn begin(&mut self, beginning: Beginning) {
         let Beginning { run, joins, driver, start, passed_over } = beginning;
         self.run_context.sink.tell(RunEvent::Started(run)).await;
-        // Check the machine in the background, because the agent need not wait for the result.
+        // Check the machine in the background, because the agent can start without the result.
         self.sources.machine = Some(self.run_context.look_at_machine());
         for text in self.run_context.warnings().into_iter().chain(passed_over) {
             self.warn(text).await;
@@ -282,8 +285,8 @@ impl SoloLoop {
     }
 
     /// Checks who leads the team. A new lead may have signed mail and modes before this process
-    /// knew the new lead. These are checked again before the agent continues, because the new lead
-    /// may revoke permissions that the former lead gave.
+    /// knew its key. Such mail and modes are verified again before the agent continues, because the
+    /// new lead may have revoked permissions that the former lead gave.
     async fn lead_changed(&mut self) {
         if self.look_for_lead().await {
             self.link.ring();
@@ -297,8 +300,8 @@ impl SoloLoop {
         self.tell_refused_mode().await;
     }
 
-    /// Parks the agent while a former or expected lead is gone, and unparks it when there is a
-    /// lead.
+    /// Makes the agent wait while the former lead or the expected lead is gone. Lets the agent
+    /// continue when there is a lead.
     fn park_or_go_on(&mut self) {
         if self.parks != self.is_parked {
             self.is_parked = self.parks;
@@ -306,8 +309,8 @@ impl SoloLoop {
         }
     }
 
-    /// Reports a mode in the config that was refused at the start. Reports nothing while the lead
-    /// is changing, because the mode may still be accepted.
+    /// Reports that a mode in the config was refused at the start. While the lead is changing, this
+    /// function reports nothing, because the mode may still be accepted.
     async fn tell_refused_mode(&mut self) {
         if self.sources.lead.is_changing() {
             return;
@@ -322,8 +325,8 @@ impl SoloLoop {
         self.run_context.team.clone().trusting(self.sources.lead.trust().borrow().clone())
     }
 
-    /// Checks who leads the team and whether the agent must wait. Returns true if the trusted keys
-    /// changed.
+    /// Checks who leads the team, and whether the agent must wait. Returns true if the set of
+    /// trusted keys has changed.
     async fn look_for_lead(&mut self) -> bool {
         let trust = self.sources.lead.trust();
         let before = trust.borrow().clone();
@@ -368,16 +371,16 @@ impl SoloLoop {
         }
     }
 
-    /// Informs the agent of mode changes made from outside, and ends it if it was removed from the
-    /// team.
+    /// Tells the agent about mode changes that another process made. Ends the agent if it was
+    /// removed from the team.
     async fn config_changed(&mut self) {
         let Ok(config) = self.run_context.team.config().await else { return };
         let Some(member) = config.member(self.member.as_str()) else {
             return self.is_missing().await;
         };
         self.entry_seen.member = member.clone();
-        // A new lead takes the lease before it signs anything. So read the lease now to find out
-        // which lead may have made this signature.
+        // The signature may come from a new lead. A new lead takes the lease before it signs
+        // anything, so read the lease now.
         if !self.as_reader().vouches_for_mode(member) {
             if self.look_for_lead().await {
                 self.link.ring();
@@ -391,10 +394,11 @@ impl SoloLoop {
         self.park_or_go_on();
     }
 
-    /// Restores the member's config entry after an outdated copy of the config removed it. Another
-    /// client may also remove a member on purpose, but records no reason for that. So the member
-    /// ends instead if it has approved its shutdown, or if another client removes it again soon
-    /// after its entry was restored.
+    /// Handles the case that the member's config entry is missing. Usually another client wrote an
+    /// outdated copy of the config, so this function restores the entry. But another client can
+    /// also remove a member on purpose, and it records no reason. The member therefore ends in two
+    /// cases: it has approved its shutdown, or its entry disappears again soon after it was
+    /// restored.
     async fn is_missing(&mut self) {
         let is_leaving = self.account.summary.state == Status::ShutdownRequested;
         let is_meant = self.entry_seen.put_back_at.is_some_and(|at| at.elapsed() < MEANT_WITHIN)
@@ -411,7 +415,7 @@ impl SoloLoop {
                     return self.warn(format!("who is in the team cannot be seen: {error}")).await;
                 }
             }
-            // The lead may have restored the entry first.
+            // The lead may have restored the entry already.
             let config = self.run_context.team.config().await;
             if config.is_ok_and(|config| config.member(self.member.as_str()).is_some()) {
                 return;
@@ -447,7 +451,7 @@ impl SoloLoop {
         match kind {
             ReportKind::Announced(announcement) => self.announced(announcement).await,
             ReportKind::WaitsForModel { reason, delay } => {
-                // The lead's process reads this in the journal.
+                // The lead's process reads this state in the journal.
                 let detail = waiting_for_model(&reason, delay);
                 self.run_context.note_state(&self.member, Status::Active, Some(detail)).await;
             }
@@ -455,11 +459,12 @@ impl SoloLoop {
                 self.turns += 1;
                 self.spent(&spending).await;
             }
-            // A teammate receives no frame that the loop must handle, so only report this message
-            // as settled.
+            // A teammate receives no frame (structured message) that the loop must handle. Only
+            // tell the agent that this message is settled.
             ReportKind::Referred(mail) => self.link.tell(Event::Settled(vec![mail.id])),
             ReportKind::Asks { call, question, folder } => self.ask_here(call, question, folder),
-            // Only subagents are resumed from memory.
+            // Only subagents are resumed from memory, so the member's own conversation is not
+            // stored here.
             ReportKind::Remembers(_) => {}
             ReportKind::Settled { call, refused } => {
                 if let Some(question) = self.asked.remove(&call) {
@@ -480,7 +485,8 @@ impl SoloLoop {
                 self.ended(Status::Failed, Some(reason), text).await
             }
             ReportKind::Ended { status, reason, text } => self.ended(status, reason, text).await,
-            // Only a lead is resumed after its model was unavailable. A member fails.
+            // Only a lead can be resumed after its model was unavailable. A member counts as
+            // failed.
             ReportKind::Parked { reason, .. } => {
                 self.ended(Status::Failed, Some(reason), None).await
             }
@@ -488,8 +494,8 @@ impl SoloLoop {
         }
     }
 
-    /// Counts a model call of the member or of its subagent. The lead reads the member's cost in
-    /// the journal.
+    /// Adds a model call of the member or of its subagent to the totals. The lead reads the
+    /// member's cost in the journal.
     pub(super) async fn spent(&mut self, spending: &Spending) {
         self.run_context.note_turn(&self.member, spending).await;
         self.account.spend(spending, &mut self.usage_totals);
@@ -503,8 +509,8 @@ impl SoloLoop {
     async fn announced(&mut self, announcement: Announcement) {
         let Announcement { status, detail, fault: _, until_noted } = announcement;
         self.account.note_state(status, detail.clone());
-        // A member at its limit is idle, but its lead must not take that for finished work. The
-        // real reason is reported at its end.
+        // A member that has reached its limit becomes idle, but the lead must not believe that the
+        // work is finished. The real reason is reported when the member ends.
         if matches!(self.why, Some(DropReason::Limit(..))) {
             return;
         }
@@ -519,7 +525,8 @@ impl SoloLoop {
         }
     }
 
-    /// Records in the config whether the member is in a turn, because other clients read it there.
+    /// Records in the config whether the member is in a turn, because other clients read this from
+    /// the config.
     pub(super) async fn set_active(&mut self, is_active: bool) {
         if self.is_active == Some(is_active) {
             return;
@@ -532,13 +539,13 @@ impl SoloLoop {
         }
     }
 
-    /// Handles the answer of the person at this terminal. A lasting permission applies to this
-    /// member only, and the lead learns of the permission from the journal.
+    /// Handles the answer of the person at this terminal. A permission for later calls applies to
+    /// this member only, and the lead learns of this permission from the journal.
     async fn answered_here(&mut self, call: String, SaidHere { grant, always }: SaidHere) {
         if let Some((what, lasts)) = always {
             let member = self.member.clone();
-            // Note the permission before the answer is passed on. After the answer, the lead may
-            // have no reason to read the journal again.
+            // Write the permission to the journal before the answer is passed on. After the answer,
+            // the lead may have no reason to read the journal again.
             self.run_context
                 .team
                 .note([Noted::AllowedAlways { member: member.clone(), what: what.clone(), lasts }])
@@ -548,7 +555,8 @@ impl SoloLoop {
         self.link.tell(Event::Answered { call, grant });
     }
 
-    /// Asks the person at this terminal too. The lead has already been asked by mail.
+    /// Asks the person at this terminal too. The lead has already received the permission request
+    /// by mail.
     fn ask_here(&mut self, call: ToolCall, question: Question, folder: PathBuf) {
         let pending = Pending::of_ours(self.member.clone(), &call, question, folder);
         let id = call.id.clone();

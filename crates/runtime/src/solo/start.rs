@@ -29,8 +29,8 @@ use crate::team_run::{
     RunContext, SubagentRuns, UsageTotals, holder_of_ours, says_mode, store_error,
 };
 
-/// Starts a member: takes its lease, updates its config entry, and starts its agent anew or from
-/// its transcript.
+/// Starts a member: takes the member's lease, updates its config entry, and starts its agent. The
+/// agent continues from its transcript, if there is one.
 pub(crate) async fn start(options: SoloOptions) -> Result<RunHandle, RunError> {
     let arrival = Arrival::of(&options).await?;
     let team = arrival.team.name().to_string();
@@ -45,7 +45,7 @@ pub(crate) async fn start(options: SoloOptions) -> Result<RunHandle, RunError> {
     Ok(RunHandle { team, events: received, stopper, outcome, task: Some(task) })
 }
 
-/// A member that this process is going to run.
+/// The data of a member that this process is going to run.
 struct Arrival {
     team: Team,
     member: Member,
@@ -55,8 +55,8 @@ struct Arrival {
 }
 
 impl Arrival {
-    /// Takes the member's lease first. The holder of the lease may change the member's entry, and
-    /// no other process can run the member.
+    /// Takes the member's lease before anything else. Only the holder of this lease is allowed to
+    /// change the member's entry and to run the member.
     async fn of(options: &SoloOptions) -> Result<Self, RunError> {
         let team = options.teams.open(&options.team).await?;
         let config = team.config().await?;
@@ -70,8 +70,8 @@ impl Arrival {
             Entry::Placed => placed(&team, &name).await?,
             Entry::Joins => joined(&team, &name, options).await?,
         };
-        // Check the lease now, because the lead took the lease before it signed the member's entry.
-        // A refused lead is reported at the start.
+        // The lead took the lease before it signed the member's entry, so check the lease now. If
+        // the lead is refused, this is reported later, when the member starts.
         let _told_later = lead.look(&team).await.map_err(|error| store_error(&team, error))?;
         member.agent_type = member.agent_type.or_else(|| options.agent_type.clone());
         member.color = member.color.or_else(|| options.color.clone());
@@ -164,7 +164,8 @@ async fn lease_of(team: &Team, name: &AgentName) -> Result<Lease, RunError> {
     }
 }
 
-/// Adds the member's earlier usage. Refuses to continue if the member has reached its cost limit.
+/// Adds the usage of the member's earlier runs. Refuses to continue if the member has already
+/// reached its cost limit.
 async fn carry_over(
     team: &Team,
     account: &mut Account,
@@ -193,7 +194,7 @@ async fn placed(team: &Team, name: &AgentName) -> Result<Member, RunError> {
             .with("name", LEAD_NAME)
             .into());
     }
-    // The lead's process runs an in-process member itself, as long as the lead's process lives.
+    // If a member is in-process, its lead's process runs it as long as that process lives.
     if member.backend_type.as_deref() == Some(BACKEND_IN_PROCESS) {
         let lead = team.lease_holder(&LeaseName::Run).await;
         if let Some(lead) = lead.map_err(|error| store_error(team, error))? {
@@ -203,7 +204,7 @@ async fn placed(team: &Team, name: &AgentName) -> Result<Member, RunError> {
     Ok(member)
 }
 
-/// Returns the member's own config entry, and creates it at the first start.
+/// Returns the member's own config entry. At the first start, creates this entry.
 async fn joined(team: &Team, name: &AgentName, options: &SoloOptions) -> Result<Member, RunError> {
     let config = team.config().await?;
     if let Some(member) = config.member(name.as_str()).filter(|member| has_joined(member)) {
@@ -220,13 +221,13 @@ async fn joined(team: &Team, name: &AgentName, options: &SoloOptions) -> Result<
     Ok(team.join(join).await?)
 }
 
-/// Whether a member joined by itself. A spawned member has a prompt, and the lead was created with
-/// the team.
+/// Returns true if a member joined the team by itself. A spawned member has a prompt, and the lead
+/// was created together with the team; neither has joined by itself.
 fn has_joined(member: &Member) -> bool {
     SpawnRecord::of(member).is_some() && member.prompt.is_none() && !member.is_called(LEAD_NAME)
 }
 
-/// Returns the requested model, otherwise the model in the config.
+/// Returns the requested model. If none is requested, returns the model in the config.
 fn model_name(member: &Member, asked: Option<&str>) -> Result<String, RunError> {
     let named = asked.or(member.model.as_deref()).filter(|name| !name.is_empty());
     named.map(str::to_owned).ok_or_else(|| RunError::Model {
@@ -235,7 +236,7 @@ fn model_name(member: &Member, asked: Option<&str>) -> Result<String, RunError> 
     })
 }
 
-/// Returns the agent's specification without its definition, which is added later.
+/// Returns the specification of the agent without its agent definition, which is added later.
 fn spec(
     team: &Team,
     member: &Member,
@@ -273,7 +274,7 @@ fn spec(
     }
 }
 
-/// Returns the first events for the user interface: about the run and its only agent.
+/// Returns the first events for the user interface: they describe the run and its only agent.
 fn started(
     run_context: &RunContext,
     member: &Member,

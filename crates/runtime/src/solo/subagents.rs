@@ -13,7 +13,7 @@ use crate::run::Asks;
 use crate::team_run::{LeadRequest, Request, Sending, SubagentAnswer, outcome};
 
 impl SoloLoop {
-    /// Handles a request from a tool of the member.
+    /// Handles a request that a tool of the member has sent.
     pub(super) async fn requested(&mut self, request: Request) {
         let Request { lead_request, answer } = request;
         let refused = match lead_request {
@@ -33,7 +33,7 @@ impl SoloLoop {
                 ToolOutcome::refused("Only the lead makes and ends teams and teammates")
             }
         };
-        // Sending fails only if the call no longer waits for the answer.
+        // Sending fails only if the tool call no longer waits for the answer.
         let _not_waited_for = answer.send(refused);
     }
 
@@ -88,10 +88,10 @@ impl SoloLoop {
         }
     }
 
-    /// Answers a permission question of a subagent without asking anybody. A subagent has no inbox
-    /// for the lead's answer, and perhaps no person looks at the pane, so a question shown only
-    /// there might wait forever. For calls of the member itself, the lead and the person are both
-    /// asked.
+    /// Answers a permission request of a subagent without asking anybody. A subagent has no inbox
+    /// for the lead's answer. A person may not be looking at the pane, so a request that is shown
+    /// only there might wait forever. In contrast, a request of the member itself goes to both the
+    /// lead and the person.
     fn asked(&self, agent: &AgentName, call: String) {
         let grant = match self.run_context.asking.asks() {
             Asks::Allow => Grant::Allowed { input: None, updates: Vec::new() },
@@ -117,12 +117,12 @@ impl SoloLoop {
         let answer = std::mem::replace(&mut subagent.answer, SubagentAnswer::Notice);
         self.subagents.keep(agent, subagent);
         if let SubagentAnswer::Call(answer) = answer {
-            // Sending fails only if the call no longer waits for the answer.
+            // Sending fails only if the tool call no longer waits for the answer.
             let _not_waited_for = answer.send(outcome(agent, status, reason, text));
         }
     }
 
-    /// Restricts the subagents to what the member may do in its new mode.
+    /// Restricts the subagents to what the member is allowed to do in its new mode.
     pub(super) fn narrow_subagents(&mut self, mode: PermissionMode) {
         for (link, subagent) in self.at_work.values_mut() {
             if let Some(mode) = subagent.narrowed(mode) {
@@ -131,7 +131,7 @@ impl SoloLoop {
         }
     }
 
-    /// Cancels all subagents. Their callers no longer wait for them.
+    /// Cancels all subagents. Nobody waits for their results any more.
     pub(super) fn drop_subagents(&self) {
         self.at_work.values().for_each(|(link, _)| link.cancel());
     }

@@ -1,9 +1,10 @@
 //! Records processes that commands left running. The record is needed if the agent's process is
 //! killed.
 //!
-//! A process that removed pitcrew's tags becomes a child of pitcrew's process (see `strays`). That
-//! process stops it at a normal end. After `kill -9` its parent is init, and only the record shows
-//! that an agent started it. It is then reported but never signalled.
+//! A process can remove pitcrew's tags from its environment. When its parent ends, such a process
+//! becomes a child of pitcrew's process (see `strays`). At a normal end, pitcrew stops it. After
+//! `kill -9` of pitcrew, its parent is init, and only the record shows that an agent started it. It
+//! is then reported but never signalled.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -40,7 +41,7 @@ impl EscapeLog {
         Self { team, member }
     }
 
-    /// Converts the log into the function that a set of background commands calls.
+    /// Converts the log into the function that the code for background commands calls.
     pub(crate) fn into_log(self) -> LeftRunningLog {
         Arc::new(move |command, tagged| {
             let log = self.clone();
@@ -53,9 +54,9 @@ impl EscapeLog {
         })
     }
 
-    /// Records the processes that still run after a command: the processes in `tagged`, and the
-    /// processes without pitcrew's tags. Returns the untagged processes that were not recorded
-    /// before.
+    /// Records the processes that still run after a command. These are the processes in `tagged`,
+    /// and the processes that no longer have pitcrew's tags. Returns those untagged processes that
+    /// were not recorded before.
     pub(crate) async fn after(
         &self,
         command: &str,
@@ -64,7 +65,7 @@ impl EscapeLog {
         let untagged = tokio::task::spawn_blocking(untagged_strays).await.unwrap_or_default();
         let untagged: Vec<ProcessIdentity> =
             untagged.into_iter().filter(|it| !tagged.contains(it)).collect();
-        // Record tagged processes too. The next program that such a process executes may remove the
+        // Record tagged processes too. Such a process can execute another program that removes the
         // tags.
         let found: Vec<Escaped> =
             tagged.iter().chain(&untagged).map(|it| self.record(command, *it)).collect();
@@ -73,7 +74,7 @@ impl EscapeLog {
         }
         let new = match self.team.note_escaped(found.clone()).await {
             Ok(new) => new,
-            // If the record cannot be written, still report the processes to the caller.
+            // Even if the record cannot be written, report the processes to the caller.
             Err(error) => {
                 tracing::warn!(member = %self.member, %error, "what a command left running is not recorded");
                 found
@@ -100,8 +101,8 @@ impl LeftRunning {
         let entry = Entry::read(record.process.pid)
             .filter(|entry| record.process == entry.identity.into())?;
         let words = entry.words().join(" ");
-        // Read the arguments first. If the process ends in between, it has no program any more and
-        // is left out.
+        // The arguments were read before this check. If the process ended in between, it has no
+        // program any more and is left out.
         if !entry.has_program() {
             return None;
         }
@@ -116,21 +117,21 @@ impl LeftRunning {
     }
 }
 
-/// Returns the recorded processes of a team that still run although the process responsible for
-/// ending them is dead. Processes that still carry pitcrew's tags are left out, because they are
-/// found and stopped without a record.
+/// Returns the recorded processes of a team that still run although their owner is dead. The owner
+/// is the process that should have ended them. Processes that still carry pitcrew's tags are left
+/// out, because they are found and stopped without a record.
 ///
 /// # Errors
 /// If the record cannot be read.
 pub async fn escaped(team: &Team) -> Result<Vec<LeftRunning>, ApiError> {
     let mut left: Vec<LeftRunning> =
         team.escaped().await?.into_iter().filter_map(LeftRunning::of).collect();
-    // A living owner stops these processes itself when it ends.
+    // An owner that is alive stops these processes itself when it ends.
     left.retain(|left| !ProcessIdentity::from(left.record.owner).is_alive());
     let owners: BTreeSet<ProcessIdentity> =
         left.iter().map(|left| left.record.owner.into()).collect();
     for owner in owners {
-        // Processes with tags are stopped by the normal cleanup and need no report.
+        // The normal cleanup stops processes with tags, so they need no report.
         let tagged = left_by(owner).await;
         left.retain(|left| !tagged.contains(&left.record.process.into()));
     }

@@ -1,5 +1,5 @@
-//! Stops the processes that run members, step by step, and finds the processes that a dead process
-//! left behind.
+//! Stops the processes that run members, step by step. Finds the processes that a dead process left
+//! running.
 //!
 //! The team records which processes were started. The module `identity` stops a single process, and
 //! the pane backends close panes.

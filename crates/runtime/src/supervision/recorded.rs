@@ -1,4 +1,4 @@
-//! Closes panes that another process opened. Finds them through the team's records.
+//! Closes panes that another process opened. The team's records say where these panes are.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -11,19 +11,20 @@ use pitcrew_team::{PanePlace, Team};
 
 use crate::hosting::root_word;
 
-/// The recorded panes of the teams below one root.
+/// Finds and closes the recorded panes of the teams below one root folder.
 #[derive(Clone, Debug)]
 pub struct RecordedPanes {
     root: PathBuf,
     programs: Programs,
 }
 
-/// Which recorded pane programs may be run. A record is only a file, so its programs are run only
-/// if the user asks for it by naming the team.
+/// Which of the recorded pane programs are allowed to run. A record is only a file, and anybody
+/// could have written a program's name into it. Its programs run only if the user asks for that by
+/// naming the team.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Programs {
     Left,
-    /// Only the programs that the user also names outside the record.
+    /// Only the programs that the user also names outside the record are allowed to run.
     Named(Vec<Vec<String>>),
 }
 
@@ -34,39 +35,42 @@ pub enum PaneClosed {
     Closed,
     /// The pane still exists.
     Left {
-        /// The reason.
+        /// The reason why the pane still exists.
         reason: String,
     },
-    /// It is unknown whether the pane still exists, because its terminal could not be asked.
+    /// It is unknown whether the pane still exists, because its terminal gave no answer or was not
+    /// asked.
     NotAsked {
-        /// The reason.
+        /// The reason why the terminal did not answer.
         reason: String,
     },
 }
 
 impl RecordedPanes {
-    /// Selects the panes of the teams below `root`, except those that a recorded pane program
-    /// manages.
+    /// Selects the panes of the teams below `root`. Leaves out the panes that a recorded pane
+    /// program manages.
     #[must_use]
     pub fn below(root: &Path) -> Self {
         Self { root: root.to_owned(), programs: Programs::Left }
     }
 
-    /// Also selects panes that one of the `named` programs manages. No other program is run,
-    /// because a record can name any program.
+    /// Also selects the panes that one of the `named` programs manages. A record can name any
+    /// program, so no other program is run.
     #[must_use]
     pub fn with_named_programs(self, named: Vec<Vec<String>>) -> Self {
         Self { programs: Programs::Named(named), ..self }
     }
 
-    /// Returns the tag of a member's panes, or of all panes of the team.
+    /// Returns the tag of a member's panes. If `member` is `None`, returns the tag of all panes of
+    /// the team.
     #[must_use]
     pub fn tag(&self, team: &Team, member: Option<&AgentName>) -> PaneTag {
         PaneTag { root: root_word(&self.root), team: team.dir().clone(), agent: member.cloned() }
     }
 
-    /// Closes a member's pane if the pane exists and has pitcrew's tag. If the pane now belongs to
-    /// someone else, the member's pane is gone, so the pane is left alone.
+    /// Closes a member's pane if the pane exists and has the member's tag. Without that tag, the
+    /// pane now belongs to somebody else. The pane then stays open, and the member's pane counts as
+    /// gone.
     pub async fn close(&self, team: &Team, member: &AgentName, pane: &PanePlace) -> PaneClosed {
         let Some(panes) = self.open(&pane.host) else {
             return match self.programs {
@@ -88,9 +92,9 @@ impl RecordedPanes {
         }
     }
 
-    /// Finds all panes with the team's tag in every terminal that the team has used. Also finds a
-    /// pane that is not recorded because its lead died too early. A terminal that has ended has no
-    /// panes.
+    /// Finds all panes with the team's tag in every terminal that the team has used. The result
+    /// includes a pane without a record, for example if its lead died before writing the record. A
+    /// terminal that has ended has no panes.
     ///
     /// # Errors
     /// If the record of the terminals cannot be read.
@@ -112,8 +116,8 @@ impl RecordedPanes {
         Ok(found)
     }
 
-    /// Opens a pane backend for finding and closing panes, not for creating them. Returns `None`
-    /// for an unknown backend and for a program that may not be run.
+    /// Opens a pane backend that finds and closes panes but does not create them. Returns `None` if
+    /// the backend is unknown or its program is not allowed to run.
     fn open(&self, host: &PaneHost) -> Option<Arc<dyn Panes>> {
         let (launcher, temporary) = (Vec::new(), PathBuf::new());
         match host.backend.as_str() {
@@ -152,7 +156,7 @@ impl Programs {
     }
 }
 
-/// Explains why the terminal of a pane is not asked.
+/// Explains why pitcrew does not ask the terminal of a pane.
 fn not_opened(host: &PaneHost) -> String {
     match host.command.is_empty() {
         true => format!("panes of the kind {:?} are not known", host.backend),

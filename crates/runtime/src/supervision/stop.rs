@@ -1,4 +1,5 @@
-//! Stops the processes of a team's members, and the processes that dead processes left running.
+//! Stops the processes of a team's members. Also stops the processes that dead processes left
+//! running.
 
 use std::time::Duration;
 
@@ -14,33 +15,33 @@ use super::{PaneClosed, RecordedPanes};
 /// The result of stopping one member.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoppedMember {
-    /// The member. It may have left the team earlier.
+    /// The name of the member. The member may have left the team earlier.
     pub name: AgentName,
     /// The record of the process and the pane that were started for the member.
     pub started: Started,
     /// The result of stopping the member's process. A member without a process counts as already
     /// gone.
     pub end: Stopped,
-    /// The reason, if the member's pane still exists.
+    /// The reason why the member's pane still exists. `None` if the pane is gone.
     pub pane_left: Option<String>,
-    /// The reason, if it is unknown whether the member's pane still exists. The member's record is
-    /// removed anyway.
+    /// The reason why it is unknown whether the member's pane still exists. Even in this case, the
+    /// member's record is removed.
     pub pane_not_asked: Option<String>,
 }
 
 impl StoppedMember {
-    /// Returns true if nothing is left of the member.
+    /// Returns true if, as far as is known, neither a process nor a pane of the member is left.
     #[must_use]
     pub fn is_gone(&self) -> bool {
         self.end != Stopped::StillRunning && self.pane_left.is_none()
     }
 }
 
-/// Stops all processes and panes recorded for the team's members. This happens for all members at
-/// the same time and without a shutdown request. A process gets TERM, and KILL if it still runs
-/// after `term`. Then its pane is closed. Removes the record of each member that is gone. Signals
-/// only the recorded processes that carry the member's own tag, because a record is a file and can
-/// name any process.
+/// Stops all processes and panes recorded for the team's members. All members are stopped at the
+/// same time and without a shutdown request. A process gets the signal TERM, and KILL if it still
+/// runs after the time `term`. Then its pane is closed. The record of each member that is gone is
+/// removed. A record is only a file and can name any process. For that reason, only a recorded
+/// process that carries the member's own tag is signalled.
 ///
 /// # Errors
 /// If the record cannot be read or written.
@@ -71,8 +72,8 @@ pub async fn stop_member(
         }
         None => Stopped::WasGone,
     };
-    // Close the pane after the process has ended. If the pane was closed first, the process would
-    // end without TERM.
+    // Close the pane after the process has ended. Closing the pane first would end the process
+    // without TERM.
     let (mut pane_left, mut pane_not_asked) = (None, None);
     if let Some(pane) = &started.pane {
         match panes.close(team, &name, pane).await {
@@ -100,7 +101,7 @@ pub fn own_process(
     runs_member(process, &panes.tag(team, Some(name))).then_some(process)
 }
 
-/// Returns the processes that a member's dead process left running. Does not signal them.
+/// Returns the processes that a member's dead process left running. Sends no signal to them.
 pub async fn left_by_started(
     panes: &RecordedPanes,
     team: &Team,
@@ -111,13 +112,14 @@ pub async fn left_by_started(
     left_by_member(process, program_of(started), &panes.tag(team, Some(name))).await
 }
 
-/// Returns the program that was started for a member. An unknown program counts as another client.
+/// Returns the program that was started for a member. An unknown program counts as the reference
+/// client.
 pub(crate) fn program_of(started: &Started) -> Program {
     started.program.known().unwrap_or(Program::Claude)
 }
 
 /// Returns the processes that dead holders of the team's leases left running, grouped by holder.
-/// Does not signal them.
+/// Sends no signal to them.
 ///
 /// # Errors
 /// If the team cannot be read.
@@ -137,7 +139,7 @@ pub async fn left_running(
 /// Stops the processes that dead holders of the team's leases left running. These are the commands
 /// of agents whose process was killed.
 ///
-/// Never signals a holder that is alive, whether or not it still holds its lease.
+/// A holder that is alive is never signalled, even if it no longer holds its lease.
 ///
 /// # Errors
 /// If the team cannot be read.
@@ -151,14 +153,14 @@ pub async fn sweep(
     Ok(stopped.into_iter().filter(|(_, stopped)| *stopped != Stopped::WasGone).collect())
 }
 
-/// Returns all dead processes that held a lease of the team or ran a member.
+/// Returns all dead processes that held a lease of the team or that ran a member.
 async fn dead_holders(team: &Team) -> Result<Vec<ProcessIdentity>, ApiError> {
     let started = team.started().await?;
-    // If the config cannot be read, the team still has leases to check.
+    // Even if the config cannot be read, the team has leases that must be checked.
     let members = team.config().await.map(|config| config.members.clone()).unwrap_or_default();
     let names = members.iter().map(|member| &member.name).chain(started.keys());
     let mut leases: Vec<LeaseName> = names.map(LeaseName::of_member).collect();
-    // The team's run itself also holds a lease.
+    // Check the lease of the team's run too.
     leases.push(LeaseName::Run);
     let mut processes: Vec<ProcessIdentity> = started
         .values()

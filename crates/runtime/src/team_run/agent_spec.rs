@@ -41,9 +41,9 @@ pub(crate) struct AgentSpec {
     pub(crate) cwd: PathBuf,
     pub(crate) parent_call: Option<String>,
     pub(crate) max_turns: Option<u32>,
-    /// The agent's first message. Without one, the agent starts with its inbox.
+    /// The agent's first message. If this is `None`, the agent starts with the mail in its inbox.
     pub(crate) prompt: Option<String>,
-    /// The conversation of a subagent that is resumed.
+    /// If the agent is a subagent that is resumed: its earlier conversation.
     pub(crate) remembers: Option<Conversation>,
     pub(crate) cancel: CancellationToken,
 }
@@ -73,13 +73,13 @@ pub(crate) struct BuiltAgent {
     pub(crate) start: Start,
     pub(crate) link: AgentSender,
     pub(crate) conversation_turns: u32,
-    /// The tools offered to the agent's model in its first mode.
+    /// The names of the tools that are offered to the agent's model in its first mode.
     pub(crate) tools: Vec<String>,
     /// The ids of spawn calls that a crash interrupted. The agent makes these calls again.
     pub(crate) open_spawns: Vec<String>,
     /// The teammates whose end is already in the agent's conversation.
     pub(crate) parted: BTreeSet<AgentName>,
-    /// The notice about background subagents that ended with the previous run.
+    /// A notice for the agent that lists the background subagents that ended with the previous run.
     pub(crate) lost_in_background: Option<String>,
     /// A warning about transcript lines that cannot be read.
     pub(crate) passed_over: Option<String>,
@@ -98,8 +98,8 @@ fn passed_over(team: &Team, agent: &AgentName, lines: &[usize]) -> String {
     )
 }
 
-/// Returns the text for an agent about a shutdown request that a former run made at its exit and
-/// that is now void.
+/// Returns a text for an agent about a shutdown request that an earlier run sent when it exited.
+/// The text says that the request no longer counts.
 fn withdrawn(request: &str) -> String {
     let text = format!(
         "The request to shut down ({request}) is void: the run that made it is over, and the team goes on. Do not answer \
@@ -109,10 +109,11 @@ fn withdrawn(request: &str) -> String {
 }
 
 impl RunContext {
-    /// Builds an agent, with its earlier conversation if it had one.
+    /// Builds an agent. If the agent has an earlier conversation, it continues with that
+    /// conversation.
     ///
     /// # Errors
-    /// When its transcript cannot be read.
+    /// When the agent's transcript cannot be read.
     pub(crate) async fn spec(
         &mut self,
         mut spec: AgentSpec,
@@ -195,8 +196,9 @@ impl RunContext {
                 env: self.env.clone(),
                 call: String::new(),
                 judged: None,
-                // Do not pass the agent's token. A dropped call just stops, but a cancelled call
-                // would return an answer that the model believes.
+                // Do not pass the agent's own cancellation token. When the agent is cancelled, its
+                // calls are dropped and return nothing. With that token, a call would return an
+                // answer, and the model would believe that answer.
                 cancel: CancellationToken::new(),
                 gate: self.gate.clone(),
                 sandbox: self.sandbox.clone(),

@@ -1,9 +1,9 @@
-//! The agents of a run. Everything that the loop knows about one agent is in one place, and is kept
-//! after the agent's process has ended if it is still needed.
+//! The agents of a run. This module keeps everything that the loop knows about one agent in one
+//! place. Data that is still needed stays after the agent's process has ended.
 //!
-//! A [`RunningAgent`] is removed when its agent ends. A [`KnownAgent`] stays, because the outcome
-//! of the run also counts agents that have ended, and because an agent that this run has not
-//! started may still ask for a permission.
+//! A [`RunningAgent`] is removed when its agent ends. A [`KnownAgent`] stays for two reasons. The
+//! outcome of the run also counts agents that have ended. And an agent that this run has not
+//! started may still send a permission request.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
@@ -27,23 +27,23 @@ use crate::run::{AgentSummary, Limit, OpenWork, RunLimits};
 #[derive(Default)]
 pub(super) struct Agents {
     known: BTreeMap<AgentName, KnownAgent>,
-    /// Number of accounts opened so far. Accounts are listed in the order in which they were
-    /// opened.
+    /// Number of accounts opened so far. An account collects the work and the usage of one agent.
+    /// The accounts are listed in the order in which they were opened.
     accounts: usize,
 }
 
-/// Everything that is known about one agent.
+/// Everything that the loop knows about one agent.
 #[derive(Default)]
 pub(super) struct KnownAgent {
-    /// The agent, as long as it runs.
+    /// The data of the running agent. `None` if the agent does not run.
     running: Option<RunningAgent>,
-    /// The work and the usage of the agent, with the number of its account.
+    /// The agent's account (its work and usage), with the number of the account.
     account: Option<(usize, Account)>,
-    /// The state and the model calls of the agent in earlier runs.
+    /// The agent's last state and number of model calls in earlier runs.
     pub(super) before: BeforeRun,
-    /// The first part of the agent's departure, if it was seen.
+    /// The first of the two events that make up the agent's departure, if it has happened.
     pub(super) departure: Option<Departure>,
-    /// The agent's permission requests that still wait for an answer, by request id.
+    /// The agent's permission requests that have no answer yet, by request id.
     questions: BTreeMap<String, Asked>,
 }
 
@@ -52,57 +52,56 @@ pub(super) struct KnownAgent {
 pub(super) struct BeforeRun {
     /// The agent's last state, and the reason that was given for this state.
     pub(super) state: Option<(Status, Option<String>)>,
-    /// Number of the agent's model calls.
+    /// Number of the agent's model calls in earlier runs.
     pub(super) turns: u32,
 }
 
-/// A running agent.
 pub(super) struct RunningAgent {
     pub(super) handle: Box<dyn AgentHandle>,
     pub(super) inbox: InboxFile,
     pub(super) kind: AgentKind,
-    /// The agent's permission mode, with the config entry that was checked last.
+    /// The agent's permission mode, and the config entry that was last checked for a mode.
     pub(super) known_mode: Option<KnownMode>,
-    /// The latest known config entry of the agent. `None` for an agent without its own entry.
+    /// The latest known config entry of the agent. `None` if the agent has no entry of its own.
     pub(super) member: Option<Member>,
     /// Number of the agent's model calls, in this run and in earlier runs.
     pub(super) turns: u32,
-    /// Whether the agent can answer a shutdown request.
+    /// Whether the agent is able to answer a shutdown request.
     pub(super) answers: Answers,
-    /// The final state that the agent itself has reported. The agent's process has not ended yet.
+    /// The final state that the agent itself has reported, although its process has not ended yet.
     pub(super) last_words: Option<(Status, Option<String>)>,
-    /// The turns of an agent that another client runs, derived from the agent's mail.
+    /// If another client runs the agent: whether the agent is in a turn, as its mail shows.
     pub(super) client_turns: ClientTurns,
-    /// For an agent in another process: the sender of each message that the agent has not received
-    /// yet.
+    /// If the agent runs in another process: the sender of each message that the agent has not
+    /// received yet.
     pub(super) senders: HashMap<MessageId, String>,
 }
 
-/// The kind of an agent.
 pub(super) enum AgentKind {
     Lead,
     Teammate { worktree: Option<PathBuf> },
     SubagentRun(Box<SubagentRun>),
 }
 
-/// Whether an agent can answer a shutdown request.
+/// Whether an agent is able to answer a shutdown request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Answers {
-    /// The agent can answer.
+    /// The agent can answer now.
     Yes,
-    /// The agent can answer once its model is available again. Its current model call waits for
-    /// that.
+    /// The agent can answer later. Its current model call waits until the model is available again.
     Later,
     /// The agent cannot continue, so it cannot answer.
     No,
 }
 
-/// The first of two events in a teammate's departure: its goodbye message to the lead, and its end.
-/// The lead is informed after both events, so that the teammate is no longer in the team by then.
+/// The first of two events in a teammate's departure. One event is its goodbye message to the lead,
+/// and the other is its end. The lead is informed only after both events, because only then has the
+/// teammate left the team.
 pub(super) enum Departure {
-    /// The teammate's message has arrived, but the teammate has not ended.
+    /// The teammate's goodbye message has arrived, but the teammate has not ended.
     Said(MessageId),
-    /// The teammate has ended, but its message was not seen yet. Contains the text for the lead.
+    /// The teammate has ended, but its goodbye message was not seen yet. Contains the text for the
+    /// lead.
     Gone(String),
 }
 
@@ -123,20 +122,20 @@ impl RunningAgent {
         }
     }
 
-    /// Whether another client runs the agent.
+    /// Returns true if another client runs the agent.
     pub(super) fn is_foreign(&self) -> bool {
         self.handle.program() != Program::Pitcrew
     }
 
-    /// Whether the agent runs pitcrew in another process. The states and costs of such an agent are
-    /// read from the journal.
+    /// Returns true if pitcrew runs the agent in another process. The states and costs of such an
+    /// agent are read from the journal.
     pub(super) fn keeps_journal(&self) -> bool {
         self.handle.is_elsewhere() && !self.is_foreign()
     }
 
-    /// Switches the agent to another permission mode and returns the event to show. An agent in
-    /// another process reads its mode from the config. Another client ignores a mode change there
-    /// while it runs.
+    /// Switches the agent to another permission mode and returns the event for the user interface.
+    /// An agent in another process reads its mode from the config. A running agent of another
+    /// client ignores a mode change in the config.
     pub(super) fn switch(&self, name: &AgentName, mode: PermissionMode) -> RunEvent {
         let agent = name.clone();
         if self.is_foreign() {
@@ -158,7 +157,7 @@ impl RunningAgent {
         }
     }
 
-    /// Returns the subagent's data for changes, if the agent is a subagent.
+    /// Returns mutable access to the subagent's data, if the agent is a subagent.
     pub(super) fn subagent_mut(&mut self) -> Option<&mut SubagentRun> {
         match &mut self.kind {
             AgentKind::SubagentRun(subagent) => Some(subagent),
@@ -166,7 +165,7 @@ impl RunningAgent {
         }
     }
 
-    /// Returns the worktree, if the agent is a teammate with a worktree.
+    /// Returns the path of the git worktree, if the agent is a teammate that has one.
     pub(super) fn worktree(self) -> Option<PathBuf> {
         match self.kind {
             AgentKind::Teammate { worktree } => worktree,
@@ -174,13 +173,13 @@ impl RunningAgent {
         }
     }
 
-    /// Counts a model call.
+    /// Adds one model call to the agent's count.
     pub(super) fn made_call(&mut self) {
         self.turns += 1;
         self.answers = Answers::Yes;
     }
 
-    /// Stops a teammate that cannot answer a shutdown request. Returns whether the teammate was
+    /// Stops a teammate that cannot answer a shutdown request. Returns true if the teammate was
     /// stopped.
     pub(super) fn stopped_unasked(&self) -> bool {
         let stops = self.is_teammate() && self.answers == Answers::No;
@@ -190,17 +189,17 @@ impl RunningAgent {
         stops
     }
 
-    /// Returns the reason to end the run, if the agent has made all the model calls that the run
-    /// allows each agent.
+    /// If the agent has made all the model calls that the run allows each agent, returns the reason
+    /// to end the run.
     pub(super) fn used_up(&self, name: &AgentName, limits: RunLimits) -> Option<EndReason> {
         let most = limits.max_turns.filter(|most| self.turns >= *most)?;
         let reason = format!("{name} has used all of its {}", counted(most, "turn"));
         Some(EndReason::Limit(Limit::Turns, reason))
     }
 
-    /// Returns the limit on model calls if an agent of another client has reached it. Another
-    /// client does not count its model calls. It would make one more call if its latest call ended
-    /// in tool calls.
+    /// If another client runs the agent and the agent has reached its limit on model calls, returns
+    /// the limit. The other client does not count model calls, so this run must stop it. The client
+    /// continues by itself only if its latest model call ended in tool calls.
     pub(super) fn client_used_up(&self, limits: RunLimits, tool_calls: u32) -> Option<u32> {
         let member = self.member.as_ref().filter(|_| self.is_foreign())?;
         let most = limits.turns_of(member)?;
@@ -209,7 +208,7 @@ impl RunningAgent {
 }
 
 impl KnownAgent {
-    /// Withdraws all permission requests of the agent.
+    /// Withdraws all open permission requests of the agent.
     pub(super) fn ask_no_more(&mut self) {
         for asked in std::mem::take(&mut self.questions).into_values() {
             asked.question.abort();
@@ -221,7 +220,8 @@ impl KnownAgent {
         self.questions.insert(request, asked);
     }
 
-    /// Removes all data about a deleted team. The agent and its account belong to the run and stay.
+    /// Removes all data that belongs to the deleted team. The agent itself and its account stay,
+    /// because they belong to the run.
     fn forget_team(&mut self) {
         self.ask_no_more();
         (self.before, self.departure) = (BeforeRun::default(), None);
@@ -234,12 +234,12 @@ impl KnownAgent {
 }
 
 impl Agents {
-    /// Returns a running agent.
+    /// Returns the data of an agent, if the agent runs.
     pub(super) fn running(&self, name: &AgentName) -> Option<&RunningAgent> {
         self.known.get(name)?.running.as_ref()
     }
 
-    /// Returns a running agent for changes.
+    /// Returns mutable access to the data of an agent, if the agent runs.
     pub(super) fn running_mut(&mut self, name: &AgentName) -> Option<&mut RunningAgent> {
         self.known.get_mut(name)?.running.as_mut()
     }
@@ -248,19 +248,19 @@ impl Agents {
         self.running(name).is_some()
     }
 
-    /// Iterates over all running agents, by name.
+    /// Iterates over all running agents, sorted by name.
     pub(super) fn all_running(&self) -> impl Iterator<Item = (&AgentName, &RunningAgent)> {
         self.known.iter().filter_map(|(name, known)| Some((name, known.running.as_ref()?)))
     }
 
-    /// Iterates over all running agents for changes, by name.
+    /// Iterates over all running agents with mutable access, sorted by name.
     pub(super) fn all_running_mut(
         &mut self,
     ) -> impl Iterator<Item = (&AgentName, &mut RunningAgent)> {
         self.known.iter_mut().filter_map(|(name, known)| Some((name, known.running.as_mut()?)))
     }
 
-    /// Iterates over the running teammates, by name.
+    /// Iterates over the running teammates, sorted by name.
     pub(super) fn teammates(&self) -> impl Iterator<Item = (&AgentName, &RunningAgent)> {
         self.all_running().filter(|(_, running)| running.is_teammate())
     }
@@ -270,12 +270,12 @@ impl Agents {
         self.of(name).running = Some(running);
     }
 
-    /// Removes an agent that has ended from the running agents, and returns it.
+    /// Removes an ended agent from the running agents, and returns its data.
     pub(super) fn end(&mut self, name: &AgentName) -> Option<RunningAgent> {
         self.known.get_mut(name)?.running.take()
     }
 
-    /// Returns the data about an agent. Creates empty data if none exists.
+    /// Returns the data about an agent. If there is none yet, creates empty data.
     pub(super) fn of(&mut self, name: &AgentName) -> &mut KnownAgent {
         self.known.entry(name.clone()).or_default()
     }
@@ -285,7 +285,7 @@ impl Agents {
         self.known.get(name).map(|known| &known.before)
     }
 
-    /// Whether a teammate has sent its goodbye message but has not ended.
+    /// Returns true if a teammate has sent its goodbye message but has not ended.
     pub(super) fn has_said_goodbye(&self, name: &AgentName) -> bool {
         let departure = self.known.get(name).and_then(|known| known.departure.as_ref());
         matches!(departure, Some(Departure::Said(_)))
@@ -303,13 +303,13 @@ impl Agents {
         }
     }
 
-    /// Calls `act` with each of the named agents that runs.
+    /// Calls `act` for each agent in `names` that is running.
     pub(super) fn to_all(&self, names: &[AgentName], act: impl Fn(&dyn AgentHandle)) {
         let running = names.iter().filter_map(|name| self.running(name));
         running.for_each(|running| act(running.handle.as_ref()));
     }
 
-    /// Notifies the agent that reads this inbox that there may be mail.
+    /// Tells the agent that reads this inbox that there may be new mail.
     pub(super) fn ring(&self, inbox: &InboxFile) {
         if let Some((_, running)) = self.all_running().find(|(_, running)| running.inbox == *inbox)
         {
@@ -317,18 +317,18 @@ impl Agents {
         }
     }
 
-    /// Whether an agent runs pitcrew in another process.
+    /// Returns true if pitcrew runs this agent in another process.
     pub(super) fn keeps_journal(&self, name: &AgentName) -> bool {
         self.running(name).is_some_and(RunningAgent::keeps_journal)
     }
 
-    /// Whether another client runs an agent.
+    /// Returns true if another client runs this agent.
     pub(super) fn is_foreign(&self, name: &AgentName) -> bool {
         self.running(name).is_some_and(RunningAgent::is_foreign)
     }
 
-    /// Whether a model call in the journal belongs to a teammate in another process, or to a
-    /// client's subagent.
+    /// Returns true if the model calls of this agent must be counted from the journal. That is the
+    /// case for a teammate in another process and for a subagent of another client.
     pub(super) fn is_counted_by_journal(&self, name: &AgentName) -> bool {
         let parent = name.as_str().split_once('#').map(|(parent, _)| AgentName::foreign(parent));
         self.keeps_journal(name)
@@ -336,8 +336,8 @@ impl Agents {
             || parent.is_some_and(|parent| self.is_foreign(&parent))
     }
 
-    /// Whether the journal must be read, because an agent runs in another process or waits for a
-    /// permission.
+    /// Returns true if the journal must be read, because an agent runs in another process or waits
+    /// for an answer to a permission request.
     pub(super) fn needs_journal(&self) -> bool {
         let needs = |known: &KnownAgent| {
             !known.questions.is_empty()
@@ -346,22 +346,23 @@ impl Agents {
         self.known.values().any(needs)
     }
 
-    /// Checks the turns of other clients. This is done at each change of an inbox, so that the
-    /// order of the changes is seen.
+    /// Checks whether the agents of other clients are in a turn. The loop does this at each change
+    /// of an inbox, so that it sees the changes in their order.
     pub(super) async fn look_at_clients(&mut self, team: &Team) {
         for (name, running) in self.all_running_mut() {
             if !running.is_foreign() {
                 continue;
             }
-            // Read the lead's inbox first, because a notice in it follows mail that is already
-            // taken.
+            // Read the lead's inbox before the client's inbox. If the lead's inbox has a notice,
+            // the client's inbox then already shows the mail that the client took before the
+            // notice.
             let Ok(of_lead) = team.mail(&AgentName::lead()).await else { return };
             let Ok(inbox) = team.mail(name).await else { continue };
             running.client_turns.look(name, &of_lead, &inbox);
         }
     }
 
-    /// Cancels those subagents of a caller for which `which` returns true.
+    /// Cancels the subagents of this caller for which `which` returns true.
     pub(super) fn drop_subagents(&self, caller: &AgentName, which: impl Fn(&SubagentRun) -> bool) {
         for (_, running) in self.all_running() {
             if running.subagent().is_some_and(|it| it.caller == *caller && which(it)) {
@@ -370,7 +371,7 @@ impl Agents {
         }
     }
 
-    /// Restricts an agent's subagents to what the agent itself may do in its new mode.
+    /// Restricts an agent's subagents to what the agent itself is allowed to do in its new mode.
     pub(super) fn narrow_subagents(&mut self, caller: &AgentName, mode: PermissionMode) {
         for (_, running) in self.all_running_mut() {
             if let Some(subagent) = running.subagent_mut()
@@ -382,12 +383,12 @@ impl Agents {
         }
     }
 
-    /// Whether any background subagent is running.
+    /// Returns true if a subagent is running in the background.
     pub(super) fn has_subagents_in_background(&self) -> bool {
         self.all_running().any(|(_, it)| it.subagent().is_some_and(SubagentRun::is_in_background))
     }
 
-    /// Removes the data about the members, mail and requests of a deleted team.
+    /// Removes the data about the deleted team's members, mail and requests.
     pub(super) fn forget_team(&mut self) {
         self.known.values_mut().for_each(KnownAgent::forget_team);
     }
@@ -395,12 +396,12 @@ impl Agents {
 
 /// The permission requests of all agents. Each request id belongs to only one agent.
 impl Agents {
-    /// Returns the request with this id, if it has no answer yet.
+    /// Returns the permission request with this id, if it has no answer yet.
     pub(super) fn question(&self, request: &str) -> Option<&Asked> {
         self.known.values().find_map(|known| known.questions.get(request))
     }
 
-    /// Returns the ids of all unanswered requests, sorted.
+    /// Returns the ids of all unanswered permission requests, sorted.
     pub(super) fn open_questions(&self) -> Vec<&str> {
         let ids = self.known.values().flat_map(|known| known.questions.keys());
         let mut ids: Vec<&str> = ids.map(String::as_str).collect();
@@ -408,8 +409,8 @@ impl Agents {
         ids
     }
 
-    /// Removes and returns the request with this id, because it was answered. Nobody else is asked
-    /// about it any more.
+    /// Removes and returns the permission request with this id, because it was answered. A person
+    /// who is still being asked about this request is no longer asked.
     pub(super) fn answered(&mut self, request: &str) -> Option<Asked> {
         let asked = self.known.values_mut().find_map(|known| known.questions.remove(request))?;
         asked.question.abort();
@@ -417,9 +418,9 @@ impl Agents {
     }
 }
 
-/// The accounts of all agents, in the order in which they were opened.
+/// The accounts of all agents, in the order in which the accounts were opened.
 impl Agents {
-    /// Returns the account of an agent. Opens an account if there is none.
+    /// Returns the account of an agent. If the agent has no account, opens one.
     pub(super) fn account(&mut self, name: &AgentName) -> &mut Account {
         let known = self.known.entry(name.clone()).or_default();
         let (_, account) = known.account.get_or_insert_with(|| {
@@ -429,7 +430,7 @@ impl Agents {
         account
     }
 
-    /// Whether an account with this name exists, from this run or an earlier one.
+    /// Returns true if an account with this name exists, from this run or from an earlier run.
     pub(super) fn has_account(&self, name: &str) -> bool {
         let known = self.known.get(&AgentName::foreign(name));
         known.is_some_and(|known| known.account.is_some())
@@ -442,7 +443,8 @@ impl Agents {
         in_order.into_values()
     }
 
-    /// Returns the open work that the accounts show: teammates that did not start, and failures.
+    /// Returns the open work that the accounts show: teammates that did not start, and teammates
+    /// that failed.
     pub(super) fn open_work(&self) -> OpenWork {
         let not_started = self.accounts().filter(|account| account.has_not_started());
         let (before, never): (Vec<_>, Vec<_>) =
@@ -458,7 +460,7 @@ impl Agents {
         }
     }
 
-    /// Whether no model has answered yet in any run of the team.
+    /// Returns true if no model has answered yet in any run of the team.
     pub(super) fn are_untouched(&self) -> bool {
         self.accounts().all(|account| account.summary.turns == 0)
     }

@@ -1,8 +1,8 @@
-//! Replaces the run's team after its lead has deleted it.
+//! Creates a new team for the run after the lead has deleted the run's team.
 //!
 //! Handles, pane tags, keys and the lead's conversation all use the team's name. The new team
-//! therefore takes over the deleted team's name and conversation. The name that the lead asks for
-//! becomes an additional name.
+//! therefore keeps the deleted team's name and conversation. The lead may ask for another name.
+//! That name becomes an additional name.
 
 use pitcrew_agent::Event;
 use pitcrew_protocol::{AgentName, LEAD_NAME, Status, TeamCreateInput, chain};
@@ -18,8 +18,8 @@ use crate::run::RunError;
 use crate::team_tools::{answer, refusal};
 
 impl TeamLoop {
-    /// Releases the deleted team's lease and stops watching its files, because another process may
-    /// create a team of that name.
+    /// Releases the deleted team's lease and stops watching its files, because another process is
+    /// allowed to create a team of that name now.
     pub(super) fn let_go_of_team(&mut self) {
         self.sources.watch = None;
         self.lease = None;
@@ -27,7 +27,7 @@ impl TeamLoop {
 
     /// Creates another team in place of the deleted one, and makes this process its lead.
     pub(super) async fn make_another_team(&mut self, input: &TeamCreateInput) -> ToolOutcome {
-        // A run that is ending starts no new team.
+        // Do not create a new team in a run that is ending.
         if let Some(end_reason) = self.machine.end_reason() {
             return ToolOutcome::refused(format_args!(
                 "No team can be made any more: {}",
@@ -62,16 +62,16 @@ impl TeamLoop {
             }
             return ToolOutcome::failed(format!("the new team cannot be led: {}", chain(&error)));
         }
-        // Forget the old state only now, because creating or leading the new team could still fail
-        // above.
+        // Forget the state of the old team only now. Before this point, creating the new team or
+        // taking its lease could still fail.
         self.forget_deleted_team();
         self.open_another_team().await;
         self.agents.tell_lead(Event::TeamMade);
         answer(&created.into())
     }
 
-    /// Takes the lease and writes the settings that must hold before any agent acts, as at the
-    /// start of a run.
+    /// Takes the lease and writes the settings that must be in place before any agent acts, as at
+    /// the start of a run.
     async fn lead_another_team(&mut self) -> Result<(), RunError> {
         let team = self.run_context.team.clone();
         let holder = team
@@ -100,11 +100,11 @@ impl TeamLoop {
         self.machine.begin_another_team();
     }
 
-    /// Opens what a run needs in every team: the control socket, the stored settings and the notes
-    /// in the journal.
+    /// Opens what a run needs in every team: the control socket, the stored settings and the
+    /// journal entries at the start.
     async fn open_another_team(&mut self) {
-        // The old control server removes its socket file when dropped. Drop it first, or it would
-        // remove the new server's socket.
+        // The old control server removes its socket file when it is dropped. Drop it before the new
+        // server opens, because otherwise it would remove the new server's socket file.
         self.sources.control = None;
         self.open_control().await;
         self.store_settings().await;

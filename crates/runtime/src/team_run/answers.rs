@@ -1,5 +1,5 @@
-//! Decides permission questions by asking a person, or by the run's policy when there is no person.
-//! Stores what a person has allowed for the rest of the run.
+//! Decides permission requests. A person decides, or the run's policy if there is no person. This
+//! module also stores what a person has allowed for the rest of the run.
 
 use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
@@ -23,7 +23,7 @@ use crate::events::RunEvent;
 use crate::question::{AskedCall, AskedFile, Choice, Digest, Keep, Offer, PermissionQuestion};
 use crate::run::{Answer, Ask, Asks};
 
-/// A call that waits for a permission.
+/// A call that waits for an answer to its permission request.
 #[derive(Clone, Debug)]
 pub(crate) struct Pending {
     pub(crate) agent: AgentName,
@@ -32,15 +32,15 @@ pub(crate) struct Pending {
     /// The folder in which the call runs.
     pub(crate) folder: PathBuf,
     pub(crate) description: String,
-    /// The asking agent's own words about the call, if they are not part of the call.
+    /// The agent's own words about the call, if these words are not part of the call.
     pub(crate) says: Option<String>,
-    /// The program whose tools make the call. pitcrew's tools open exactly the path that the gate
-    /// judged; another client's tools may open a different one.
+    /// The program whose tools make the call. The tools of pitcrew open exactly the path that the
+    /// gate judged. The tools of another client may open a different path.
     pub(crate) program: Program,
 }
 
 impl Pending {
-    /// Creates the pending call of an agent that runs in pitcrew.
+    /// Creates the waiting call of an agent that pitcrew runs.
     pub(crate) fn of_ours(
         agent: AgentName,
         call: &ToolCall,
@@ -56,19 +56,19 @@ impl Pending {
         ToolTraits::of(&self.tool).effect == CallEffect::SubmitsPlan
     }
 
-    /// Returns the plan, if this call asks to approve the lead's own plan.
+    /// Returns the text of the plan, if this call asks for approval of the lead's own plan.
     pub(super) fn own_plan(&self) -> Option<&str> {
         let is_plan = self.submits_plan() && self.agent.as_str() == LEAD_NAME;
         self.input.get("plan").and_then(Value::as_str).filter(|_| is_plan)
     }
 
-    /// Returns the permission updates that come with a plain yes. A lead whose plan is approved
+    /// Returns the permission updates that a simple yes includes. A lead whose plan is approved
     /// leaves plan mode.
     fn updates_of_yes(&self) -> Vec<Value> {
         self.own_plan().map(|_| mode_update(PermissionMode::Default)).into_iter().collect()
     }
 
-    /// Fills in plan mode as the reason for asking, if the asking agent gives no reason.
+    /// If the agent gives no reason for its permission request, sets plan mode as the reason.
     pub(super) fn in_plan_mode(mut self) -> Self {
         if self.description.is_empty() {
             let said = format!(
@@ -81,8 +81,8 @@ impl Pending {
     }
 
     /// Returns the reason for a refusal if the call's path now goes through a link. Such a call is
-    /// refused without asking a person or matching rules. When the gate judged a pitcrew agent's
-    /// call, the path had no link, so the link appeared after that.
+    /// refused at once: no person is asked, and no rules are matched. When the gate judged the call
+    /// of a pitcrew agent, the path had no link, so somebody created the link after that.
     fn link_refusal(&self, judged: &Judged) -> Option<String> {
         match self.program {
             Program::Pitcrew => judged.link_refusal(),
@@ -99,7 +99,7 @@ impl Pending {
 #[derive(Debug)]
 pub(crate) struct Decided {
     pub(crate) grant: Grant,
-    /// The rule that would have allowed the call, if no person was there to ask.
+    /// The rule that would have allowed the call. It is set only if no person was there to decide.
     pub(crate) would_allow: Option<String>,
 }
 
@@ -109,7 +109,7 @@ impl From<Grant> for Decided {
     }
 }
 
-/// The answer of a person.
+/// The answer of a person to a permission request.
 #[derive(Debug)]
 pub(crate) struct PersonSaid {
     pub(crate) grant: Grant,
@@ -117,7 +117,7 @@ pub(crate) struct PersonSaid {
     pub(crate) always: Option<Offer>,
 }
 
-/// How a run decides permission questions, and what has been allowed for the whole run.
+/// How a run decides permission requests, and what a person has allowed for the rest of the run.
 #[derive(Clone)]
 pub(crate) struct Asking {
     asks: Asks,
@@ -131,7 +131,7 @@ pub(crate) struct Asking {
 /// Everything that a person has allowed for the rest of the run.
 #[derive(Clone, Debug, Default)]
 struct Always {
-    /// Allowed calls, each with its folder.
+    /// The allowed calls, each as its folder and its digest.
     calls: HashSet<(PathBuf, Digest)>,
     /// The run's gate, extended by the rules that the person added.
     gate: Option<Gate>,
@@ -140,8 +140,8 @@ struct Always {
 impl Always {
     fn covers(&self, gate: &Gate, pending: &Pending) -> bool {
         let call = (pending.folder.clone(), Digest::of_call(&pending.tool, &pending.input));
-        // If the gate already allows the call, the question has another reason, such as a hook. A
-        // rule cannot answer such a question.
+        // If the run's gate already allows the call, the permission request has another cause, such
+        // as a hook. A rule does not answer such a request.
         let by_rule = |with: &Gate| {
             let judged = with.judge_path(PermissionMode::Default, &pending.call());
             pending.link_refusal(&judged).is_none()
@@ -152,15 +152,17 @@ impl Always {
     }
 }
 
-/// Returns the mode of a member that another client runs, as far as this process knows the mode. It
-/// is `plan` until one of the member's plans is approved.
+/// Returns the permission mode of a member that another client runs, as far as this process knows
+/// the mode. A member in mode `plan` counts as being in that mode until one of its plans is
+/// approved.
 pub(super) fn mode_of_client(
     run_context: &RunContext,
     member: &Member,
     requests: &BTreeMap<String, Request>,
 ) -> PermissionMode {
     let (known, _refused) = KnownMode::of(&run_context.team, member);
-    // The client receives the approval a moment before the new mode is recorded.
+    // The client receives the approval a moment before its new mode is recorded, so look for the
+    // approval too.
     let is_approved = |request: &Request| {
         let answer = request.answer.as_ref().filter(|answer| answer.approved);
         let is_later = answer
@@ -174,20 +176,21 @@ pub(super) fn mode_of_client(
 }
 
 /// Applies the run's rules to a call of another client, because that client does not know these
-/// rules. Returns `None` if a person has to decide. Agents of pitcrew need no such check, because
-/// their own gate applies the same rules before they ask.
+/// rules. Returns `None` if a person must decide. Agents of pitcrew need no such check, because
+/// their own gate applies the same rules before they send a permission request.
 pub(super) fn by_rule(
     run_context: &RunContext,
     mode: PermissionMode,
     pending: &Pending,
 ) -> Option<Grant> {
-    // The client chooses the name of its plan file itself, so any file in the plans folder counts.
+    // The client itself chooses the name of its plan file, so accept every file in the plans folder
+    // as a plan file.
     let plan = pending.input.get("file_path").and_then(Value::as_str).map(Path::new);
     let plan = plan.filter(|path| path.parent() == Some(&*run_context.root.join("plans")));
     match run_context.gate.judge(mode, &Call { plan_file: plan, ..pending.call() }) {
         Verdict::Allow { profile: Profile::Free } => Some(allowed(Vec::new())),
-        // The client runs its own commands, and pitcrew's sandbox cannot restrict them to this
-        // profile.
+        // The client runs its own commands. Pitcrew's sandbox cannot restrict these commands to the
+        // sandbox profile of this verdict.
         Verdict::Allow { profile: Profile::Read | Profile::Work } => None,
         Verdict::Deny { reason } => Some(denied(reason)),
         Verdict::Ask { .. } => None,
@@ -206,7 +209,7 @@ impl Asking {
         Self { asks, gate, always, settings: root.join("settings.json"), sink }
     }
 
-    /// Obtains the decision. If the person does not answer or has left, the call is denied.
+    /// Gets the decision on a call. If the person does not answer or has left, the call is denied.
     pub(crate) async fn decide(self, pending: Pending) -> Decided {
         match self.asks.clone() {
             Asks::Allow => allowed(pending.updates_of_yes()).into(),
@@ -219,7 +222,7 @@ impl Asking {
         }
     }
 
-    /// Returns the policy that says whether a person is asked.
+    /// Returns the policy that says who answers permission requests.
     pub(crate) fn asks(&self) -> &Asks {
         &self.asks
     }
@@ -241,8 +244,8 @@ impl Asking {
     }
 
     /// Asks a person. Returns `None` if the person does not answer or has left. The wait ends early
-    /// if the call becomes allowed for the whole run. An answer to an older version of the question
-    /// does not count.
+    /// if the call becomes allowed for the whole run. If the permission request has changed in the
+    /// meantime, the person's answer does not count.
     pub(crate) async fn ask(
         &self,
         person: mpsc::Sender<Ask>,
@@ -268,8 +271,8 @@ impl Asking {
                 Choice::Always { offer, .. } => question.offers.contains(offer),
                 Choice::Once | Choice::No { .. } => true,
             };
-            // The file may have changed while the person looked at its diff, so compare with the
-            // question as it is now.
+            // The file may have changed while the person looked at its diff. Compare the answer
+            // with the permission request in its current form.
             let is_refusal = matches!(choice, Choice::No { .. });
             let stands =
                 is_refusal || self.question(&pending).await?.is_ok_and(|now| now == question);
@@ -284,8 +287,9 @@ impl Asking {
         }
     }
 
-    /// Builds the question from the current files. If the question cannot be asked, returns the
-    /// reason. The path is resolved only once, so the file shown is the file that was judged.
+    /// Builds the permission request from the current files. If the call must be refused without
+    /// asking, returns the reason. The path is resolved only once, so the file shown is the file
+    /// that was judged.
     async fn question(&self, pending: &Pending) -> Option<Result<PermissionQuestion, String>> {
         let (gate, pending) = (self.gate.clone(), pending.clone());
         let made = tokio::task::spawn_blocking(move || {
@@ -300,8 +304,8 @@ impl Asking {
                 .map(|rule| format!("the ask {rule} wants it asked"));
             let reason = rule.as_ref().unwrap_or(description);
             let rules = if pending.submits_plan() {
-                // Each plan needs its own approval, so no rule is offered. For the lead's plan,
-                // `acceptEdits` can be granted too.
+                // Each plan needs its own approval, so no rule is offered. With the approval of the
+                // lead's plan, the person is also able to grant the mode `acceptEdits`.
                 let accept_edits = pending.own_plan().is_some();
                 AllowingRules { accept_edits, ..AllowingRules::default() }
             } else {
@@ -372,12 +376,12 @@ impl Asking {
     }
 }
 
-/// Returns a mode in the wire format of permission updates.
+/// Formats a mode change as a permission update in the wire format.
 fn mode_update(mode: PermissionMode) -> Value {
     json!({"type": "setMode", "mode": mode, "destination": "session"})
 }
 
-/// Returns a rule in the wire format of permission updates.
+/// Formats a rule as a permission update in the wire format.
 fn rule_update(rule: &str) -> Value {
     let named = match rule.strip_suffix(')').and_then(|rule| rule.split_once('(')) {
         Some((tool, content)) => json!({"toolName": tool, "ruleContent": content}),

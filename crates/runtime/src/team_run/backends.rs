@@ -1,4 +1,5 @@
-//! The spawn backends of a run: this process, and the panes that the run can use.
+//! The spawn backends of a run. One backend runs agents in this process, and the others run agents
+//! in panes.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -17,17 +18,18 @@ use crate::hosting::Hosting;
 pub(super) struct Backends {
     pub(super) here: InProcess,
     pub(super) hosting: Hosting,
-    /// Path of the stored command-line settings, for teammates in panes.
+    /// Path of the file that contains the settings from the command line. Teammates in panes read
+    /// this file.
     pub(super) settings_file: Option<PathBuf>,
     /// The tag of the team's panes.
     pub(super) tag: PaneTag,
-    /// The channel for the reports of the supervisors of agents in other processes.
+    /// The channel on which supervisors report. A supervisor watches one agent in another process.
     pub(super) reports: mpsc::Sender<RemoteReport>,
 }
 
 impl Backends {
-    /// Returns the backend in which a member runs according to its config entry. Returns `None` if
-    /// this run does not have this backend.
+    /// Returns the backend that runs a member according to the member's config entry. Returns
+    /// `None` if this run does not have that backend.
     pub(super) fn of(&self, member: &Member) -> Option<Box<dyn SpawnBackend>> {
         if lives_elsewhere(member) {
             return Some(Box::new(self.in_panes(self.panes_of(member)?)));
@@ -47,8 +49,8 @@ impl Backends {
         }
     }
 
-    /// Returns the pane backend in which a member runs according to its config entry. Returns
-    /// `None` if neither this run nor the known earlier run uses this backend.
+    /// Returns the pane backend that runs a member according to the member's config entry. Returns
+    /// `None` if neither this run nor the known earlier run uses that pane backend.
     pub(super) fn panes_of(&self, member: &Member) -> Option<Arc<dyn Panes>> {
         let backend = member.backend_type.as_deref();
         let known = [&self.hosting.panes, &self.hosting.former_panes];
@@ -61,7 +63,7 @@ impl Backends {
     }
 }
 
-/// Whether a member runs in its own process, according to its config entry.
+/// Returns true if a member runs in its own process, according to the member's config entry.
 pub(super) fn lives_elsewhere(member: &Member) -> bool {
     member.backend_type.as_deref().is_some_and(|backend| backend != BACKEND_IN_PROCESS)
 }

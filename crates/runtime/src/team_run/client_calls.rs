@@ -1,9 +1,9 @@
-//! Counts the model calls of teammates that another client runs. The supervisor reads the calls
-//! from the client's own conversation and notes them in the journal. The loop counts the calls from
-//! the journal, as it does for pitcrew's own teammates in other processes.
+//! Counts the model calls of teammates that another client runs. A supervisor reads the calls from
+//! the client's own conversation and writes them to the journal. The loop counts the calls from the
+//! journal, as it does for pitcrew's own teammates in other processes.
 //!
-//! The number of calls already in the journal tells which calls of the conversation are new. So
-//! each call is counted once, even across runs.
+//! The number of calls that the journal already contains tells which calls of the conversation are
+//! new. Each call is therefore counted once, even across runs.
 
 use std::path::Path;
 use std::time::Duration;
@@ -21,15 +21,15 @@ use crate::events::RunEvent;
 use crate::hosting::LaunchStage;
 use crate::run::Limit;
 
-/// Interval at which a client's conversation is read while the client is in a turn. No file event
-/// reports that the conversation has grown.
+/// Interval at which a client's conversation is read while the client is in a turn. The file is not
+/// watched, so no event reports that the conversation has grown.
 const CALLS_LOOK: Duration = Duration::from_secs(1);
 
 /// The known model calls of one client.
 #[derive(Debug, Default)]
 pub(super) struct ClientCalls {
     reader: Option<(String, UsageReader)>,
-    /// Whether the loop has already been told that the calls cannot be read.
+    /// Whether the loop already knows that the calls cannot be read.
     is_told: bool,
 }
 
@@ -38,12 +38,12 @@ pub(super) struct ClientCalls {
 pub(super) enum CallsSeen {
     /// All new calls are in the journal.
     Noted,
-    /// No readable conversation exists.
+    /// There is no conversation that can be read.
     NoConversation,
 }
 
 impl ClientCalls {
-    /// Notes in the journal all calls that the journal does not contain yet.
+    /// Writes all calls to the journal that the journal does not contain yet.
     pub(super) async fn note(
         &mut self,
         team: &Team,
@@ -70,7 +70,7 @@ impl ClientCalls {
             match team.journal_summary().await {
                 Ok((summary, _)) => noted_before = summary,
                 Err(error) => {
-                    // The next check reads the calls again and notes them then.
+                    // The next check reads these calls again and writes them to the journal.
                     tracing::warn!(agent = %name, %error, "its model calls cannot be noted");
                     return CallsSeen::Noted;
                 }
@@ -116,8 +116,8 @@ fn noted(name: &AgentName, call: &ClientCall, prices: &PriceTable) -> Noted {
 }
 
 impl RemoteSupervisor {
-    /// Notes the client's model calls in the journal, and schedules the next look while the client
-    /// is in a turn. Does nothing for pitcrew's own agents.
+    /// Writes the client's model calls to the journal. While the client is in a turn, also
+    /// schedules the next check. Does nothing for pitcrew's own agents.
     pub(super) async fn note_calls(&mut self) {
         let RemoteSpec { team, root, member, program, prices, .. } = &self.spec;
         if *program != Program::Claude {
@@ -127,8 +127,8 @@ impl RemoteSupervisor {
         let status = self.seen.1;
         self.calls_due =
             (status == Status::Active).then(|| Box::pin(tokio::time::sleep(CALLS_LOOK)));
-        // After its first turn a client has written its conversation. If it is still missing, the
-        // calls cannot be counted.
+        // A client has written its conversation by the end of its first turn. If the conversation
+        // is still missing then, the calls cannot be counted.
         if seen == CallsSeen::NoConversation
             && status == Status::Idle
             && !std::mem::replace(&mut self.calls.is_told, true)
@@ -137,8 +137,8 @@ impl RemoteSupervisor {
         }
     }
 
-    /// Reports whether the reference client is in a turn. The client records its turn in the
-    /// config, a little after it takes mail.
+    /// Reports whether the reference client is in a turn. The client takes mail, begins a turn, and
+    /// records the turn in the config a little later.
     pub(super) async fn guess(&mut self, taken: usize) {
         let Ok(config) = self.spec.team.config().await else { return };
         let is_active = config.member(self.name().as_str()).and_then(|member| member.is_active);
@@ -170,8 +170,8 @@ impl RemoteSupervisor {
 }
 
 impl TeamLoop {
-    /// Handles a client that has made all the model calls that it may make. Ends the run, or only
-    /// the client.
+    /// Handles a client that has made all the model calls that it is allowed to make. Depending on
+    /// the limit, this ends the whole run or only the client.
     pub(super) fn client_used_up(&self, agent: &AgentName, tool_calls: u32) -> Vec<RunInput> {
         let Some(running) = self.agents.running(agent) else { return Vec::new() };
         let Some(most) = running.client_used_up(self.limits, tool_calls) else {
@@ -185,7 +185,8 @@ impl TeamLoop {
         std::iter::once(RunInput::UsedUp(agent.clone())).chain(of_run).collect()
     }
 
-    /// Warns which limits cannot be enforced for a client, because its calls cannot be read.
+    /// Warns the user about the limits that cannot be enforced for a client, because its calls
+    /// cannot be read.
     pub(super) async fn calls_unknown(&mut self, agent: &AgentName) {
         let limits = [
             self.limits.max_turns.map(|_| Limit::Turns.flag()),

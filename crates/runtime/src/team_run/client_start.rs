@@ -1,10 +1,12 @@
 //! Starts a teammate that another client runs, with a new conversation or with the conversation of
 //! the teammate's previous process.
 //!
-//! pitcrew chooses the conversation's id and records it before the client starts. Some mail that
-//! the previous process took may be missing in the conversation. It goes back into the inbox,
-//! because only that process had it in memory. If no conversation can be continued, the new
-//! conversation starts with the prompt and with the mail sent since the second-last notice. It is
+//! Pitcrew chooses the conversation's id and records the id before the client starts. Some mail
+//! that the previous process took may be missing from the conversation, because only the memory of
+//! that process contained it. Such mail goes back into the inbox.
+//!
+//! If no conversation can be continued, the new conversation starts with the prompt. The mail that
+//! was sent since the client's second-last idle notice and that the client took follows. It is
 //! unknown how much of that mail the former model had read, and the new conversation contains none
 //! of it.
 
@@ -17,19 +19,19 @@ use pitcrew_team::{Mail, SpawnRecord, Team, sent_at_ms};
 use crate::client_conversation::{ClientConversation, enters_conversations};
 use crate::hosting::Conversation;
 
-/// First message to a client that continues its conversation. The end of the old process may have
-/// cut off the conversation before this message.
+/// First message to a client that continues its conversation. The conversation before this message
+/// may be cut off, because the old process ended in the middle of a turn.
 const GO_ON: &str = "Your process was ended and has been started again; this conversation is as it was then. A call that was cut \
      off has no result: see whether it took effect. Requests to shut down that came before this are void. If a plan or a \
      question of yours has no answer yet, ask again. Go on with what is left to do; if nothing is, say so.";
 
-/// Text put before a message that an earlier process had already taken.
+/// Text that is added before a message that an earlier process had already taken.
 const REMARK: &str = "(Delivered again: the process that took this first has ended.)";
 
-/// Whether the former conversation may be continued.
+/// Whether the client is allowed to continue its former conversation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Former {
-    /// Continue the former conversation if possible.
+    /// Continue the former conversation, if that is possible.
     GoesOn,
     /// Do not use the former conversation, because the client failed to start with it.
     Refused,
@@ -37,17 +39,16 @@ pub(super) enum Former {
 
 /// The conversation and first message with which a client starts.
 pub(super) struct ClientStart {
-    /// The client's conversation.
     pub(super) conversation: Conversation,
     /// The id of the first message that the client takes.
     pub(super) first: MessageId,
-    /// A notice for the people who watch the run, if there is one.
+    /// A notice for the people who watch the run. `None` if there is nothing to say.
     pub(super) said: Option<String>,
 }
 
 impl ClientStart {
     /// Chooses the conversation for a client that is about to start. Puts the first message into
-    /// the client's inbox, and delivers again the mail that the client's previous process had
+    /// the client's inbox. Also delivers the mail again that the client's previous process had
     /// taken.
     pub(super) async fn of(
         team: &Team,
@@ -79,7 +80,8 @@ impl ClientStart {
         let call = SpawnRecord::of(member).and_then(|record| record.call).filter(|_| !has_run);
         let lately = taken_lately(team, member, &mail).await?;
         if has_run {
-            // Marks as read the first message of an earlier start that the client did not take.
+            // An earlier start put a first message into the inbox, and the client did not take it.
+            // Mark that message as read.
             let untaken =
                 mail.iter().filter(|mail| !mail.message.is_read() && is_first(mail, member));
             team.acknowledge(name, &untaken.map(|mail| mail.id.clone()).collect::<Vec<_>>())
@@ -106,8 +108,8 @@ impl ClientStart {
     }
 }
 
-/// Notes the mail that a client took but never showed to its model, after the client has ended for
-/// good. Returns how many texts are newly noted.
+/// Call this after the client has ended for good. Records the mail that the client took but never
+/// showed to its model. Returns how many messages are newly recorded.
 pub(super) async fn note_never_read(
     team: &Team,
     root: &Path,
@@ -130,8 +132,8 @@ async fn read(root: &Path, id: &str) -> Option<ClientConversation> {
     tokio::task::spawn_blocking(move || ClientConversation::read(&root, &id)).await.ok().flatten()
 }
 
-/// Returns the taken mail that is missing in the conversation. Shutdown requests are left out,
-/// because they are void once the process is gone.
+/// Returns the mail that the client took but that is missing from the conversation. Shutdown
+/// requests are left out, because they have no effect after the process is gone.
 fn lacking<'a>(
     conversation: &ClientConversation,
     mail: &'a [Mail],
@@ -147,10 +149,10 @@ fn is_delivered_again(mail: &Mail) -> bool {
     enters_conversations(mail) && !matches!(mail.frame, Some(Frame::ShutdownRequest(_)))
 }
 
-/// Returns the mail that a client took since its second-last notice. If the client gave fewer
-/// notices, returns the mail taken since its start. The last notice is not enough, because the
-/// model reads a message taken during a turn only after that turn's notice. The prompt is left out,
-/// because it is always sent anew.
+/// Returns the mail that was sent after a client's second-last idle notice and that the client
+/// took. If the client has sent fewer than two notices, returns all mail that it took. The last
+/// notice would be the wrong limit: the model may read a message that was taken during a turn only
+/// after that turn's notice. The prompt is left out, because it is always sent again.
 async fn taken_lately<'a>(
     team: &Team,
     member: &Member,
@@ -172,8 +174,8 @@ async fn taken_lately<'a>(
     Ok(mail.iter().filter(is_wanted).collect())
 }
 
-/// Delivers taken mail again, in order. Returns how many messages that were delivered again now
-/// wait in the inbox. Some may come from an earlier start.
+/// Delivers mail again that a client had already taken, in order. Returns how many such messages
+/// now wait in the inbox. The number includes messages that an earlier start delivered again.
 async fn deliver_again(
     team: &Team,
     name: &AgentName,
@@ -190,7 +192,8 @@ async fn deliver_again(
     Ok(all.iter().filter(waits).count())
 }
 
-/// Sends again the mail that was never taken, so that it comes after the mail delivered again.
+/// Sends the mail again that the client never took. This mail then comes after the mail that was
+/// delivered again.
 async fn put_behind(team: &Team, member: &Member, mail: &[Mail]) -> Result<(), ApiError> {
     let waits = |mail: &&Mail| {
         !mail.message.is_read() && is_delivered_again(mail) && !is_first(mail, member)
@@ -201,7 +204,8 @@ async fn put_behind(team: &Team, member: &Member, mail: &[Mail]) -> Result<(), A
     Ok(())
 }
 
-/// Whether the message is one that starts a client: the prompt, or the note to continue.
+/// Returns true if the message starts a client. Such a message is the prompt, or the note that
+/// tells the client to continue.
 fn is_first(mail: &Mail, member: &Member) -> bool {
     let text = &mail.message.text;
     let is_prompt = || member.prompt.as_deref().map(neutralised).as_deref() == Some(text.as_str());

@@ -2,10 +2,10 @@
 //! marks mail as read when it takes the mail, and sends an idle notice at the end of each turn. The
 //! client's config entry shows the same, but later.
 //!
-//! After a client takes mail and begins a turn, a notice may still belong to the turn before.
-//! Recorded in `fixtures/claude-2.1.39/refusals`: a plan's answer was sent 58 ms before the notice
-//! of the turn that made the plan, and was taken after that notice. So a notice counts only if it
-//! was first seen after the mail was seen as taken.
+//! A client may take new mail a moment before it sends the idle notice of the previous turn.
+//! Recorded in `fixtures/claude-2.1.39/refusals`: the answer to a plan was sent 58 ms before the
+//! notice of the turn that made the plan, and was taken after that notice. For that reason, a
+//! notice ends a turn only if it was first seen after the mail was seen as taken.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -15,34 +15,34 @@ use pitcrew_team::{Mail, RequestKind, Team};
 
 use super::run_machine::ClientSeen;
 
-/// The observations about one client's mail.
+/// What the loop has seen of one client's mail.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ClientTurns {
     taken: HashSet<MessageId>,
     notices: HashSet<MessageId>,
     at: TurnState,
-    /// Whether mail was taken during a turn. The client may show this mail to its model in that
-    /// turn or in the next.
+    /// Whether mail was taken during a turn. The client may show such mail to its model in that
+    /// turn or in the next turn.
     may_begin_another: bool,
 }
 
-/// The state of a client as its mail shows it.
+/// Whether a client is in a turn, as its mail shows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(in crate::team_run) enum TurnState {
-    /// The client is in a turn, or about to begin one. A notice will follow.
+    /// The client is in a turn, or about to begin one. An idle notice will follow.
     Turn,
-    /// The client is either between two turns or at the beginning of one. The mail does not show
-    /// which.
+    /// The client is either between two turns or at the beginning of a turn. The mail does not show
+    /// which of the two is the case.
     Unclear,
-    /// The client is idle. It has sent a notice for all the mail that it took.
+    /// The client is idle. It has sent an idle notice for all the mail that it took.
     #[default]
     Idle,
 }
 
 impl ClientTurns {
-    /// Updates the state from the client's inbox and the lead's inbox. The caller reads the lead's
-    /// inbox first, because a notice in the lead's inbox follows mail that the client has already
-    /// taken.
+    /// Updates the state from the client's inbox and the lead's inbox. The caller must read the
+    /// lead's inbox before the client's inbox. The client's inbox then shows all mail that the
+    /// client took before it sent the notices in the lead's inbox.
     pub(super) fn look(&mut self, name: &AgentName, of_lead: &[Mail], inbox: &[Mail]) -> TurnState {
         let is_notice = |mail: &&Mail| {
             AgentName::foreign(&mail.message.from) == *name
@@ -58,11 +58,11 @@ impl ClientTurns {
             }
             (TurnState::Turn, 1, 0) if self.may_begin_another => TurnState::Unclear,
             (TurnState::Turn | TurnState::Unclear, 1.., 0) => TurnState::Idle,
-            // The order of the taken mail and the notice is unknown.
+            // It is unknown whether the mail was taken before or after the notice was sent.
             (TurnState::Turn | TurnState::Unclear, 1.., 1..) => TurnState::Unclear,
             (TurnState::Idle | TurnState::Unclear, 0, 1..) => TurnState::Turn,
-            // A client that took several messages at once may give one notice for all, or more
-            // notices may follow.
+            // The client has taken several messages and sent fewer notices. One notice may cover
+            // all these messages, or more notices may follow.
             (TurnState::Idle, _, _) if given < taken => TurnState::Unclear,
             (TurnState::Idle, _, _) => TurnState::Idle,
         };
@@ -72,12 +72,13 @@ impl ClientTurns {
         self.at
     }
 
-    /// Returns the state at the latest look.
+    /// Returns the state that the latest call of `look` found.
     pub(super) fn at(&self) -> TurnState {
         self.at
     }
 
-    /// Changes an unclear state to idle, because a turn would have shown in the config by now.
+    /// Changes an unclear state to idle. If the client were in a turn, the config would show the
+    /// turn by now.
     pub(super) fn showed_no_turn(&mut self) {
         if self.at == TurnState::Unclear {
             self.at = TurnState::Idle;
@@ -85,19 +86,19 @@ impl ClientTurns {
     }
 }
 
-/// Adds mail to the known set and returns how many messages were new.
+/// Adds messages to the known messages, and returns how many of them were new.
 fn new_to<'a>(known: &mut HashSet<MessageId>, mail: impl Iterator<Item = &'a Mail>) -> usize {
     mail.filter(|mail| known.insert(mail.id.clone())).count()
 }
 
-/// Whether the message was taken and begins a turn. A permission answer belongs to the turn that
-/// asked.
+/// Returns true if the client has taken this message and the message begins a turn. A permission
+/// answer begins no turn, because it belongs to the turn that sent the permission request.
 fn begins_turn(mail: &Mail) -> bool {
     mail.message.is_read() && !matches!(mail.frame, Some(Frame::PermissionResponse(_)))
 }
 
-/// Returns what the team's files show about a client, together with the given state of its turns. A
-/// file that cannot be read counts as empty.
+/// Returns what the team's files show about a client, together with the given turn state. A file
+/// that cannot be read counts as empty.
 pub(super) async fn client_seen(team: &Team, name: &AgentName, turn: TurnState) -> ClientSeen {
     let sent = team.mail(name).await.unwrap_or_default();
     let last_sent = sent.into_iter().filter_map(|mail| mail.message.timestamp).max();
@@ -165,8 +166,8 @@ mod tests {
 
     #[test]
     fn an_answer_that_was_sent_before_the_notice_of_the_plans_turn_begins_a_turn_of_its_own() {
-        // As recorded in fixtures/claude-2.1.39/refusals: sent at 16.400, notices at 16.458 and
-        // 16.709.
+        // The times are as recorded in fixtures/claude-2.1.39/refusals: the answer was sent at
+        // second 16.400, and the notices came at seconds 16.458 and 16.709.
         let mut seen = Inboxes::default();
         assert_eq!(seen.gets("make a plan").takes_all().look(), TurnState::Turn);
         assert_eq!(seen.gets("yes").look(), TurnState::Turn);

@@ -18,13 +18,13 @@ use super::wake::Decision;
 use crate::control_socket::{Call, ControlRequest, ControlServer, ENDING};
 use crate::question::Digest;
 
-/// Part of a caller's waiting time that is reserved for the steps after the teammates have left, if
-/// the caller waits for the end of a team.
+/// If a caller waits for the end of a team, this part of its waiting time is reserved for the steps
+/// after the teammates have left.
 const END_TAKES: Duration = Duration::from_secs(5);
 
 impl TeamLoop {
-    /// Opens the control socket if the team has a folder for it. If that fails, the run continues
-    /// without a control socket.
+    /// Opens the control socket if the team has a folder for the socket. If opening fails, the run
+    /// continues without a control socket.
     pub(super) async fn open_control(&mut self) {
         let team = &self.run_context.team;
         let Some(folder) = team.own_folder() else { return };
@@ -44,8 +44,8 @@ impl TeamLoop {
     /// folder.
     pub(super) async fn keep_control_open(&mut self) {
         if self.sources.control.as_ref().is_some_and(|control| !control.is_in_place()) {
-            // The old control server removes its socket file when dropped. Drop it first, or it
-            // would remove the new server's socket.
+            // The old control server removes its socket file when it is dropped. Drop it before the
+            // new server opens, because otherwise it would remove the new server's socket file.
             self.sources.control = None;
             self.open_control().await;
         }
@@ -57,7 +57,8 @@ impl TeamLoop {
             ControlRequest::EndTeam { wait_seconds } => {
                 let wait = wait_seconds
                     .map(|wait| Duration::from_secs(wait.into()).saturating_sub(END_TAKES));
-                // A caller that waits longer gives the teammates more time to shut down.
+                // If the caller waits longer than the usual grace period, the teammates get that
+                // longer time to shut down.
                 self.asking_grace = wait.map_or(self.grace, |wait| wait.max(self.grace));
                 inputs.push(RunInput::EndAsked(EndReason::ShutDown));
                 Ok(json!({"success": true, (ENDING): self.ending_otherwise()}))
@@ -78,8 +79,9 @@ impl TeamLoop {
         inputs
     }
 
-    /// Returns the reason if the run was already ending before the request to end the team. That
-    /// earlier reason decides whether teammates may be resumed.
+    /// Returns the reason why the run was already ending before the request to end the team.
+    /// Returns `None` if the run was not ending. The earlier reason stays, and it decides whether
+    /// the teammates can be resumed.
     fn ending_otherwise(&self) -> Option<String> {
         self.machine
             .end_reason()
@@ -102,7 +104,8 @@ impl TeamLoop {
         Ok(json!({"success": true, "name": member, "mode": mode}))
     }
 
-    /// Answers a teammate's plan in the lead's name with the user's decision, and informs the lead.
+    /// Sends the user's decision about a teammate's plan to the teammate, in the lead's name. Also
+    /// informs the lead.
     async fn answer_plan_for_user(
         &mut self,
         request: String,
@@ -131,8 +134,8 @@ impl TeamLoop {
         Ok(json!(SentView(&sent)))
     }
 
-    /// Spawns a teammate in the same way as the lead's tool. The caller gets its answer when the
-    /// teammate has started.
+    /// Spawns a teammate in the same way as the lead's tool does. The caller gets its answer when
+    /// the teammate has started or its start has failed.
     async fn spawn_for_user(&mut self, input: Value, call: Call) -> Vec<RunInput> {
         let input = match SpawnInput::parse(input) {
             Ok(input) => input,
@@ -148,11 +151,12 @@ impl TeamLoop {
             Err(outcome) => (outcome, Vec::new()),
         };
         if let Some(reply) = reply {
-            // The receiver is still held below, so sending cannot fail.
+            // The receiver is still used below, so sending cannot fail.
             let _heard = reply.send(outcome);
         }
         let team = self.run_context.team.clone();
-        // A process in a pane needs time to start, and the loop must not wait for it.
+        // Wait for the start in a separate task: a process in a pane needs time to start, and the
+        // loop must not wait for it.
         tokio::spawn(async move {
             let spawned = match answered.await {
                 Ok(outcome) => spawn_answer(&team, &outcome).await,
@@ -173,7 +177,7 @@ impl TeamLoop {
         inputs
     }
 
-    /// Answers a permission request instead of the person who is being asked. The first answer
+    /// Answers a permission request although a person is being asked elsewhere. The first answer
     /// counts.
     async fn permit_for_user(
         &mut self,
@@ -209,8 +213,8 @@ impl TeamLoop {
     }
 }
 
-/// Informs the lead of an action that the user took instead of the lead. A failure is only logged,
-/// because the lead notices the effects anyway.
+/// Informs the lead of an action that the user took in the lead's place. A failure is only logged,
+/// because the lead notices the effects of the action anyway.
 async fn tell_lead(team: &Team, content: String, summary: &str) {
     let (recipient, summary) = (LEAD_NAME.to_owned(), Some(summary.to_owned()));
     let input = SendMessageInput::Message { recipient, content, summary };
@@ -219,10 +223,11 @@ async fn tell_lead(team: &Team, content: String, summary: &str) {
     }
 }
 
-/// Returns the result of a spawn for a program: the member, or the error.
+/// Returns the result of a spawn in the form for programs: the new member, or the error.
 async fn spawn_answer(team: &Team, outcome: &ToolOutcome) -> Result<SpawnView, ApiError> {
     if outcome.is_error {
-        // A refusal by the team carries its error as data. A refusal by the run is only a text.
+        // If the team refused the spawn, the outcome contains the error as data. If the run refused
+        // it, the outcome contains only a text.
         return Err(serde_json::from_value(outcome.data.clone()).unwrap_or_else(|_only_a_text| {
             let text = outcome.data.as_str().unwrap_or(&outcome.text);
             ApiError::new(ErrorCode::InvalidRequest, text.strip_prefix("Error: ").unwrap_or(text))

@@ -1,5 +1,5 @@
-//! Handles the ends of agents, and the consequences for the team, the lead, the worktrees and the
-//! limits.
+//! Handles the ends of agents. It applies the consequences for the team, the lead, the git
+//! worktrees and the limits.
 
 use std::path::Path;
 use std::time::Duration;
@@ -25,13 +25,13 @@ use crate::events::Spending;
 use crate::run::{KeptWorktree, Limit};
 
 impl TeamLoop {
-    /// Counts a model call, and checks the cost limit of the run.
+    /// Adds a model call to the totals, and checks the cost limit of the run.
     pub(super) async fn spent(&mut self, agent: &AgentName, spending: &Spending) -> Vec<RunInput> {
         self.run_context.note_turn(agent, spending).await;
         self.count(agent, spending)
     }
 
-    /// Counts a model call that the journal already contains.
+    /// Adds a model call to the totals that the journal already contains.
     pub(super) fn count(&mut self, agent: &AgentName, spending: &Spending) -> Vec<RunInput> {
         let is_foreign = self.agents.is_foreign(agent);
         if let Some(running) = self.agents.running_mut(agent) {
@@ -39,7 +39,8 @@ impl TeamLoop {
         }
         let account = self.agents.account(agent);
         if is_foreign {
-            // A client uses its own model names, and its user may switch models.
+            // A client uses its own model names, and its user can switch models. Take the name from
+            // the latest call.
             spending.model.clone_into(&mut account.summary.model);
         }
         account.spend(spending, &mut self.usage_totals);
@@ -54,7 +55,6 @@ impl TeamLoop {
         }
     }
 
-    /// Handles an agent's end.
     pub(super) async fn ended(
         &mut self,
         agent: &AgentName,
@@ -117,8 +117,8 @@ impl TeamLoop {
         }
     }
 
-    /// Records an agent's state. An idle agent with a reason cannot continue: it used all its
-    /// turns, or its model is unavailable.
+    /// Records an agent's state. If the state is idle and has a reason, the agent cannot continue:
+    /// it has used all its turns, or its model is unavailable.
     pub(super) async fn announced(
         &mut self,
         agent: AgentName,
@@ -141,8 +141,8 @@ impl TeamLoop {
             .collect()
     }
 
-    /// Records whether an agent can answer. If the team shuts down, an agent that cannot answer is
-    /// stopped at once.
+    /// Records whether an agent is able to answer a shutdown request. If the team is shutting down,
+    /// an agent that is not able to answer is stopped at once.
     pub(super) fn set_answers(&mut self, agent: &AgentName, answers: Answers) {
         if let Some(running) = self.agents.running_mut(agent) {
             running.answers = answers;
@@ -150,17 +150,17 @@ impl TeamLoop {
         self.stopped_unasked(agent);
     }
 
-    /// Stops a teammate that cannot answer a shutdown request. Returns whether the teammate was
-    /// stopped. A resumable run sends no such requests, because it has cancelled every agent
-    /// already.
+    /// Stops a teammate that cannot answer a shutdown request. Returns true if the teammate was
+    /// stopped. If the run can be resumed later, nothing happens here: such a run sends no shutdown
+    /// requests, because it has already cancelled every agent.
     pub(super) fn stopped_unasked(&self, agent: &AgentName) -> bool {
         let asks = self.machine.end_reason().is_some_and(|reason| !reason.is_resumable());
         let running = self.agents.running(agent).filter(|_| asks);
         running.is_some_and(RunningAgent::stopped_unasked)
     }
 
-    /// Records that the lead does nothing more in this run because its model is unavailable. Only a
-    /// lead can be parked.
+    /// Records that the lead stops for the rest of this run because its model is unavailable. Only
+    /// a lead can stop in this way and be resumed.
     pub(super) async fn parked(
         &mut self,
         agent: &AgentName,
@@ -181,7 +181,7 @@ impl TeamLoop {
         self.warn(format!("{late} did not shut down in time")).await;
     }
 
-    /// Answers the caller of a subagent that has ended.
+    /// Sends the result of an ended subagent to its caller.
     fn subagent_ended(
         &mut self,
         agent: &AgentName,
@@ -194,11 +194,11 @@ impl TeamLoop {
         self.subagents.keep(agent, subagent);
         match answer {
             SubagentAnswer::Call(answer) => {
-                // Sending fails only if the call no longer waits for the answer.
+                // Sending fails only if the tool call no longer waits for the answer.
                 let _not_waited_for = answer.send(outcome(agent, status, reason, text));
                 Vec::new()
             }
-            // Only the lead has background subagents.
+            // Send the notice to the lead, because only the lead has background subagents.
             SubagentAnswer::Notice => {
                 self.agents.tell_lead(Event::Told { text: notice(agent, status, reason, text) });
                 vec![RunInput::LeadTold]
@@ -206,7 +206,7 @@ impl TeamLoop {
         }
     }
 
-    /// Checks a shutdown approval in the lead's inbox. Refuses the approval if nobody asked the
+    /// Checks a shutdown approval in the lead's inbox. Refuses the approval if nobody has asked the
     /// member to shut down.
     pub(super) async fn goodbye(&mut self, name: &AgentName, mail: MessageId, frame: &Frame) {
         let requests = match self.run_context.team.requests().await {
@@ -239,10 +239,10 @@ impl TeamLoop {
         self.agents.tell_lead(Event::Settled(vec![mail]));
     }
 
-    /// Handles a teammate's valid shutdown approval. A teammate in this process ends and reports
-    /// its end by itself. If no agent runs the member, the member is removed from the team. If the
-    /// member was removed already, a crash came before the lead learned of the removal, so the lead
-    /// is informed now.
+    /// Handles a valid shutdown approval of a teammate. There are three cases. A teammate that runs
+    /// in this process ends and reports its end by itself. If no agent runs the member, the member
+    /// is removed from the team. If the member is no longer in the team, a crash came before the
+    /// lead was informed, so the lead is informed now.
     pub(super) async fn said_goodbye(&mut self, name: &AgentName, mail: MessageId) {
         if let Some(running) = self.agents.running(name) {
             running.handle.said_goodbye();
@@ -263,7 +263,7 @@ impl TeamLoop {
         self.tell_departure(vec![name.clone()], text, vec![mail]);
     }
 
-    /// Removes an ended teammate from the team, and informs the lead.
+    /// Removes a teammate that has ended from the team, and informs the lead.
     pub(super) async fn retire(
         &mut self,
         name: &AgentName,
@@ -288,8 +288,8 @@ impl TeamLoop {
         }
     }
 
-    /// Informs the lead that members have left. A lead that is itself being ended gets no news. If
-    /// the run can be resumed, the message stays unread until the next run.
+    /// Informs the lead that members have left. A lead that is itself ending gets no such message.
+    /// If the run can be resumed, the message stays unread until the next run.
     pub(super) fn tell_departure(
         &mut self,
         members: Vec<AgentName>,
@@ -306,8 +306,8 @@ impl TeamLoop {
         debug_assert!(actions.is_empty(), "nothing is to be done at once");
     }
 
-    /// Removes a teammate from the team: its tasks lose their owner, and its worktree is removed or
-    /// kept. Returns the text for the lead.
+    /// Removes a teammate from the team. The teammate's tasks lose their owner, and its git
+    /// worktree is removed or kept. Returns the text for the lead.
     pub(super) async fn take_out(
         &mut self,
         name: &AgentName,
@@ -321,7 +321,8 @@ impl TeamLoop {
         match self.run_context.team.remove_ended(&Actor::Lead, name, member_end(status)).await {
             Ok(removed) => more.extend(released(&removed.released)),
             Err(error) => {
-                // The worktree must stay, or the next run could not start the member again.
+                // Keep the worktree, because the member is still in the config. Without the
+                // worktree, the next run could not start the member again.
                 self.remove_later(name, worktree);
                 more.push(format!(
                     "It cannot be taken out of the team yet, and keeps its tasks: {}.",
@@ -336,7 +337,8 @@ impl TeamLoop {
         self.departure(name, status, reason, more).await
     }
 
-    /// Informs the senders of mail that a member's client took but never showed to its model.
+    /// A member's client may have taken mail without showing it to its model. Informs the senders
+    /// of such mail.
     async fn note_never_read(&mut self, name: &AgentName) {
         match note_never_read(&self.run_context.team, &self.run_context.root, name).await {
             Ok(0) => {}
@@ -350,8 +352,8 @@ impl TeamLoop {
         }
     }
 
-    /// Returns the text for the lead about a teammate's end. If the teammate already reported its
-    /// failure in an idle notice, the reason is omitted, because the lead reads that notice too.
+    /// Returns the text for the lead about a teammate's end. If the teammate's idle notice already
+    /// contains the failure, the reason is left out, because the lead reads that notice too.
     pub(super) async fn departure(
         &mut self,
         name: &AgentName,
@@ -374,7 +376,8 @@ impl TeamLoop {
             | Status::AwaitingPlanApproval
             | Status::Parked
             | Status::ShutdownRequested => {
-                // The teammate agreed to shut down, which does not mean that its tasks are done.
+                // Say only that the teammate agreed to shut down. This does not mean that its tasks
+                // are done.
                 (format!("Teammate \"{name}\" has shut down, as it was asked to."), "has shut down")
             }
         };
@@ -419,7 +422,8 @@ impl TeamLoop {
         }
     }
 
-    /// Returns the worktrees of this run. They are stored below the root, outside the checkout.
+    /// Returns the handle on this run's git worktrees. They are stored below the root folder,
+    /// outside the user's checkout.
     pub(super) fn worktrees(&self) -> Worktrees {
         let folder = Worktrees::folder_below(&self.run_context.root);
         let worktrees = Worktrees::new(&self.run_context.cwd, folder)
@@ -428,8 +432,8 @@ impl TeamLoop {
     }
 }
 
-/// Returns the end that is recorded for a teammate. Agents that write to the teammate later see
-/// this end.
+/// Returns the kind of end that is recorded for a teammate. An agent that writes to the teammate
+/// later gets this kind of end as the reason.
 fn member_end(status: Status) -> MemberEnd {
     match status {
         Status::Failed => MemberEnd::Failed,
@@ -444,7 +448,7 @@ fn member_end(status: Status) -> MemberEnd {
     }
 }
 
-/// Whether a teammate's last idle notice reports a failure with this reason.
+/// Returns true if a teammate's last idle notice reports a failure with this reason.
 async fn has_told_failure(team: &Team, name: &AgentName, reason: Option<&str>) -> bool {
     let notice = |mail: Mail| match mail.frame? {
         Frame::IdleNotification(idle) if mail.message.from == name.as_str() => Some(idle),
@@ -460,8 +464,8 @@ pub(super) fn released(tasks: &[TaskId]) -> Option<String> {
     (!ids.is_empty()).then(|| format!("Back in the pool, without an owner: {}.", ids.join(", ")))
 }
 
-/// Formats a `teammate_terminated` frame for the lead's conversation. The frame is written to no
-/// inbox.
+/// Formats a `teammate_terminated` message for the lead's conversation. This message is not written
+/// to an inbox.
 fn terminated(message: &str) -> String {
     let frame = Frame::from(TeammateTerminated {
         kind: TeammateTerminated::TYPE.into(),

@@ -1,5 +1,5 @@
-//! Resumes members that ran in their own processes: in a pane again, or in this process if their
-//! old process is gone.
+//! Resumes members that ran in their own processes. Such a member continues in a pane, or in this
+//! process if its old process is gone.
 
 use std::sync::Arc;
 
@@ -12,35 +12,35 @@ use super::pane_backend::PaneBackend;
 use super::spawn::UNBOUNDED_CLIENT;
 use super::team_loop::TeamLoop;
 
-/// Where a member that ran in its own process is resumed.
+/// Where to resume a member that ran in its own process.
 pub(super) enum GoesOn {
-    /// Not in this run. Another process runs the member, or this run may not run it.
+    /// This run does not resume the member. Either another process runs the member, or this run is
+    /// not allowed to run it.
     LeftAlone,
-    /// In its own process.
+    /// The member continues in its own process in a pane.
     There(Box<PaneBackend>),
-    /// In this process, with this config entry.
+    /// The member continues in this process, with this config entry.
     Here(Box<Member>),
 }
 
 impl TeamLoop {
-    /// Decides where a member that ran in its own process is resumed. If that process is alive, the
-    /// member stays there. Otherwise it is resumed where the teammates of this run are placed. The
-    /// error is the reason why it cannot be resumed.
+    /// Decides where to resume a member that ran in its own process. If that process is alive, the
+    /// member stays there. Otherwise the member is resumed in the place where this run puts its
+    /// teammates. The error is the reason why the member cannot be resumed.
     pub(super) async fn goes_on(&mut self, member: &Member) -> Result<GoesOn, String> {
         let Some(record) = SpawnRecord::of(member) else {
             self.warn(format!("{} was started by another client and is left alone", member.name))
                 .await;
             return Ok(GoesOn::LeftAlone);
         };
-        // This run's sandbox cannot restrict another client, so a client that still runs is left
-        // alone.
+        // This run's sandbox cannot restrict another client. Do not touch a client that still runs.
         if !self.may_run(record.program) {
             self.warn(format!("{} is left alone: {UNBOUNDED_CLIENT}", member.name)).await;
             self.void_questions_of_dead(member).await;
             return Ok(GoesOn::LeftAlone);
         }
         let tag = self.backends.tag_of(&member.name);
-        // Another client runs in panes only.
+        // Another client can run only in a pane, so such a member stays in its pane.
         let stays = record.program == Program::Claude
             || is_run(&self.run_context.team, &member.name, &tag).await;
         let recorded = self.backends.panes_of(member);

@@ -1,5 +1,5 @@
-//! The spawn backend of this process. Each agent is one task, with a token that cancels it. The
-//! supervisors of agents in other processes are such tasks too.
+//! The spawn backend that runs agents in this process. Each agent is one task, with a token that
+//! cancels the task. The supervisors of agents in other processes are also tasks of this backend.
 
 use async_trait::async_trait;
 use pitcrew_agent::{Event, Role};
@@ -26,13 +26,12 @@ pub(crate) struct InProcess {
 }
 
 impl InProcess {
-    /// Returns a token that cancels one agent. A kill of the run cancels this token too.
+    /// Returns a token that cancels one agent. Killing the run cancels this token too.
     pub(crate) fn token(&self) -> CancellationToken {
         self.kill.child_token()
     }
 
-    /// Starts an agent. If the agent panics, it is reported as failed, like any other agent that
-    /// dies.
+    /// Starts an agent. An agent that panics is reported as failed.
     pub(crate) fn run(&self, name: &AgentName, driver: Driver, start: Start) {
         tracing::debug!(agent = %name, "an agent starts in this process");
         let (agent, reports) = (name.clone(), driver.reports());
@@ -41,17 +40,17 @@ impl InProcess {
             let Err(error) = life.await else { return };
             let reason = format!("a bug in pitcrew ended it: {}", panicked(error));
             let kind = ReportKind::Broke { reason };
-            // The loop reads reports until its last agent has ended.
+            // Sending cannot fail here: the loop reads reports until its last agent has ended.
             let _closed = reports.send(Report { agent, kind }).await;
         });
     }
 
-    /// Supervises an agent that runs in another process.
+    /// Starts the supervisor of an agent that runs in another process.
     pub(super) fn supervise(&self, supervisor: RemoteSupervisor, launching: Launching) {
         self.tasks.spawn(supervisor.run(launching));
     }
 
-    /// Returns the token that a kill cancels.
+    /// Returns the token that is cancelled when the run is killed.
     pub(super) fn killed(&self) -> CancellationToken {
         self.kill.clone()
     }
@@ -84,8 +83,8 @@ impl SpawnBackend for InProcess {
         None
     }
 
-    /// Starts the agent with the conversation from its transcript. The prompt is for an agent that
-    /// has no conversation yet.
+    /// Starts the agent with the conversation from its transcript. If the agent has no conversation
+    /// yet, it starts with the prompt.
     async fn start(&self, start: MemberStart<'_>) -> Result<StartedMember, String> {
         let MemberStart {
             run_context, loop_handle, member, model, mode, cwd, prompt, limits, ..
@@ -136,17 +135,17 @@ impl AgentHandle for AgentSender {
         self.cancel();
     }
 
-    /// Does nothing, because the agent ends by itself and reports its end.
+    /// Does nothing, because an agent in this process ends by itself and reports its end.
     fn said_goodbye(&self) {}
 
-    /// Does nothing, because the agent reports its turns.
+    /// Does nothing, because the agent itself reports when its turns begin and end.
     fn config_changed(&self) {}
 
     /// Does nothing, because an agent in this process is ready as soon as it is started.
     fn was_seen_at_work(&self) {}
 }
 
-/// Returns the message of a task that panicked.
+/// Returns the panic message of a task that panicked.
 fn panicked(error: JoinError) -> String {
     let Ok(panic) = error.try_into_panic() else { return "its task was dropped".to_owned() };
     let said = panic

@@ -1,5 +1,5 @@
-//! Handles the requests of the lead's own tools: create a team, start teammates and subagents, and
-//! end them. The module `spawn` starts teammates.
+//! Handles the requests of the lead's own tools: to create a team, to start teammates and
+//! subagents, and to end them. The module `spawn` starts teammates.
 
 use pitcrew_protocol::{TeamCreateInput, TeamDeleteInput, TeamDeleted};
 use pitcrew_team::Actor;
@@ -36,15 +36,15 @@ impl TeamLoop {
             }
         };
         if let Some(reply) = reply {
-            // Sending fails only if the call no longer waits for the answer.
+            // Sending fails only if the tool call no longer waits for the answer.
             let _not_waited_for = reply.send(outcome);
         }
         inputs
     }
 
-    /// Handles TeamCreate. The run creates its team at the start, so the lead's first TeamCreate
-    /// takes over that team with the given input. After the lead has deleted the team, the call
-    /// creates another one.
+    /// Handles a TeamCreate call. The run itself creates its team at the start. The lead's first
+    /// TeamCreate call therefore only applies its input to that team. After the lead has deleted
+    /// the team, the call creates another team.
     async fn adopt(&mut self, input: &TeamCreateInput) -> ToolOutcome {
         let team = &self.run_context.team;
         match self.team_create {
@@ -99,7 +99,7 @@ impl TeamLoop {
         }
     }
 
-    /// Returns texts for the lead about this run's worktrees that still hold work.
+    /// Returns texts for the lead about those git worktrees of this run that still contain work.
     fn kept_worktrees(&self) -> Vec<String> {
         let kept = self.kept.iter().map(|KeptWorktree { agent, path, branch, reason }| {
             format!("the worktree of {agent}, {} (branch {branch}): {reason}", path.display())
@@ -127,8 +127,8 @@ impl TeamLoop {
         }
     }
 
-    /// Starts a subagent. The call is answered when the subagent ends, unless the subagent runs in
-    /// the background.
+    /// Starts a subagent. If the subagent runs in the background, the tool call is answered at
+    /// once. Otherwise it is answered when the subagent ends.
     async fn send_out(
         &mut self,
         mut sending: Sending,
@@ -151,7 +151,7 @@ impl TeamLoop {
         let Some(reply) = reply.take() else { return Ok(()) };
         let name = sent.name.clone();
         let answer = if input.run_in_background == Some(true) {
-            // Sending fails only if the call no longer waits for the answer.
+            // Sending fails only if the tool call no longer waits for the answer.
             let _not_waited_for = reply.send(launched(&name, &input));
             SubagentAnswer::Notice
         } else {

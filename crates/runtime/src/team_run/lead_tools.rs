@@ -1,7 +1,8 @@
-//! The tools that only the lead has. They create and end the team, and start and stop teammates and
-//! subagents.
+//! The tools that only the lead has. They create and end the team, and they start and stop
+//! teammates and subagents.
 //!
-//! The tools decide nothing. They pass the request to the team's loop and wait for its answer.
+//! The tools decide nothing. Each tool passes its request to the team's loop and waits for the
+//! answer.
 
 use std::sync::Arc;
 
@@ -107,8 +108,8 @@ async fn answered(
     }
 }
 
-/// Returns the schema, with the available models listed in the description of its `model`
-/// parameter.
+/// Returns the schema of a tool. The description of its `model` parameter then lists the available
+/// models.
 fn naming_models(mut schema: Value, models: &str) -> Value {
     if let Some(description) = schema.pointer_mut("/properties/model/description")
         && !models.is_empty()
@@ -120,8 +121,8 @@ fn naming_models(mut schema: Value, models: &str) -> Value {
     schema
 }
 
-/// Turns a spawn call into a request for a teammate or a subagent. Refuses parameters that do not
-/// apply to a subagent.
+/// Converts a spawn call into a request for a teammate or a subagent. Refuses parameters that do
+/// not apply to a subagent.
 fn spawning(
     input: SpawnInput,
     caller: &AgentName,
@@ -171,7 +172,7 @@ pub(super) fn subagent_tool(
 struct SubagentTool {
     loop_handle: LoopHandle,
     caller: AgentName,
-    /// The words that a refusal uses for teammates of this kind (founding guide, section 7).
+    /// The words for teammates of this kind in the text of a refusal (founding guide, section 7).
     teammates: &'static str,
     models: Arc<str>,
 }

@@ -1,5 +1,5 @@
-//! Finds and cleans up the processes, panes and open questions that teammates in their own
-//! processes left behind in an earlier run.
+//! Finds and cleans up what an earlier run left behind: processes and panes of teammates, and their
+//! unanswered permission requests. This concerns only teammates that ran in their own processes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -21,18 +21,19 @@ use crate::supervision::{RecordedPanes, program_of, stop_member};
 /// The processes and panes that one teammate left behind in an earlier run.
 #[derive(Clone, Debug)]
 pub(super) struct Left {
-    /// The recorded pane. If the recorded pane is gone, another pane with the member's tag.
+    /// The member's recorded pane. If that pane is gone, this is another pane with the member's
+    /// tag.
     pub(super) pane: Option<PaneId>,
     /// The process that runs the member, if it is alive.
     pub(super) process: Option<ProcessIdentity>,
-    /// Every process that was recorded for the member, alive or not.
+    /// Every process that the records name for the member, whether it is alive or not.
     pub(super) known: BTreeSet<ProcessIdentity>,
-    /// Additional panes with the member's tag.
+    /// The member's other panes, which also have the member's tag.
     pub(super) other_panes: Vec<PaneId>,
 }
 
 impl Left {
-    /// Searches for the teammate's processes and panes without changing them.
+    /// Searches for the teammate's processes and panes, and leaves them unchanged.
     pub(super) async fn of(
         team: &Team,
         member: &AgentName,
@@ -42,7 +43,7 @@ impl Left {
         let recorded = team.started().await.unwrap_or_default().remove(member);
         let recorded_pane = recorded.and_then(|started| started.pane);
         let known = known_processes(team, member).await;
-        // A record may name any process. Only a process with the member's tag is accepted.
+        // A record can name any process. Accept only a process that has the member's tag.
         let process = known.iter().copied().find(|process| runs_member(*process, tag));
         let mut tagged: Vec<PaneId> = match panes.tagged(tag).await {
             Ok(found) => found.into_iter().map(|(pane, _)| pane).collect(),
@@ -54,18 +55,19 @@ impl Left {
         let at = tagged
             .iter()
             .position(|pane| recorded_pane.as_ref().is_some_and(|known| known.id == pane.0));
-        // Only panes with the member's tag count, even if another pane is recorded.
+        // Accept only panes with the member's tag, even if the record names another pane.
         let pane = (!tagged.is_empty()).then(|| tagged.swap_remove(at.unwrap_or(0)));
         Self { pane, process, known, other_panes: tagged }
     }
 
-    /// Whether the member still runs and can be supervised: both its process and its pane exist.
+    /// Returns true if the member still runs and can be supervised, because both its process and
+    /// its pane exist.
     pub(super) fn is_whole(&self) -> bool {
         self.pane.is_some() && self.process.is_some()
     }
 }
 
-/// Returns every process that is recorded to run the member now, or to have run it last.
+/// Returns every process that the records name as the member's current or last process.
 async fn known_processes(team: &Team, member: &AgentName) -> BTreeSet<ProcessIdentity> {
     let recorded = team.started().await.unwrap_or_default().remove(member);
     let lease = LeaseName::of_member(member);
@@ -74,14 +76,14 @@ async fn known_processes(team: &Team, member: &AgentName) -> BTreeSet<ProcessIde
     leased.map(|holder| holder.process().into()).into_iter().chain(noted).collect()
 }
 
-/// Whether a living process that pitcrew started runs the member.
+/// Returns true if the member runs in a living process that pitcrew started.
 pub(super) async fn is_run(team: &Team, member: &AgentName, tag: &PaneTag) -> bool {
     known_processes(team, member).await.into_iter().any(|process| runs_member(process, tag))
 }
 
 impl TeamLoop {
-    /// Returns the process and panes that an earlier run left of a member. If the member must be
-    /// started anew, the questions of its old process become void.
+    /// Returns the process and the panes of a member that an earlier run left behind. If the member
+    /// must be started again, the permission requests of its old process are withdrawn.
     pub(super) async fn left_of(
         &mut self,
         member: &Member,
@@ -94,7 +96,8 @@ impl TeamLoop {
         Some(left)
     }
 
-    /// Voids the questions of a client that this run does not start, if its process is dead.
+    /// Handles a client that this run does not start. If its process is dead, withdraws its
+    /// permission requests.
     pub(super) async fn void_questions_of_dead(&mut self, member: &Member) {
         let started = self.started().await.remove(&member.name);
         let process = started.and_then(|started| started.process).map(ProcessIdentity::from);
@@ -103,8 +106,8 @@ impl TeamLoop {
         }
     }
 
-    /// Removes members from the team that agreed to shut down before a crash, and stops their
-    /// remaining processes.
+    /// Removes those members from the team that agreed to shut down before a crash. Also stops
+    /// their remaining processes.
     pub(super) async fn finish_goodbyes(&mut self, config: &TeamConfig) {
         let is_elsewhere = |member: &&Member| {
             let backend = member.backend_type.as_deref();
@@ -115,7 +118,7 @@ impl TeamLoop {
             if !has_said_goodbye(&self.run_context.team, &member.name).await {
                 continue;
             }
-            // Stop the process first, so that nothing works in the worktree when it is removed.
+            // Stop the process first. Then no process works in the worktree while it is removed.
             if let Some(started) = self.started().await.remove_entry(&member.name) {
                 self.stop_started(started).await;
             }
@@ -129,8 +132,8 @@ impl TeamLoop {
         }
     }
 
-    /// Stops processes and panes of this team that belong to no member because of a crash, and
-    /// removes them from the records.
+    /// Stops the processes and panes of this team that belong to no member because of a crash. Then
+    /// removes these processes and panes from the records.
     pub(super) async fn stop_orphans(&mut self) {
         let Ok(config) = self.run_context.team.config().await else { return };
         for started in self.started().await {
@@ -150,8 +153,8 @@ impl TeamLoop {
         }
     }
 
-    /// Closes the panes of an earlier run that have the given tag. Closes only those for whose own
-    /// tag `is_left` returns true.
+    /// Closes panes of an earlier run that match the given tag. Each pane also has its own tag, and
+    /// only those panes are closed for whose tag `is_left` returns true.
     pub(super) async fn close_panes(
         &mut self,
         panes: Arc<dyn Panes>,
@@ -195,15 +198,15 @@ impl TeamLoop {
         }
     }
 
-    /// Stops a process of an earlier run and closes its pane. If the process or the pane cannot be
-    /// stopped, it stays recorded.
+    /// Stops a process of an earlier run and closes its pane. If this fails, the record of the
+    /// process and the pane stays.
     pub(super) async fn stop_started(&mut self, started: (AgentName, Started)) {
         let name = started.0.clone();
         if let Some(panes) = self.backends.hosting.panes.clone()
             && let Some(pane) = started.1.pane.as_ref().filter(|pane| pane.host == panes.host())
         {
-            // The backend of this run can close only its own kind of pane. For a pane of another
-            // kind, the record says how to close it.
+            // The pane backend of this run can close only its own kind of pane. If the pane is of
+            // another kind, the record says how to close it.
             let (pane, tag) = (PaneId(pane.id.clone()), self.backends.tag_of(&name));
             let program = program_of(&started.1);
             if let Some(process) = started.1.process.map(ProcessIdentity::from)
@@ -242,7 +245,7 @@ impl TeamLoop {
     }
 }
 
-/// Whether another client runs the member.
+/// Returns true if another client runs the member.
 fn is_client(member: &Member) -> bool {
     SpawnRecord::of(member).is_none_or(|record| record.program == Program::Claude)
 }

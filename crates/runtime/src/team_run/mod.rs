@@ -1,11 +1,13 @@
-//! The loop of one team. It tracks the living agents, passes messages to them, and decides when the
-//! run is over.
+//! The loop of one team. The loop tracks the running agents, passes messages to them, and decides
+//! when the run is over.
 //!
 //! [`wake`] lists every event that can wake the loop. [`run_machine`] decides the course of the
-//! run, without I/O. The loop in [`team_loop`] carries the decisions out. Agents and the loop
-//! exchange messages over channels and share no state. The modules `agent` and `driver` run an
-//! agent's turns. The `team` crate decides what a team may do. `solo` uses the parts of this module
-//! that an agent in its own process needs too.
+//! run, without I/O. The loop in [`team_loop`] carries out the decisions. Agents and the loop
+//! exchange messages over channels and share no state.
+//!
+//! The modules `agent` and `driver` run an agent's turns. The `team` crate decides what a team is
+//! allowed to do. The module `solo` runs one agent in its own process and uses parts of this module
+//! too.
 
 mod agent_spec;
 mod agents;

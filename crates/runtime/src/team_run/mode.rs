@@ -1,17 +1,18 @@
-//! Reads permission modes in the team's config, and lowers the modes that a resumed run does not
-//! allow.
+//! Reads permission modes from the team's config. If a resumed run does not allow a member's mode,
+//! replaces that mode by a stricter one.
 
 use pitcrew_protocol::{AgentName, ApiError, LEAD_NAME, Member, PermissionMode};
 use pitcrew_team::{KnownMode, ModeLowered, SpawnRecord, Team};
 
-/// Whether the config sets a mode for the member.
+/// Returns true if the config sets a mode for the member.
 pub(crate) fn says_mode(member: &Member) -> bool {
     member.mode.is_some()
         || member.plan_mode_required == Some(true)
         || SpawnRecord::of(member).is_some_and(|record| record.mode.is_some())
 }
 
-/// Returns a function that maps each mode that this run does not allow to its replacement.
+/// Returns a function that maps a mode to its replacement. The function returns `None` for a mode
+/// that this run allows.
 async fn lowered_by(
     team: &Team,
     run: PermissionMode,
@@ -24,8 +25,8 @@ async fn lowered_by(
     })
 }
 
-/// Returns the members that work in a mode that this run does not allow, or that would get such a
-/// mode after their plan is approved. [`lower_modes`] lowers these modes.
+/// Returns the members whose mode this run does not allow. Also returns the members that would get
+/// such a mode after the approval of their plan. [`lower_modes`] replaces these modes.
 pub(super) async fn too_free(team: &Team, run: PermissionMode) -> Result<Vec<AgentName>, ApiError> {
     let (lowered, config) = (lowered_by(team, run).await?, team.config().await?);
     let is_too_free = |member: &&Member| {
@@ -37,11 +38,12 @@ pub(super) async fn too_free(team: &Team, run: PermissionMode) -> Result<Vec<Age
     Ok(config.teammates().filter(is_too_free).map(|member| member.name.clone()).collect())
 }
 
-/// Lowers the members' modes that a resumed run does not allow. These are `bypassPermissions` and
-/// the mode of the previous run, if they allow more than the mode of this run. Returns one notice
-/// for each change.
+/// Replaces members' modes that a resumed run does not allow. Two modes can be replaced:
+/// `bypassPermissions`, and the mode of the previous run. They are replaced only if they allow more
+/// than the mode of this run. Returns one notice for each change.
 ///
-/// A mode that the lead gave separately stays, if the user approved it or a definition sets it.
+/// If the lead gave a member another mode, that mode stays if the user approved it or an agent
+/// definition sets it.
 ///
 /// # Errors
 /// When the team's files cannot be read or written.
@@ -49,8 +51,8 @@ pub(super) async fn lower_modes(team: &Team, run: PermissionMode) -> Result<Vec<
     let lowered = lowered_by(team, run).await?;
     let mut said = Vec::new();
     for member in &team.config().await?.members {
-        // The mode of a member that joined by itself comes from the process that started the
-        // member.
+        // The process that started a member gives the mode to a member that joined by itself. This
+        // run does not change such a mode.
         let is_its_own = member.prompt.is_none() && member.name.as_str() != LEAD_NAME;
         if is_its_own {
             continue;

@@ -1,5 +1,5 @@
-//! The work that is still open when no agent works any more. It is read from the team's files, and
-//! the lead is reminded of the open work.
+//! Finds the work that is still open when no agent works any more. The team's files show this work,
+//! and the lead gets a reminder about it.
 
 use std::collections::BTreeSet;
 
@@ -37,8 +37,8 @@ impl TeamLoop {
         }
     }
 
-    /// Returns the members of other clients whose plan waits for an answer. Such a member reports
-    /// that it is idle while it waits.
+    /// Returns those members of other clients whose plan waits for an answer. While it waits, such
+    /// a member reports that it is idle.
     async fn plans_of_clients(&mut self) -> Vec<AgentName> {
         if !self.agents.all_running().any(|(_, running)| running.is_foreign()) {
             return Vec::new();
@@ -52,9 +52,9 @@ impl TeamLoop {
         asking.into_iter().collect()
     }
 
-    /// Returns the tasks that were open and can no longer be read. Returns no tasks if another
-    /// client runs a teammate, because pitcrew's journal does not contain the tasks that another
-    /// client deletes.
+    /// Returns the tasks that were open but can no longer be read. If another client runs a
+    /// teammate, returns no tasks, because pitcrew's journal does not show which tasks that client
+    /// has deleted.
     async fn lost_tasks(&mut self) -> Vec<TaskId> {
         if self.team_create == TeamCreateState::Deleted {
             return self.deleted.lost.clone();
@@ -69,8 +69,8 @@ impl TeamLoop {
         self.run_context.team.lost_tasks().await.unwrap_or_default()
     }
 
-    /// Returns the team's tasks. If the lead has deleted the team, returns the tasks at the time of
-    /// the deletion.
+    /// Returns the team's current tasks. If the lead has deleted the team, returns the tasks at the
+    /// time of the deletion.
     pub(super) async fn tasks_now(&mut self) -> Vec<TaskSummary> {
         if self.team_create == TeamCreateState::Deleted {
             return self.deleted.tasks.clone();
@@ -85,7 +85,8 @@ impl TeamLoop {
         }
     }
 
-    /// Checks whether a record or an inbox of the team cannot be read. Returns the error as text.
+    /// Checks all records and inboxes of the team. If one of them cannot be read, returns the error
+    /// as text.
     pub(super) async fn torn_record(&mut self) -> Option<String> {
         if self.team_create == TeamCreateState::Deleted {
             return None;
@@ -94,7 +95,8 @@ impl TeamLoop {
         Some(format!("{}; `pitcrew doctor --repair` mends it", chain(&error)))
     }
 
-    /// Returns the outcome of the run from the reason of the shutdown and the open work.
+    /// Returns the outcome of the run. It follows from the reason for the shutdown and from the
+    /// open work.
     pub(super) fn run_end(&self, is_gone: bool, left_open: &OpenWork) -> RunEnd {
         let text = self.lead_end.text.clone();
         match self.machine.end_reason() {
@@ -130,8 +132,8 @@ impl TeamLoop {
         }
     }
 
-    /// Reminds a lead that is about to delete its team of the open tasks of the team. Does so only
-    /// once.
+    /// Reminds a lead that is about to delete its team of the team's open tasks. Only the first
+    /// such call reminds the lead.
     pub(super) async fn reminded_at_deletion(&mut self) -> Option<ToolOutcome> {
         let tasks = self.tasks_now().await;
         let lost = self.lost_tasks().await;
@@ -142,7 +144,7 @@ impl TeamLoop {
         self.machine.reminds_of(&open).then(|| answer(&refused().into()))
     }
 
-    /// Reminds the lead of unfinished work before its run may end.
+    /// Reminds the lead of unfinished work before the run is allowed to end.
     pub(super) fn remind(&self, reminder: &Reminder) {
         let mut texts = Vec::new();
         let mut add = |prompt: Prompt, values: &[(&str, &str)]| match prompt.render(values) {
@@ -152,7 +154,8 @@ impl TeamLoop {
         match reminder.fault {
             Some(AnswerFault::Truncated) => add(Prompt::AnswerCutOff, &[]),
             Some(AnswerFault::Empty) => add(Prompt::AnswerEmpty, &[]),
-            // A lead that refused to answer would refuse again, so it is not reminded.
+            // Do not remind a lead whose model refused to answer, because the model would refuse
+            // again.
             Some(AnswerFault::Refused) | None => {}
         }
         let open: Vec<String> =

@@ -1,8 +1,8 @@
-//! The spawn backend of panes. A member is its own process, which runs pitcrew or another client,
-//! in a pane that a person can see.
+//! The spawn backend that runs members in panes. Each member is its own process in a pane that a
+//! person can see. The process runs pitcrew or another client.
 //!
 //! The module `remote` supervises the process after its start. Its [`RemoteSupervisor`] is a task
-//! of this process.
+//! of the lead's process.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -28,11 +28,11 @@ use crate::hosting::{Hosting, LaunchSpec, member_bounds};
 pub(super) struct PaneBackend {
     pub(super) panes: Arc<dyn Panes>,
     pub(super) hosting: Hosting,
-    /// The file with the settings from the command line, for the new process.
+    /// The file with the settings from the command line, which the new process reads.
     pub(super) settings_file: Option<PathBuf>,
     /// The tag of the team's panes.
     pub(super) tag: PaneTag,
-    /// The channel for the reports of supervisors.
+    /// The channel on which supervisors report.
     pub(super) reports: mpsc::Sender<RemoteReport>,
     /// Runs the supervisors as tasks of this process.
     pub(super) here: InProcess,
@@ -44,8 +44,8 @@ impl SpawnBackend for PaneBackend {
         SpawnRecord::of(member).map_or(Program::Claude, |record| record.program)
     }
 
-    /// Returns the model name from the config. The new process opens the model itself, and another
-    /// client has its own names for models.
+    /// Returns the model name from the config without opening the model. A pitcrew process in a
+    /// pane opens the model itself, and another client has its own names for models.
     fn model_of(&self, _: &mut RunContext, member: &Member) -> Result<String, String> {
         Ok(member.model.clone().unwrap_or_default())
     }
@@ -116,8 +116,8 @@ impl PaneBackend {
         }
     }
 
-    /// Shows the user the remark about the other client, if there is one. The client's start does
-    /// not wait for the remark.
+    /// If there is a remark about the other client, shows it to the user. The start of the client
+    /// does not wait for the remark.
     fn remark_on_client(&self, run_context: &RunContext) {
         let Some(remark) = self.hosting.client_remark.as_ref().map(|remark| remark()) else {
             return;
@@ -160,20 +160,20 @@ impl AgentHandle for Remote {
         true
     }
 
-    /// The process watches its inbox itself. This only lets the supervisor check which mail the
-    /// process has taken.
+    /// Does not ring the process, because it watches its inbox itself. Only makes the supervisor
+    /// check which mail the process has taken.
     fn ring(&self) {
         self.look.notify_one();
     }
 
-    /// Does nothing, because the process reads all its news in the team's files.
+    /// Does nothing, because the process reads all news in the team's files.
     fn tell(&self, _: Event) {}
 
     fn end(&self, reason: &str) {
         self.command(RemoteCommand::End { reason: reason.to_owned() });
     }
 
-    /// Stops the process and its pane. The member can be resumed.
+    /// Stops the process and closes its pane. The member can be resumed later.
     fn cancel(&self) {
         self.cancel.cancel();
     }

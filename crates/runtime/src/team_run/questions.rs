@@ -1,4 +1,5 @@
-//! Permission questions that reach the lead by mail: who is asked, and how the answer is delivered.
+//! Permission requests that reach the lead by mail: who decides about them, and how the answer is
+//! delivered.
 
 use std::time::Duration;
 
@@ -21,8 +22,8 @@ use crate::question::Digest;
 use crate::run::{Asks, Shortfall};
 
 impl TeamLoop {
-    /// Ends a run in which the lead wants its plan approved and no person can be asked. The plan
-    /// becomes the run's result.
+    /// Ends a run in which the lead asks for approval of its plan but there is no person to approve
+    /// it. The plan becomes the run's result.
     pub(super) async fn plan_waits(&mut self, pending: &Pending) -> Vec<RunInput> {
         match (self.run_context.asking.asks(), pending.own_plan()) {
             (Asks::Deny, Some(plan)) => {
@@ -44,8 +45,8 @@ impl TeamLoop {
         }
         let agent = AgentName::foreign(&asked.agent_id);
         let member = self.run_context.team.member(agent.as_str()).await.ok();
-        // A pitcrew agent's description is the reason of its gate. Another client's description is
-        // its model's own words.
+        // The description comes from the gate if pitcrew runs the agent. If another client runs the
+        // agent, the description is its model's own words.
         let program = match member.as_ref().is_some_and(SpawnRecord::is_run_by_us) {
             true => Program::Pitcrew,
             false => Program::Claude,
@@ -93,7 +94,8 @@ impl TeamLoop {
         self.sources.decisions.push(Box::pin(Abortable::new(deciding, registration)));
     }
 
-    /// Asks again about requests of an earlier run that are marked as read but have no answer.
+    /// Handles the permission requests of an earlier run again, if they are marked as read but have
+    /// no answer.
     pub(super) async fn ask_what_is_open(&mut self) {
         let team = self.run_context.team.clone();
         let open = team.requests().await.unwrap_or_default();
@@ -110,8 +112,8 @@ impl TeamLoop {
         }
     }
 
-    /// Withdraws a question that was answered elsewhere, for example by a person at the member's
-    /// pane.
+    /// Withdraws a permission request that was answered elsewhere, for example by a person at the
+    /// member's pane.
     pub(super) async fn answered_elsewhere(&mut self, request: &str, outcome: &PermissionOutcome) {
         let Some(Asked { agent, mail, call, .. }) = self.agents.answered(request) else { return };
         self.agents.tell_lead(Event::Settled(vec![mail]));
@@ -123,8 +125,8 @@ impl TeamLoop {
             .await;
     }
 
-    /// Voids the questions of an agent that another client runs, because its process is gone or
-    /// will be started anew.
+    /// Withdraws the permission requests of an agent that another client runs, because its process
+    /// is gone or will be started again.
     pub(super) async fn void_questions_of(&mut self, agent: &AgentName) {
         self.agents.of(agent).ask_no_more();
         if let Err(error) = self.run_context.team.void_questions_of(agent).await {

@@ -1,5 +1,6 @@
-//! Cleans up after teammates that died. Completes the steps for an ended teammate that an earlier
-//! lead could not complete because of a crash, and breaks locks that no other process would break.
+//! Cleans up after teammates that died. An earlier lead may have crashed before it completed all
+//! steps for an ended teammate; this module completes these steps. It also breaks locks that no
+//! other process would break.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -12,8 +13,8 @@ use pitcrew_team::{Actor, MemberRemoved};
 use super::ends::released;
 use super::team_loop::TeamLoop;
 
-/// Time after a death until the locks of the dead process can be told from those of living
-/// processes: 10 s without a refresh, plus a margin.
+/// Time to wait after the death of a process before its locks are broken. A lock counts as left
+/// behind after 10 s without a refresh. The rest is a margin.
 const TIDY_AFTER: Duration = Duration::from_secs(11);
 
 /// First pause before the loop tries a refused write again. The pause doubles with each try up
@@ -24,7 +25,7 @@ pub(crate) const TRY_AFTER: Duration = Duration::from_millis(250);
 /// Longest pause between two tries of a refused write.
 pub(crate) const TRY_AT_MOST: Duration = Duration::from_secs(10);
 
-/// Members that ended but could not be removed from the team yet, with their worktrees.
+/// The members that ended but could not be removed from the team yet, each with its worktree.
 #[derive(Debug, Default)]
 pub(super) struct Unremoved {
     members: BTreeMap<AgentName, Option<PathBuf>>,
@@ -32,15 +33,16 @@ pub(super) struct Unremoved {
 }
 
 impl TeamLoop {
-    /// Schedules a cleanup after a process died: of the locks that it may have left, and of the
-    /// tasks that were assigned to the dead member at that moment. A further death postpones the
-    /// cleanup. A process that needs such a lock earlier breaks it itself.
+    /// Schedules a cleanup after a process died. The cleanup handles the locks that the process may
+    /// have left, and the tasks that were assigned to the dead member at that moment. If another
+    /// process dies, the cleanup is postponed. A process that needs such a lock earlier breaks the
+    /// lock itself.
     pub(super) fn tidy_later(&mut self) {
         self.sources.tidying = Some(Box::pin(tokio::time::sleep(TIDY_AFTER)));
     }
 
-    /// Schedules the removal of an ended member from the team. The removal could not be written to
-    /// disk now, so it is tried again later.
+    /// Schedules another try to remove an ended member from the team, because the removal could not
+    /// be written to disk now.
     pub(super) fn remove_later(&mut self, name: &AgentName, worktree: Option<&Path>) {
         self.unremoved.members.insert(name.clone(), worktree.map(Path::to_owned));
         let pause =
@@ -54,7 +56,7 @@ impl TeamLoop {
         let unremoved = std::mem::take(&mut self.unremoved);
         self.unremoved.tries = unremoved.tries.saturating_add(1);
         for (name, worktree) in unremoved.members {
-            // The name now belongs to a new teammate.
+            // A new teammate has this name now, so the name must stay in the team.
             if self.agents.is_running(&name) {
                 continue;
             }
@@ -98,8 +100,8 @@ impl TeamLoop {
         }
     }
 
-    /// Removes this team's worktrees that belong to no member. Collects the ends of teammates that
-    /// the lead's conversation does not contain yet.
+    /// Removes this team's git worktrees that belong to no member. Also collects the ends of
+    /// teammates that the lead's conversation does not contain yet.
     pub(super) async fn finish_departures(
         &mut self,
         removed: &BTreeMap<AgentName, MemberRemoved>,
@@ -130,7 +132,8 @@ impl TeamLoop {
         (!ended.is_empty()).then(|| (ended, texts.join("\n\n")))
     }
 
-    /// Returns, by member name, the notes about worktrees that were kept.
+    /// Removes git worktrees that belong to no member. Returns notes about the worktrees that were
+    /// kept, by member name.
     async fn clear_lost_worktrees(&mut self, config: &TeamConfig) -> BTreeMap<String, Vec<String>> {
         let mut kept: BTreeMap<String, Vec<String>> = BTreeMap::new();
         let live: Vec<PathBuf> = config
@@ -140,7 +143,8 @@ impl TeamLoop {
             .map(PathBuf::from)
             .collect();
         let worktrees = self.worktrees();
-        // Without a repository there are no worktrees to recover.
+        // If this fails, for example because there is no repository, there are no git worktrees to
+        // recover.
         if let Err(error) = worktrees.recover().await {
             tracing::debug!(error = %chain(&error), "no worktree that was being made is looked for");
         }

@@ -1,11 +1,13 @@
 //! Supervises a teammate in its own process: its launch, the events that can be seen from outside,
 //! and its end.
 //!
-//! The loop uses the handle [`Remote`]. A [`RemoteSupervisor`] is the task that supervises one such
-//! process and its pane. It receives few commands and reports events to the loop, as a driver does
-//! for an agent in this process. It does not know what the agent does. The agent and its lead
-//! communicate through the team's files, and the loop reads the activity of pitcrew's agents from
-//! the journal. The module `ends` handles the consequences of an end, and `panes` creates panes.
+//! A [`RemoteSupervisor`] is the task that supervises one such process and its pane. The team's
+//! loop controls it through the handle [`Remote`]. The supervisor receives few commands and reports
+//! events to the loop, as a driver does for an agent in this process. The supervisor does not know
+//! what the agent does. The agent and its lead communicate through the team's files. The loop reads
+//! the activity of pitcrew's agents from the journal.
+//!
+//! The module `ends` handles the consequences of an end, and `panes` creates panes.
 
 use std::path::PathBuf;
 use std::pin::Pin;
@@ -34,75 +36,75 @@ use crate::events::RunEvent;
 use crate::hosting::{Conversation, Hosting, Launch, LaunchSpec, LaunchStage};
 use crate::team_tools::answer;
 
-/// Capacity of a supervisor's command queue. There are three kinds of command, each sent a few
-/// times in a teammate's life.
+/// Capacity of a supervisor's command queue. There are three kinds of commands, and each kind is
+/// sent only a few times in a teammate's life.
 const WORDS_WAITING: usize = 64;
 
-/// Time between TERM and KILL for a process: enough to flush a transcript.
+/// Time between TERM and KILL for a process. It is long enough to write a transcript to disk.
 pub(super) const STOP_GRACE: Duration = Duration::from_secs(2);
 
-/// Time between TERM and KILL for processes that a dead process left behind. It is short because
-/// the lead waits for it.
+/// Time between TERM and KILL for processes that a dead process left behind. The time is short,
+/// because the lead waits for the end of these processes.
 const REST_GRACE: Duration = Duration::from_millis(200);
 
-/// Interval for checking a pane whose process id is unknown.
+/// Interval at which a pane is checked if its process id is unknown.
 const PANE_LOOK: Duration = Duration::from_secs(1);
 
-/// Time for a client that took mail to record its turn in the config. After that the client counts
-/// as idle.
+/// Time within which a client that took mail records its turn in the config. After that time the
+/// client counts as idle.
 pub(super) const TURN_SHOWS_WITHIN: Duration = Duration::from_secs(3);
 
-/// A command to a supervisor.
 #[derive(Debug)]
 pub(super) enum RemoteCommand {
-    /// The agent was seen working.
+    /// The agent was seen working, so its launch was successful.
     Works,
     /// The agent approved its shutdown and will exit soon.
     SaidGoodbye,
-    /// End the agent for good.
+    /// End the agent for good: it will not be resumed.
     End {
-        /// The reason.
+        /// The reason for the end.
         reason: String,
     },
 }
 
-/// A report of a supervisor.
 #[derive(Debug)]
 pub(super) struct RemoteReport {
     pub(super) agent: AgentName,
     pub(super) seen: RemoteEvent,
 }
 
-/// An observation about the supervised teammate.
+/// What a supervisor has observed about its teammate.
 #[derive(Debug)]
 pub(super) enum RemoteEvent {
-    /// A teammate that another client runs is in this state.
+    /// The state of a teammate that another client runs.
     State(Status),
     /// The client has no readable conversation, so its model calls cannot be counted.
     CallsUnknown,
-    /// The teammate could not be started. A spawn call may wait for this result.
+    /// The teammate could not be started. `call` is the spawn call that waits for this result, if
+    /// there is one.
     NotLaunched { reason: String, call: Option<oneshot::Sender<ToolOutcome>> },
-    /// The teammate has not taken its prompt in time. Contains the last lines of its screen.
+    /// The teammate has not accepted its prompt in time. `screen` contains the last lines of its
+    /// pane.
     Silent { screen: Option<String> },
-    /// The process has ended by itself, or was stopped because it did not exit after its shutdown
-    /// approval.
+    /// The process is gone. It ended by itself, or it was stopped because it did not exit after its
+    /// shutdown approval.
     Gone { exit: Option<i32>, screen: Option<String> },
-    /// The teammate was stopped for good.
+    /// The teammate was stopped for good and will not be resumed.
     Stopped { reason: String },
     /// The teammate was cancelled and can be resumed.
     Dropped,
 }
 
-/// The details of a launch, besides the member itself.
+/// The data of a launch, apart from the member itself.
 pub(super) struct Launching {
-    /// The process and panes that an earlier run left of this member. `None` if there was no
-    /// earlier run.
+    /// The process and the panes of this member that an earlier run left behind. `None` if there
+    /// was no earlier run.
     pub(super) left: Option<Left>,
-    /// The spawn call that waits for the launch, and the result to answer it with.
+    /// The spawn call that waits for the launch, and the result for its answer.
     pub(super) call: Option<SpawnCall>,
 }
 
-/// The fixed data of a supervisor.
+/// The data of a supervisor that never changes.
 pub(super) struct RemoteSpec {
     pub(super) team: Team,
     pub(super) root: PathBuf,
@@ -116,13 +118,13 @@ pub(super) struct RemoteSpec {
     pub(super) tag: PaneTag,
     pub(super) reports: mpsc::Sender<RemoteReport>,
     pub(super) sink: Sink,
-    /// Prices for the model calls of another client.
+    /// The prices for the model calls, if another client runs the teammate.
     pub(super) prices: Arc<PriceTable>,
-    /// Time for the process to exit after it approved its shutdown.
+    /// Time that the process has to exit after it approved its shutdown.
     pub(super) grace: Duration,
-    /// Cancels this teammate.
+    /// The token that cancels this teammate.
     pub(super) cancel: CancellationToken,
-    /// Cancels all teammates at once.
+    /// The token that cancels all teammates at once.
     pub(super) kill: CancellationToken,
 }
 
@@ -134,19 +136,19 @@ pub(super) struct RemoteSupervisor {
     life: Option<Life>,
     stage: Option<LaunchStage>,
     prompt: Option<MessageId>,
-    /// For a teammate that another client runs: the number of messages that it has taken, and its
-    /// last seen state.
+    /// If another client runs the teammate: the number of messages that it has taken, and its last
+    /// seen state.
     pub(super) seen: (usize, Status),
     prompt_due: Option<Pin<Box<Sleep>>>,
     pub(super) turn_due: Option<Pin<Box<Sleep>>>,
     gone_by: Option<Pin<Box<Sleep>>>,
-    /// For a teammate that another client runs: its known model calls. The next field is the time
-    /// of the next check for more calls.
+    /// If another client runs the teammate: its known model calls. The field `calls_due` completes
+    /// when the conversation must be checked for more calls.
     pub(super) calls: ClientCalls,
     pub(super) calls_due: Option<Pin<Box<Sleep>>>,
 }
 
-/// The pane and process that were started.
+/// The pane and the process that the supervisor started.
 #[derive(Clone, Debug)]
 struct Life {
     pane: PaneId,
@@ -154,7 +156,7 @@ struct Life {
 }
 
 impl RemoteSupervisor {
-    /// Creates a supervisor and the loop's handle on it.
+    /// Creates a supervisor, and the handle with which the loop controls it.
     pub(super) fn new(spec: RemoteSpec) -> (Remote, Self) {
         let (sender, words) = mpsc::channel(WORDS_WAITING);
         let look = Arc::new(Notify::new());
@@ -177,8 +179,8 @@ impl RemoteSupervisor {
         (remote, supervisor)
     }
 
-    /// Supervises the process until it is gone. The process and the pane are cleaned up before the
-    /// loop learns of the end.
+    /// Supervises the process until it is gone. When the loop learns of the end, the process and
+    /// the pane are already cleaned up.
     pub(super) async fn run(mut self, launching: Launching) {
         let cancel = self.spec.cancel.clone();
         let last = tokio::select! {
@@ -196,7 +198,7 @@ impl RemoteSupervisor {
     }
 
     pub(super) async fn report(&self, seen: RemoteEvent) {
-        // The loop reads reports until its last agent has ended.
+        // Sending cannot fail here: the loop reads reports until its last agent has ended.
         let _closed =
             self.spec.reports.send(RemoteReport { agent: self.name().clone(), seen }).await;
     }
@@ -211,14 +213,14 @@ impl RemoteSupervisor {
             true => Ok(None),
             false => self.launch(Former::GoesOn).await.map(Some),
         };
-        // The former conversation may be the cause of the failure, so try once with a new
+        // The former conversation may be the cause of the failure. Try once more with a new
         // conversation.
         if launched.is_err() && self.has_former_conversation() {
             launched = self.launch_anew().await;
         }
         match (launched, call) {
             (Ok(started), Some(SpawnCall { spawned, reply })) => {
-                // Sending fails only if the call no longer waits for the answer.
+                // Sending fails only if the tool call no longer waits for the answer.
                 let _not_waited_for =
                     reply.send(answer(&placed(*spawned, started.as_ref(), &self.spec).into()));
             }
@@ -247,15 +249,15 @@ impl RemoteSupervisor {
     }
 
     /// Starts a client with a new conversation, because the client did not start with its former
-    /// one.
+    /// conversation.
     async fn launch_anew(&mut self) -> Result<Option<StartedPane>, String> {
         self.clear_away().await;
         self.stage = None;
         self.launch(Former::Refused).await.map(Some)
     }
 
-    /// Starts the process. The prompt is in the inbox before the process starts. The pane and
-    /// process are recorded before the start is reported.
+    /// Starts the process. The prompt is put into the inbox before the process starts. The pane and
+    /// the process are recorded before the start is reported.
     async fn launch(&mut self, former: Former) -> Result<StartedPane, String> {
         self.give_prompt(former).await?;
         let Launch { argv, mut env } = (self.spec.hosting.launch)(&self.spec.launch_spec);
@@ -269,8 +271,8 @@ impl RemoteSupervisor {
             color: self.spec.member.color.clone(),
             tag: self.spec.tag.clone(),
         };
-        // The command's environment carries the member's tag, so that a later run can recognise
-        // this process as the member's.
+        // The environment of the command contains the member's tag. By this tag, a later run can
+        // recognise that the process belongs to the member.
         let started = self.spec.panes.start(&pane).await;
         let started =
             started.map_err(|error| format!("its pane cannot be made: {}", chain(&error)))?;
@@ -284,8 +286,8 @@ impl RemoteSupervisor {
                 screen.as_deref(),
             ));
         }
-        // A program that cannot start ends at once. Report that now instead of after the prompt
-        // deadline.
+        // A program that cannot start ends at once. Report this failure now, not only after the
+        // deadline for the prompt.
         let is_gone = started.pid.is_some() && process.is_none_or(|process| !process.is_alive());
         if is_gone && !self.has_taken_prompt().await {
             let screen = self.screen().await;
@@ -296,8 +298,8 @@ impl RemoteSupervisor {
         Ok(started)
     }
 
-    /// Puts the first message into the inbox: the prompt, or a request to continue if a client
-    /// keeps its conversation.
+    /// Puts the first message into the inbox. This is the prompt, or a request to continue if a
+    /// client continues its former conversation.
     async fn give_prompt(&mut self, former: Former) -> Result<(), String> {
         let failed = |error| format!("its prompt cannot be put into its inbox: {}", chain(&error));
         let RemoteSpec { team, member, program, root, .. } = &self.spec;
@@ -321,8 +323,8 @@ impl RemoteSupervisor {
         Ok(())
     }
 
-    /// Records the start. The config gets the pane, and the team's own records get the process, so
-    /// that it can be stopped later.
+    /// Records the start. The pane is written to the config. The process is written to the team's
+    /// own records, so that it can be stopped later.
     async fn record(&self) -> Result<(), pitcrew_protocol::ApiError> {
         let Some(life) = &self.life else { return Ok(()) };
         let RemoteSpec { team, panes, .. } = &self.spec;
@@ -350,8 +352,8 @@ impl RemoteSupervisor {
         }
     }
 
-    /// Supervises the process and pane of an earlier run if both still exist. Otherwise stops the
-    /// remaining processes and closes the remaining pane.
+    /// If the process and the pane of an earlier run both still exist, supervises them and returns
+    /// true. Otherwise stops what is left of them and returns false.
     async fn adopt(&mut self, left: Left) -> bool {
         for pane in &left.other_panes {
             self.stop_pane(pane).await;
@@ -365,7 +367,8 @@ impl RemoteSupervisor {
             self.look().await;
             return true;
         }
-        // A process that died while the team had no lead may have left its commands running.
+        // If a process died while the team had no lead, its commands may still be running. Stop
+        // these commands too.
         for process in left.known {
             self.stop_process(process, self.stop_grace(process)).await;
         }
@@ -375,7 +378,8 @@ impl RemoteSupervisor {
         false
     }
 
-    /// Waits until the process is gone or must be stopped, and handles each event meanwhile.
+    /// Waits until the process is gone or must be stopped. Handles each event that happens during
+    /// the wait.
     async fn mind(&mut self) -> RemoteEvent {
         let Some(life) = self.life.clone() else { return RemoteEvent::Dropped };
         let (panes, look) = (self.spec.panes.clone(), self.look.clone());
@@ -385,7 +389,8 @@ impl RemoteSupervisor {
             tokio::select! {
                 biased;
                 () = &mut ended => {
-                    // A short-lived process may have written more than was read so far.
+                    // The process has ended, but it may have changed its mail since the last check.
+                    // Check its mail once more.
                     self.look().await;
                     return self.gone(&life).await;
                 }
@@ -401,8 +406,8 @@ impl RemoteSupervisor {
                     self.prompt_due = None;
                     let screen = self.screen().await;
                     if self.has_former_conversation() {
-                        // Treat the process as gone. The client may be asking its user about the
-                        // former conversation, and nobody answers in this pane.
+                        // Treat the process as gone. The client may be asking its user a question
+                        // about the former conversation, and nobody in this pane can answer.
                         return RemoteEvent::Gone { exit: None, screen };
                     }
                     self.report(RemoteEvent::Silent { screen }).await;
@@ -412,29 +417,29 @@ impl RemoteSupervisor {
                     self.look().await;
                 }
                 () = due(&mut self.calls_due) => self.note_calls().await,
-                // The process did not exit in time after approving its shutdown, so it is stopped.
-                // Its approval still counts.
+                // The process has approved its shutdown but did not exit in time. It is stopped,
+                // and its approval still counts.
                 () = due(&mut self.gone_by) => return RemoteEvent::Gone { exit: None, screen: None },
             }
         }
     }
 
-    /// Whether the process took its prompt. If so, the process counts as started even if it exited
-    /// soon, and has reported its result itself.
+    /// Returns true if the process has accepted its prompt. Such a process counts as started even
+    /// if it exits soon afterwards, because it has reported its result itself.
     async fn has_taken_prompt(&self) -> bool {
         let mail = self.spec.team.mail(self.name()).await.unwrap_or_default();
         self.is_prompt_taken(&mail)
     }
 
-    /// Whether the prompt is marked as read, or missing from the inbox. Later versions of the
-    /// client remove messages they have read.
+    /// Returns true if the prompt is marked as read or is missing from the inbox. Later versions of
+    /// the reference client remove messages that they have read.
     fn is_prompt_taken(&self, inbox: &[Mail]) -> bool {
         let Some(prompt) = &self.prompt else { return false };
         let there = inbox.iter().find(|mail| mail.id == *prompt);
         there.map_or(self.spec.program == Program::Claude, |mail| mail.message.is_read())
     }
 
-    /// Checks the agent's mail and, for another client, its config entry.
+    /// Checks the agent's mail. If another client runs the agent, also checks its config entry.
     pub(super) async fn look(&mut self) {
         let mail = match self.spec.team.mail(self.name()).await {
             Ok(mail) => mail,
@@ -456,8 +461,8 @@ impl RemoteSupervisor {
         }
     }
 
-    /// Reports each launch stage only once. An agent that works has also taken its prompt, so both
-    /// stages count as reached.
+    /// Reports each launch stage only once. An agent that works must have accepted its prompt, so
+    /// the earlier stage counts as reached too.
     pub(super) async fn reach(&mut self, stage: LaunchStage) {
         if self.stage >= Some(stage) {
             return;
@@ -501,8 +506,8 @@ impl RemoteSupervisor {
         RemoteEvent::Gone { exit, screen }
     }
 
-    /// Stops the process and its pane, and removes both from the records. If one of them cannot be
-    /// stopped, it stays recorded for a later cleanup.
+    /// Stops the process, closes its pane, and removes both from the records. If this fails, the
+    /// records stay for a later cleanup.
     async fn clear_away(&mut self) {
         let (mut panes, mut is_gone) = (Vec::new(), true);
         match self.life.take() {
@@ -512,7 +517,8 @@ impl RemoteSupervisor {
                 }
                 panes.push(life.pane);
             }
-            // An interrupted start may have created the pane without recording it.
+            // An interrupted start may have created a pane without recording it, so search for
+            // panes with the member's tag.
             None => match self.spec.panes.tagged(&self.spec.tag).await {
                 Ok(found) => panes.extend(found.into_iter().map(|(pane, _)| pane)),
                 Err(error) => {
@@ -528,7 +534,7 @@ impl RemoteSupervisor {
         }
     }
 
-    /// Returns how long a process gets to exit by itself.
+    /// Returns the time between TERM and KILL for a process.
     fn stop_grace(&self, process: ProcessIdentity) -> Duration {
         if self.spec.kill.is_cancelled() {
             return Duration::ZERO;

@@ -1,5 +1,5 @@
-//! Handles teammates in other processes for the team's loop: their entries in the journal, and the
-//! reports of their supervisors.
+//! Handles teammates in other processes for the team's loop. This module reads their entries in the
+//! journal and handles the reports of their supervisors.
 //!
 //! The module `remote` supervises one such process. The module `ends` handles the consequences of
 //! an agent's end.
@@ -24,18 +24,18 @@ use super::team_loop::TeamLoop;
 use crate::driver::{output_file, task_notification};
 use crate::events::{RunEvent, Spending};
 
-/// Name of the document that stores the settings given on the command line.
+/// Name of the stored document that contains the settings from the command line.
 pub(super) const SETTINGS_DOCUMENT: &str = "settings";
 
-/// Exit code of pitcrew's process in a pane after a person stops it with Ctrl-C.
+/// Exit code of a pitcrew process in a pane after a person has stopped it with Ctrl-C.
 const INTERRUPTED_EXIT: i32 = 130;
 
-/// Maximum number of characters shown of a request id, because another client's model may have
-/// invented it.
+/// Maximum number of characters of a request id that are shown. The model of another client may
+/// have invented the id, so the id can be very long.
 const REQUEST_ID_CHARS: usize = 120;
 
 impl TeamLoop {
-    /// Stores the settings from the command line in a place where teammates in panes read them.
+    /// Stores the settings from the command line in a file that teammates in panes read.
     pub(super) async fn store_settings(&mut self) {
         if self.backends.hosting.panes.is_none() || self.backends.hosting.settings.is_empty() {
             return;
@@ -53,8 +53,9 @@ impl TeamLoop {
         }
     }
 
-    /// Skips the entries that the journal already contains. Takes from them each member's last
-    /// state, the model calls of living members, and the usage of earlier runs.
+    /// Skips the entries that the journal already contains, because they are no new events. Uses
+    /// them only for a summary: each member's last state, number of model calls, and usage in
+    /// earlier runs.
     pub(super) async fn open_journal(
         &mut self,
         history: Result<(JournalSummary, u64), StoreError>,
@@ -87,12 +88,12 @@ impl TeamLoop {
             Err(error) => self.warn(format!("the journal cannot be read: {}", chain(&error))).await,
         }
         self.run_context.team.note([Noted::RunStarted]).await;
-        // A later resume adds the time after this note. So start counting here, and the recorded
-        // time is never less than the reported time.
+        // A later resume counts the time after this journal entry. Start counting the time here
+        // too, so that the time in the journal is never less than the reported time.
         self.began.0 = Instant::now();
     }
 
-    /// Reads new journal entries, which contain the activity of pitcrew's teammates in other
+    /// Reads new journal entries. They contain the activity of pitcrew's teammates in other
     /// processes.
     pub(super) async fn read_journal(&mut self) -> Vec<RunInput> {
         if !self.agents.needs_journal() {
@@ -129,7 +130,8 @@ impl TeamLoop {
             return Vec::new();
         }
         if let Noted::AllowedAlways { member, what, lasts: _ } = &entry.event {
-            // Only members' processes write this entry.
+            // Only the processes of members write this kind of entry, so the permission was granted
+            // in another process.
             let (agent, what) = (member.clone(), what.clone());
             self.run_context.sink.tell(RunEvent::AllowedAlways { agent, what }).await;
             return Vec::new();
@@ -144,8 +146,8 @@ impl TeamLoop {
         inputs
     }
 
-    /// Returns the event for the user interface if a journal entry is about a teammate in another
-    /// process.
+    /// If a journal entry is about a teammate in another process, returns the event for the user
+    /// interface.
     async fn done_elsewhere(&mut self, event: Noted) -> Option<RunEvent> {
         if let Noted::TurnEnded(turn) = event {
             let spending = spending_of(&turn);
@@ -193,7 +195,7 @@ impl TeamLoop {
         self.run_context.sink.tell(changed).await;
         let Some(running) = self.agents.running_mut(agent) else { return Vec::new() };
         if status.is_over() {
-            // The end of the agent is handled once its process has exited.
+            // Handle the end of the agent later, when its process has exited.
             running.handle.said_goodbye();
             running.last_words = Some((status, detail));
             return if status == Status::Failed { self.used_up(agent) } else { Vec::new() };
@@ -249,8 +251,9 @@ impl TeamLoop {
         }
     }
 
-    /// Handles the exit of a process that this run did not ask to exit. There are three cases: its
-    /// last journal entry says why, it has sent a shutdown approval to the lead, or it died.
+    /// Handles the exit of a process that this run did not ask to exit. There are three cases. The
+    /// last journal entry of the process says why it exited, or the agent has sent a shutdown
+    /// approval to the lead. Otherwise the process died.
     async fn gone(
         &mut self,
         agent: &AgentName,
@@ -281,7 +284,7 @@ impl TeamLoop {
         };
         self.agents.account(agent).note_state(status, reason.clone());
         if status == Status::Failed && !self.used_up(agent).is_empty() {
-            // The member stays in the team, for a run that allows it more turns.
+            // The member stays in the team. A later run with a higher limit can continue it.
             self.agents.end(agent);
             inputs.push(RunInput::Left(agent.clone()));
             return inputs;
@@ -293,19 +296,19 @@ impl TeamLoop {
     }
 
     /// Records that a teammate's process is gone while the teammate stays a member. If another
-    /// client runs the teammate, the next run starts that client anew, and the client asks its open
-    /// questions again.
+    /// client runs the teammate, the next run starts that client again, and the client sends its
+    /// open permission requests again.
     async fn dropped_elsewhere(&mut self, agent: &AgentName) -> Vec<RunInput> {
         if self.agents.is_foreign(agent) {
-            // The next process of the client asks again, so the old questions must not be answered
-            // any more.
+            // The next process of the client sends its permission requests again, so withdraw the
+            // old requests.
             self.void_questions_of(agent).await;
         }
         self.dropped(agent).await
     }
 
     /// Records that a person stopped one of pitcrew's teammates at its pane. The member stays in
-    /// the team with its tasks, for the next run.
+    /// the team and keeps its tasks. The next run can resume it.
     async fn stopped_at_its_pane(&mut self, agent: &AgentName) -> Vec<RunInput> {
         let reason = "the user stopped it at its pane; it can be resumed".to_owned();
         self.agents.account(agent).note_state(Status::Killed, Some(reason.clone()));
@@ -352,7 +355,7 @@ impl TeamLoop {
         (Status::Failed, Some(with_screen(said, screen.as_deref())))
     }
 
-    /// Undoes the steps of a failed launch, and answers the spawn call.
+    /// Undoes what a failed launch has already done, and answers the spawn call.
     async fn not_launched(
         &mut self,
         agent: &AgentName,
@@ -372,13 +375,13 @@ impl TeamLoop {
         self.run_context.note_state(agent, Status::Failed, Some(reason.clone())).await;
         let _told_by_the_call =
             self.take_out(agent, Status::Failed, None, worktree.as_deref()).await;
-        // Sending fails only if the call no longer waits for the answer.
+        // Sending fails only if the spawn call no longer waits for the answer.
         let _not_waited_for =
             call.send(ToolOutcome::refused(format_args!("{agent} was not started: {reason}")));
         vec![RunInput::Left(agent.clone())]
     }
 
-    /// Informs the lead that a teammate has not taken its prompt.
+    /// Tells the lead that a teammate has not accepted its prompt in time.
     async fn silent(&mut self, agent: &AgentName, screen: Option<String>) -> Vec<RunInput> {
         let seconds = self.backends.hosting.prompt_deadline.as_secs();
         let said = format!("{agent} was started {seconds} s ago and has not taken its prompt");
@@ -398,7 +401,7 @@ impl TeamLoop {
     }
 }
 
-/// Returns a turn's usage from its journal entry.
+/// Returns the usage of a model call from its journal entry.
 fn spending_of(turn: &Turn) -> Spending {
     let cached = turn.cache_read_tokens.saturating_add(turn.cache_creation_tokens);
     let usage = Usage {
@@ -416,7 +419,7 @@ fn spending_of(turn: &Turn) -> Spending {
     }
 }
 
-/// Whether the lead's inbox contains the agent's shutdown approval.
+/// Returns true if the lead's inbox contains the agent's shutdown approval.
 pub(super) async fn has_said_goodbye(team: &Team, agent: &AgentName) -> bool {
     let mail = team.mail(&AgentName::lead()).await.unwrap_or_default();
     let requests = team.requests().await.unwrap_or_default();
@@ -425,8 +428,8 @@ pub(super) async fn has_said_goodbye(team: &Team, agent: &AgentName) -> bool {
         .any(|mail| mail.frame.as_ref().is_some_and(|frame| is_goodbye(&requests, agent, frame)))
 }
 
-/// Returns the request id in an agent's latest shutdown approval, if no shutdown request with this
-/// id exists. The agent's model may have invented the id.
+/// Looks at an agent's latest shutdown approval. If no shutdown request with the approval's request
+/// id exists, returns that id. The agent's model may have invented the id.
 async fn void_goodbye(team: &Team, agent: &AgentName) -> Option<String> {
     let mail = team.mail(&AgentName::lead()).await.unwrap_or_default();
     let of_agent =
@@ -438,7 +441,7 @@ async fn void_goodbye(team: &Team, agent: &AgentName) -> Option<String> {
     (!requests.contains_key(&id)).then(|| id.chars().take(REQUEST_ID_CHARS).collect())
 }
 
-/// Returns the id of the shutdown request that a frame approves.
+/// Returns the id of the shutdown request that a message approves.
 pub(super) fn answered_request(frame: &Frame) -> Option<&str> {
     match frame {
         Frame::ShutdownApproved(goodbye) => Some(&goodbye.request_id),
@@ -447,9 +450,9 @@ pub(super) fn answered_request(frame: &Frame) -> Option<&str> {
     }
 }
 
-/// Whether a frame approves a shutdown that the lead requested from the frame's sender. An approval
-/// without a request comes from somebody else. A request that an ended run made at its exit is
-/// void, so an approval of it ends nobody.
+/// Returns true if a message approves a shutdown that the lead requested from the sender of this
+/// message. An approval without a request comes from somebody else. A request that an ended run
+/// sent when it exited no longer counts, so an approval of it ends no agent.
 pub(super) fn is_goodbye(
     requests: &BTreeMap<String, Request>,
     sender: &AgentName,

@@ -1,4 +1,4 @@
-//! Data that all agents of a run share: the settings, and everything else that is read only once at
+//! Data that all agents of a run share: the settings, and all other data that is read only once at
 //! the start.
 
 use std::collections::HashMap;
@@ -28,10 +28,10 @@ use crate::hosting::rules_digest;
 use crate::prompts::Prompt;
 use crate::run::{AgentOptions, OpenModel, RunError, RunOptions};
 
-/// Data that all agents of a run share.
+/// Data that all agents of a run share. It is read once at the start.
 pub(crate) struct RunContext {
     pub(crate) team: Team,
-    /// Keys that verify the lead's signatures, if another process is the lead.
+    /// The keys that verify the lead's signatures. `None` if this process is the lead.
     pub(crate) trust: Option<watch::Receiver<Trust>>,
     pub(crate) cwd: PathBuf,
     pub(crate) root: PathBuf,
@@ -39,7 +39,7 @@ pub(crate) struct RunContext {
     pub(crate) session_id: String,
     open_model: OpenModel,
     models: HashMap<String, Arc<dyn Model>>,
-    /// Names of the available models, as text.
+    /// The names of the models that can be opened, as one text for the descriptions of tools.
     pub(super) openable: Arc<str>,
     pub(crate) model_name: String,
     pub(crate) teammate_model: String,
@@ -49,15 +49,16 @@ pub(crate) struct RunContext {
     compact_at_percent: u64,
     pub(crate) has_team_tools: bool,
     pub(crate) env: Vec<(String, String)>,
-    /// How worktrees treat files that git ignores.
+    /// How files that git ignores are handled in a teammate's git worktree.
     pub(crate) ignored_files: IgnoredFiles,
     pub(crate) mode: PermissionMode,
     pub(crate) gate: Arc<Gate>,
     pub(crate) sandbox: Sandbox,
     pub(crate) may_unconfine: bool,
-    /// Whether a teammate may be run by another client, which executes its own commands.
+    /// Whether another client is allowed to run a teammate. Such a client executes its own commands
+    /// outside pitcrew's sandbox.
     pub(crate) allows_clients: bool,
-    /// The message sockets of other clients, unless the settings disable them.
+    /// The message sockets of other clients. `None` if the settings disable them.
     pub(crate) sockets: Option<ClientSockets>,
     pub(crate) hooks: Arc<Hooks>,
     pub(crate) definitions: Definitions,
@@ -67,14 +68,14 @@ pub(crate) struct RunContext {
     pub(crate) reports: mpsc::Sender<Report>,
     /// Digest of the rules that apply to all members.
     pub(crate) rules_digest: String,
-    /// Settings that have no effect in this run.
+    /// The settings that have no effect in this run, as warnings for the user.
     unheeded: Vec<String>,
     instructions: HashMap<PathBuf, Arc<str>>,
     /// Problems in the instruction files of the working folder.
     not_instructed: Vec<String>,
 }
 
-/// Returns an error if commands must run in a sandbox and no sandbox is available.
+/// Returns an error if the settings demand a sandbox for commands but no sandbox is available.
 fn must_hold(sandbox: &Sandbox, settings: &Settings, cwd: &Path) -> Result<(), RunError> {
     if settings.runs_sandboxed_commands()
         && let Support::Missing { reason } = sandbox.support_in(sandbox::Profile::Work, cwd)
@@ -84,7 +85,8 @@ fn must_hold(sandbox: &Sandbox, settings: &Settings, cwd: &Path) -> Result<(), R
     Ok(())
 }
 
-/// Checks everything that could keep a run from starting and that is known before the team exists.
+/// Checks everything that can prevent a run from starting and that can be checked before the team
+/// exists.
 ///
 /// # Errors
 /// When a model cannot be opened, or a required sandbox is not available.
@@ -102,7 +104,8 @@ pub(super) fn can_start(options: &RunOptions) -> Result<(), RunError> {
     )
 }
 
-/// Returns the gate, changed so that agents may read the output files of the team's members.
+/// Returns a copy of the gate that also allows agents to read the output files of the team's
+/// members.
 fn showing_outputs(gate: Gate, team: &Team) -> Gate {
     let output = team.log_file(&LogName::Output(AgentName::lead()));
     match output.parent() {
@@ -111,15 +114,15 @@ fn showing_outputs(gate: Gate, team: &Team) -> Gate {
     }
 }
 
-/// Returns the folders in which commands find programs. Commands get the variables of the settings,
-/// so a PATH in the settings applies.
+/// Returns the folders in which commands search for programs. Commands run with the environment
+/// variables from the settings, so `PATH` in the settings has priority.
 fn search_path(settings: &Settings, machine: &Machine) -> Vec<PathBuf> {
     let own = settings.env().get("PATH").map(|path| std::env::split_paths(path).collect());
     own.unwrap_or_else(|| machine.path.clone())
 }
 
-/// Returns the permission modes of agents that are spawned. An agent gets the mode of its
-/// definition, otherwise the run's mode.
+/// Returns the permission modes for spawned agents. An agent gets the mode from its definition. If
+/// its definition has no mode, the agent gets the run's mode.
 fn spawns(mode: PermissionMode, definitions: &Definitions) -> Spawns {
     let defined = definitions
         .iter()
@@ -129,8 +132,9 @@ fn spawns(mode: PermissionMode, definitions: &Definitions) -> Spawns {
 }
 
 impl RunContext {
-    /// Reads the settings and the project's files. Agents of `role` get the user's addition to the
-    /// system prompt. Teammates that name no model use `teammate_model`, otherwise `model`.
+    /// Reads the settings and the project's files. Agents with the role `role` get the user's
+    /// addition to the system prompt. A teammate that names no model uses `teammate_model`. If that
+    /// is `None`, it uses `model`.
     pub(crate) fn new(
         team: Team,
         role: Role,
@@ -211,8 +215,8 @@ impl RunContext {
         Ok(run_context)
     }
 
-    /// Returns the problems in the definitions, settings, hooks and instructions, for the user
-    /// interface.
+    /// Returns warnings for the user interface about problems in the definitions, settings, hooks
+    /// and instructions.
     pub(crate) fn warnings(&self) -> Vec<String> {
         let definitions =
             self.definitions.warnings().iter().map(|error| pitcrew_protocol::chain(error));
@@ -224,14 +228,15 @@ impl RunContext {
             .collect()
     }
 
-    /// Finds out, for the user interface, what does not work on this machine. Agents do not wait
-    /// for the result.
+    /// Finds out what does not work on this machine, for the user interface. Agents start without
+    /// waiting for the result.
     pub(crate) fn look_at_machine(&self) -> JoinHandle<Vec<String>> {
         let (sandbox, cwd) = (self.sandbox.clone(), self.cwd.clone());
         tokio::task::spawn_blocking(move || sandbox.warnings(&cwd))
     }
 
-    /// Returns a model. The model is opened only once, so that all agents share its connections.
+    /// Returns a model by its name. Each model is opened only once, so that all agents share its
+    /// connections.
     pub(crate) fn model(
         &mut self,
         name: &str,
@@ -244,23 +249,25 @@ impl RunContext {
         Ok(model)
     }
 
-    /// Returns how many tokens a conversation with this model may hold.
+    /// Returns the maximum number of tokens in a conversation with this model.
     pub(crate) fn window_of(&mut self, name: &str) -> u64 {
         match self.model(name) {
             Ok(model) => window_of(&self.windows, model.as_ref()),
-            // The model of another client or of an earlier run cannot be opened here.
+            // The model may belong to another client or to an earlier run. Such a model may be
+            // impossible to open here.
             Err(_) => {
                 self.windows.named(name).or_else(|| known_window(name)).unwrap_or(UNKNOWN_WINDOW)
             }
         }
     }
 
-    /// Returns how many tokens a conversation with the model may hold, and when to compact it.
+    /// Returns the maximum number of tokens in a conversation with this model, and the size at
+    /// which the conversation is compacted.
     pub(super) fn context_of(&self, model: &dyn Model) -> ContextBound {
         ContextBound::of(window_of(&self.windows, model), self.compact_at_percent)
     }
 
-    /// Notes a member's state in the journal.
+    /// Writes a member's state to the journal.
     pub(crate) async fn note_state(
         &self,
         agent: &AgentName,
@@ -271,7 +278,7 @@ impl RunContext {
         self.team.note([changed]).await;
     }
 
-    /// Notes a model call in the journal.
+    /// Writes a model call to the journal.
     pub(crate) async fn note_turn(&self, agent: &AgentName, spending: &Spending) {
         let Spending { model, usage, cost_usd, tool_calls, took } = spending;
         let turn = Turn {
@@ -290,12 +297,12 @@ impl RunContext {
         self.team.note([Noted::TurnEnded(turn)]).await;
     }
 
-    /// Returns the path of the only file that an agent in plan mode may write.
+    /// Returns the path of the only file that an agent in plan mode is allowed to write.
     pub(crate) fn plan_file(&self, name: &AgentName) -> PathBuf {
         self.root.join("plans").join(format!("{}-{}.md", self.team.dir(), name.inbox_file()))
     }
 
-    /// Returns the folder for the output of an agent's background commands.
+    /// Returns the folder that contains the output of an agent's background commands.
     pub(crate) fn shells_folder(&self, name: &AgentName) -> PathBuf {
         self.root
             .join("pitcrew")
@@ -304,7 +311,8 @@ impl RunContext {
             .join(name.inbox_file().as_str())
     }
 
-    /// Returns an agent's system prompt in parts. Agents share these parts where possible.
+    /// Returns an agent's system prompt, split into parts. Several agents share the same part in
+    /// memory where that is possible.
     pub(crate) fn system(
         &mut self,
         name: &AgentName,
@@ -344,7 +352,7 @@ impl RunContext {
         parts
     }
 
-    /// Returns the instructions for a folder. The instructions of a folder are read only once.
+    /// Returns the instructions for a folder. They are read only once for each folder.
     fn instructions(&mut self, cwd: &Path) -> Arc<str> {
         if !self.instructions.contains_key(cwd) {
             for warning in self.read_instructions(cwd) {

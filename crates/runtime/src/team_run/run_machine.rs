@@ -1,7 +1,7 @@
-//! The course of a run, as a pure state machine. It decides when the run is quiet, when the team's
-//! mail is checked again, when the lead is woken or reminded, in which steps the team is shut down,
-//! and when the run is over. It knows only states, names and observations about the mail. The
-//! team's loop carries out its decisions.
+//! The course of a run, as a state machine without I/O. The state machine decides when the team's
+//! mail is checked again, when the lead is woken or reminded, and when the run is over. It also
+//! decides the steps in which the team is shut down. It knows only states, names and observations
+//! about the mail. The team's loop carries out its decisions.
 
 mod look;
 
@@ -27,12 +27,12 @@ pub(super) enum EndReason {
     ShutDown,
     /// All agents are idle, and the work is incomplete.
     Unfinished(Shortfall, OpenWork),
-    /// A limit was reached, described by the text.
+    /// The run reached a limit. The text describes the limit.
     Limit(Limit, String),
-    /// A model is unavailable and nothing can continue without it. It is the lead's model, or the
-    /// model of a teammate for which all others wait.
+    /// A model is unavailable, and nothing can continue without this model. It is the lead's model,
+    /// or the model of a teammate whose work all others wait for.
     ModelUnavailable(String),
-    /// The lead cannot continue.
+    /// The lead cannot continue. Contains the reason.
     LeadFailed(String),
     /// Another process deleted the team.
     Gone,
@@ -56,8 +56,8 @@ impl EndReason {
         }
     }
 
-    /// Whether a later run may resume this one. If so, no member is removed from the team at the
-    /// end.
+    /// Returns true if a later run can resume the team. In that case, no member is removed from the
+    /// team at the end.
     pub(super) fn is_resumable(&self) -> bool {
         match self {
             Self::Interrupted
@@ -77,94 +77,97 @@ pub(super) enum RunInput {
     Joined(AgentName),
     /// An agent's state changed, or was reported again.
     Announced(AgentName, Status),
-    /// A teammate is idle because its model is unavailable. Contains the reason.
+    /// A teammate is idle because its model is unavailable. The text is the reason.
     Unavailable(AgentName, String),
-    /// A teammate has used all its turns.
+    /// A teammate has used all turns that it is allowed to take.
     UsedUp(AgentName),
     /// A teammate has left the run.
     Left(AgentName),
-    /// The lead gave its last answer. Contains the fault of the answer, if any.
+    /// The lead gave its last answer of a turn. Contains what is wrong with the answer, if anything
+    /// is wrong.
     LeadAnswered(Option<AnswerFault>),
-    /// The lead received a message, and will start a turn when it reads the message.
+    /// The lead was sent a message. It will start a turn when it reads the message.
     LeadTold,
     /// The user interrupted the lead's turn.
     LeadInterrupted,
     /// The lead ended.
     LeadEnded(Status, Option<String>),
-    /// The teammates' mail was checked. Contains the observations, ordered by teammate name.
+    /// The teammates' mail was checked. Contains what was observed, sorted by teammate name.
     Looked(Vec<MateSeen>),
-    /// All reports sent until now have been processed.
+    /// All reports that were sent until now have been processed.
     ReportsHeard {
-        /// Whether any background subagent is running.
+        /// Whether a subagent is running in the background.
         in_background: bool,
     },
     /// An inbox changed.
     InboxChanged(InboxFile),
-    /// Any inbox may have changed. It is unknown which one.
+    /// Some inbox may have changed, and it is unknown which one.
     MailUnsure,
-    /// The waiting time for a client is over.
+    /// The run has waited long enough for a client ([`RunAction::AwaitTurn`] or
+    /// [`RunAction::AwaitGoodbye`]).
     WaitOver,
-    /// The open work according to the team's files, and the teammates that never started.
+    /// The open work that the team's files show, together with the teammates that never started.
     Stock(OpenWork),
-    /// Somebody asked to end the run.
+    /// Somebody asked to end the run. Contains the reason for the end.
     EndAsked(EndReason),
     /// The time limit of the current shutdown step has passed.
     GraceOver,
 }
 
-/// An action for the loop to carry out.
+/// An action that the loop must carry out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum RunAction {
-    /// Check the mail of the teammates. The loop answers with [`RunInput::Looked`].
+    /// Check the mail of the teammates. The loop then answers with [`RunInput::Looked`].
     LookAround,
-    /// Notify a teammate that there may be mail in its inbox.
+    /// Tell a teammate that there may be mail in its inbox.
     Ring(AgentName),
-    /// Wait until a turn of a client would show in the config. The loop answers with
-    /// [`RunInput::WaitOver`].
+    /// A client may have begun a turn. Wait for the time within which the config would show that
+    /// turn. The loop then answers with [`RunInput::WaitOver`].
     AwaitTurn,
-    /// Wait this long for a client's answer to a shutdown request. The loop answers with
-    /// [`RunInput::WaitOver`].
+    /// Wait for a client's answer to a shutdown request, at most for this time. The loop then
+    /// answers with [`RunInput::WaitOver`].
     AwaitGoodbye(Duration),
-    /// Process all reports that were already sent. The loop answers with
+    /// Process all reports that agents have already sent. The loop then answers with
     /// [`RunInput::ReportsHeard`].
     HearReports,
-    /// Wake the lead. It starts a turn, or reports idle again.
+    /// Wake the lead. The lead then starts a turn, or reports again that it is idle.
     WakeLead,
-    /// Collect the open work. The loop answers with [`RunInput::Stock`].
+    /// Collect the open work. The loop then answers with [`RunInput::Stock`].
     TakeStock,
-    /// Remind the lead of unfinished duties before the run ends.
+    /// Remind the lead of what it must still do before the run ends.
     Remind(Reminder),
-    /// Send every teammate a shutdown request, and start the time limit.
+    /// Send a shutdown request to each of these teammates, and start the time limit.
     AskToShutDown(Vec<AgentName>),
-    /// Stop every teammate immediately so that a later run can resume it, and start the time limit.
+    /// Stop these teammates immediately, and start the time limit. A later run can resume them.
     Suspend(Vec<AgentName>),
-    /// End every teammate for good, and start the time limit.
+    /// End these teammates for good, and start the time limit.
     Kill(Vec<AgentName>),
-    /// Cancel every teammate immediately. The teammates can be resumed.
+    /// Cancel these teammates immediately. A later run can resume them.
     Drop(Vec<AgentName>),
-    /// Cancel the lead's current work and let it begin nothing more. It still receives news of
-    /// teammates that leave.
+    /// Cancel the lead's current work, and let the lead begin nothing new. The lead still receives
+    /// news about teammates that leave.
     HoldLead,
-    /// Let the lead end at its next boundary, and start the time limit.
+    /// Let the lead end at its next pause between two steps, and start the time limit. Contains the
+    /// reason.
     EndLead(String),
     /// Cancel the lead.
     DropLead,
-    /// The run is over.
+    /// End the run, because it is over.
     Finish,
 }
 
 /// A reminder for a lead that is about to end its run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Reminder {
-    /// Teammates that the lead has not shut down.
+    /// The teammates that the lead has not shut down.
     pub(super) members: Vec<AgentName>,
-    /// Open tasks and plans.
+    /// The tasks and plans that are still open.
     pub(super) open: OpenWork,
-    /// The fault of the lead's last answer, if any.
+    /// What is wrong with the lead's last answer, if anything is wrong.
     pub(super) fault: Option<AnswerFault>,
 }
 
-/// The reminders that the lead has already received. Each is given once in a run.
+/// The reminders that the lead has already received. Each reminder is given only once in a run.
 #[derive(Clone, Copy, Debug, Default)]
 struct Reminded {
     of_members: bool,
@@ -172,7 +175,6 @@ struct Reminded {
     of_answer: bool,
 }
 
-/// The phase of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
     Working,
@@ -182,30 +184,30 @@ enum Phase {
     Over,
 }
 
-/// The state machine of one run.
 #[derive(Debug)]
 pub(super) struct RunMachine {
     phase: Phase,
     lead: AgentName,
     lead_status: Status,
     mates: BTreeMap<AgentName, Status>,
-    /// Teammates whose model is unavailable, each with the reason.
+    /// The teammates whose model is unavailable, each with the reason.
     unavailable: BTreeMap<AgentName, String>,
-    /// Teammates that have used all their turns. They wait for more turns, not for their model.
+    /// The teammates that have used all their turns. They are not in `unavailable`, because they
+    /// wait for more turns and not for their model.
     used_up: BTreeSet<AgentName>,
-    /// Whether the lead was woken since the last change and had nothing to do.
+    /// Whether the lead was woken after the last change and found nothing to do.
     lead_has_looked: bool,
     is_calling: bool,
     reminded: Reminded,
-    /// The fault of the lead's last answer, if any.
+    /// What is wrong with the lead's last answer, if anything is wrong.
     fault: Option<AnswerFault>,
-    /// Whether the user interrupted the lead and has not yet said how to continue. Meanwhile nobody
-    /// wakes the lead, and the run does not end by itself.
+    /// Whether the user interrupted the lead and has not yet said how to continue. During that time
+    /// nobody wakes the lead, and the run does not end by itself.
     is_held: bool,
-    /// The inbox whose mail keeps the run from being over. When this inbox changes, the mail of the
-    /// teammates is checked again.
+    /// The inbox with mail because of which the run cannot end yet. When this inbox changes, the
+    /// mail of the teammates is checked again.
     looks_again_at: Option<InboxFile>,
-    /// Time for a client to answer a shutdown request.
+    /// Time that a client has to answer a shutdown request.
     grace: Duration,
     end_reason: Option<EndReason>,
 }
@@ -230,12 +232,12 @@ impl RunMachine {
         }
     }
 
-    /// Returns the reason of the shutdown, if a shutdown has begun.
+    /// Returns the reason for the shutdown, if a shutdown has begun.
     pub(super) fn end_reason(&self) -> Option<&EndReason> {
         self.end_reason.as_ref()
     }
 
-    /// Returns the number of teammates.
+    /// Returns the number of teammates in the run.
     pub(super) fn mates(&self) -> usize {
         self.mates.len()
     }
@@ -303,8 +305,8 @@ impl RunMachine {
 
     fn announced(&mut self, name: &AgentName, status: Status) -> Vec<RunAction> {
         if *name == self.lead {
-            // Only an idle report that answers a wake-up counts. An agent in the middle of work
-            // ignores a wake-up.
+            // Accept only an idle report that answers a wake-up. An agent in the middle of its work
+            // ignores a wake-up, and its later idle report says nothing about it.
             self.lead_has_looked = std::mem::take(&mut self.is_calling) && status == Status::Idle;
             self.lead_status = status;
             self.is_held &= status == Status::Idle;
@@ -329,8 +331,8 @@ impl RunMachine {
     }
 
     /// Checks whether a teammate has unread mail or still has to send something. A teammate reports
-    /// that it works before it marks mail as read. So if nothing is unread, every working teammate
-    /// has already sent its report, and these reports are processed first.
+    /// that it works before it marks mail as read. If no mail is unread, every working teammate has
+    /// therefore already sent its report, and these reports are processed first.
     fn looked(&mut self, mates: &[MateSeen]) -> Vec<RunAction> {
         let wait = mates.iter().find_map(|mate| mate.waits(self.grace));
         self.looks_again_at = wait.as_ref().and_then(Wait::inbox);
@@ -346,14 +348,15 @@ impl RunMachine {
             return vec![RunAction::WakeLead];
         }
         if let Some((name, reason)) = self.unavailable.first_key_value() {
-            // This teammate has work that it could not do, and no other agent has any work.
+            // This teammate has work that it cannot do without its model, and no other agent has
+            // any work.
             return self.shut_down(EndReason::ModelUnavailable(format!("{name}: {reason}")));
         }
         vec![RunAction::TakeStock]
     }
 
-    /// Handles the list of open work when every agent is idle and has checked its mail. Reminds the
-    /// lead of unfinished duties, or ends the run.
+    /// Handles the list of open work. At this time every agent is idle and has checked its mail.
+    /// Reminds the lead of what it must still do, otherwise ends the run.
     fn took_stock(&mut self, mut open: OpenWork) -> Vec<RunAction> {
         if !self.is_at_rest() || self.is_calling || !self.lead_has_looked {
             return Vec::new();
@@ -376,16 +379,16 @@ impl RunMachine {
         }
     }
 
-    /// Returns the reminder that the lead gets now. The reminder is empty if the lead need not be
-    /// reminded of anything.
+    /// Returns the reminder that the lead gets now. If the lead needs no reminder, the result is
+    /// empty.
     fn reminder(&mut self, open: &OpenWork) -> Reminder {
         let mut reminder = Reminder::default();
         if !self.mates.is_empty() && !std::mem::replace(&mut self.reminded.of_members, true) {
             reminder.members = self.names();
         }
         if self.reminds_of(open) {
-            // The lead already learned which teammates never started, at the time of the failed
-            // start.
+            // Leave out the teammates that never started. The lead already learned about each of
+            // them when its start failed.
             reminder.open = OpenWork {
                 never_started: Vec::new(),
                 left_behind: Vec::new(),
@@ -403,13 +406,14 @@ impl RunMachine {
         reminder
     }
 
-    /// Whether the lead is to be reminded of open tasks and plans now. Returns true at most once.
+    /// Returns true if the lead must be reminded of open tasks and plans now. Returns true only
+    /// once.
     pub(super) fn reminds_of(&mut self, open: &OpenWork) -> bool {
         let is_open = !open.has_no_tasks() || !open.plans.is_empty();
         is_open && !std::mem::replace(&mut self.reminded.of_work, true)
     }
 
-    /// Returns why the work is incomplete, or `None` if it is complete.
+    /// Returns the reason why the work is incomplete. Returns `None` if the work is complete.
     fn shortfall(&self, open: &OpenWork) -> Option<Shortfall> {
         let of_answer = self.fault.map(|fault| match fault {
             AnswerFault::Refused => Shortfall::Refused,
@@ -423,8 +427,8 @@ impl RunMachine {
         } else {
             Some(Shortfall::Stalled)
         };
-        // Report the cause that says more. For example, if the lead's answer is empty because the
-        // lead waits for open work, report the open work.
+        // Report the reason that explains more. For example, if the lead's answer is empty because
+        // the lead waits for open work, report the open work.
         of_answer.into_iter().chain(of_work).min()
     }
 
@@ -461,8 +465,8 @@ impl RunMachine {
         holds.then_some(RunAction::HoldLead).into_iter().chain([action]).collect()
     }
 
-    /// Shortens a shutdown in progress, because the user stopped the run. The run waits for no
-    /// agent any more.
+    /// Shortens a shutdown that is already in progress, because the user stopped the run. The run
+    /// then waits for no agent any more.
     fn cut_short(&mut self) -> Vec<RunAction> {
         match self.phase {
             Phase::Asking => {
@@ -487,7 +491,7 @@ impl RunMachine {
                 }
                 self.phase = Phase::EndingLead;
                 vec![match &self.end_reason {
-                    // A user who stops a run does not want to wait for a model's answer.
+                    // The user stopped the run and does not want to wait for a model's answer.
                     Some(
                         EndReason::Interrupted
                         | EndReason::ShutDown

@@ -1,5 +1,5 @@
-//! Formats the end of a terminal screen for a model. Any program may have written the screen's
-//! content, so it is treated as data and cut to a readable size.
+//! Formats the end of a terminal screen for a model. Any program may have written the content of
+//! the screen, so tags in it are escaped and the text is cut to a readable size.
 
 use pitcrew_protocol::neutralised;
 
@@ -9,8 +9,8 @@ const LINES: usize = 20;
 /// Maximum number of characters shown of a line.
 const LINE_CHARS: usize = 200;
 
-/// Returns the last non-empty lines of a screen, without control characters and with tags made
-/// harmless.
+/// Returns the last non-empty lines of a screen. Control characters are removed, and tags are
+/// escaped.
 pub(super) fn last_output(screen: &str) -> String {
     let is_shown = |c: &char| *c == '\t' || !c.is_control();
     let lines: Vec<String> = screen

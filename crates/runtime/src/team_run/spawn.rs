@@ -1,6 +1,7 @@
-//! Spawns a teammate, from the call to the running agent. This module decides the teammate's
-//! specification and place, creates its config entry and its worktree, and starts it with a
-//! [`SpawnBackend`]. The backends are in `in_process` and `pane_backend`.
+//! Spawns a teammate, from the tool call to the running agent. This module decides the teammate's
+//! specification and where it runs. It then creates the teammate's config entry and git worktree,
+//! and starts the teammate with a [`SpawnBackend`]. The backends are in `in_process` and
+//! `pane_backend`.
 
 use std::path::PathBuf;
 
@@ -28,12 +29,12 @@ use crate::team_tools::{answer, refusal};
 /// Where a new teammate runs, and which program runs it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Placement {
-    /// The pane backend, or `None` for a teammate in this process.
+    /// The name of the pane backend. `None` if the teammate runs in this process.
     pub(super) backend: Option<String>,
     pub(super) program: Program,
 }
 
-/// The error text that refuses another client as a teammate in a run under `--sandbox`.
+/// The error text if a run under `--sandbox` refuses another client as a teammate.
 pub(super) const UNBOUNDED_CLIENT: &str = "this run holds commands to a sandbox, and another client runs its own outside of it; the user \
                                 allows that with sandbox.allowOtherClients";
 
@@ -89,13 +90,14 @@ impl TeamLoop {
         }
     }
 
-    /// Returns the record of a new teammate.
+    /// Returns the record for a new teammate, which is stored in the config.
     fn record_of(&mut self, input: &SpawnInput, call: String) -> Result<SpawnMember, ToolOutcome> {
         let definition = self.definition(input)?;
         let mode = self.mode_of(input, &definition)?;
         let model = self.model_of(input, &definition);
         let placement = self.placement(input, &definition)?;
-        // The other program decides which models it knows.
+        // Check the price only if pitcrew runs the teammate, because another client decides itself
+        // which models it knows.
         if placement.program == Program::Pitcrew {
             self.has_price(&model)?;
             let openable = self.run_context.openable.clone();
@@ -130,8 +132,9 @@ impl TeamLoop {
         self.run_context.definitions.get(name).cloned().map_err(|error| unknown_type(name, &error))
     }
 
-    /// Returns the mode of a new agent: the mode that the call asks for, otherwise the mode of its
-    /// definition, otherwise the run's mode. Plan and delegate modes are not inherited.
+    /// Returns the permission mode of a new agent. The mode in the call comes first, then the mode
+    /// in the definition, then the run's mode. An agent does not inherit the modes `plan` and
+    /// `delegate` from the run.
     fn mode_of(
         &self,
         input: &SpawnInput,
@@ -148,7 +151,8 @@ impl TeamLoop {
         Ok(self.run_context.mode.handed_down())
     }
 
-    /// Returns the mode an agent has after its plan is approved. The spawn record stores it.
+    /// Returns the permission mode that an agent gets after its plan is approved. The spawn record
+    /// stores this mode.
     fn mode_after_plan(
         &self,
         mode: PermissionMode,
@@ -161,7 +165,7 @@ impl TeamLoop {
         defined.map_or_else(|| Ok(self.run_context.mode.handed_down()), |mode| self.no_freer(mode))
     }
 
-    /// Refuses a mode that the lead cannot grant: only the user can let an agent bypass
+    /// Refuses a mode that the lead is not allowed to grant. Only the user can let an agent bypass
     /// permissions.
     fn no_freer(&self, mode: PermissionMode) -> Result<PermissionMode, ToolOutcome> {
         if mode == PermissionMode::BypassPermissions
@@ -178,7 +182,7 @@ impl TeamLoop {
         named.unwrap_or(&self.run_context.teammate_model).clone()
     }
 
-    /// Refuses a model with an unknown price in a run with a cost limit.
+    /// If the run has a cost limit, refuses a model whose price is unknown.
     fn has_price(&self, model: &str) -> Result<(), ToolOutcome> {
         if !self.limits.needs_price_of(model, &self.run_context.prices) {
             return Ok(());
@@ -186,8 +190,8 @@ impl TeamLoop {
         Err(no_price(model))
     }
 
-    /// Decides where a new teammate runs. Uses the place in the call, otherwise the place in the
-    /// definition, otherwise the run's default.
+    /// Decides where a new teammate runs. The place in the call comes first, then the place in the
+    /// definition, then the run's default.
     pub(super) fn placement(
         &self,
         input: &SpawnInput,
@@ -213,7 +217,8 @@ impl TeamLoop {
                     format!("There is no backend \"{name}\" in this run; there are: {known}");
                 return Err(ToolOutcome::refused(said));
             }
-            // Another client needs a pane, because it cannot run in this process.
+            // If no place is named, another client needs a pane, because it cannot run in this
+            // process.
             None if program == Some(Program::Claude) => Some(TeammatePlace::Pane),
             None => None,
         };
@@ -237,8 +242,8 @@ impl TeamLoop {
         }
     }
 
-    /// Whether teammates may use this program. pitcrew's sandbox does not restrict another client's
-    /// commands.
+    /// Returns true if teammates are allowed to use this program. Another client is a risk, because
+    /// pitcrew's sandbox does not restrict its commands.
     pub(super) fn may_run(&self, program: Program) -> bool {
         match program {
             Program::Pitcrew => true,
@@ -246,7 +251,7 @@ impl TeamLoop {
         }
     }
 
-    /// Starts the agent of a member, unless it already runs.
+    /// Starts the agent of a member, unless the agent is already running.
     async fn settle_in(
         &mut self,
         input: &SpawnInput,
@@ -306,8 +311,8 @@ impl TeamLoop {
         Ok(())
     }
 
-    /// Starts a member's agent in a backend, or continues it there. The error is the reason why
-    /// nothing was started.
+    /// Starts a member's agent in a backend, or continues an agent that already runs there. The
+    /// error is the reason why nothing was started.
     pub(super) async fn start_member(
         &mut self,
         member: &Member,
@@ -367,8 +372,8 @@ impl TeamLoop {
         Ok(vec![RunInput::Joined(member.name.clone())])
     }
 
-    /// Returns the mode in which a member works. A member of another client uses that client's own
-    /// mode.
+    /// Returns the permission mode in which a member works. If another client runs the member, the
+    /// client's own mode counts.
     async fn known_mode_of(&mut self, member: &Member, program: Program) -> KnownMode {
         if program == Program::Claude {
             return KnownMode::of_another_client(member);
@@ -387,7 +392,7 @@ impl TeamLoop {
     }
 }
 
-/// Returns the refusal of a call that names another team.
+/// Returns the tool result that refuses a call because the call names another team.
 pub(super) fn not_yours(team: &str, asked: &str) -> ToolOutcome {
     let error = ApiError::new(
         ErrorCode::TeamNotFound,
@@ -396,13 +401,13 @@ pub(super) fn not_yours(team: &str, asked: &str) -> ToolOutcome {
     refusal(&error.with("team_name", asked).with("available_teams", vec![team]))
 }
 
-/// Returns the refusal of an unknown agent type.
+/// Returns the tool result that refuses an unknown agent type.
 pub(super) fn unknown_type(name: &str, error: &UnknownAgentType) -> ToolOutcome {
     let error = ApiError::new(ErrorCode::InvalidRequest, error.to_string());
     refusal(&error.with("field", "subagent_type").with("got", name))
 }
 
-/// Returns the refusal of an unknown permission mode.
+/// Returns the tool result that refuses an unknown permission mode.
 pub(super) fn unknown_mode(asked: &str) -> ToolOutcome {
     let error =
         ApiError::new(ErrorCode::InvalidRequest, format!("There is no permission mode {asked}"));

@@ -1,4 +1,4 @@
-//! Starts a team's run according to its options, and turns the end of the run into an outcome.
+//! Starts a team's run according to its options, and converts the end of the run into its outcome.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -37,8 +37,8 @@ use crate::run::{
     Begin, OpenWork, RunEnd, RunError, RunHandle, RunLimits, RunOptions, RunOutcome, Stopper,
 };
 
-/// Capacity of the queue of events for the user interface. When it is full, the team waits, so that
-/// no event is lost.
+/// Capacity of the queue of events for the user interface. When the queue is full, the team waits,
+/// so that no event is lost.
 pub(crate) const EVENTS_WAITING: usize = 1024;
 
 /// Starts a run: creates or opens the team, takes its lease, and starts the lead and all other
@@ -55,7 +55,7 @@ pub(crate) async fn start(options: RunOptions) -> Result<RunHandle, RunError> {
     started
 }
 
-/// Removes a team in which nothing has happened.
+/// Removes the files of a team in which nothing has happened yet.
 async fn discard(team: &Team) -> bool {
     match team.discard().await {
         Ok(()) => true,
@@ -148,8 +148,8 @@ fn run_loop(
     RunHandle { team, events, stopper, outcome, task: Some(task) }
 }
 
-/// Refuses a run if the earlier runs of its team have reached the cost limit, because even the
-/// first call of this run would exceed the limit.
+/// Refuses a run if the earlier runs of its team have already reached the cost limit. Even the
+/// first model call of such a run would exceed the limit.
 fn may_cost_more(
     limits: RunLimits,
     history: &Result<(JournalSummary, u64), StoreError>,
@@ -163,29 +163,31 @@ fn may_cost_more(
     Ok(())
 }
 
-/// Wraps a store error as a run error.
+/// Converts an error of the storage into a run error.
 pub(crate) fn store_error(team: &Team, error: StoreError) -> RunError {
     RunError::Store { team: team.name().to_string(), source: Box::new(error) }
 }
 
-/// Whether the lead has taken over the team that the run created for it.
+/// The run creates a team for the lead at the start. This says whether the lead has called
+/// TeamCreate to use that team.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum TeamCreateState {
-    /// The lead has not asked for a team yet.
+    /// The lead has not called TeamCreate yet.
     NotYet,
-    /// The lead has taken over the team.
+    /// The lead has called TeamCreate and uses the team.
     Yes,
-    /// The lead has deleted the team, and may create another one.
+    /// The lead has deleted the team. It is allowed to create another team.
     Deleted,
 }
 
-/// The lead, ready to be started.
+/// The lead, which is ready to be started.
 struct Beginning {
     lead: super::agent_spec::BuiltAgent,
     started: RunStarted,
     told: Option<String>,
     refused_mode: Option<RefusedMode>,
-    /// Notices about permissions that members lost because of this run's limits.
+    /// Notices about permissions that members lost, because this run allows less than the previous
+    /// run.
     narrowed: Vec<String>,
 }
 
@@ -263,7 +265,8 @@ impl TeamLoop {
         })
     }
 
-    /// Returns the goal with the output of the hooks for a new session and a new prompt.
+    /// Returns the goal as the first prompt. The output of two kinds of hooks is added: the hooks
+    /// for a new session and the hooks for a new prompt.
     async fn prompt_of(
         &mut self,
         goal: Option<String>,
@@ -302,8 +305,8 @@ impl TeamLoop {
         said
     }
 
-    /// Starts all agents. Work that a crash interrupted is completed first, so that no agent sees
-    /// incomplete work.
+    /// Starts all agents. Operations that a crash interrupted are completed first, so that no agent
+    /// sees them half done.
     async fn begin(
         &mut self,
         beginning: Beginning,
@@ -339,7 +342,8 @@ impl TeamLoop {
         if is_resumed {
             self.tidy_later();
             let removed = self.finish_what_was_begun().await;
-            // Read the config again: members removed just now must not be started.
+            // Read the config again, because some members may just have been removed. They must not
+            // be started.
             let config =
                 self.run_context.team.config().await.unwrap_or_else(|_| Arc::new(config.clone()));
             self.finish_goodbyes(&config).await;
@@ -350,8 +354,8 @@ impl TeamLoop {
                 let call = pitcrew_team::SpawnRecord::of(member).and_then(|record| record.call);
                 call.is_some_and(|call| lead.open_spawns.contains(&call))
             };
-            // A member that was being spawned starts later, when the lead repeats its spawn call.
-            // That call knows the other parameters.
+            // A member that was being spawned at the crash starts later, when the lead repeats its
+            // spawn call. Only that call knows the other parameters.
             for member in config.teammates().filter(|member| !is_being_spawned(member)) {
                 match self.resume_teammate(member).await {
                     Ok(more) => {
@@ -383,8 +387,8 @@ impl TeamLoop {
         }
     }
 
-    /// Marks overdue mail as undeliverable if no process runs the receiving member, not even this
-    /// one.
+    /// Marks overdue mail as undeliverable if no process runs the member that should receive it.
+    /// This process must not run that member either.
     async fn bury_overdue(&mut self, config: &TeamConfig) {
         let is_ours = |member: &&Member| pitcrew_team::SpawnRecord::of(member).is_some();
         let team = self.run_context.team.clone();
@@ -401,11 +405,11 @@ impl TeamLoop {
     }
 
     /// Completes operations in the team's files that a crash interrupted. Returns the members that
-    /// were removed by these operations.
+    /// these operations removed.
     async fn finish_what_was_begun(&mut self) -> BTreeMap<AgentName, MemberRemoved> {
         let team = self.run_context.team.clone();
-        // Void the shutdown requests first. Otherwise an interrupted answer to such a request would
-        // be sent now.
+        // Withdraw the shutdown requests first. Otherwise the next step could complete an
+        // interrupted answer to such a request.
         self.void_parting_requests().await;
         let removed = team.finish_removals().await;
         let (removed, failed) =
@@ -423,7 +427,7 @@ impl TeamLoop {
         removed.into_iter().collect()
     }
 
-    /// Voids the shutdown requests that an ended run made at its exit.
+    /// Withdraws the shutdown requests that an ended run sent when it exited.
     async fn void_parting_requests(&mut self) {
         match self.run_context.team.void_parting_requests().await {
             Ok(()) | Err(ApiError { code: ErrorCode::TeamNotFound, .. }) => {}
@@ -433,15 +437,15 @@ impl TeamLoop {
         }
     }
 
-    /// Resumes a teammate. The error is the reason why it cannot be resumed.
+    /// Resumes a teammate. The error is the reason why the teammate cannot be resumed.
     async fn resume_teammate(&mut self, member: &Member) -> Result<Vec<RunInput>, String> {
         if member.prompt.is_none() {
-            // The member joined by itself, so its own process resumes it.
+            // A member without a prompt has joined by itself. Its own process resumes it.
             return Ok(Vec::new());
         }
         if let Some(path) = member.worktree_path.as_deref() {
-            // Without the worktree, a command that runs at the worktree's path would use the
-            // surrounding repository, if there is one.
+            // If the git worktree were missing, a command at its path would use the surrounding
+            // repository, if there is one.
             match self.worktrees().reopen(std::path::Path::new(path)).await {
                 Ok(false) => {}
                 Ok(true) => {
@@ -468,8 +472,8 @@ impl TeamLoop {
             GoesOn::There(panes) => {
                 let mut inputs =
                     self.start_member(member, panes.as_ref(), prompt, &mut None).await?;
-                // The member's process may still run. Such a process does not report its current
-                // state again, so use the last state from the journal.
+                // The member's process may still be running. Such a process does not report its
+                // current state again, so use the last state from the journal.
                 let before = self.agents.before(&member.name).and_then(|it| it.state.as_ref());
                 if let Some((status, _)) = before.filter(|(status, _)| !status.is_over()) {
                     inputs.push(RunInput::Announced(member.name.clone(), *status));
@@ -484,8 +488,8 @@ impl TeamLoop {
     }
 
     /// Reports that a teammate cannot be resumed, and returns the text for the lead. The teammate
-    /// stays a member with its tasks and mail, so that a later run can resume it after the cause is
-    /// repaired.
+    /// stays a member and keeps its tasks and mail. After the cause is repaired, a later run can
+    /// resume it.
     async fn not_resumed(&mut self, name: &AgentName, reason: String) -> String {
         self.warn(format!("{name} cannot go on: {reason}")).await;
         let text = format!("{name} cannot go on in this run, and takes no mail: {reason}");
@@ -495,8 +499,8 @@ impl TeamLoop {
         format!("<system-reminder>\n{}\n</system-reminder>", neutralised(&text))
     }
 
-    /// Opens an account for every member that has none, because the run ended while the member was
-    /// being spawned.
+    /// Opens an account (the record of work and usage) for every member that has none. Such a
+    /// member was being spawned when the run ended.
     async fn account_for_all(&mut self) {
         let Ok(config) = self.run_context.team.config().await else { return };
         for member in
@@ -506,18 +510,19 @@ impl TeamLoop {
         }
     }
 
-    /// Turns the end of the run into its outcome.
+    /// Converts the end of the run into its outcome.
     async fn close(mut self) -> RunOutcome {
         let _said = self.run_hooks(HookKind::SessionEnd { reason: "other".to_owned() }).await;
-        // Measure the time before the end of the run is noted, because a resumed run counts the
-        // time up to that note. So a resumed run never counts less than this run reports.
+        // Measure the time before the end of the run is written to the journal. A resumed run
+        // counts the time up to that journal entry, so it never counts less than this run reports.
         let (began, before) = self.began;
         let took = before.saturating_add(began.elapsed());
         if self.team_create != TeamCreateState::Deleted
             && self.machine.end_reason() != Some(&EndReason::Gone)
         {
             self.void_parting_requests().await;
-            // Break the locks that the ended processes left, because no later write would do that.
+            // Break the locks that the ended processes left behind, because no later write of this
+            // run would do that.
             self.break_locks_of_the_dead().await;
             self.run_context.team.note([Noted::RunEnded]).await;
         }
@@ -527,8 +532,8 @@ impl TeamLoop {
         let tasks = if is_gone { Vec::new() } else { self.tasks_now().await };
         let left_open = if is_gone { OpenWork::default() } else { self.open_among(&tasks).await };
         let end = match self.run_end(is_gone, &left_open) {
-            // Report an unreadable record rather than the open work, because nobody can work until
-            // the record is repaired.
+            // An unreadable record is more important than the open work, because nobody can work
+            // until the record is repaired. Report the unreadable record.
             RunEnd::Unfinished { open, shortfall, text } => match self.torn_record().await {
                 Some(reason) => RunEnd::Broken { reason },
                 None => RunEnd::Unfinished { open, shortfall, text },

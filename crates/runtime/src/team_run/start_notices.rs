@@ -1,13 +1,13 @@
-//! Texts about what an earlier run left, for the user and the lead.
+//! Texts for the user and the lead about what an earlier run left behind.
 
 use pitcrew_protocol::{AgentName, neutralised};
 use pitcrew_team::{Escaped, Team};
 
 use crate::supervision::{LeftRunning, escaped, forget_ended};
 
-/// Returns the text for the lead about teammates that are still members although the lead believes
-/// that they ended. For example, a full disk can prevent an end from being recorded in the team's
-/// files.
+/// Returns the text for the lead about teammates that are still members, although the lead's
+/// conversation says that they ended. For example, a full disk may have prevented pitcrew from
+/// recording an end in the team's files.
 pub(super) fn goes_on_after_all(members: &[AgentName]) -> String {
     let names = members.iter().map(AgentName::as_str).collect::<Vec<_>>().join(", ");
     let text = format!(
@@ -16,8 +16,8 @@ pub(super) fn goes_on_after_all(members: &[AgentName]) -> String {
     format!("<system-reminder>\n{}\n</system-reminder>", neutralised(&text))
 }
 
-/// Returns notices about processes that commands of a killed run left running. Removes the records
-/// of processes that have ended.
+/// Returns notices about processes that the commands of a killed run left running. Also removes the
+/// records of processes that have ended.
 pub(super) async fn left_running(team: &Team) -> Vec<String> {
     let left = match escaped(team).await {
         Ok(left) => left,

@@ -1,9 +1,9 @@
-//! Subagents: how they are built, how the caller learns of their end, and which ones can be
-//! resumed.
+//! Subagents: how they are built, how a caller learns of their end, and which ended subagents can
+//! be resumed.
 //!
-//! A subagent does one job for one caller, in the caller's mode and folder. The team's loop runs
-//! the subagents of the lead and of the teammates in its own process. A teammate in another process
-//! runs its own subagents (`solo`).
+//! A subagent does one job for one caller, in the caller's permission mode and folder. The team's
+//! loop runs the subagents of the lead and of the teammates that run in the loop's own process. A
+//! teammate in another process runs its own subagents (`solo`).
 
 use std::collections::VecDeque;
 use std::path::PathBuf;
@@ -26,22 +26,24 @@ use crate::definitions::AgentDefinition;
 use crate::events::AgentStarted;
 use crate::run::RunLimits;
 
-/// Number of ended subagents that are kept, so that their caller can resume them.
+/// Number of ended subagents that stay in memory, so that their caller can resume them.
 const REMEMBERED: usize = 16;
 
 /// The model value in a definition that means "the same model as the caller".
 pub(super) const INHERIT: &str = "inherit";
 
-/// Start of the result for a call that starts a background subagent. The id follows.
+/// Beginning of the tool result for a call that starts a background subagent. The subagent's id
+/// follows this text.
 const LAUNCHED: &str = "Async agent launched successfully.\nagentId: ";
 
 /// A call that starts a subagent.
 #[derive(Debug)]
 pub(crate) struct Sending {
     pub(crate) input: SpawnInput,
-    /// The id of the call, unique in the team.
+    /// The id of the tool call. No other call in the team has the same id.
     pub(crate) call: String,
-    /// The agent that makes the call. The next fields are the agent's mode and folder.
+    /// The agent that makes the call. The fields `mode` and `cwd` are the permission mode and the
+    /// folder of this agent.
     pub(crate) caller: AgentName,
     pub(crate) mode: PermissionMode,
     pub(crate) cwd: PathBuf,
@@ -49,7 +51,6 @@ pub(crate) struct Sending {
     pub(crate) callers_model: Option<String>,
 }
 
-/// A running subagent.
 #[derive(Debug)]
 pub(crate) struct SubagentRun {
     pub(crate) caller: AgentName,
@@ -64,19 +65,19 @@ pub(crate) struct SubagentRun {
 pub(crate) enum SubagentAnswer {
     /// The message goes to the call that started the subagent.
     Call(oneshot::Sender<ToolOutcome>),
-    /// The message goes into the caller's conversation. The caller continues while the subagent
-    /// works.
+    /// The message goes into the caller's conversation. Until then, the caller continues its own
+    /// work.
     Notice,
 }
 
-/// The parts from which a subagent is built, kept so that it can be built again.
+/// The data from which a subagent is built. It is stored, so that the subagent can be built again.
 #[derive(Clone, Debug)]
 struct MadeOf {
     definition: AgentDefinition,
     model: String,
 }
 
-/// The subagents of a run: the number of started subagents, and the subagents that ended recently.
+/// The subagents of a run: how many were started, and which ended recently.
 #[derive(Debug, Default)]
 pub(crate) struct SubagentRuns {
     sent_out: u32,
@@ -89,9 +90,10 @@ impl SubagentRun {
         self.conversation = Some(conversation);
     }
 
-    /// Restricts the subagent after its caller's mode has changed to `callers`. A subagent may do
-    /// no more than its caller, and nothing that plan mode forbids. Returns the new mode of the
-    /// subagent, or `None` if its current mode is strict enough.
+    /// Restricts the subagent after its caller's mode has changed to `callers`. A subagent is never
+    /// allowed to do more than its caller. If the caller is in plan mode, the subagent is also not
+    /// allowed to do what plan mode forbids. Returns the new mode of the subagent, or `None` if its
+    /// current mode is strict enough.
     pub(crate) fn narrowed(&mut self, callers: PermissionMode) -> Option<PermissionMode> {
         let plans = callers == PermissionMode::Plan;
         let mode = if plans { callers } else { callers.handed_down() };
@@ -102,15 +104,15 @@ impl SubagentRun {
         narrowed
     }
 
-    /// Whether the caller continues while the subagent runs.
+    /// Returns true if the caller continues its own work while the subagent runs.
     pub(crate) fn is_in_background(&self) -> bool {
         matches!(self.answer, SubagentAnswer::Notice)
     }
 }
 
 impl SubagentRuns {
-    /// Creates a name that no agent of this run or an earlier run has. The name only identifies the
-    /// subagent. No agent can send mail to it.
+    /// Creates a name that no agent of this run or of an earlier run has. The name only identifies
+    /// the subagent. No agent can send mail to this name.
     fn name(
         &mut self,
         caller: &AgentName,
@@ -130,7 +132,7 @@ impl SubagentRuns {
         }
     }
 
-    /// Keeps an ended subagent, so that its caller can resume it.
+    /// Stores an ended subagent, so that its caller can resume it.
     pub(crate) fn keep(&mut self, name: &AgentName, subagent: SubagentRun) {
         if subagent.conversation.is_some() {
             self.ended.push_back((name.clone(), subagent));
@@ -140,7 +142,8 @@ impl SubagentRuns {
         }
     }
 
-    /// Takes an ended subagent out of the list, because its caller resumes it.
+    /// Removes an ended subagent from the stored subagents and returns it, because its caller
+    /// resumes it.
     fn take(
         &mut self,
         id: &str,
@@ -163,8 +166,9 @@ impl SubagentRuns {
 }
 
 impl RunContext {
-    /// Returns a subagent's mode: the mode that the call asks for, otherwise the mode of its
-    /// definition, otherwise its caller's mode. Plan and delegate modes are not inherited.
+    /// Returns a subagent's permission mode. The mode in the call comes first, then the mode in the
+    /// definition, then the caller's mode. A subagent does not inherit the modes `plan` and
+    /// `delegate`.
     fn subagent_mode(
         &self,
         sending: &Sending,
@@ -184,7 +188,8 @@ impl RunContext {
         }
     }
 
-    /// Returns the subagent that a call asks for: a new one, or an ended one to resume.
+    /// Returns the subagent that a call asks for. This is a new subagent, or an ended one that is
+    /// resumed.
     fn wanted(
         &self,
         sending: &Sending,
@@ -221,10 +226,10 @@ impl RunContext {
     }
 
     /// Returns the specification of the subagent that a call starts. `before` returns true for a
-    /// name that an earlier subagent had.
+    /// name that an earlier subagent already had.
     ///
     /// # Errors
-    /// Returns the refusal for the calling model.
+    /// Returns the tool result that refuses the call.
     pub(crate) fn subagent(
         &mut self,
         sending: Sending,
@@ -274,7 +279,7 @@ pub(crate) struct SubagentSpec {
 }
 
 impl SubagentSpec {
-    /// Returns the event about the subagent's start, for the user interface.
+    /// Returns the event for the user interface that reports the subagent's start.
     pub(crate) fn announcement(&self) -> AgentStarted {
         let agent_type = Some(self.made_of.definition.name.clone());
         self.spec.announcement(agent_type, None, &self.made_of.model)
@@ -283,7 +288,7 @@ impl SubagentSpec {
     /// Builds the subagent.
     ///
     /// # Errors
-    /// Returns the reason of the failure, for the calling model.
+    /// Returns the reason for the failure, as a tool result for the calling model.
     pub(crate) async fn built(
         self,
         run_context: &mut RunContext,
@@ -299,7 +304,7 @@ impl SubagentSpec {
     }
 }
 
-/// A subagent that is built. It is not yet decided where its last message goes.
+/// A subagent that is built. Its caller still has to decide where its last message goes.
 pub(crate) struct Sent {
     pub(crate) name: AgentName,
     caller: AgentName,
@@ -335,7 +340,7 @@ pub(crate) fn launched(name: &AgentName, input: &SpawnInput) -> ToolOutcome {
     ToolOutcome::done(text, data)
 }
 
-/// Returns the result of the call whose subagent has ended.
+/// Returns the tool result for the call that started a subagent, after the subagent has ended.
 pub(crate) fn outcome(
     name: &AgentName,
     status: Status,
@@ -382,8 +387,8 @@ pub(super) fn notice(
     )
 }
 
-/// Returns a notice for a caller that is resumed. It lists the background subagents that ended with
-/// the previous run. Returns `None` if there are none.
+/// Returns a notice for a caller that is resumed. The notice lists the background subagents that
+/// ended together with the previous run. Returns `None` if there were no such subagents.
 pub(super) fn lost_in_background(conversation: &Conversation) -> Option<String> {
     let (mut launched, mut told) = (Vec::new(), String::new());
     for block in conversation.messages().iter().flat_map(|message| &message.blocks) {
@@ -408,14 +413,15 @@ pub(super) fn lost_in_background(conversation: &Conversation) -> Option<String> 
     })
 }
 
-/// Returns the refusal of a model whose price is unknown, in a run with a cost limit.
+/// Returns the tool result that refuses a model because its price is unknown and the run has a cost
+/// limit.
 pub(super) fn no_price(model: &str) -> ToolOutcome {
     ToolOutcome::refused(format_args!(
         "What {model} costs is not known, and this run ends at a cost. Leave the model out, or name one with a price"
     ))
 }
 
-/// Returns the refusal of a model that cannot be opened.
+/// Returns the tool result that refuses a model because it cannot be opened.
 pub(super) fn unusable(
     model: &str,
     error: &pitcrew_model::ModelError,

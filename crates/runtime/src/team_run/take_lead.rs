@@ -1,10 +1,11 @@
-//! Makes this process the lead of a team: takes the team's lease, and sets the rules that must
+//! Makes this process the lead of a team. It takes the team's lease, and sets the rules that must
 //! apply before any agent acts again.
 //!
-//! Processes of teammates survive a killed lead and wait for the next lead. They keep waiting while
-//! the new lead holds the lease with the mark "prepares". In that time the new lead lowers the
-//! teammates' modes and stores the rules of this run. It also ends the processes that were started
-//! under other rules, so that the run starts these teammates anew.
+//! If a lead is killed, the processes of its teammates survive and wait for the next lead. While
+//! the new lead holds the lease with the mark "prepares", these processes continue to wait. During
+//! that time the new lead lowers the teammates' modes and stores the rules of this run. It also
+//! ends the processes that were started under other rules, and the run later starts these teammates
+//! again.
 
 use std::time::Duration;
 
@@ -20,26 +21,28 @@ use crate::hosting::{member_bounds, rules_digest};
 use crate::run::{Begin, RunError, RunOptions};
 use crate::supervision::{RecordedPanes, own_process, stop_member, sweep};
 
-/// Time for a process to react to TERM before the team continues without it.
+/// Time that a process has to react to TERM. After this time the team continues without waiting for
+/// the process.
 const SWEEP_GRACE: Duration = Duration::from_secs(2);
 
 /// A team that this process leads.
 pub(super) struct Led {
     pub(super) team: Team,
     pub(super) lease: Lease,
-    /// Notices about permissions that members lost because of this run's limits.
+    /// Notices about permissions that members lost, because this run allows less than the previous
+    /// run.
     pub(super) narrowed: Vec<String>,
 }
 
 /// Creates or opens the team and takes its lease. Stops processes that dead processes of the team
-/// left running, ends processes that work under an earlier run's rules, and completes an
-/// interrupted take-over, in which a member becomes the lead.
+/// left running. Ends processes that work under an earlier run's rules. If a take-over (a member
+/// becomes the lead) was interrupted, completes it.
 pub(super) async fn led(options: &RunOptions) -> Result<Led, RunError> {
     let team = team_of(options).await?;
     let is_resumed = options.begin.is_resumed();
     if is_resumed {
-        // Check the records before changing anything. With a damaged record, the run could not read
-        // its mail or ask questions.
+        // Check the records before changing anything. If a record is damaged, the run cannot read
+        // its mail or handle permission requests.
         team.check_records().await?;
         for (process, stopped) in sweep(&team, SWEEP_GRACE).await? {
             tracing::info!(%process, ?stopped, "what a dead process of the team left running");
@@ -48,18 +51,20 @@ pub(super) async fn led(options: &RunOptions) -> Result<Led, RunError> {
     let seal = LeadSigner::make(team.teams())?;
     let mut holder =
         LeaseHolder { prepares: is_resumed, ..holder_with_key(&team, seal.verify_key()) };
-    // Take the lease before any further change, so that only one process prepares the team.
+    // Take the lease before any further change, so that only one process changes the team at a
+    // time.
     let lease = lease_of(&team, &holder).await?;
     let team = team.take_lead(seal).await?;
     let panes = RecordedPanes::below(&options.agent_options.root);
     let panes = panes.with_named_programs(options.hosting.pane_programs.clone());
     let ended =
         if is_resumed { end_bound_otherwise(&team, &panes, options).await? } else { Vec::new() };
-    // Lowering the modes compares with the previous run's rules, so do it before the new rules are
-    // stored. If this run is killed in between, the next run still finds the old rules.
+    // Lower the modes before the new rules are stored, because this step compares the modes with
+    // the previous run's rules. If this run is killed in between, the next run still finds the old
+    // rules.
     let mut narrowed = lower_modes(&team, options.agent_options.mode).await?;
-    // Store the rules before any agent acts. If this run is killed right after that, the next run
-    // finds the rules.
+    // Store the rules before any agent acts. If this run is then killed, the next run still finds
+    // the rules.
     team.keep_bounds(options.bounds.clone()).await?;
     if let Some(panes) = &options.hosting.panes {
         team.note_pane_host(panes.host()).await?;
@@ -70,7 +75,8 @@ pub(super) async fn led(options: &RunOptions) -> Result<Led, RunError> {
         }
         finish_take_over(&team, &options.agent_options.cwd).await?;
         narrowed.extend(ended);
-        // Surviving teammates may act again only now, after the rules and the lead are settled.
+        // Surviving teammates are allowed to act again from here on, because the rules are stored
+        // and the lead is known.
         holder.prepares = false;
         let named = team.name_holder(&LeaseName::Run, &holder).await;
         named.map_err(|error| store_error(&team, error))?;
@@ -78,9 +84,9 @@ pub(super) async fn led(options: &RunOptions) -> Result<Led, RunError> {
     Ok(Led { team, lease, narrowed })
 }
 
-/// Ends the processes of members that were started under other rules than this run's, or that work
-/// in a mode that this run does not allow. Also ends the commands that these processes left
-/// running. The run starts these members anew.
+/// Ends the processes of members that were started under other rules than the rules of this run.
+/// Also ends the processes of members whose mode this run does not allow, and the commands that all
+/// these processes left running. The run later starts these members again.
 async fn end_bound_otherwise(
     team: &Team,
     panes: &RecordedPanes,
@@ -148,7 +154,8 @@ pub(super) fn holder_with_key(team: &Team, key: &VerifyKey) -> LeaseHolder {
     LeaseHolder { verify_key: Some(key.to_string()), ..holder_of_ours(team) }
 }
 
-/// Takes the lease that allows one run per team.
+/// Takes the lease of the team's run. Only one process can hold this lease, so a team has only one
+/// run at a time.
 pub(super) async fn lease_of(team: &Team, holder: &LeaseHolder) -> Result<Lease, RunError> {
     match team.take_lease(&LeaseName::Run, holder).await {
         Ok(Ok(lease)) => Ok(lease),

@@ -1,8 +1,9 @@
 //! Makes a member the lead of a team whose lead is dead. The member's conversation becomes the
 //! lead's conversation.
 //!
-//! The take-over happens under the lease of the run, before any agent starts. The intention is
-//! recorded first, and each step can be repeated, so a crash in between loses nothing.
+//! This process holds the lease of the run during the take-over, and no agent has started yet. The
+//! take-over is recorded before its first step, and each step can be repeated. A crash in between
+//! therefore loses nothing.
 
 use std::path::Path;
 use std::time::Duration;
@@ -20,15 +21,16 @@ use crate::prompts::Prompt;
 use crate::run::RunError;
 use crate::supervision::{RecordedPanes, stop_member};
 
-/// Text that replaces the result of a call that the take-over interrupted.
+/// Text that becomes the result of a call that the take-over interrupted.
 const CUT_OFF: &str = "Cut off: the lead of the team died, and you took its place. See what this did before you make it again.";
 
-/// Records that `member` will become the lead, and ends the member's own process, which waits for a
+/// Records that `member` will become the lead. Ends the member's own process, which waits for a
 /// lead.
 ///
 /// # Errors
-/// If `member` is not a member of the team, is run by another client, has ended, or has no stored
-/// conversation. Also if it runs in a process that no lead started or that cannot be stopped.
+/// If `member` is not a member of the team, if another client runs it, if it has ended, or if it
+/// has no stored conversation. Also if no lead started its process, or if its process cannot be
+/// stopped.
 pub(super) async fn begin_take_over(
     team: &Team,
     member: &AgentName,
@@ -43,13 +45,13 @@ pub(super) async fn begin_take_over(
             .with("agent", member.as_str())
             .into());
     }
-    // The member's process ends first, so that its transcript no longer changes when it is copied.
+    // End the member's process first. Its transcript then no longer changes while it is copied.
     stop_own_process(team, &member, panes, grace).await?;
     team.begin_take_over(&Actor::User, &member).await?;
     Ok(())
 }
 
-/// Carries out a recorded take-over that is not complete. Replaces the lead's conversation by the
+/// Completes a take-over that is recorded but not complete. Replaces the lead's conversation by the
 /// member's conversation, keeps a copy of the lead's old conversation, and removes the member from
 /// the team.
 ///
@@ -83,13 +85,13 @@ async fn stop_own_process(
 
 async fn replace_transcript(team: &Team, noted: &TakeOver, cwd: &Path) -> Result<(), RunError> {
     let lead = LogName::Transcript(AgentName::lead());
-    // The file name uses the recorded time, so that a step repeated after a crash finds the same
-    // file.
+    // The file name contains the recorded time of the take-over. If this step is repeated after a
+    // crash, it finds the same file.
     let former = LogName::Former { agent: AgentName::lead(), until_ms: noted.at_ms };
     let log = async |log: &LogName| team.log(log).await.map_err(|error| store_error(team, error));
     let kept = log(&former).await?;
-    // The old transcript is already stored, and the current transcript is a different one. So this
-    // step was done before a crash.
+    // A copy of the old transcript exists and differs from the current transcript. This step was
+    // therefore already done before a crash.
     if !kept.is_empty() && kept != log(&lead).await? {
         return Ok(());
     }
@@ -97,8 +99,8 @@ async fn replace_transcript(team: &Team, noted: &TakeOver, cwd: &Path) -> Result
     let next = entries.last().map_or(1, |entry| entry.seq + 1);
     let told = Step::Told { text: inputs(team, noted, cwd).await? };
     let mut known = team.ended_members().await?;
-    // The empty `Parted` step marks the ends of these members as known, so that the new lead is not
-    // informed of them again.
+    // This step `Parted` without text marks the ends of these members as known. The new lead is
+    // then not informed of these ends again.
     known.push(noted.member.clone());
     let parted = Step::Parted { members: known, ids: Vec::new(), text: String::new() };
     let steps = closing(&conversation).into_iter().chain([parted, told]);
@@ -122,8 +124,8 @@ async fn conversation(
     Ok((entries, conversation))
 }
 
-/// Returns the steps that close everything that concerned the member only as a teammate: its open
-/// calls, its plan and its shutdown.
+/// Returns the steps that close what the member no longer needs as the lead: its open calls, its
+/// plan and its shutdown.
 fn closing(conversation: &Conversation) -> Vec<Step> {
     let cut_off = |call: &str| Step::Result {
         call: call.to_owned(),
@@ -139,8 +141,8 @@ fn closing(conversation: &Conversation) -> Vec<Step> {
     calls.chain(plan).chain(shutdown).collect()
 }
 
-/// Returns the information for the new lead. Names and task subjects come from others, so tags in
-/// them are made harmless.
+/// Returns the text that informs the new lead about the team. Names and task subjects come from
+/// other agents, so tags in them are escaped.
 async fn inputs(team: &Team, noted: &TakeOver, cwd: &Path) -> Result<String, RunError> {
     let (config, tasks) = (team.config().await?, team.tasks().await?);
     let members = lines_or_none(members(&config, &noted.member));

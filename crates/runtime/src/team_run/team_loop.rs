@@ -1,5 +1,5 @@
-//! The team's loop: the events that wake the loop, and how the loop carries out the actions of the
-//! state machine.
+//! The team's loop: the events that wake the loop, and how the loop carries out the actions that
+//! the state machine returns.
 
 use std::collections::{HashMap, VecDeque};
 use std::pin::Pin;
@@ -34,7 +34,7 @@ use crate::driver::{Announcement, Report, ReportKind};
 use crate::events::RunEvent;
 use crate::run::{KeptWorktree, RunLimits, Shortfall, Stopper, TaskSummary};
 
-/// The loop of one team, with all the state that it owns.
+/// The loop of one team, with all the state that the loop owns.
 pub(super) struct TeamLoop {
     pub(super) run_context: RunContext,
     pub(super) loop_handle: LoopHandle,
@@ -46,12 +46,12 @@ pub(super) struct TeamLoop {
     pub(super) kept: Vec<KeptWorktree>,
     pub(super) lead_end: LeadEnd,
     pub(super) deleted: DeletedTasks,
-    /// Start time of this run, and total duration of the earlier runs.
+    /// The start time of this run, and the total duration of the earlier runs.
     pub(super) began: (Instant, Duration),
-    /// Members that ended but could not be removed from the team yet, with their worktrees.
+    /// The members that ended but could not be removed from the team yet, each with its worktree.
     pub(super) unremoved: Unremoved,
     pub(super) team_create: TeamCreateState,
-    /// Whether this run resumes an earlier one.
+    /// Whether this run resumes an earlier run.
     pub(super) is_resumed: bool,
     /// The position up to which the journal has been read.
     pub(super) journal_position: u64,
@@ -59,34 +59,36 @@ pub(super) struct TeamLoop {
     pub(super) subagents: SubagentRuns,
     pub(super) sources: EventSources,
     pub(super) grace: Duration,
-    /// The time limit for teammates that are asked to shut down. A user may allow more time than
-    /// `grace`.
+    /// Time that teammates have to end after a shutdown request. If the user waits longer, this is
+    /// longer than `grace`.
     pub(super) asking_grace: Duration,
     pub(super) is_over: bool,
     /// The limits that the command line set for the team.
     pub(super) bounds: RunBounds,
-    /// The lease that keeps other processes from running the team. `None` once the team is deleted.
+    /// The lease that keeps other processes from running the team. `None` after the team was
+    /// deleted.
     pub(super) lease: Option<Lease>,
 }
 
-/// The data about the lead's end that the outcome of the run needs.
+/// What the outcome of the run must contain about the lead's end.
 #[derive(Default)]
 pub(super) struct LeadEnd {
     /// The lead's last answer.
     pub(super) text: Option<String>,
-    /// The lead's plan, if the run ended because nobody was there to approve the plan.
+    /// The lead's plan. It is set if the run ended because nobody was there to approve the plan.
     pub(super) unapproved_plan: Option<String>,
     /// Whether the lead ended because of a disk error, a system error or an error in pitcrew.
     pub(super) is_broken: bool,
-    /// The waiting time that the provider of the lead's model asks for, if the lead is parked.
+    /// The waiting time that the model's provider asks for. It is set only if the lead stopped
+    /// because its model is unavailable.
     pub(super) retry_after: Option<Duration>,
 }
 
-/// The tasks of a team that its lead has deleted, as they were at the time of the deletion.
+/// If the lead has deleted its team: the team's tasks at the time of the deletion.
 #[derive(Default)]
 pub(super) struct DeletedTasks {
     pub(super) tasks: Vec<TaskSummary>,
-    /// The tasks that were open and could not be read.
+    /// The tasks that were open but could not be read.
     pub(super) lost: Vec<TaskId>,
 }
 
@@ -100,22 +102,23 @@ pub(super) struct EventSources {
     pub(super) control: Option<ControlServer>,
     pub(super) decisions: FuturesUnordered<BoxFuture<'static, Result<Decision, Aborted>>>,
     pub(super) grace: Option<Pin<Box<Sleep>>>,
-    /// A timer that runs after the death of a process. It ends when the locks of the dead process
-    /// can be told from the locks of living processes.
+    /// A timer that starts when a process dies. When the timer ends, locks of the dead process are
+    /// old enough to be recognised and broken.
     pub(super) tidying: Option<Pin<Box<Sleep>>>,
-    /// A timer that runs while a member must still be removed from the team after a failed try.
+    /// A timer that runs until the next try to remove a member from the team. It runs only after a
+    /// failed try.
     pub(super) removing: Option<Pin<Box<Sleep>>>,
-    /// A timer that runs while a teammate of another client must answer a shutdown request.
+    /// A timer for the answer to a shutdown request, if another client runs the teammate.
     pub(super) answer_due: Option<Pin<Box<Sleep>>>,
-    /// A timer that runs while a teammate of another client may be about to begin a turn.
+    /// A timer that runs while a teammate of another client may have begun a turn that the config
+    /// does not show yet.
     pub(super) turn_due: Option<Pin<Box<Sleep>>>,
     pub(super) was_stopped: bool,
     pub(super) was_killed: bool,
 }
 
 impl EventSources {
-    /// Creates the event sources that every run has. Other sources are added when the run needs
-    /// them.
+    /// Creates the event sources that every run has. The run adds other sources when it needs them.
     pub(super) fn new(
         stopper: Stopper,
         reports: mpsc::Receiver<Report>,
@@ -146,8 +149,8 @@ impl EventSources {
     async fn next(&mut self) -> Wake {
         tokio::select! {
             biased;
-            // `biased`: the user's stop comes before any other event, and agents' reports come
-            // before file changes.
+            // The order of the branches matters (`biased`): the user's stop comes before any other
+            // event, and agents' reports come before file changes.
             () = self.stopper.killed(), if !self.was_killed => Wake::Killed,
             () = self.stopper.stopped(), if !self.was_stopped => Wake::StopAsked,
             () = self.stopper.interrupted() => Wake::Interrupted,
@@ -176,7 +179,8 @@ impl TeamLoop {
             self.follow(inputs).await;
         }
         self.backends.here.join().await;
-        // A subagent that was dropped with its caller may report that only when the run is over.
+        // If a subagent was dropped with its caller, its report about that may arrive only after
+        // the run is over.
         while let Ok(report) = self.sources.reports.try_recv() {
             let running = self.agents.running(&report.agent);
             if running.is_some_and(|running| running.subagent().is_some()) {
@@ -242,7 +246,8 @@ impl TeamLoop {
         }
     }
 
-    /// Passes inputs to the state machine, and carries out the actions it returns.
+    /// Passes inputs to the state machine, and carries out the actions that the state machine
+    /// returns.
     pub(super) async fn follow(&mut self, inputs: Vec<RunInput>) {
         let mut inputs = VecDeque::from(inputs);
         while let Some(item) = inputs.pop_front() {
@@ -306,8 +311,8 @@ impl TeamLoop {
         self.run_context.sink.tell(RunEvent::Warning { text }).await;
     }
 
-    /// Collects the observations about the teammates' mail. The state machine decides what follows
-    /// from them.
+    /// Collects what the team's files show about the teammates' mail. The state machine decides
+    /// what to do next.
     async fn look_around(&mut self) -> RunInput {
         let team = self.run_context.team.clone();
         self.agents.look_at_clients(&team).await;
@@ -330,7 +335,7 @@ impl TeamLoop {
         RunInput::Looked(mates)
     }
 
-    /// Handles all reports that were already sent.
+    /// Handles all reports that agents have already sent.
     async fn hear_reports(&mut self) -> Vec<RunInput> {
         let mut inputs = self.read_journal().await;
         while let Ok(report) = self.sources.reports.try_recv() {
@@ -349,14 +354,14 @@ impl TeamLoop {
         self.run_context.sink.tell(RunEvent::ShuttingDown { reason: reason.clone() }).await;
         for name in names {
             let Some(running) = self.agents.running(name) else { continue };
-            // Do not ask an agent that has already reported its end.
+            // Send no shutdown request to an agent that has already reported its end.
             if running.last_words.is_some() || self.stopped_unasked(name) {
                 continue;
             }
             if let Err(error) = self.run_context.team.ask_to_part(name, &reason).await {
                 self.warn(format!("{name} cannot be asked to shut down: {}", chain(&error))).await;
-                // End the agent. Without a request it would never answer, and the run would wait in
-                // vain.
+                // The shutdown request could not be sent, so the agent would never answer and the
+                // run would wait for nothing. End the agent.
                 let names = std::slice::from_ref(name);
                 self.agents.to_all(names, |it| it.end("it could not be asked to shut down"));
             }
@@ -394,12 +399,12 @@ impl TeamLoop {
         Vec::new()
     }
 
-    /// Informs agents of mode changes made from outside, and ends agents that were removed from the
-    /// team.
+    /// Tells agents about mode changes that another process made. Ends agents that were removed
+    /// from the team.
     async fn config_changed(&mut self) {
         let Ok(config) = self.run_context.team.config().await else { return };
-        // Config names match agent names exactly, except after an edit by hand. Use a map, because
-        // there may be thousands of members.
+        // The names in the config are exactly the names of the agents, except after an edit by
+        // hand. Use a map, because there may be thousands of members.
         let members: HashMap<&AgentName, &Member> =
             config.members.iter().map(|member| (&member.name, member)).collect();
         let is_unknown = |member: &&Member| !self.agents.is_running(&member.name);
@@ -413,8 +418,8 @@ impl TeamLoop {
                 }
                 continue;
             };
-            // Remember the entry. If an outdated copy of the config drops the entry, it must be
-            // restored.
+            // Keep a copy of the config entry. If another client writes an outdated config without
+            // this entry, the entry must be restored.
             running.member = Some(member.clone());
             running.handle.config_changed();
             let Some(known) = &mut running.known_mode else { continue };
@@ -439,8 +444,8 @@ impl TeamLoop {
         }
     }
 
-    /// Restores teammates that an outdated copy of the config dropped, and ends teammates that were
-    /// really removed.
+    /// Restores teammates that are missing because another client wrote an outdated config. Ends
+    /// teammates that were really removed.
     async fn repair_members(&mut self, missing: Vec<Member>) {
         let names: Vec<AgentName> = missing.iter().map(|member| member.name.clone()).collect();
         let mended = match self.run_context.team.mend_members(missing).await {
@@ -486,7 +491,8 @@ impl TeamLoop {
             }
             ReportKind::Spent(spending) => self.spent(&agent, &spending).await,
             ReportKind::Referred(mail) => self.referred(mail).await,
-            // A teammate's question arrives as a frame in the lead's inbox.
+            // A teammate's permission request arrives as mail in the lead's inbox, so ignore this
+            // report.
             ReportKind::Asks { .. } if is_teammate => Vec::new(),
             ReportKind::Settled { .. } => Vec::new(),
             ReportKind::Remembers(conversation) => {
@@ -531,15 +537,17 @@ impl TeamLoop {
         }
     }
 
-    /// Ends the run when an agent has used all the model calls that the run allows each agent.
+    /// Returns the input that ends the run, if an agent has used all the model calls that the run
+    /// allows each agent.
     pub(super) fn used_up(&self, agent: &AgentName) -> Vec<RunInput> {
         let running = self.agents.running(agent);
         let reason = running.and_then(|running| running.used_up(agent, self.limits));
         reason.map(RunInput::EndAsked).into_iter().collect()
     }
 
-    /// Handles a frame in the lead's inbox that the lead's model does not read. The frame stays
-    /// unread until it is handled, so after a crash it is handled again.
+    /// Handles a structured message (frame) in the lead's inbox that the lead's model does not
+    /// read. The message stays unread until it is handled. After a crash it is therefore handled
+    /// again.
     async fn referred(&mut self, mail: Mail) -> Vec<RunInput> {
         match mail.frame {
             Some(Frame::PermissionRequest(request)) => self.asked(mail.id, request).await,

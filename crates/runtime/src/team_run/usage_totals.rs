@@ -11,10 +11,10 @@ use pitcrew_team::store::{MemberSummary, Spent};
 use crate::events::Spending;
 use crate::run::{AgentSummary, ModelTotal, Totals};
 
-/// The end reason of an agent that was cancelled and can be resumed.
+/// The reason for the end of an agent that was cancelled and can be resumed.
 const RESUMABLE: &str = "it was stopped, and can be resumed";
 
-/// A character that is in every subagent's name, and in no member's name.
+/// A character that every subagent's name contains, and that no member's name contains.
 const SUBAGENT_MARK: char = '#';
 
 /// The work and the usage of one agent, in this run and in earlier runs.
@@ -55,12 +55,13 @@ impl Account {
         Self { summary, is_unseen: false, is_of_this_run: false }
     }
 
-    /// Records that the agent is started.
+    /// Records that this run starts the agent.
     pub(crate) fn open(&mut self, agent_type: Option<String>, model: &str) {
         self.summary.agent_type = agent_type;
         model.clone_into(&mut self.summary.model);
         self.note_state(Status::Pending, None);
-        // A teammate that worked in an earlier run counts as started, whatever happens in this run.
+        // A teammate that worked in an earlier run counts as started, even if it does not work in
+        // this run.
         self.is_unseen |= self.summary.role == Role::Teammate && self.summary.turns == 0;
         self.is_of_this_run = true;
     }
@@ -79,8 +80,8 @@ impl Account {
             model.clone_into(&mut summary.model);
         }
         if summary.role == Role::Subagent && summary.state == Status::Pending {
-            // This is a subagent of another client. Only its calls are known, so it counts as
-            // completed.
+            // This is a subagent of another client. Its state is unknown, and only its calls are
+            // known. Count it as completed.
             summary.state = Status::Completed;
         }
         summary.is_counted = true;
@@ -92,7 +93,7 @@ impl Account {
         totals.model_time = totals.model_time.saturating_add(*took);
     }
 
-    /// Adds the agent's usage in earlier runs of its team to this account and to the totals.
+    /// Adds the agent's usage in the team's earlier runs to this account and to the totals.
     pub(crate) fn carry_over(
         &mut self,
         before: &MemberSummary,
@@ -101,11 +102,11 @@ impl Account {
     ) {
         let summary = &mut self.summary;
         if summary.model.is_empty() {
-            // This run has not started the agent, so show the agent's last state.
+            // This run has not started the agent, so show the state that the agent had last.
             if let Some(last) = last {
                 (summary.state, summary.reason) = last;
             } else if summary.role == Role::Subagent {
-                // The journal has no state of this subagent. The subagent ended with its run.
+                // The journal contains no state of this subagent. It ended together with its run.
                 summary.state = Status::Completed;
             }
             let most_used = before.spent.iter().max_by_key(|(_, spent)| spent.turns);
@@ -124,12 +125,13 @@ impl Account {
         }
     }
 
-    /// Records that the agent's model calls are unknown until one of them is counted.
+    /// Records that the agent's model calls are unknown. They become known when the first of them
+    /// is counted.
     pub(crate) fn not_counted_yet(&mut self) {
         self.summary.is_counted = self.summary.turns > 0;
     }
 
-    /// Records that the agent works, so it has started.
+    /// Records that the agent was seen working. It then counts as started.
     pub(crate) fn seen_at_work(&mut self) {
         self.is_unseen = false;
     }
@@ -139,25 +141,26 @@ impl Account {
         (self.is_unseen, self.is_of_this_run) = (true, true);
     }
 
-    /// Whether the agent is a teammate of this run that has failed, or is still pending, and was
-    /// never seen working.
+    /// Returns true if the agent is a teammate that was never seen working in this run, and its
+    /// state is failed or pending.
     pub(crate) fn has_not_started(&self) -> bool {
         self.is_unseen && matches!(self.summary.state, Status::Failed | Status::Pending)
     }
 
-    /// Returns the teammate's name and the reason, if the teammate failed in this run.
+    /// Returns the teammate's name and the reason for its failure, if the teammate failed in this
+    /// run.
     pub(crate) fn failure(&self) -> Option<(AgentName, String)> {
         let AgentSummary { name, role, state, reason, .. } = &self.summary;
         let has_failed = *role == Role::Teammate && *state == Status::Failed && self.is_of_this_run;
         reason.as_ref().filter(|_| has_failed).map(|reason| (name.clone(), reason.clone()))
     }
 
-    /// Records that the agent was cancelled.
+    /// Records that the agent was cancelled and can be resumed.
     pub(crate) fn was_dropped(&mut self) {
         self.note_state(Status::Killed, Some(RESUMABLE.to_owned()));
     }
 
-    /// Corrects the account after the team was deleted, because the agent cannot be resumed any
+    /// Corrects the account after the team was deleted, because nobody can resume the agent any
     /// more.
     pub(crate) fn cannot_be_resumed(&mut self) {
         if self.summary.reason.as_deref() == Some(RESUMABLE) {
@@ -175,7 +178,7 @@ impl UsageTotals {
         self.cost_usd += cost_usd;
     }
 
-    /// Returns the cost so far, in US dollars.
+    /// Returns the cost of the run so far, in US dollars.
     pub(crate) fn cost_usd(&self) -> f64 {
         self.cost_usd
     }
@@ -190,7 +193,7 @@ impl UsageTotals {
     }
 }
 
-/// Returns the role of an agent, derived from its name.
+/// Returns the role of an agent. The agent's name shows the role.
 fn role_of(name: &AgentName) -> Role {
     match name.as_str() {
         LEAD_NAME => Role::Lead,

@@ -1,4 +1,4 @@
-//! Every event that can wake the loop of a team, as one closed enum.
+//! Every event that can wake the loop of a team, as one enum.
 
 use std::time::Duration;
 
@@ -17,12 +17,12 @@ use crate::control_socket::Call;
 use crate::driver::Report;
 use crate::question::Digest;
 
-/// Capacity of the queue of tool requests. Each request blocks its caller, so there are never more
-/// requests than agents.
+/// Capacity of the queue of tool requests. If the queue is full, a tool waits. Each request blocks
+/// its caller, so there are never more requests than agents.
 pub(super) const REQUESTS_WAITING: usize = 64;
 
-/// Capacity of the queue of agents' reports. An agent waits when the queue is full. The loop never
-/// waits for an agent.
+/// Capacity of the queue of agents' reports. If the queue is full, an agent waits. The loop itself
+/// never waits for an agent.
 pub(crate) const REPORTS_WAITING: usize = 1024;
 
 /// The event that woke the loop.
@@ -30,37 +30,38 @@ pub(crate) const REPORTS_WAITING: usize = 1024;
 pub(super) enum Wake {
     /// The team's files changed.
     Changed(Change),
-    /// An agent reports.
+    /// An agent sent a report.
     Reported(Report),
-    /// The supervisor of a teammate in another process reports.
+    /// The supervisor of a teammate in another process sent a report.
     Sighted(RemoteReport),
-    /// A tool of the lead sends a request.
+    /// A tool of the lead sent a request.
     Requested(Request),
-    /// A permission question was decided.
+    /// A permission request was decided.
     Decided(Decision),
-    /// A permission question was withdrawn.
+    /// A permission request was withdrawn.
     TakenBack,
     /// The user interrupts the lead's turn.
     Interrupted,
-    /// Another process of the user sends a request.
+    /// Another process of the user sent a request through the control socket.
     Visited(Call),
     /// The user asks for an orderly end of the run.
     StopAsked,
     /// The user ends the run at once.
     Killed,
-    /// The locks of a dead process can now be told from the locks of living processes.
+    /// The locks of a dead process are now old enough to be recognised and broken.
     TidyDue,
     /// It is time to try again to remove the members that could not be removed from the team.
     RemovalDue,
     /// A teammate of another client has not answered a shutdown request in time.
     AnswerOverdue,
-    /// A teammate of another client has had enough time to show a turn in the config.
+    /// A teammate of another client may have begun a turn, and the config has had enough time to
+    /// show the turn.
     TurnOverdue,
     /// The time limit of a shutdown step has passed.
     GraceOver,
 }
 
-/// A request of a tool to the loop. The loop answers with the tool's outcome.
+/// A request of a tool to the loop. The loop answers with the outcome of the tool call.
 #[derive(Debug)]
 pub(crate) struct Request {
     pub(crate) lead_request: LeadRequest,
@@ -82,7 +83,7 @@ pub(crate) enum LeadRequest {
     Stop { name: String },
 }
 
-/// The sender with which tools reach the loop.
+/// The handle through which tools send requests to the loop.
 #[derive(Clone, Debug)]
 pub(crate) struct LoopHandle(mpsc::Sender<Request>);
 
@@ -106,17 +107,18 @@ impl LoopHandle {
 #[derive(Debug)]
 pub(super) struct Asked {
     pub(super) agent: AgentName,
-    /// The message that carried the request. It stays unread until the request is answered.
+    /// The message that contained the permission request. The message stays unread until the
+    /// request is answered.
     pub(super) mail: MessageId,
     pub(super) call: String,
     pub(super) input: Value,
     /// The digest of the call's tool and input.
     pub(super) digest: Digest,
-    /// The handle that withdraws the question.
+    /// The handle that withdraws the permission request from the person who is being asked.
     pub(super) question: AbortHandle,
 }
 
-/// A decision on a call. Each variant says who receives the decision.
+/// A decision on a permission request. The variant says who receives the decision.
 #[derive(Debug)]
 pub(super) enum Decision {
     /// The decision goes to the teammate that asked by mail. `pause` is the time since the last

@@ -1,8 +1,8 @@
-//! The team tools: tasks, mail and plans. Each tool parses its input, calls one operation of
-//! `team`, and returns the result text recorded from the reference client.
+//! The team tools: tasks, mail and plans. Each tool parses its input and calls one operation of
+//! `team`. Its result text has the same form as the recorded result of the reference client.
 //!
-//! The `team` crate decides who may do what. The team's run creates and ends teams and agents,
-//! because only its loop can do that.
+//! The `team` crate decides what each agent is allowed to do. The tools that create and end teams
+//! and agents are in `team_run`, because only the team's loop can do that.
 
 mod plan;
 mod tool;

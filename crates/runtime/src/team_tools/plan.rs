@@ -1,5 +1,5 @@
-//! ExitPlanMode: a teammate submits its plan to the lead, and a lead shows its own plan to the
-//! user.
+//! The tool ExitPlanMode. A teammate uses it to submit its plan to the lead, and a lead uses it to
+//! show its own plan to the user.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -15,7 +15,8 @@ use serde_json::{Value, json};
 use super::tool::refusal;
 use crate::dropped::as_member;
 
-/// Maximum number of characters of a plan in a frame. The plan file may be longer.
+/// Maximum number of characters of a plan in a message to the lead. The plan file itself can be
+/// longer.
 const PLAN_CHARS: usize = 50_000;
 
 /// Creates the tool with which a teammate submits its plan.
@@ -23,14 +24,14 @@ pub(crate) fn exit_plan_mode(team: &Team, member: &AgentName, plan_file: PathBuf
     Arc::new(ExitPlanMode { team: team.clone(), member: member.clone(), plan_file })
 }
 
-/// Creates the tool with which a lead leaves plan mode. The user is asked before the call runs. So
-/// when the call runs, the user has already approved the plan.
+/// Creates the tool with which a lead leaves plan mode. The user decides before the call runs. When
+/// the call runs, the user has therefore already approved the plan.
 pub(crate) fn show_plan(plan_file: PathBuf) -> Arc<dyn Tool> {
     Arc::new(ShowPlan { plan_file })
 }
 
-/// Returns the plan of a call. Uses the plan in the call's input, otherwise the plan in the plan
-/// file.
+/// Returns the plan of a call. Uses the plan in the call's input. If the input has no plan, uses
+/// the plan in the plan file.
 ///
 /// # Errors
 /// A message for the model if there is no plan.
@@ -109,7 +110,8 @@ impl Tool for ExitPlanMode {
             Err(reason) => return ToolOutcome::refused(reason),
         };
         let path = self.plan_file.to_string_lossy();
-        // The frame also names the plan file, which contains the whole plan.
+        // The message contains only the beginning of a long plan. It also names the plan file,
+        // which contains the whole plan.
         let shown: String = plan.chars().take(PLAN_CHARS).collect();
         let (team, actor) = (&self.team, Actor::Member(self.member.clone()));
         let ask = || team.request_plan_approval(&self.member, &path, &shown, Some(&context.call));

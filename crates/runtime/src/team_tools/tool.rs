@@ -106,7 +106,7 @@ impl TeamTool {
             TeamCall::TaskList => TaskListed::of(&team.tasks().await?).into(),
             TeamCall::SendMessage(input) => {
                 let mut sent = team.send(actor, input, Some(key)).await?;
-                // The messages are in the inboxes already. A socket only delivers them earlier.
+                // The messages are already in the inboxes. The socket only delivers them earlier.
                 if let Some(sockets) = &self.sockets {
                     sockets.push(team, &mut sent.receipts).await;
                 }
@@ -135,11 +135,11 @@ pub(crate) fn answer(answer: &ToolAnswer) -> ToolOutcome {
     }
 }
 
-/// Converts a refusal of the team into a tool result. The result says what is wrong and what would
-/// be correct.
+/// Converts a refusal of the team into a tool result. The result says what is wrong and what input
+/// would be correct.
 pub(crate) fn refusal(error: &ApiError) -> ToolOutcome {
     let mut text = error.message.clone();
-    // Models read only the text, so it must contain the details too.
+    // A model reads only the text of a result, so add the details to the text too.
     for (name, value) in &error.details {
         let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
         text.push_str(&format!("\n{name}: {value}"));

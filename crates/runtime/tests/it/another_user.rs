@@ -1,4 +1,5 @@
-//! Runs tests of this program once more as a user without privileges, in a copy of the program.
+//! Runs tests of this test program a second time, as a user without privileges. That user runs a
+//! copy of the test program.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, chown};
@@ -6,12 +7,12 @@ use std::process::Command;
 
 use crate::sandbox_read::inner;
 
-/// A user id without an entry in the user database.
+/// A user id for which the user database of the machine has no entry.
 const OTHER_USER: u32 = 54_321;
 
 /// Runs the tests whose names begin with `tests`, except those with `skipped` in their names.
-/// Returns how many passed. Returns nothing if the tests do not run as root, because then another
-/// user runs them already.
+/// Returns the number of tests that passed. Returns `None` if this process does not run as root,
+/// because these tests then already run without privileges.
 #[track_caller]
 pub(crate) fn play(tests: &str, skipped: &str) -> Option<usize> {
     if !rustix::process::geteuid().is_root() {

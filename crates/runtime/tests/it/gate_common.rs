@@ -1,5 +1,6 @@
-//! The reading commands that coding agents use most. None of these commands may need a question,
-//! because an agent would wait for the answer for no reason.
+//! Tests the commands that coding agents use most and that only read files. The permission gate
+//! must allow each of these commands without a permission request. Otherwise the agent would wait
+//! for an answer for no reason.
 
 use std::fs;
 
@@ -218,8 +219,8 @@ fn common_reading_commands_run_unasked() {
     }
 }
 
-/// Reading commands that need a question on purpose. They may run the project's own code, or show
-/// data that is in no working folder.
+/// Commands that only read, but that need a permission request on purpose. Each of them is able to
+/// run the project's own code, or to show data from outside the working folder.
 #[test]
 fn some_reading_commands_are_asked_on_purpose() {
     let place = Place::new(json!({}));

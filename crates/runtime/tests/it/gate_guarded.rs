@@ -1,6 +1,6 @@
-//! The gate protects the team's own folders and the user's settings. No mode and no rule opens
-//! them. An agent may change a project's settings in one mode, and under a rule that names their
-//! folder.
+//! The permission gate protects the team's own folders and the user's settings. No permission mode
+//! and no rule allows an agent to change them. The settings of a project are less protected: one
+//! permission mode allows an agent to change them, and so does a rule that names their folder.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -13,7 +13,7 @@ use pitcrew_protocol::PermissionMode::{
 };
 use serde_json::{Value, json};
 
-/// A home that contains a root, and a project beside it.
+/// A home folder that contains pitcrew's root folder, and a project folder beside the home folder.
 struct Place {
     _dir: tempfile::TempDir,
     base: PathBuf,
@@ -219,7 +219,7 @@ fn the_user_s_settings_are_the_user_s_in_every_mode() {
     insta::assert_snapshot!(reason, @"BASE/home/.claude/settings.json belongs to the user's settings, which decide what agents may do: only the user changes them. Say what should stand there, and the user can put it in. Reading there is allowed");
 }
 
-/// The settings files of a project, by the paths that an agent would write to.
+/// The paths of a project's settings files, as an agent would write them in a tool call.
 const OF_A_PROJECT: [&str; 8] = [
     ".claude/settings.json",
     ".claude/settings.local.json",
@@ -339,15 +339,16 @@ fn a_rule_that_names_their_folder_opens_a_project_s_settings() {
         let verdict = place.judge(Default, "Bash", &json!({ "command": command }));
         assert_eq!(is_allowed(&verdict), is_open, "{command}: {verdict:?}");
     }
-    // Even this rule does not open the user's own settings.
+    // The rule for `.claude/agents` does not allow changes to the user's own settings in the home
+    // folder.
     assert!(matches!(place.file(Default, "Write", "~/.claude/agents/a.md"), Verdict::Deny { .. }));
 }
 
 #[test]
 fn a_folder_is_known_by_whatever_name_it_has() {
     let place = Place::new();
-    // Simulates a second mount: another path to the same folder, which resolving the path does not
-    // reveal.
+    // This link stands for a second mount: another path to the same folder. The gate gets the
+    // link's path and must still recognise the folder.
     let other = place.base.join("other");
     symlink(place.base.join("home"), &other).unwrap();
     let gate = Gate::default().guarding(&other.join(".claude"));

@@ -1,5 +1,5 @@
-//! Commands that once ran without a question, or despite a rule, because the parser misread their
-//! text. Similar commands are tested too.
+//! Commands that earlier versions of the permission gate wrongly allowed, because the parser
+//! misread their text. Similar commands are tested too.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -9,7 +9,8 @@ use serde_json::json;
 
 use crate::gate_modes::Place;
 
-/// Checks that the gate gives each command the expected verdict, and lists those with another one.
+/// Checks that the permission gate gives each command the expected verdict. Fails with a list of
+/// the commands that get another verdict.
 fn check(place: &Place, mode: PermissionMode, expected: &str, commands: &[&str]) {
     let wrong: Vec<_> = commands
         .iter()
@@ -131,7 +132,7 @@ fn programs_are_known_by_bare_names_that_are_found_outside_of_the_project() {
     );
 }
 
-/// Commands with options that take paths, write files or run programs.
+/// Commands with options that take a path, write a file or run a program.
 const OPTIONS: &[&str] = &[
     "uniq src/main.rs out",
     "uniq -c src/main.rs out",
@@ -243,7 +244,8 @@ fn an_option_that_is_not_known_is_left_to_the_kernel() {
     ];
     check(&Place::new(json!({})), Default, "allow", &unknown);
     check(&Place::new(json!({})), Plan, "allow", &unknown);
-    // The kernel cannot enforce ask rules, so the gate asks or denies.
+    // The sandbox cannot enforce ask rules. If there is an ask rule, the gate itself must therefore
+    // ask (or deny, in plan mode).
     check(&Place::new(json!({"ask": ["Read(./asked/**)"]})), Default, "ask", &unknown);
     check(&Place::new(json!({"ask": ["Read(./asked/**)"]})), Plan, "deny", &unknown);
     check(
@@ -252,8 +254,9 @@ fn an_option_that_is_not_known_is_left_to_the_kernel() {
         "deny",
         &["cat --frobnicate src/main.rs"],
     );
-    // The allowed `make` runs in the profile *free*. No sandbox restricts the unknown reader that
-    // follows `make` in the same command.
+    // The rule allows `make`, so the whole command line runs in the sandbox profile `free`, which
+    // confines nothing. The second command of the line has an option that the gate does not know,
+    // and no sandbox would restrict it. So the gate must ask.
     let place = Place::new(json!({"allow": ["Bash(make:*)", "Read(//outside/**)"]}));
     let joined: Vec<String> = unknown.iter().map(|command| format!("make && {command}")).collect();
     check(&place, Default, "ask", &joined.iter().map(String::as_str).collect::<Vec<_>>());

@@ -1,4 +1,4 @@
-//! The gate's decisions in each mode, in a real folder.
+//! The decisions of the permission gate in each permission mode, tested in a real folder.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -11,7 +11,7 @@ use pitcrew_protocol::PermissionMode::{
 };
 use serde_json::{Value, json};
 
-/// A folder with a project, files outside it, and a plan file.
+/// A folder that contains a project, files outside the project, and a plan file.
 pub(crate) struct Place {
     dir: tempfile::TempDir,
     gate: Gate,
@@ -32,14 +32,14 @@ impl Place {
         Self { dir, gate }
     }
 
-    /// The same folder, with a search path for programs and with these programs in the project.
+    /// Creates the given programs in the project, and makes the gate search for programs in `path`.
     pub(crate) fn searching(self, path: &str, programs: &[&str]) -> Self {
         for program in programs {
             let file = self.path("project").join(program);
             fs::write(&file, "#!/bin/sh\ntouch canary\n").unwrap();
             fs::set_permissions(&file, fs::Permissions::from_mode(0o755)).unwrap();
         }
-        // The path can name a folder of the project only once the project exists.
+        // `PROJECT` stands for the path of the project, which is known only now.
         let path = path.replace("PROJECT", &self.path("project").to_string_lossy());
         Self { gate: self.gate.searching(std::env::split_paths(&path).collect()), ..self }
     }
@@ -230,7 +230,8 @@ fn an_ask_carries_the_suggestions_as_recorded() {
     assert_eq!(text, recorded.to_string());
 }
 
-/// The permission suggestions in the recorded request for `touch out.txt`.
+/// Returns the permission suggestions of a recorded permission request. The reference client wrote
+/// it for the command `touch out.txt`.
 fn recorded_suggestions() -> Value {
     let inbox = "../../fixtures/claude-2.1.39/refusals/teams/probe/inboxes/team-lead.json";
     let inbox = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(inbox)).unwrap();
@@ -302,13 +303,15 @@ fn a_spawn_that_is_freer_than_its_spawner_is_asked() {
         description,
         "Spawn bob in mode acceptEdits, which is freer than its spawner's, default"
     );
-    // A run passes on the mode it was started with, although its lead has another mode now.
+    // A teammate gets the mode with which the run was started (`handed_down`), even if the lead now
+    // has another mode.
     let freer = Spawns { handed_down: AcceptEdits, ..spawns };
     let place = Place { gate: place.gate.spawning(freer), ..place };
     let named = json!({"name": "bob"});
     assert_eq!(place.word(Default, "Task", &named), "ask");
     assert_eq!(place.word(AcceptEdits, "Task", &named), "allow");
-    // A subagent without a name works for its spawner, in the spawner's mode.
+    // A Task call without a name starts a subagent. The subagent gets its spawner's mode, not the
+    // mode of the run.
     assert_eq!(place.word(Default, "Task", &json!({})), "allow");
     let freest = Spawns { handed_down: BypassPermissions, ..Spawns::default() };
     let place = Place { gate: place.gate.spawning(freest), ..place };

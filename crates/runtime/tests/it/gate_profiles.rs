@@ -1,4 +1,4 @@
-//! The sandbox profile of a command that runs without a question.
+//! Tests which sandbox profile a command gets if it runs without a permission request.
 
 use std::path::Path;
 
@@ -52,8 +52,8 @@ fn a_command_that_nobody_is_asked_about_is_held_to_its_mode() {
     }
 }
 
-/// In plan mode an allow rule allows a command only as a reader. A command that is not known to be
-/// a reader stays in the profile *read*.
+/// In plan mode, an allow rule allows only commands that read. If the gate does not know all
+/// options of a command, the command stays in the sandbox profile `read`, which prevents changes.
 #[test]
 fn in_plan_mode_no_rule_frees_a_reader_with_options_that_are_not_known() {
     let rules = json!({"permissions": {"allow": ["Bash(sort:*)"]}});

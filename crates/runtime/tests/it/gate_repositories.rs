@@ -1,5 +1,5 @@
-//! The dangers of a repository's git folder and the files beside it: programs that git would run,
-//! and files that run by themselves.
+//! The dangers of a repository's git folder and of the files beside it. Some of these files name
+//! programs that git would run. Other files run by themselves.
 
 use std::fs;
 use std::path::Path;
@@ -10,8 +10,8 @@ use serde_json::json;
 
 use crate::gate_modes::Place;
 
-/// Git commands that only read, but that may run a program named by the repository to find changes
-/// or to display them.
+/// Git commands that only read. To find or display changes, each of them is able to run a program
+/// that the repository's configuration names.
 const READING: &[&str] = &[
     "git blame src/main.rs",
     "git status",
@@ -59,7 +59,7 @@ fn git(folder: &Path, words: &str) {
     assert!(output.status.success(), "git {words}: {output:?}");
 }
 
-/// A project that is a repository with one commit.
+/// Creates a project that is a git repository with one commit.
 fn repository(permissions: serde_json::Value) -> Place {
     let place = Place::new(permissions);
     let project = place.path("project");
@@ -69,7 +69,7 @@ fn repository(permissions: serde_json::Value) -> Place {
     place
 }
 
-/// The commands of [`READING`] that run without a question.
+/// Returns the commands of [`READING`] that the gate allows without a permission request.
 fn unasked(place: &Place) -> Vec<&'static str> {
     READING.iter().copied().filter(|command| place.bash(Default, command) == "allow").collect()
 }
@@ -82,7 +82,8 @@ fn append(file: &Path, text: &str) {
 #[test]
 fn git_is_asked_for_where_the_repository_names_a_program() {
     let place = repository(json!({}));
-    // The gate cannot know which arguments xargs appends.
+    // The commands with `xargs` are left out, because the gate cannot know which arguments `xargs`
+    // appends.
     let usual: Vec<_> =
         READING.iter().copied().filter(|command| !command.contains("xargs")).collect();
     assert_eq!(unasked(&place), usual);
@@ -184,8 +185,8 @@ fn an_edit_of_what_runs_by_itself_is_asked_for() {
 #[test]
 fn four_files_do_not_become_a_repository_unasked() {
     let files = ["HEAD", "config", "objects/x", "refs/x"];
-    // In each tested order, at least one write needs a question, and the files form no repository
-    // before that write.
+    // Writes the four files in several orders. In each order, the gate must ask about at least one
+    // write. The files that are written without a permission request must not form a repository.
     for first in 0..files.len() {
         for turn in [1, 3] {
             let place = Place::new(json!({}));

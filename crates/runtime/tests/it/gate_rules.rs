@@ -1,4 +1,4 @@
-//! Deny, ask and allow rules, and calls that try to avoid them.
+//! Tests deny, ask and allow rules, and tool calls that try to avoid these rules.
 
 use std::fs;
 use std::os::unix::fs::symlink;

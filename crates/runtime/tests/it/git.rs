@@ -1,11 +1,11 @@
-//! Runs git for the tests: without the user's git settings, and only in the repositories of the
-//! tests.
+//! Runs git for the tests. Git ignores the user's git settings, and works only in the repositories
+//! that the tests create.
 
 use std::path::Path;
 use std::process::Command;
 
-/// Variables that a git hook sets for the repository of the hook. The tests may run from such a
-/// hook.
+/// The environment variables that git sets for a hook. They point to the hook's repository, so a
+/// test that is run from a git hook must not inherit them.
 const LEAKS: [&str; 6] = [
     "GIT_DIR",
     "GIT_WORK_TREE",
@@ -15,8 +15,8 @@ const LEAKS: [&str; 6] = [
     "GIT_PREFIX",
 ];
 
-/// Makes a command, and any git that it runs, ignore the user's git settings and the variables of a
-/// git hook.
+/// Makes a command ignore the user's git settings and the variables that git sets for a hook. This
+/// also applies to any git process that the command starts.
 pub(crate) fn apart(command: &mut Command) -> &mut Command {
     for name in LEAKS {
         command.env_remove(name);
@@ -24,10 +24,10 @@ pub(crate) fn apart(command: &mut Command) -> &mut Command {
     command.env("GIT_CONFIG_GLOBAL", "/dev/null").env("GIT_CONFIG_NOSYSTEM", "1")
 }
 
-/// Runs git in a folder, with an author so that commits succeed.
+/// Runs git in a folder. Sets an author, because git cannot commit without one.
 pub(crate) fn git(folder: &Path, arguments: &[&str]) {
-    // These options keep git from starting a maintenance process after a commit, because that
-    // process would run beside the test.
+    // The `maintenance` options keep git from starting a background process after a commit. Such a
+    // process would run at the same time as the test.
     let identity = [
         "-c",
         "user.name=probe",

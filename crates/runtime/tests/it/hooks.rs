@@ -1,4 +1,4 @@
-//! Hooks as real processes, with payloads compared to the recordings.
+//! Tests hooks as real processes. The data that each hook receives is compared to recordings.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -71,7 +71,8 @@ async fn exit_code_two_blocks_with_its_complaint() {
 #[tokio::test]
 async fn hooks_run_at_once_and_the_same_command_once() {
     let dir = tempfile::tempdir().unwrap();
-    // Each hook waits for the other's file. If they ran one after the other, neither would end.
+    // Each hook waits for the file of the other hook. If the hooks ran one after the other, the
+    // first hook would wait forever.
     let first = "touch a; until [ -e b ]; do sleep 0.01; done; echo x >> count";
     let second = "touch b; until [ -e a ]; do sleep 0.01; done; echo x >> count";
     let outcome = run(&for_tools(&[first, second, first]), dir.path()).await;
@@ -97,7 +98,8 @@ async fn a_hook_that_does_not_read_a_big_payload_is_no_failure() {
 #[tokio::test]
 async fn a_hook_past_its_deadline_is_killed_with_its_children() {
     let command = "sh -c 'echo $$ > new; mv new child; exec sleep 1000' & wait";
-    // On a busy machine the child may start too late, so longer deadlines are tried too.
+    // On a busy machine, a short deadline may pass before the child process has started. So the
+    // test also tries longer deadlines.
     for deadline_s in [0.5, 5.0, 50.0] {
         let dir = tempfile::tempdir().unwrap();
         let hook = json!({"type": "command", "command": command, "timeout": deadline_s});
@@ -149,7 +151,7 @@ async fn a_missing_folder_is_a_warning() {
     assert!(outcome.warnings.first().unwrap().contains("cannot be run"), "{outcome:?}");
 }
 
-/// Waits until the process whose id is in a file has ended.
+/// Waits until the process has ended whose id is in `file`.
 async fn assert_gone(file: &Path) {
     let id: u32 = fs::read_to_string(file).unwrap().trim().parse().unwrap();
     let state = PathBuf::from(format!("/proc/{id}/stat"));

@@ -1,4 +1,5 @@
-//! Real processes: detecting their end, and stopping all processes that they started.
+//! Tests with real processes: how the end of a process is detected, and how all processes that it
+//! started are stopped.
 
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
@@ -10,7 +11,8 @@ use rustix::process::Signal;
 
 use crate::patience::{PATIENCE, in_time};
 
-/// A shell in its own process group. It creates the file `$1` when it is ready.
+/// Starts a shell in its own process group. The script creates the file `$1` (the path `ready`)
+/// when it is ready.
 fn shell(script: &str, ready: &Path) -> (Child, ProcessIdentity) {
     let mut command = Command::new("sh");
     command.arg("-c").arg(script).arg("sh").arg(ready).process_group(0);
@@ -24,12 +26,13 @@ fn shell(script: &str, ready: &Path) -> (Child, ProcessIdentity) {
     (child, identity)
 }
 
-/// The process whose id is in a file.
+/// Returns the process whose id is in `file`.
 fn named_in(file: &Path) -> ProcessIdentity {
     ProcessIdentity::of(std::fs::read_to_string(file).unwrap().trim().parse().unwrap()).unwrap()
 }
 
-/// Reaps a child as soon as it ends, as the owner of a pane does.
+/// Starts a thread that waits for a child process, so that the process is reaped as soon as it
+/// ends. A terminal does the same for the program in a pane.
 fn reaped(mut child: Child) -> std::thread::JoinHandle<()> {
     std::thread::spawn(move || {
         child.wait().unwrap();

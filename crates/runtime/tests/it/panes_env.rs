@@ -1,4 +1,4 @@
-//! A tmux server private to a test, on a private socket. It ends with the test.
+//! A tmux server that only one test uses, on its own socket. The server ends with the test.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,21 +9,22 @@ use pitcrew_protocol::{AgentName, TeamDir};
 
 use crate::patience::{PATIENCE, until};
 
-/// A private tmux server that is not started yet.
+/// A private tmux server for a test. tmux starts it with the first command.
 pub(crate) struct Server {
     dir: tempfile::TempDir,
     socket: PathBuf,
 }
 
 impl Server {
-    /// A server that reads `config`. Returns `None`, with a message, where tmux is not installed.
+    /// Creates a server with the configuration text `config`. If tmux is not installed, prints a
+    /// message and returns `None`.
     pub(crate) fn with_config(config: &str) -> Option<Self> {
         if Command::new("tmux").arg("-V").output().is_err() {
             eprintln!("skipped: tmux is not installed");
             return None;
         }
         let dir = tempfile::tempdir().unwrap();
-        // A folder name with every special character that a socket's path may contain.
+        // The folder's name contains special characters that are valid in the path of a socket.
         let folder = dir.path().join("it's a \"socket\" #{pid};");
         fs::create_dir(&folder).unwrap();
         fs::write(dir.path().join("tmux.conf"), config).unwrap();
@@ -34,17 +35,15 @@ impl Server {
         Some(Self { socket: folder.join("s;"), dir })
     }
 
-    /// A server with tmux's own settings.
     pub(crate) fn new() -> Option<Self> {
         Self::with_config("")
     }
 
-    /// A folder for the test's files.
     pub(crate) fn path(&self) -> &Path {
         self.dir.path()
     }
 
-    /// Runs a tmux command as the user would, and returns what it printed.
+    /// Runs a tmux command as the user would, and returns the output of the command.
     pub(crate) fn user(&self, args: &[&str]) -> String {
         let output = self.command(args).output().unwrap();
         assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
@@ -63,7 +62,8 @@ impl Server {
         command
     }
 
-    /// Starts a tmux command that outlives its parent process. Returns once the command runs.
+    /// Starts a tmux command that continues after its parent process has ended. Returns as soon as
+    /// the command runs.
     pub(crate) fn stranded(&self, args: &[&str]) {
         let mut caller = Command::new("sh");
         caller
@@ -81,7 +81,8 @@ impl Server {
         }
     }
 
-    /// Creates the user's session: a window of 200 by 50 with one pane. Returns the pane.
+    /// Creates the user's session, which has one window (200 columns, 50 lines) with one pane.
+    /// Returns the id of the pane.
     pub(crate) fn users_session(&self) -> PaneId {
         let made = [
             "new-session",
@@ -100,23 +101,24 @@ impl Server {
         PaneId(self.user(&made))
     }
 
-    /// The panes in tmux's `format`, one line each.
+    /// Returns one line for each pane, printed by tmux in the given `format`.
     pub(crate) fn panes(&self, format: &str) -> Vec<String> {
         let output = self.command(&["list-panes", "-a", "-F", format]).output().unwrap();
         String::from_utf8(output.stdout).unwrap().lines().map(str::to_owned).collect()
     }
 
-    /// Panes in a tmux session of pitcrew's own.
+    /// Returns a backend that creates its panes in pitcrew's own tmux session.
     pub(crate) fn outside(&self) -> Tmux {
         self.tmux("tmux".into(), None)
     }
 
-    /// Panes in a session of pitcrew's own, through another tmux program.
+    /// Returns a backend that creates its panes in pitcrew's own session, and runs `program`
+    /// instead of tmux.
     pub(crate) fn with_program(&self, program: PathBuf) -> Tmux {
         self.tmux(program, None)
     }
 
-    /// Panes beside the lead's pane.
+    /// Returns a backend that creates its panes beside the lead's pane.
     pub(crate) fn beside(&self, lead: &PaneId) -> Tmux {
         self.tmux("tmux".into(), Some(lead.clone()))
     }
@@ -128,13 +130,14 @@ impl Server {
             config: Some(self.dir.path().join("tmux.conf")),
             beside,
             session: "pitcrew-crew".to_owned(),
-            // The launcher makes visible that the pane was started with a launch file.
+            // If a pane was started through a launch file, the test finds this launcher in the
+            // pane's command.
             launcher: vec![self.dir.path().join("launcher").to_string_lossy().into_owned()],
             temporary: self.dir.path().to_owned(),
         })
     }
 
-    /// A pane for `agent` that runs `argv` in the test's folder.
+    /// Describes a new pane for `agent`, which runs `argv` in the test's folder.
     pub(crate) fn pane(&self, agent: &str, argv: &[&str]) -> NewPane {
         NewPane {
             argv: argv.iter().map(ToString::to_string).collect(),
@@ -149,22 +152,22 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // The server does not run if the test started none, or ended it.
+        // An error is ignored: the test may have started no server, or may have ended it.
         let _ = self.command(&["kill-server"]).output();
     }
 }
 
-/// Writes an executable program through another process. If this process wrote the file, a child
-/// started by another thread could briefly inherit the open descriptor. A file that is open for
-/// writing cannot be executed.
+/// Writes an executable file, through another process. If this process wrote the file, a child
+/// process started by another thread could briefly inherit the open file descriptor. The kernel
+/// refuses to execute a file that is open for writing.
 pub(crate) fn program(path: &Path, text: &str) {
     let mut writing = Command::new("sh");
     writing.args(["-c", "printf %s \"$2\" > \"$1\" && chmod 700 \"$1\"", "sh"]).arg(path).arg(text);
     assert!(writing.status().unwrap().success());
 }
 
-/// The tag for a pane of an agent in the team `crew`, or, without an agent, for a pane of the whole
-/// team.
+/// Returns the tag of a pane in the team `crew`. With `agent`, the pane belongs to this agent,
+/// otherwise to the whole team.
 pub(crate) fn tag(agent: Option<&str>) -> PaneTag {
     PaneTag {
         root: "0af3".to_owned(),
@@ -183,8 +186,8 @@ pub(crate) async fn ended(panes: &dyn Panes, pane: &PaneId) -> Option<i32> {
     until("the program has ended", exit).await
 }
 
-/// Waits until a file exists, and returns its content. The writer moves the complete file into
-/// place.
+/// Waits until a file exists, and returns its content. The writer of the file must rename a
+/// complete file to this path.
 pub(crate) async fn told(path: &Path) -> String {
     let bytes = until("the file is told", async || fs::read(path).ok()).await;
     String::from_utf8(bytes).unwrap()

@@ -1,5 +1,5 @@
-//! The layout of panes in real tmux servers: the panes are readable, are beside the lead's pane,
-//! and never take the place of the user's own panes.
+//! Tests the layout of panes in real tmux servers. Pitcrew's panes must be large enough to read,
+//! and must be beside the lead's pane. They must never replace the user's own panes.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +10,7 @@ use crate::panes_env::{Server, tag};
 
 const LASTING: &[&str] = &["sleep", "300"];
 
-/// Unusual tmux settings that break careless programs.
+/// Unusual tmux settings, with which programs fail that rely on tmux's default settings.
 const ODD_CONFIG: &str = "set -g prefix C-a
     set -g base-index 1
     setw -g pane-base-index 1
@@ -118,7 +118,8 @@ async fn a_layout_of_four_panes_of_the_users_survives_with_its_focus() {
 
 #[tokio::test]
 async fn a_pane_is_hidden_and_shown_again_while_its_program_runs() {
-    // Without this setting, tmux would rename a window after its program, a moment later.
+    // With automatic renaming, tmux would give the window the name of its program a moment later,
+    // and the test would see another name.
     let Some(server) = Server::with_config("setw -g automatic-rename off\n") else { return };
     let lead = server.users_session();
     for tmux in [server.beside(&lead), server.outside()] {

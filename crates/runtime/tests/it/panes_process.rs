@@ -1,5 +1,5 @@
-//! Panes without a terminal. Each one is a plain process, and its screen is the file to which it
-//! writes.
+//! A pane backend without a terminal. Each pane is a plain process, and its screen is the file to
+//! which the process writes.
 
 use std::collections::BTreeMap;
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
@@ -14,11 +14,10 @@ use pitcrew_panes::{NewPane, PaneError, PaneId, PaneState, PaneTag, Panes, Start
 use pitcrew_process::identity::ProcessIdentity;
 use tempfile::TempDir;
 
-/// The panes of one test.
 #[derive(Clone, Debug)]
 pub(crate) struct ProcessPanes {
     inner: Arc<Inner>,
-    /// Whether a pane counts as started only after its program's first output.
+    /// If true, `start` returns only after the program in the pane has written its first output.
     waits_for_words: bool,
 }
 
@@ -44,8 +43,8 @@ impl ProcessPanes {
         Self { inner: Arc::new(inner), waits_for_words: false }
     }
 
-    /// The same panes, for programs that write output. A pane counts as started only after the
-    /// first output, so its screen is never empty.
+    /// Returns the same panes, but `start` now waits for the first output of the program in the
+    /// pane. So the screen is never empty. The programs must write something.
     pub(crate) fn speaking(self) -> Self {
         Self { waits_for_words: true, ..self }
     }
@@ -54,12 +53,12 @@ impl ProcessPanes {
         self.inner.panes.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// The processes in all panes.
     pub(crate) fn processes(&self) -> Vec<ProcessIdentity> {
         self.panes().into_values().map(|kept| kept.process).collect()
     }
 
-    /// Starts a pane that belongs to the user and that pitcrew must not touch.
+    /// Starts a pane with the tag of another team. The pane stands for the user's own pane, and
+    /// pitcrew must not change it.
     pub(crate) async fn foreign(&self) -> PaneId {
         let tag = PaneTag {
             root: "theirs".to_owned(),
@@ -120,7 +119,8 @@ impl Panes for ProcessPanes {
 
     async fn state(&self, pane: &PaneId) -> Result<PaneState, PaneError> {
         let Some(kept) = self.panes().remove(pane) else { return Ok(PaneState::Gone) };
-        // The kernel reports the end of a process before the waiting thread has the exit status.
+        // The kernel may report the end of a process before the waiting thread has stored the exit
+        // status. So wait for the exit status.
         while !kept.process.is_alive() && kept.exit.lock().unwrap().is_none() {
             tokio::task::yield_now().await;
         }
@@ -162,7 +162,7 @@ impl Panes for ProcessPanes {
 impl Drop for Inner {
     fn drop(&mut self) {
         for kept in self.panes.lock().unwrap_or_else(PoisonError::into_inner).values() {
-            // The process may have ended already.
+            // An error is ignored, because the process may have ended already.
             let _either = kept.process.signal_group(rustix::process::Signal::KILL);
         }
     }

@@ -1,5 +1,5 @@
-//! Panes in real tmux servers: the environment of a pane's program, the user's settings, which stay
-//! unchanged, and how panes are found again.
+//! Tests panes in real tmux servers: which environment the program in a pane gets, how pitcrew
+//! finds panes again, and that the user's tmux settings stay unchanged.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -13,7 +13,7 @@ use crate::patience::until;
 /// A program that runs until its pane is closed.
 const LASTING: &[&str] = &["sleep", "300"];
 
-/// A program that writes its arguments to the file `told`, with a NUL after each.
+/// A shell program that writes its arguments to the file `told`, each followed by a NUL byte.
 const TELLING: [&str; 4] =
     ["sh", "-c", "printf '%s\\0' \"$@\" > new; mv new told; exec sleep 300", "sh"];
 
@@ -100,7 +100,8 @@ async fn a_launch_that_is_long_secret_or_one_word_goes_through_a_file_that_delet
 async fn an_ended_program_leaves_its_status_and_its_last_screen() {
     let Some(server) = Server::with_config("set -g remain-on-exit off\n") else { return };
     let tmux = server.outside();
-    // tmux drops unread output when the program ends.
+    // When a program ends, tmux drops output that it has not read yet. So this program waits for
+    // the file `go` before it ends.
     let script =
         "echo first; seq 100; echo the last words; until [ -e go ]; do sleep 0.01; done; exit 3";
     let failed = tmux.start(&server.pane("bob", &["sh", "-c", script])).await.unwrap().id;

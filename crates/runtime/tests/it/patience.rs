@@ -1,15 +1,15 @@
-//! Waiting in tests: until a condition holds, with a very long time limit.
+//! Functions with which a test waits until a condition holds. The time limit is very long.
 
 use std::time::Duration;
 
-/// Time limit of any wait in a test. A test uses it up only if something is broken, so it is far
-/// longer than a slow and busy machine needs.
+/// Time limit of every wait in a test. A wait reaches this limit only if something is broken. So
+/// the limit is far longer than a slow and busy machine needs.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 
-/// The pause between two checks of a condition that sends no notification.
+/// The time between two checks of a condition, if no notification announces a change.
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// Waits until `look` returns something.
+/// Calls `look` again and again until it returns `Some`, and returns that value.
 pub(crate) async fn until<T>(what: &str, mut look: impl AsyncFnMut() -> Option<T>) -> T {
     let looking = async {
         loop {
@@ -22,7 +22,7 @@ pub(crate) async fn until<T>(what: &str, mut look: impl AsyncFnMut() -> Option<T
     in_time(what, looking).await
 }
 
-/// Waits for a future that must complete.
+/// Waits for a future that must complete within the time limit.
 pub(crate) async fn in_time<T>(what: &str, coming: impl Future<Output = T>) -> T {
     tokio::time::timeout(PATIENCE, coming)
         .await

@@ -1,11 +1,11 @@
-//! Runs the attacks of `tests/attacks.txt` as if the shell parser had taken every command for a
-//! reading command. The gate does not judge these attacks. Each attack starts in *read*, the
-//! profile of commands that run without a question in plan and default mode. So only the kernel
-//! stops the attacks, except for reads that the profile allows. (The suite `attacks` of the crate
-//! `pitcrew` runs the same attacks through the binary, with the real parser.)
+//! Runs the attacks of `tests/attacks.txt` without the permission gate, as if the gate had taken
+//! every attack for a command that only reads. Each attack runs in the sandbox profile `read`,
+//! which is used for commands that run without a permission request in plan and default mode. So
+//! only the kernel stops the attacks, except for reads that the profile allows. (The suite
+//! `attacks` of the crate `pitcrew` runs the same attacks through the binary, with the gate.)
 //!
-//! Each attack runs in its own shell, and one command runs a batch of many attacks. The test
-//! compares the files before and after each batch.
+//! Each attack runs in its own shell. One command runs a batch of many attacks. The test compares
+//! the files before and after each batch.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -19,14 +19,14 @@ use serde_json::json;
 use crate::another_user;
 use crate::sandbox_read::Ground;
 
-/// Included in the program, because another user that runs these tests cannot read this crate's
-/// folder.
+/// The text is compiled into the test program. Another user also runs these tests, and that user
+/// cannot read this crate's folder.
 const ATTACKS: &str = include_str!("../attacks.txt");
 
-/// Number of attacks in one command.
+/// Number of attacks that one command runs.
 const BATCH: usize = 40;
 
-/// The attacks of each section, by the section's name.
+/// Returns the attacks of each section of the file. The key is the name of the section.
 fn attacks() -> BTreeMap<String, Vec<String>> {
     let mut sections: BTreeMap<String, Vec<String>> = BTreeMap::new();
     let mut section = String::new();
@@ -39,9 +39,10 @@ fn attacks() -> BTreeMap<String, Vec<String>> {
     sections
 }
 
-/// Writes the attacks of a section on a target as scripts into the working folder, and returns them
-/// in batches. Each batch is one command. Each attack is tried on one of three targets, or on all
-/// three with `PITCREW_ATTACKS=all` in the environment.
+/// Writes the attacks of a section as scripts into the working folder, and returns them in batches.
+/// Each batch is one command. `target` is the file that is attacked, and `nth` is its number. Each
+/// attack is tried on one of three targets, or on all three with `PITCREW_ATTACKS=all` in the
+/// environment.
 fn batches(ground: &Ground, section: &str, nth: usize, target: &str) -> Vec<(String, Vec<String>)> {
     let is_whole = std::env::var("PITCREW_ATTACKS").is_ok_and(|extent| extent == "all");
     let lines = attacks().remove(section).unwrap().into_iter().enumerate();
@@ -187,7 +188,8 @@ async fn taken_for_reading_no_attack_signals_a_process_outside() {
         let said = run(&ground, "timeout -k 1 5 bash attack.sh").await;
         let stat = fs::read_to_string(format!("/proc/{}/stat", ground.other.id())).unwrap();
         assert!(stat.contains(") S"), "{line}: {stat}: {said}");
-        // The process was started with the niceness of this test process.
+        // The attacked process must still have the niceness with which it was started, which is the
+        // niceness of this test process.
         let ours = fs::read_to_string("/proc/self/stat").unwrap();
         let niceness = |stat: &str| {
             stat.rsplit(')').next().unwrap().split_whitespace().nth(16).map(str::to_owned)
@@ -196,7 +198,8 @@ async fn taken_for_reading_no_attack_signals_a_process_outside() {
     }
 }
 
-/// Runs the other tests of this file as a user without privileges, in a copy of this program.
+/// Runs the other tests of this file again as a user without privileges, in a copy of this test
+/// program.
 #[test]
 fn taken_for_reading_no_attack_of_another_user_gets_through() {
     let passed =

@@ -1,7 +1,7 @@
-//! No command and no tool of an agent changes the team's own files or the user's settings, tested
-//! with the real kernel.
+//! Tests with the real kernel that no command and no tool of an agent changes the team's own files
+//! or the user's settings.
 //!
-//! Tests that this machine cannot run print a clear message and are skipped.
+//! A test that this machine cannot run prints a message and is skipped.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -21,7 +21,7 @@ mod attacks;
 
 use attacks::{ESCAPES, attacks};
 
-/// A root with a team, beside the working folder.
+/// A working folder, and beside it a root folder of pitcrew with one team.
 struct Ground {
     setting: TestEnv,
     base: PathBuf,
@@ -66,7 +66,7 @@ impl Ground {
         ToolContext { sandbox: sandbox.clone(), ..self.setting.context.clone() }
     }
 
-    /// Every protected path with its inode, its mode and its content.
+    /// Returns the inode, the mode and the content of every protected file, by path.
     fn kept(&self) -> BTreeMap<PathBuf, (u64, u32, Vec<u8>)> {
         let mut found = BTreeMap::new();
         let names = [
@@ -107,7 +107,7 @@ impl Ground {
         }
     }
 
-    /// Checks the work that must still be possible.
+    /// Checks that the sandbox still allows an agent's ordinary work.
     async fn check_work(&self, sandbox: &Sandbox) {
         let read = self.bash(sandbox, "cat $ROOT/teams/t/config.json && ls $ROOT/tasks/t").await;
         assert_eq!(read, "{}1.json");
@@ -134,13 +134,12 @@ impl Ground {
     }
 }
 
-/// Prints clearly that something could not be tested here.
 fn skipped(what: &str) {
     eprintln!("\n!!! SKIPPED: {what}. Nothing was proved about it on this machine. !!!\n");
 }
 
-/// The machine for a sandbox, with the program that restricts a command inside bubblewrap, as in
-/// the product.
+/// Describes the machine for a sandbox. It names a program that adds more restrictions inside
+/// bubblewrap, as pitcrew itself does.
 fn machine(root: &Path) -> Machine {
     Machine {
         inner: Some(vec![inner().into_os_string()]),
@@ -148,7 +147,7 @@ fn machine(root: &Path) -> Machine {
     }
 }
 
-/// The folder for temporary files. The test folders are below it.
+/// Returns the system's folder for temporary files. The test folders are inside it.
 fn temporary() -> PathBuf {
     tempfile::env::temp_dir()
 }
@@ -213,8 +212,9 @@ async fn a_command_in_bubblewrap_without_landlock_changes_nothing_of_the_team() 
     ground.setting.context.cwd = ground.base.clone();
     ground.setting.write("mine", "forged");
     let Some(_usable) = bubblewrap(&ground, &ground.base) else { return };
-    // The same command line as on a kernel without Landlock. It names no program that restricts the
-    // command inside bubblewrap.
+    // On a kernel without Landlock, no program restricts the command further inside bubblewrap.
+    // This description of the machine names no such program either, so the command line is the
+    // same.
     let sandbox = Sandbox::new(Machine::with_root(&ground.root, &temporary()));
     ground.check_attacks(&sandbox).await;
 }
@@ -249,7 +249,7 @@ async fn settings_that_the_user_replaces_meanwhile_stay_out_of_reach_in_bubblewr
     let input = json!({"command": command, "run_in_background": true});
     assert!(!ground.setting.call_as(&context, "Bash", input).await.is_error);
     until("the command runs", async || ground.base.join("started").exists().then_some(())).await;
-    // Editors save in this way: they write another file first and rename it.
+    // Editors save a file in this way: they write a new file and rename it to the old name.
     fs::write(ground.base.join("new"), "changed").unwrap();
     fs::rename(ground.base.join("new"), ground.root.join("settings.json")).unwrap();
     fs::write(ground.base.join("go"), "").unwrap();
@@ -257,8 +257,8 @@ async fn settings_that_the_user_replaces_meanwhile_stay_out_of_reach_in_bubblewr
     assert_eq!(fs::read_to_string(ground.root.join("settings.json")).unwrap(), "changed");
 }
 
-/// Checks settings that are a link to a file elsewhere, and an agent that attacks the link and the
-/// file.
+/// Checks a settings file that is a symbolic link to a file elsewhere. An agent attacks the link
+/// and its target.
 async fn check_linked_settings(ground: &Ground, sandbox: &Sandbox, wanted: Mechanism) {
     let (dotfiles, link) = (ground.base.join("dotfiles"), ground.root.join("settings.json"));
     fs::create_dir_all(dotfiles.join("more")).unwrap();
@@ -340,7 +340,7 @@ async fn landlock_alone_says_what_a_folder_that_holds_the_root_cannot_have() {
         "{said}"
     );
     assert!(ground.setting.context.cwd.join("project/new").exists());
-    // A command cannot create a file directly in this folder, but a tool can.
+    // In this working folder, a command cannot create files directly, but the tool `Write` can.
     let context = ground.context(&sandbox);
     let made = ground
         .setting
@@ -411,8 +411,8 @@ async fn a_root_behind_a_symbolic_link_is_kept_and_so_is_the_link() {
 async fn a_link_put_in_place_after_the_judgement_leads_a_tool_nowhere() {
     let ground = Ground::new();
     let Some(sandbox) = landlock(&ground) else { return };
-    // The link exists before the call, as if the gate had already allowed the call. No gate is
-    // involved here.
+    // The link already exists before the tool call. This stands for a link that was created after
+    // the permission gate had allowed the call. The test calls the tool without the gate.
     symlink(ground.root.join("teams/t/inboxes"), ground.setting.path("soft")).unwrap();
     let context = ground.context(&sandbox);
     let before = ground.kept();
@@ -452,12 +452,12 @@ async fn a_command_runs_unconfined_only_when_it_asks_and_the_user_lets_it() {
     assert!(ground.root.join("teams/t/asked").exists());
 }
 
-/// The variable that is set in a process with a private mount namespace.
+/// This environment variable is set in a test process that has a private mount namespace.
 const APART: &str = "PITCREW_TEST_APART";
 
-/// Whether this process has a private mount namespace. If not, the named test runs in such a
-/// process. In the common namespace, a mount would appear and vanish while another test's
-/// bubblewrap runs.
+/// Returns true if this process has a private mount namespace. If not, runs the named test in a new
+/// process with a private mount namespace. In a shared namespace, the test's mount would appear and
+/// vanish while the bubblewrap of another test runs.
 fn is_apart(test: &str) -> bool {
     if std::env::var_os(APART).is_some() {
         return true;
@@ -477,7 +477,7 @@ fn is_apart(test: &str) -> bool {
     false
 }
 
-/// Checks a second mount of the root's folder, and an agent that writes there.
+/// Checks a second mount of pitcrew's root folder. An agent tries to write there.
 async fn check_second_mount(ground: &Ground, sandbox: &Sandbox, wanted: Mechanism) {
     let shown = ground.base.join("shown");
     fs::create_dir_all(&shown).unwrap();

@@ -1,8 +1,8 @@
-//! Commands in the profile *work*, and places in the working folder that grant permissions or
-//! contain files that run later. A command leaves nothing in such a place, even if it changes the
-//! modes of folders, makes links, or is killed together with its run.
+//! Tests the sandbox profile `work` on places in the working folder that grant permissions or
+//! contain files that run later. A command must leave nothing in such a place, even if it changes
+//! the modes of folders, makes links, or is killed together with its run.
 //!
-//! Tests that this machine cannot run print a clear message and are skipped.
+//! A test that this machine cannot run prints a message and is skipped.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader};
@@ -17,12 +17,12 @@ use crate::another_user;
 use crate::sandbox_read::git;
 use crate::sandbox_work::ground;
 
-/// Ways in which a command could protect its file from being moved away. Each runs after the file
-/// is made.
+/// Commands with which an attacker tries to prevent that pitcrew moves the attacker's new file
+/// away. Each command runs after the file is made.
 const TAKEN_RIGHTS: &[&str] =
     &["chmod 555 $D", "chmod 000 $D", "chmod 555 $D .", "chmod 000 $D; chmod 000 ."];
 
-/// A new file, and the folder whose permissions are then removed.
+/// Each entry is a new file, and the folder whose permissions the attack then removes.
 const APPEARING: &[(&str, &str)] = &[
     (".git/commondir", ".git"),
     (".git/modules", ".git"),
@@ -80,8 +80,8 @@ async fn as_any_user_the_rights_that_a_command_gave_a_folder_are_those_it_has_af
     assert_eq!(fs::metadata(cwd.join(".git")).unwrap().mode() & 0o7777, 0o555);
 }
 
-/// Each command tries to make a file that runs with its owner's or group's rights. `stat` shows
-/// whether it succeeded.
+/// Each command tries to make a set-user-id or set-group-id file, which would run with the rights
+/// of its owner or group. `stat` shows whether the command succeeded.
 const SET_ID: &[&str] = &[
     "cp /bin/true sb; chmod 4755 sb",
     "cp /bin/true sb; chmod u+s sb",
@@ -123,8 +123,8 @@ async fn as_any_user_nothing_is_made_that_runs_with_the_user_s_rights() {
     assert_eq!(done, "600\n1777");
 }
 
-/// Protected files, most of them named by the repository's own files. Each entry has a description
-/// of the file and a command that tries to change the file.
+/// Protected files. Most of them are protected because a file of the repository names them. Each
+/// entry has a description of the protected file, and a command that tries to change it.
 const NAMED: &[(&str, &str)] = &[
     ("what core.hooksPath names", "echo x > .husky/_/pre-commit"),
     ("what core.hooksPath names", "mv .husky h; mkdir -p .husky/_; echo x > .husky/_/pre-commit"),
@@ -153,7 +153,7 @@ const NAMED: &[(&str, &str)] = &[
     ("settings in a new subfolder", "mkdir -p fresh/.claude; echo x > fresh/.claude/settings.json"),
 ];
 
-/// Paths of files that run later. For a folder, everything in it counts too.
+/// Paths of files that run later. If the path is a folder, every file in the folder counts too.
 const RUN_LATER: &[&str] = &[
     ".husky",
     "conf/included",
@@ -252,17 +252,18 @@ async fn as_any_user_a_git_folder_that_is_a_file_or_a_link_is_put_out_of_the_way
     }
 }
 
-/// Runs the tests of this file as a user without privileges, in a copy of this program.
+/// Runs the tests of this file again as a user without privileges, in a copy of this test program.
 #[test]
 fn another_user_s_commands_leave_nothing_either() {
     let passed = another_user::play("sandbox_places::as_any_user", "another_user");
     assert!(passed.is_none_or(|passed| passed == 5), "{passed:?}");
 }
 
-/// The environment variable without which [`the_killed_run`] does nothing. The test below sets it.
+/// The environment variable that makes [`the_killed_run`] start its run. The test below sets it.
 const VICTIM: &str = "PITCREW_TEST_VICTIM";
 
-/// A run that is killed while its command runs. Without the variable [`VICTIM`] it does nothing.
+/// A run that another test kills while a command of the run is active. Without the environment
+/// variable [`VICTIM`], this test does nothing.
 #[tokio::test]
 async fn the_killed_run() {
     if std::env::var_os(VICTIM).is_none() {
@@ -353,7 +354,8 @@ fn until(what: &str, is_so: impl Fn() -> bool) {
     }
 }
 
-/// The variable that is set when the test below runs itself with the umask 000.
+/// The test below runs itself a second time with the umask 000. This environment variable marks the
+/// second run.
 const OPENLY: &str = "PITCREW_TEST_OPENLY";
 
 #[tokio::test]

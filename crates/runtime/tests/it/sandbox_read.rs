@@ -1,7 +1,8 @@
-//! A command in the profile *read*, tested with the real kernel and with attacks. It changes
-//! nothing, reads no protected file, and can signal or reach no other process.
+//! Tests the sandbox profile `read` with the real kernel and with attacks. A command in this
+//! profile must change nothing, must read no protected file, and must not signal or reach another
+//! process.
 //!
-//! Tests that this machine cannot run print a clear message and are skipped.
+//! A test that this machine cannot run prints a message and is skipped.
 
 use std::fs;
 use std::net::TcpListener;
@@ -49,8 +50,8 @@ async fn a_command_in_read_changes_nothing() {
 async fn a_command_in_read_reads_nothing_kept() {
     let Some(ground) = Ground::new() else { return };
     for command in READS {
-        // An unconfined command has no private temporary folder. With an empty $TMPDIR it would
-        // write into `/`.
+        // First run the command without a sandbox. There it has no private temporary folder, and
+        // with an empty `$TMPDIR` it would write into `/`.
         let free = format!("TMPDIR=$HOME_; {command}");
         let freely =
             ground.setting.call_as(&ground.freely(), "Bash", json!({ "command": free })).await.text;
@@ -159,21 +160,22 @@ async fn a_ruleset_made_before_names_changed_hands_is_not_used() {
     let Some(ground) = Ground::new() else { return };
     let path = |name: &str| ground.setting.path(name);
     ground.setting.write("deep/er/plain", "OPEN");
-    // The ruleset of a recently changed folder is not cached. The test waits until the folder's
-    // modification time is old enough.
+    // Pitcrew does not cache the Landlock ruleset of a folder that has changed recently. So the
+    // test waits until the folder's modification time is old enough.
     let changed = fs::metadata(path("deep/er")).unwrap().modified().unwrap();
     while changed.elapsed().is_ok_and(|age| age < std::time::Duration::from_millis(200)) {
         assert_eq!(ground.bash("cat deep/er/plain").await, "OPEN");
     }
     let said = ground.bash("cat deep/er/plain; cat deep/er/.env").await;
     assert!(said.contains("OPEN") && !said.contains("SECRET"), "{said}");
-    // The denied names are the same as before, but they belong to other files.
+    // Swaps the names of two files. The protected name `.env` is the same as before, but it now
+    // belongs to the other file.
     fs::rename(path("deep/er/.env"), path("deep/er/other")).unwrap();
     fs::rename(path("deep/er/plain"), path("deep/er/.env")).unwrap();
     fs::rename(path("deep/er/other"), path("deep/er/plain")).unwrap();
     let said = ground.bash("cat deep/er/plain; cat deep/er/.env").await;
     assert!(said.contains("SECRET") && !said.contains("OPEN"), "{said}");
-    // A new file is noticed, and so is another folder in place of an old one.
+    // The sandbox must also notice a new file, and a new folder in place of an old one.
     ground.setting.write("deep/er/new", "NEW");
     assert_eq!(ground.bash("cat deep/er/new").await, "NEW");
     fs::rename(path("deep"), path("sub/deep")).unwrap();

@@ -1,8 +1,8 @@
-//! A command that runs without a question can neither write to the user's terminal nor read from
-//! it.
+//! A command that runs without a permission request must neither write to the user's terminal nor
+//! read from it.
 //!
-//! The test runs itself again on a private terminal (`script`), because a command can reach a
-//! terminal only there.
+//! A command can reach a terminal only if its process has one. So the test runs itself again on a
+//! private terminal, with the program `script`.
 
 use std::fs;
 use std::path::Path;
@@ -14,14 +14,14 @@ use serde_json::json;
 
 use crate::sandbox_read::Ground;
 
-/// The variable that is set when the test runs on its terminal. It names the file for the commands'
-/// output.
+/// This environment variable is set in the test process that runs on the private terminal. Its
+/// value is the path of a file. The test process writes the output of the commands to this file.
 const ON_TERMINAL: &str = "PITCREW_TEST_ON_TERMINAL";
 
 /// The text that appears on the terminal if a command reaches it.
 const LEAK: &str = "LEAKED";
 
-/// Ways to write to the terminal. `$PTS` is its device.
+/// Commands that try to write to the terminal. `$PTS` is the device file of the terminal.
 const TRIES: &[&str] = &[
     "printf 'LEA%s' KED > /dev/tty",
     "exec 3<> /dev/tty; printf 'LEA%s' KED >&3",
@@ -37,15 +37,16 @@ const TRIES: &[&str] = &[
     "python3 -c \"import os, fcntl, termios; fd = os.open('/dev/tty', os.O_RDWR); [fcntl.ioctl(fd, termios.TIOCSTI, bytes([c])) for c in b'LEA' + b'KED']\"",
 ];
 
-/// Ways to open the terminal for reading or to change its settings. Without a sandbox some would
-/// wait forever.
+/// Commands that try to open the terminal for reading, or to change its settings. Without a
+/// sandbox, some of these commands would wait forever.
 const OPENING: &[&str] = &[
     "sh -c 'exec 3< /dev/tty' && echo OPENED",
     "stty -F /dev/tty -echo && echo OPENED",
     "timeout 1 head -c 1 /dev/tty > /dev/null; test $? = 124 && echo OPENED",
 ];
 
-/// Runs this test again on a terminal. Returns the terminal's text and the commands' output.
+/// Runs this test again on a private terminal. Returns the text on the terminal, and the output of
+/// the commands.
 fn on_a_terminal(test: &str) -> Option<(String, String)> {
     if Command::new("script").arg("--version").output().is_err() {
         eprintln!(
@@ -65,7 +66,7 @@ fn on_a_terminal(test: &str) -> Option<(String, String)> {
     Some((seen, fs::read_to_string(&said).unwrap()))
 }
 
-/// Runs every attempt in a profile, and records the output.
+/// Runs every attempt in the given sandbox profile, and writes the output to the file `said`.
 async fn run_tries(profile: Option<Profile>, said: &Path) {
     let mut ground = match profile {
         Some(_) => Ground::new(),

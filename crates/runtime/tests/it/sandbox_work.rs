@@ -1,7 +1,8 @@
-//! A command in the profile *work*, tested with the real kernel and with attacks. It changes only
-//! its working folder, and in that folder nothing that grants permissions or runs by itself.
+//! Tests the sandbox profile `work` with the real kernel and with attacks. A command in this
+//! profile must change only its working folder. In the working folder, it must not change files
+//! that grant permissions or that run by themselves.
 //!
-//! Tests that this machine cannot run print a clear message and are skipped.
+//! A test that this machine cannot run prints a message and is skipped.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -15,8 +16,8 @@ use serde_json::json;
 
 use crate::sandbox_read::{CONTACT_PRELUDE, FileState, Ground, READS, git};
 
-/// Attempts of an agent to change protected files: `.git/config` and hooks, settings, and files
-/// beside the working folder.
+/// Commands with which an agent tries to change protected files: `.git/config`, hooks, settings,
+/// and files outside the working folder.
 const ATTACKS: &[&str] = &[
     "echo x >> .git/config",
     "git config core.fsmonitor 'touch x'",
@@ -75,11 +76,12 @@ const ATTACKS: &[&str] = &[
     "echo x >> .git/config; echo x > .git/commondir",
 ];
 
-/// Files that are moved out of the way if a command creates them.
+/// Files that do not exist at first. If a command creates one of them, pitcrew moves this file
+/// away.
 const APPEARING: &[&str] =
     &[".mcp.json", ".envrc", ".vscode", ".git/commondir", ".git/config.worktree", ".git/modules"];
 
-/// Commands that must work in the profile *work*.
+/// Commands that must work in the sandbox profile `work`.
 const WORK: &[&str] = &[
     "echo x > new && mv new newer && rm newer && mkdir -p a/b && echo x > a/b/c && mv a d && rm -r d",
     "git add -A . && git -c user.email=a@b commit -q -m second && git log --oneline | grep -q second && git status",
@@ -117,8 +119,8 @@ pub(crate) fn ground() -> Option<Ground> {
     Some(ground)
 }
 
-/// The paths that may not change: everything outside the working folder, and the protected files in
-/// it.
+/// Returns the files that no command is allowed to change: all files outside the working folder,
+/// and the protected files in the working folder.
 fn kept(ground: &Ground) -> BTreeMap<PathBuf, FileState> {
     let cwd = &ground.setting.context.cwd;
     let protected = [
@@ -202,8 +204,9 @@ async fn a_command_in_work_reaches_nobody_outside() {
     assert!(listeners.iter().all(|listener| listener.accept().is_err()) && tcp.accept().is_err());
 }
 
-/// Programs outside of the sandbox that listen on a socket in the working folder. Each entry has
-/// the path by which a command tries to reach the socket, and the code that makes the socket.
+/// Programs outside the sandbox that listen on a socket in the working folder. Each entry has two
+/// parts: the path through which a command tries to reach the socket, and the code that creates the
+/// socket.
 const LISTENING: &[(&str, &str)] = &[
     ("renamed", "s.bind(cwd + '/first'); os.rename(cwd + '/first', cwd + '/renamed')"),
     (
@@ -254,7 +257,8 @@ async fn a_command_in_work_does_its_work() {
     }
 }
 
-/// Commands that put a file in a place that is lost when the command ends.
+/// Commands that try to write a file outside the working folder. If the sandbox let them write to
+/// its private copy of such a folder, the file would be lost when the command ends.
 const SWALLOWING: &[&str] = &[
     "mv f ~/f.bak",
     "cp f ~/.bashrc",
@@ -304,14 +308,14 @@ async fn temporary_files_and_caches_last_from_command_to_command() {
 #[tokio::test]
 async fn no_command_replaces_the_way_to_the_working_folder_by_a_link() {
     let Some(mut ground) = ground() else { return };
-    // In this test the working folder is below /tmp.
+    // The checks below need a working folder that is inside `/tmp`.
     let top = ground.base.iter().take(3).collect::<PathBuf>();
     assert!(top.starts_with("/tmp"), "{}", top.display());
     for command in ["mv $TOP /tmp/away", "rmdir $TOP; ln -s /etc $TOP", "ln -sfnT /etc $TOP"] {
         ground.bash(&command.replace("$TOP", &top.display().to_string())).await;
         assert_eq!(ground.bash("ls kept").await, "kept", "{command}");
     }
-    // A command in another working folder has another temporary folder.
+    // If a command has another working folder, it also has another private temporary folder.
     let other = tempfile::tempdir().unwrap();
     let cwd =
         std::mem::replace(&mut ground.setting.context.cwd, fs::canonicalize(other.path()).unwrap());
@@ -336,7 +340,8 @@ async fn what_appears_in_a_protected_place_is_put_out_of_the_way_and_said() {
     assert_eq!(fs::read_link(ground.setting.path(".idea")).unwrap(), PathBuf::from("sub"));
 }
 
-/// Names that differ from a protected name only in case. They are protected too.
+/// Names that differ from a protected name only in upper and lower case. Files with these names are
+/// protected too.
 const OTHER_CASE: &[&str] = &[
     ".CLAUDE",
     ".Claude",
@@ -389,7 +394,8 @@ async fn a_working_folder_does_not_become_a_repository_with_a_configuration_of_t
         fs::write(ground.setting.path(".git/HEAD"), head).unwrap();
         ground.bash("rm -rf HEAD objects refs config").await;
     }
-    // If the working folder is itself a bare repository, its configuration is protected.
+    // The working folder can itself be a bare repository. Then the repository's configuration must
+    // be protected.
     let bare = ground.setting.path("bare.git");
     git(&ground.setting.context.cwd, &["init", "-q", "--bare", "bare.git"]);
     ground.setting.context.cwd = bare;

@@ -1,4 +1,4 @@
-//! A member that runs alone in its process, in a team whose lead is the test.
+//! A member that runs alone in its own process. The test plays the team's lead.
 
 use std::sync::Arc;
 
@@ -13,7 +13,8 @@ use pitcrew_team::{Actor, CreateTeam, MadeBy, Mail, OnTaken, SpawnMember, Team};
 use crate::patience::in_time;
 use crate::team_env::{Overheard, TestRun, until};
 
-/// The last script steps of a member that agrees to shut down.
+/// The last steps in the script of a member. The member waits for a shutdown request and approves
+/// it.
 pub(crate) const AGREES: &str = r#"
     - wait_for: {contains: shutdown_request}
     - capture:
@@ -23,13 +24,15 @@ pub(crate) const AGREES: &str = r#"
 "#;
 
 impl TestRun {
-    /// The options of the member `bob`, which a lead has added to the team.
+    /// Returns the options with which the member `bob` runs. A lead has already added `bob` to the
+    /// team.
     pub(crate) fn alone(&self, script: &str) -> SoloOptions {
         let (options, _model) = self.alone_overheard(script);
         options
     }
 
-    /// Returns the options of a run on a script, and the run's model, which records all requests.
+    /// Returns the options with which `bob` runs on a script, and the model of this run. The model
+    /// records all requests.
     pub(crate) fn alone_overheard(&self, script: &str) -> (SoloOptions, Arc<Overheard>) {
         let (options, overheard) = self.overheard(script);
         let options = SoloOptions {
@@ -47,7 +50,7 @@ impl TestRun {
         (options, overheard)
     }
 
-    /// A team in which `bob` has a pane, but no process runs bob yet.
+    /// Creates a team in which the config names a pane for `bob`, but no process runs `bob` yet.
     pub(crate) async fn with_bob_in_a_pane(&self) -> Team {
         let create = CreateTeam {
             input: TeamCreateInput {
@@ -81,14 +84,14 @@ pub(crate) fn bob() -> AgentName {
     AgentName::new("bob").unwrap()
 }
 
-/// The lease that a lead's process holds as long as it lives.
+/// Takes the lease that a lead's process holds as long as the process lives.
 pub(crate) async fn lead_lease(team: &Team) -> Lease {
     let ProcessIdentity { pid, start_ticks } = ProcessIdentity::own();
     let holder = LeaseHolder { pid, start_ticks, since_ms: 0, verify_key: None, prepares: false };
     team.backend().take_lease(team.dir(), &LeaseName::Run, &holder).await.unwrap().unwrap()
 }
 
-/// Sends a message to a member as its lead.
+/// Sends a message from the lead to a member.
 pub(crate) async fn tell(team: &Team, recipient: &str, text: &str) {
     let message = SendMessageInput::Message {
         recipient: recipient.to_owned(),
@@ -98,19 +101,19 @@ pub(crate) async fn tell(team: &Team, recipient: &str, text: &str) {
     team.send(&Actor::Lead, message, None).await.unwrap();
 }
 
-/// Asks a member to shut down, as its lead.
+/// Sends a shutdown request from the lead to a member.
 pub(crate) async fn dismiss(team: &Team, recipient: &str) {
     let request =
         SendMessageInput::ShutdownRequest { recipient: recipient.to_owned(), content: None };
     team.send(&Actor::Lead, request, None).await.unwrap();
 }
 
-/// Everything in the lead's inbox.
 pub(crate) async fn lead_mail(team: &Team) -> Vec<Mail> {
     team.mail(&AgentName::lead()).await.unwrap()
 }
 
-/// The idle notices in the lead's inbox, each with its reason and the agent's last text.
+/// Returns the idle notices in the lead's inbox. Each entry has the reason of the notice and the
+/// member's last text.
 pub(crate) async fn idle_notices(team: &Team) -> Vec<(String, Option<String>)> {
     let mail = lead_mail(team).await;
     let notices = mail.into_iter().filter_map(|mail| match mail.frame {
@@ -126,7 +129,7 @@ pub(crate) async fn start(options: SoloOptions) -> RunHandle {
     Runtime::join(options).await.unwrap()
 }
 
-/// Reads a run's events until its agent is in a state.
+/// Reads events of the run until the run's agent has the wanted status.
 pub(crate) async fn until_it_is(handle: &mut RunHandle, wanted: Status) -> Vec<RunEvent> {
     until(
         handle,
@@ -135,8 +138,8 @@ pub(crate) async fn until_it_is(handle: &mut RunHandle, wanted: Status) -> Vec<R
     .await
 }
 
-/// Waits until the config shows that a member is in a turn, or, if `is_active` is false, that it is
-/// not.
+/// Waits until the team's config says that the member is in a turn. If `is_active` is false, waits
+/// until the config says that it is not.
 pub(crate) async fn until_the_config_says(team: &Team, name: &str, is_active: bool) {
     let mut changes = team.backend().watch(team.dir()).await.unwrap();
     let says_so = async {

@@ -1,4 +1,4 @@
-//! A member that joins a team led by another client, and leaves it again.
+//! A member that joins a team whose lead is another client, and then leaves the team.
 
 use std::path::Path;
 
@@ -13,12 +13,13 @@ use crate::solo_env::{
 };
 use crate::team_env::{TestRun, finish, until};
 
-/// A guest that says it is there, does its task, and shuts down when it is asked to.
+/// The script of a guest that greets the lead, does its task, and shuts down when the lead asks for
+/// it.
 fn guest() -> String {
     format!("{GREETS}    - wait_for: {{contains: Count}}\n    - text: One.\n{AGREES}")
 }
 
-/// A guest that says it is there, and waits.
+/// The first steps in the script of a guest: it greets the lead and waits.
 const GREETS: &str = "
 agents:
   guest:
@@ -26,7 +27,8 @@ agents:
     - text: Ready.
 ";
 
-/// The recorded team of the reference client. The test plays the team's lead.
+/// Copies a team that the reference client created in a recording. The test plays the lead of this
+/// team.
 async fn recorded_team(setting: &TestRun) -> Team {
     let recorded =
         Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/claude-2.1.39/in-process");
@@ -92,8 +94,8 @@ async fn a_lead_that_takes_a_guest_out_by_itself_is_not_in_its_way() {
     until_it_is(&mut handle, Status::Idle).await;
     dismiss(&team, "guest").await;
     until_it_is(&mut handle, Status::Completed).await;
-    // The reference client removes a member in this way: without a lock, and without any of the
-    // later steps.
+    // The reference client removes a member by writing the config without a lock. It does nothing
+    // else, whereas pitcrew takes more steps.
     let file = team.file();
     let mut config: serde_json::Value =
         serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();

@@ -1,5 +1,5 @@
-//! A member in its own process, added by its lead: its start, its work, parking, interruption, stop
-//! and end.
+//! A member in its own process, which its lead has added. The tests cover the start, the work,
+//! parking (the process ends, and a resume starts it again), interruption, stop and end.
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ use crate::solo_env::{
 };
 use crate::team_env::{TestRun, finish, until};
 
-/// A member that does one thing, and shuts down when it is asked to.
+/// The script of a member that does one thing, and shuts down when the lead asks for it.
 fn worker() -> String {
     format!(
         "agents:\n  bob:\n    - tools: [{{name: Bash, input: {{command: echo made > it}}}}]\n    - text: Made it.\n{AGREES}"
@@ -61,7 +61,8 @@ async fn a_placed_member_works_and_shuts_down(setting: TestRun) {
     );
 }
 
-/// The member's states in the journal, without repetitions.
+/// Returns the states of the member in the team's journal. A state that follows the same state is
+/// left out.
 async fn states(team: &Team) -> Vec<String> {
     let journal = team.backend().journal_since(team.dir(), 0).await.unwrap().0;
     let states = journal.into_iter().filter_map(|entry| match entry.event {
@@ -98,8 +99,8 @@ async fn the_config_says_whether_it_is_in_a_turn() {
     until_the_config_says(&team, "bob", false).await;
 }
 
-/// When a member's mail is marked as read, the journal must already show that the member works.
-/// Otherwise the lead would find no unread message and no working member, and would end the run.
+/// When a member marks a message as read, the journal must already say that the member works.
+/// Otherwise the lead could find no unread message and no working member, and would end the run.
 #[tokio::test]
 async fn whoever_finds_its_mail_read_finds_in_the_journal_that_it_works() {
     let setting = TestRun::in_files();
@@ -108,7 +109,8 @@ async fn whoever_finds_its_mail_read_finds_in_the_journal_that_it_works() {
     let mut handle =
         start(setting.alone("agents: {bob: [{repeat: {at_most: 40, turns: [{text: Yes.}]}}]}"))
             .await;
-    // The member also reads each of these changes, so its own journal entries come late.
+    // These changes of the config delay the member's journal entries, because the member must read
+    // each change too.
     let others = async {
         loop {
             let write = |config: &mut TeamConfig| {
@@ -250,8 +252,9 @@ async fn an_interrupted_turn_ends_at_once_and_the_next_message_starts_another() 
     );
 }
 
-/// Starts bob and waits until he has asked for a permission. Returns bob's run, the receiver of the
-/// questions at bob's own terminal, and the id of the request.
+/// Starts `bob` and waits until `bob` has asked for a permission. Returns three values: the run of
+/// `bob`, the receiver of the permission requests at `bob`'s own terminal, and the id of the
+/// request.
 async fn asking(
     setting: &TestRun,
     team: &Team,
@@ -277,8 +280,8 @@ async fn asking(
     (handle, asked, request)
 }
 
-/// Reads events until the permission is reported as given and the turn has ended. The two events
-/// may come in either order.
+/// Reads events until two events have come: the permission was given, and the turn has ended. Their
+/// order does not matter.
 async fn until_it_was_allowed_and_done(handle: &mut RunHandle) {
     let (mut was_allowed, mut is_idle) = (false, false);
     let seen = |event: &RunEvent| {
@@ -386,7 +389,7 @@ async fn a_member_that_is_removed_ends() {
     assert_eq!(finish(handle).await.outcome.end, RunEnd::Failed { reason });
 }
 
-/// Removes bob from the config as another client does, without a record of the change.
+/// Removes `bob` from the config as another client does. No journal entry records the change.
 async fn drop_bob(team: &Team) {
     let edit = |config: &mut TeamConfig| {
         config.members.retain(|member| member.name != bob());
@@ -402,7 +405,8 @@ async fn a_member_that_a_stale_config_drops_puts_itself_back_and_goes_on() {
     let _lead = lead_lease(&team).await;
     let mut handle = start(setting.alone(&worker())).await;
     until_it_is(&mut handle, Status::Idle).await;
-    // The member may change whether it is active at any time, so that field is ignored.
+    // The member may change its field `is_active` at any time. So the comparison ignores this
+    // field.
     let entry = async || {
         let entry = team.config().await.unwrap().member("bob").cloned();
         entry.map(|bob| Member { is_active: None, ..bob })

@@ -1,5 +1,5 @@
-//! A member in its own process whose lead signs its commands: which commands the member obeys, and
-//! how the member accepts a new lead.
+//! A member in its own process, whose lead signs its commands. The tests check which commands the
+//! member obeys, and how the member accepts a new lead.
 
 use std::process::{Child, Command};
 
@@ -13,7 +13,8 @@ use pitcrew_team::{Actor, LeadSigner, Team};
 use crate::solo_env::{AGREES, dismiss, start, tell, until_it_is};
 use crate::team_env::{TestRun, finish, until};
 
-/// Takes the run's lease in the name of a process, with the key that verifies its signatures.
+/// Takes the lease of the team's run for `process`. The lease contains the public key with which
+/// others verify the signatures of `seal`.
 async fn lease_of(team: &Team, process: ProcessIdentity, seal: &LeadSigner) -> Lease {
     let ProcessIdentity { pid, start_ticks } = process;
     let verify_key = Some(seal.verify_key().to_string());
@@ -31,7 +32,7 @@ async fn until_it_warns(handle: &mut RunHandle, of: &str) {
     until(handle, |event| matches!(event, RunEvent::Warning { text } if text.contains(of))).await;
 }
 
-/// A process that stands in for a lead's process. It runs until it is killed.
+/// Starts a process that plays the role of a lead's process. It runs until a test kills it.
 fn stand_in() -> (Child, ProcessIdentity) {
     let child = Command::new("sleep").arg("1000").spawn().unwrap();
     let process = ProcessIdentity::of(child.id()).unwrap();
@@ -131,7 +132,8 @@ async fn who_joins_while_nobody_leads_takes_the_word_of_the_lead_that_was_and_of
     assert!(matches!(finish(handle).await.outcome.end, RunEnd::Interrupted));
 }
 
-/// A team whose old lead starts bob's process while a new lead already holds the lease.
+/// A team with an old and a new lead. The old lead starts the process of `bob`, but the new lead
+/// already holds the lease.
 struct BetweenLeads {
     setting: TestRun,
     team: Team,
@@ -155,7 +157,7 @@ impl BetweenLeads {
         Self { setting, team, old_lead, new_lead, old_process, lease: Some(lease) }
     }
 
-    /// Starts bob as the old lead does.
+    /// Starts `bob` with the options that the old lead would pass.
     async fn start(&self) -> RunHandle {
         let mut options = self.setting.alone(&format!("agents:\n  bob:{AGREES}"));
         options.lead_key = self.old_lead.lead_keys().cloned();
@@ -200,7 +202,8 @@ async fn a_member_follows_the_next_lead_as_soon_as_the_old_one_has_ended_though_
 async fn what_a_new_lead_signs_before_it_is_known_is_taken_afterwards_and_forgeries_are_refused_at_once()
  {
     let mut between = BetweenLeads::new().await;
-    // Bob reads no messages while no lead runs. So the test reads the inbox as bob's process would.
+    // `bob` reads no messages while no lead runs. So the test itself reads the inbox, and trusts
+    // the same lead as `bob`.
     let reader = between.team.clone().trusting(between.old_lead.trust().clone());
     let bob = crate::solo_env::bob();
     dismiss(&between.new_lead, "bob").await;

@@ -1,4 +1,4 @@
-//! Permission questions that the lead's user sees and that somebody else answers.
+//! Permission requests that the lead's user sees, but that somebody else answers.
 
 use pitcrew_protocol::{AgentName, Frame, PermissionMode};
 use pitcrew_runtime::events::RunEvent;
@@ -10,7 +10,7 @@ use tokio::sync::mpsc;
 
 use crate::team_env::{TestRun, finish, until};
 
-/// A lead that is busy for very long.
+/// The script of a lead that is busy for ten minutes.
 const LEAD: &str =
     "agents: {team-lead: [{tools: [{name: TaskList}]}, {delay_ms: 600000, text: Late.}]}";
 
@@ -18,8 +18,8 @@ fn guest() -> AgentName {
     AgentName::new("guest").unwrap()
 }
 
-/// Starts a run with a guest that has asked for a permission. Returns the run, the question that
-/// the user sees, and the request's id.
+/// Starts a run with a guest that has asked for a permission. Returns the run, the team, the
+/// permission request as the user sees it, and the id of the request.
 async fn asked(setting: &TestRun) -> (RunHandle, Team, Ask, String) {
     let (person, mut asks) = mpsc::channel(1);
     let mut options = setting.options(LEAD);
@@ -146,7 +146,7 @@ async fn the_lead_learns_what_a_member_elsewhere_was_allowed_from_now_on_beside_
     finish(handle).await;
 }
 
-/// Starts a run whose user receives the permission questions.
+/// Starts a run. Returns the run and a receiver of the permission requests that the user would see.
 async fn asking(setting: &TestRun, script: &str) -> (RunHandle, mpsc::Receiver<Ask>) {
     let (person, asks) = mpsc::channel(4);
     let mut options = setting.options(script);
@@ -245,8 +245,8 @@ async fn an_answer_to_a_question_that_has_changed_is_not_taken() {
         first.answer.send(Answer { digest: other, choice: Choice::Once }).unwrap();
         let second = asks.recv().await.unwrap();
         assert_eq!(second.question, first.question, "it is asked again");
-        // Another process makes the file while the question is on the screen. So the write would no
-        // longer create a new file.
+        // While the user sees the permission request, another process creates the file. The write
+        // would now replace this file instead of creating a new one.
         std::fs::write(setting.cwd.join("it"), "somebody else's").unwrap();
         second.reply(Choice::Once);
         let third = asks.recv().await.unwrap();
@@ -308,7 +308,8 @@ agents:
     ]) {
         assert!(result.contains(expected), "{expected}: {result}");
     }
-    // The content of a file outside the working folder is shown only after the user has allowed it.
+    // The user was asked about the file outside the working folder first. Its content is shown only
+    // after the user has allowed that.
     assert_eq!(asked, ["Edit ../outside", "Edit b.txt", "Write new.txt"]);
     let read = |name: &str| std::fs::read_to_string(setting.cwd.join(name)).unwrap();
     assert_eq!(
@@ -317,7 +318,7 @@ agents:
     );
 }
 
-/// Replaces a folder by a link to another one.
+/// Replaces a folder by a symbolic link to `target`.
 fn swap(folder: &std::path::Path, target: &std::path::Path) {
     std::fs::rename(folder, folder.with_extension("moved")).unwrap();
     std::os::unix::fs::symlink(target, folder).unwrap();
@@ -399,8 +400,9 @@ async fn an_answer_for_always_does_not_cover_a_path_that_became_a_link_into_what
         swap(&folder, &allowed);
         let offer = Offer::Rule(format!("Edit(/{}/file)", allowed.display()));
         of_allowed.reply(Choice::Always { offer, keep: Keep::Run });
-        // The rule takes effect before its own call is answered. So once that call is done, every
-        // other question that the rule covers has been withdrawn.
+        // The new rule takes effect before the call that it came from is answered. Once that call
+        // has written its file, every other permission request that the rule covers is already
+        // withdrawn.
         while !allowed.join("file").exists() {
             tokio::task::yield_now().await;
         }

@@ -1,5 +1,5 @@
-//! The model calls of another client's teammate. pitcrew reads these calls in the client's own
-//! conversation file, and pitcrew's limits apply to them.
+//! The model calls of a teammate that another client runs. Pitcrew reads these calls from the
+//! client's own conversation file, and applies pitcrew's limits to them.
 
 use std::fs;
 use std::io::Write as _;
@@ -20,15 +20,16 @@ fn bob() -> AgentName {
     AgentName::new("bob").unwrap()
 }
 
-/// The end of an answer, which decides whether a tool call follows.
+/// How an answer of the model ends: with a tool call (`Calls`), or with the end of the turn
+/// (`Ends`).
 #[derive(Clone, Copy)]
 enum Answer {
     Calls,
     Ends,
 }
 
-/// Adds an answer to the conversation of bob's client, or to the conversation of a subagent of that
-/// client.
+/// Appends an answer of the model to the conversation file of bob's client. With `subagent`,
+/// appends it to the file of this subagent instead.
 async fn answers(setting: &TestRun, subagent: Option<&str>, id: &str, answer: Answer) {
     let team = setting.team().await;
     let conversation = team.client_conversation(&bob()).await.unwrap().unwrap().id;
@@ -54,7 +55,7 @@ async fn answers(setting: &TestRun, subagent: Option<&str>, id: &str, answer: An
     writeln!(file, "{line}").unwrap();
 }
 
-/// Starts a run whose client has read its prompt and is in a turn.
+/// Starts a run with another client as teammate. The client has read its prompt and is in a turn.
 async fn at_work(setting: &TestRun, options: RunOptions) -> (RunHandle, Played) {
     let mut handle = Runtime::start(options).await.unwrap();
     until(&mut handle, |event| stages(std::slice::from_ref(event)) == [LaunchStage::Started]).await;
@@ -102,8 +103,8 @@ async fn a_client_that_has_used_all_its_turns_ends_the_run_and_no_call_is_counte
     let mut options = resumed(&setting, &panes);
     options.agent_options.limits.max_turns = Some(50);
     let (handle, played) = at_work(&setting, options).await;
-    // The conversation that this test wrote does not contain the prompt, so the prompt is delivered
-    // again.
+    // The test wrote the client's conversation file, and this file does not contain the prompt. So
+    // pitcrew delivers the prompt again.
     assert_eq!(played.mail().await.message.text, "Do task 1.");
     answers(&setting, None, "m4", Answer::Ends).await;
     answers(&setting, Some("a1"), "s1", Answer::Ends).await;

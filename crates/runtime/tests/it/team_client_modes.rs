@@ -1,6 +1,6 @@
-//! The permission mode of another client's teammate: the client's requests in plan mode with their
-//! answers, the client's report on a mode that it enters by itself, and a shutdown approval that
-//! answers no request.
+//! The permission mode of a teammate that another client runs. The tests cover three things: the
+//! client's requests in plan mode and their answers, the client's report that it has changed its
+//! own mode, and a shutdown approval that answers no request.
 
 use pitcrew_protocol::{AgentName, Frame, PermissionMode, PermissionResponse, Program};
 use pitcrew_runtime::events::RunEvent;
@@ -16,7 +16,7 @@ use crate::team_clients::writes;
 use crate::team_elsewhere::{LOSING, Played, hosting};
 use crate::team_env::{TestRun, finish, until};
 
-/// A lead that approves the plan of its teammate, which must plan first.
+/// The script of a lead whose teammate must plan first. The lead approves the teammate's plan.
 const PLANNED: &str = r#"
 agents:
   team-lead:
@@ -29,7 +29,7 @@ agents:
     - wait_for: {contains: never said}
 "#;
 
-/// A run with a client that is in plan mode.
+/// A run with another client as teammate, which is in plan mode.
 struct Planning {
     setting: TestRun,
     handle: RunHandle,
@@ -52,7 +52,7 @@ impl Planning {
         Self { setting, handle, bob, asks: questions }
     }
 
-    /// Asks permission for a call, and returns the request's id.
+    /// Writes the client's permission request for a tool call, and returns the request's id.
     async fn asks_for(&self, tool: &str, input: Value) -> String {
         let ask = PermissionAsk {
             tool_name: tool.to_owned(),
@@ -127,7 +127,8 @@ async fn a_person_who_is_asked_by_a_client_in_plan_mode_learns_that_until_its_pl
         panic!("no approval")
     };
     assert!(approved.approved);
-    // The client asks at once. The mode that follows the approval may not be recorded yet.
+    // The client asks immediately after its plan is approved. At that time, the client's new mode
+    // may not be recorded yet.
     planning.asks_for("Bash", json!({"command": "touch made"})).await;
     let ask = tokio::select! {
         ask = planning.asks.recv() => ask.unwrap(),

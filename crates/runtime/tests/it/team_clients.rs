@@ -1,5 +1,5 @@
-//! Another client as a teammate in a pane, after the client's own process has ended: its open
-//! requests and its leftover processes.
+//! Another client as a teammate in a pane. The tests look at what its process leaves behind when it
+//! ends: open requests and child processes.
 
 use pitcrew_panes::Panes as _;
 use pitcrew_process::identity::ProcessIdentity;
@@ -30,8 +30,8 @@ fn bob() -> AgentName {
     AgentName::new("bob").unwrap()
 }
 
-/// Puts a frame into the lead's inbox as the client does: without an id, and without an entry in
-/// pitcrew's ledger of requests.
+/// Writes a frame into the lead's inbox as the client does: the frame has no message id, and
+/// pitcrew's ledger of requests has no entry for it.
 pub(crate) fn writes(setting: &TestRun, frame: &serde_json::Value) {
     let inboxes = setting.root.join("teams/probe/inboxes");
     let inbox = inboxes.join("team-lead.json");
@@ -46,7 +46,8 @@ pub(crate) fn writes(setting: &TestRun, frame: &serde_json::Value) {
     std::fs::rename(new, inbox).unwrap();
 }
 
-/// Writes a permission request in the form recorded in fixtures/claude-2.1.39/tmux-permissions.
+/// Writes a permission request of the client. Its form was recorded in
+/// fixtures/claude-2.1.39/tmux-permissions.
 fn asks_for_permission(setting: &TestRun) {
     let input = json!({"command": "touch made-by-bob.txt", "description": "touch a file"});
     let frame = json!({
@@ -65,7 +66,7 @@ fn hands_in_a_plan(setting: &TestRun) {
     writes(setting, &frame);
 }
 
-/// Starts the next run of the team, whose user receives the permission questions.
+/// Resumes the team in a new run. The user of this run receives the permission requests.
 async fn resumed_with_a_person(
     setting: &TestRun,
     panes: &ProcessPanes,
@@ -88,7 +89,7 @@ fn was_asked(events: &[RunEvent]) -> bool {
     events.iter().any(|event| matches!(event, RunEvent::PermissionAsked { .. }))
 }
 
-/// Plays the client that the next run starts, until the run ends. Returns all events.
+/// Plays the client that the run starts, until the run ends. Returns all events of the run.
 async fn whole_run(handle: RunHandle, bob: &Played, panes: &ProcessPanes) -> Vec<RunEvent> {
     let running = tokio::spawn(finish(handle));
     in_time("bob is given its prompt anew", bob.mail()).await;
@@ -179,8 +180,8 @@ async fn a_question_of_a_client_is_void_when_the_run_that_it_was_put_to_has_stop
     assert!(requests.get(PERMISSION).is_some_and(|request| request.is_void), "{requests:?}");
 }
 
-/// The command line of a client that starts a process in a session of its own, as the client's Bash
-/// tool does. Also returns the file that contains the id of the started process.
+/// Returns the command line of a client that starts a process in a new session, as the client's
+/// Bash tool does. Also returns the file to which the started process writes its id.
 fn leaving(setting: &TestRun) -> (Vec<String>, std::path::PathBuf) {
     let file = setting.cwd.join("left");
     let script = "setsid sh -c 'echo $$ > \"$0.new\"; mv \"$0.new\" \"$0\"; exec sleep 1000' \"$0\" & exec sleep 1000";
@@ -206,7 +207,8 @@ async fn what_a_killed_client_had_started_in_another_session_ends_and_nothing_el
     let mut options = setting.options(LOSING);
     let (argv, file) = leaving(&setting);
     lives_in(&mut options, &panes, &argv);
-    // A process started like the client's, but with the tag of another member.
+    // This process is started like the client, but it has the tag of another member. It must not be
+    // stopped.
     let theirs = panes.start(&sleeper(&setting, "bobby")).await.unwrap();
     let theirs = ProcessIdentity::of(theirs.pid.unwrap()).unwrap();
     let mut handle = Runtime::start(options).await.unwrap();
@@ -241,7 +243,7 @@ async fn what_a_client_left_running_that_died_without_a_lead_ends_when_the_team_
     assert!(!left.is_alive(), "what the client had started lives on");
 }
 
-/// A process that belongs to the user.
+/// A process that belongs to the user, and that pitcrew must not stop.
 struct Theirs(std::process::Child);
 
 impl Theirs {
@@ -258,7 +260,7 @@ impl Theirs {
 
 impl Drop for Theirs {
     fn drop(&mut self) {
-        // The process may have ended already.
+        // Errors are ignored, because the process may have ended already.
         let _either = (self.0.kill(), self.0.wait());
     }
 }
@@ -298,7 +300,7 @@ async fn a_run_that_is_killed_leaves_no_process_and_no_pane() {
     assert!(team.started().await.unwrap().is_empty());
 }
 
-/// A lead that answers its teammate, and has nothing more to do.
+/// The script of a lead that answers its teammate, and has nothing more to do.
 const ANSWERING: &str = r#"
 agents:
   team-lead:
@@ -311,8 +313,8 @@ agents:
     - text: I wait on.
 "#;
 
-/// Longer than the time within which a client that read a message marks itself as active in the
-/// config.
+/// After it has read a message, a client marks itself as active in the config within a limited
+/// time. This duration is longer than that limit.
 const LATE_TURN: std::time::Duration = std::time::Duration::from_secs(4);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -328,12 +330,14 @@ async fn a_client_that_takes_an_answer_after_the_notice_of_its_last_turn_is_not_
     bob.mail().await;
     bob.is_active(true).await;
     bob.is_done().await;
-    // The lead answers before the client's turn ends. The client reads the answer after that turn.
+    // The lead answers before the client's turn ends. The client reads that answer only after the
+    // turn.
     wait_until("the answer is there", async || bob.0.unread(&self::bob()).await.unwrap().pop())
         .await;
     bob.is_active(false).await;
     bob.is_idle().await;
-    // Once the lead has read this message, it has also seen the idle notice.
+    // This message comes after the idle notice. When the lead has read the message, it has also
+    // seen the idle notice.
     let (recipient, content) = ("team-lead".to_owned(), "how far are you?".to_owned());
     let from_user = SendMessageInput::Message { recipient, content, summary: None };
     let sent = bob.0.send(&pitcrew_team::Actor::User, from_user, None).await.unwrap();

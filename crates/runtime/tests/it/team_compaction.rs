@@ -1,5 +1,5 @@
-//! Conversations that exceed their model's context window, in runs of a whole team. Nothing that
-//! the team relies on is lost.
+//! Runs of a whole team in which conversations become longer than the model's context window. A
+//! compaction must lose nothing that the team relies on.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex};
@@ -17,12 +17,12 @@ use pitcrew_team::store::Event as Noted;
 use crate::team_crashes::{check_mail, transcript};
 use crate::team_env::{TestRun, finish};
 
-/// Number of characters in a token.
+/// Number of characters in a token, for the scripted model.
 const TOKEN_CHARS: usize = 4;
 
-/// A worker that is asked to shut down while it works, and a lead that has to answer a plan. Both
-/// read more than fits into the window before they answer. The team is not deleted, so that the
-/// test can check it afterwards.
+/// The script of a team. The worker gets a shutdown request while it works, and the lead must
+/// answer a plan. Both agents read more than fits into the context window before they answer. The
+/// team is not deleted, so that the test can check its files afterwards.
 const SCRIPT: &str = r#"
 agents:
   team-lead:
@@ -84,17 +84,18 @@ agents:
         - {name: SendMessage, input: {type: shutdown_response, request_id: '${request}', approve: true}}
 "#;
 
-/// A scripted model with a limited context window, which records its requests.
+/// A scripted model that has a small context window and records its requests.
 struct Narrow {
     model: Scripted,
     window: u64,
-    /// Whether the model's answers report the number of tokens that the model read.
+    /// If true, the model's answers report how many tokens the model has read.
     tells: bool,
-    /// The requests that fitted into the window.
+    /// The requests that fitted into the context window.
     requests: Mutex<Vec<Request>>,
 }
 
-/// The size of a request in tokens: its messages, and its tools if there are any.
+/// Returns the size of a request in tokens: the size of its messages, plus 200 if the request has
+/// tools.
 fn tokens(request: &Request) -> u64 {
     let tools = if request.tools.is_empty() { 0 } else { 200 };
     let chars = serde_json::to_string(request.messages.as_slice()).unwrap().len();
@@ -148,7 +149,8 @@ impl Narrow {
         requests.iter().filter(|request| request.agent.name == agent).cloned().collect()
     }
 
-    /// The first message of the request after each summary of an agent.
+    /// After each summary, an agent's next request starts a new conversation. Returns the first
+    /// message of each of these requests.
     fn resumptions(&self, agent: &str) -> Vec<String> {
         let requests = self.requests_of(agent);
         let after = requests
@@ -256,8 +258,8 @@ async fn a_call_for_a_summary_offers_no_tools_and_holds_the_whole_conversation()
     assert!(told.contains("mind the gap"), "{told}");
 }
 
-/// Stops a run after `events` events, resumes it, and checks the result. Returns whether the run
-/// was still going at that point.
+/// Stops a run after `events` events, resumes the run, and checks the result. Returns false if the
+/// run had already ended before it could be stopped.
 async fn cut_off_after(events: usize) -> bool {
     let setting = TestRun::new();
     let model = Narrow::new(SCRIPT, 5_000, true);

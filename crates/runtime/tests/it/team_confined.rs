@@ -1,5 +1,5 @@
-//! A teammate that tries to write directly into another member's inbox, in a run that allows every
-//! call.
+//! A teammate tries to write directly into the inbox of another member. The run allows every tool
+//! call, so only the sandbox stops the teammate.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -10,7 +10,8 @@ use pitcrew_protocol::PermissionMode;
 
 use crate::team_env::{TestRun, WAITER};
 
-/// A teammate that writes into files of its own team, and of another team in the same root.
+/// The script of a teammate that tries to write into files of its own team, and of another team in
+/// the same root folder.
 const FORGER: &str = r#"
 agents:
   team-lead:
@@ -99,7 +100,8 @@ async fn a_teammate_with_all_permissions_cannot_write_another_s_mail_by_hand() {
     }
 }
 
-/// The files of a team in `teams/` and `tasks/`, without the records of its agents' actions.
+/// Returns the files of a team in `teams/` and `tasks/`, with their content. Leaves out pitcrew's
+/// own records (the folder `pitcrew`).
 fn files(root: &Path, team: &str) -> BTreeMap<PathBuf, String> {
     let mut found = BTreeMap::new();
     let mut todo = vec![root.join("teams").join(team), root.join("tasks").join(team)];

@@ -1,4 +1,5 @@
-//! Runs that are stopped at every event. The next run continues as if nothing had happened.
+//! Stops a run at every event, one after the other. Each time, the next run must continue as if
+//! nothing had happened.
 
 use std::collections::HashMap;
 
@@ -11,8 +12,8 @@ use pitcrew_team::store::LogName;
 
 use crate::team_env::{TestRun, finish, until};
 
-/// A lead and two teammates. One works in plan mode and asks for a permission. The team is not
-/// deleted, so that the test can check it afterwards.
+/// The script of a lead and two teammates. One teammate works in plan mode and asks for a
+/// permission. The team is not deleted, so that the test can check its files afterwards.
 const SCRIPT: &str = r#"
 agents:
   team-lead:
@@ -76,8 +77,9 @@ pub(crate) async fn transcript(team: &Team, name: &AgentName) -> Vec<Step> {
     read(&lines).unwrap().entries.into_iter().map(|entry| entry.step).collect()
 }
 
-/// Checks that every message of an inbox is exactly once in the transcript of the inbox's owner.
-/// Only a frame may be undelivered, if its receiver had ended before.
+/// Checks that the transcript of an agent contains every message of its inbox exactly once. The
+/// only exception is a frame (a message of the team protocol): it may be missing, because the agent
+/// may have ended before the frame came.
 pub(crate) async fn check_mail(team: &Team, name: &AgentName) {
     let mut delivered: HashMap<MessageId, u32> = HashMap::new();
     for step in transcript(team, name).await {
@@ -98,8 +100,8 @@ pub(crate) async fn check_mail(team: &Team, name: &AgentName) {
     assert!(delivered.is_empty(), "{name} was given mail that is in no inbox: {delivered:?}");
 }
 
-/// Stops a run after `events` events, resumes it, and checks the result. Returns whether the run
-/// was still going at that point.
+/// Stops a run after `events` events, resumes the run, and checks the result. Returns false if the
+/// run had already ended before it could be stopped.
 async fn cut_off_after(events: usize) -> bool {
     let setting = TestRun::new();
     let options = || {

@@ -1,5 +1,5 @@
-//! Agents with a slow disk: which steps wait for it, and which do not. A lock that the test holds
-//! delays a write.
+//! Agents on a slow disk. The tests check which steps wait for a write and which do not. To delay a
+//! write, a test holds a lock.
 
 use pitcrew_protocol::{PermissionMode, Status};
 use std::fs::{self, File};
@@ -11,8 +11,8 @@ use serde_json::Value;
 
 use crate::team_env::{TestRun, WAITER, finish, until};
 
-/// Starts a run whose lead spawns the teammate bob once the file `go` exists. Bob reads a file and
-/// waits to be shut down.
+/// Starts a run with a lead. The lead spawns the teammate `bob` as soon as the file `go` exists.
+/// `bob` then reads `file`, and waits until it is shut down.
 async fn before_bob(setting: &TestRun, file: &str) -> RunHandle {
     let script = format!(
         r#"

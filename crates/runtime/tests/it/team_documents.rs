@@ -1,4 +1,4 @@
-//! The promises of the founding documents on tools and agents, tested in runs.
+//! Tests in real runs what pitcrew's design documents promise about tools and agents.
 
 use std::sync::Arc;
 
@@ -10,8 +10,8 @@ use pitcrew_runtime::run::{Asks, Runtime};
 use crate::git::git;
 use crate::team_env::{TestRun, WAITER, finish, until};
 
-/// Two teammates. `ann` makes the calls in `tools`, which write to `bob`, and then waits for its
-/// shutdown.
+/// The script of two teammates, `ann` and `bob`. `ann` makes the calls in `tools`, which send
+/// messages to `bob`. Then `ann` waits for a shutdown request.
 fn ann_writes(tools: &str) -> String {
     format!(
         r#"
@@ -33,7 +33,8 @@ agents:
     )
 }
 
-/// The summaries of the idle notices that the lead received from `ann`.
+/// Runs `ann` with the calls in `tools`. Returns the summaries of the idle notices that `ann` sent
+/// to the lead.
 async fn idle_summaries(tools: &str) -> Vec<Option<String>> {
     let setting = TestRun::in_files();
     let mut handle = Runtime::start(setting.options(&ann_writes(tools))).await.unwrap();

@@ -1,5 +1,6 @@
 //! Teammates in their own processes, as the lead sees them. The processes themselves do nothing.
-//! The tests play the teammate in the team's files, as another client would.
+//! Instead, the tests write into the team's files what the teammate would write, as another client
+//! does.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -26,11 +27,11 @@ mod returned;
 use returned::tag;
 pub(crate) use returned::{abandoned, abandoned_with, resumed, sleeper};
 
-/// The time without an event after which a test assumes that no event comes.
+/// If no event comes within this time, a test assumes that none will come.
 const QUIET: Duration = Duration::from_millis(400);
 
-/// A lead with one teammate. The lead shuts the teammate down when the teammate reports that its
-/// part is done.
+/// The script of a lead with one teammate. When the teammate reports that its work is done, the
+/// lead shuts the teammate down.
 pub(crate) const ONE: &str = r#"
 agents:
   team-lead:
@@ -43,8 +44,9 @@ agents:
     - text: All is done.
 "#;
 
-/// A lead that waits for the news that its teammate has ended. The lead says that the teammate is
-/// lost, and says so again when it is reminded of the task.
+/// The script of a lead whose teammate ends unexpectedly. The lead waits for the notice about that,
+/// and then says that the teammate is lost. When the lead is reminded of the open task, it says so
+/// again.
 pub(crate) const LOSING: &str = r#"
 agents:
   team-lead:
@@ -59,8 +61,8 @@ fn bob() -> AgentName {
     AgentName::new("bob").unwrap()
 }
 
-/// Panes that run `argv` instead of the requested program. Also returns the list of launch
-/// requests.
+/// Returns a hosting that runs `argv` in panes instead of the requested program. Also returns the
+/// list to which it adds every launch request.
 pub(crate) fn hosting(
     panes: &ProcessPanes,
     program: Program,
@@ -83,7 +85,7 @@ pub(crate) fn hosting(
     (hosting, placements)
 }
 
-/// A teammate that the test plays.
+/// A teammate whose part the test plays.
 pub(crate) struct Played(pub(crate) Team);
 
 impl Played {
@@ -124,8 +126,8 @@ impl Played {
         .await;
     }
 
-    /// Takes the shutdown request, agrees, and sends one more idle notice, as the reference client
-    /// does.
+    /// Reads the shutdown request, approves it, and sends one more idle notice, as the reference
+    /// client does.
     pub(crate) async fn says_goodbye(&self) {
         let asked = self.is_asked_to_go().await;
         self.agrees_to_go(asked).await;
@@ -160,13 +162,14 @@ impl Played {
         self.0.notify_idle(&bob(), idle).await.unwrap();
     }
 
-    /// Checks that the lead does not repeat the shutdown request although the teammate is silent.
+    /// Checks that the lead sends no further message, and so does not repeat the shutdown request,
+    /// although the teammate is silent.
     async fn is_told_nothing_more(&self) {
         let told = tokio::time::timeout(QUIET, self.mail()).await;
         assert!(told.is_err(), "{told:?}");
     }
 
-    /// Starts the task that was assigned to the teammate.
+    /// Reads the message that assigns the task to the teammate, and marks the task as in progress.
     async fn begins(&self) {
         self.mail().await;
         self.is_active(true).await;
@@ -179,7 +182,8 @@ impl Played {
     }
 }
 
-/// Checks that nothing of a teammate is left: no process, no pane, no config entry, no record.
+/// Checks that a teammate has left nothing behind: no process, no pane, no config entry and no
+/// record.
 async fn check_nothing_left(
     setting: &TestRun,
     panes: &ProcessPanes,
@@ -223,8 +227,8 @@ async fn a_reference_client_in_a_pane_is_given_its_prompt_works_and_says_goodbye
         assert_eq!((started.program.as_str(), started.owner.pid), ("claude", std::process::id()));
         assert!(started.deadline_ms.is_some(), "it is not at work yet");
         let prompt = bob.mail().await.message;
-        // As recorded in fixtures/claude-2.1.39/tmux-permissions: the prompt is from the lead,
-        // without a summary.
+        // The prompt comes from the lead and has no summary. This was recorded in
+        // fixtures/claude-2.1.39/tmux-permissions.
         assert_eq!((prompt.from.as_str(), prompt.text.as_str()), ("team-lead", "Do task 1."));
         assert_eq!(prompt.summary, None);
         bob.is_active(true).await;
@@ -284,8 +288,8 @@ async fn a_client_that_was_asked_to_shut_down_is_waited_for_and_its_end_is_told(
     bob.is_done().await;
     let asked = bob.is_asked_to_go().await;
     bob.is_active(false).await;
-    // An idle notice of the earlier turn. It arrives after the shutdown request and before the
-    // answer.
+    // This idle notice belongs to the earlier turn. It comes after the shutdown request, but before
+    // the teammate's answer to it.
     bob.is_idle().await;
     let is_seen = |event: &RunEvent| match event {
         RunEvent::AgentChanged { agent, status, .. } => {
@@ -296,7 +300,7 @@ async fn a_client_that_was_asked_to_shut_down_is_waited_for_and_its_end_is_told(
     until(&mut handle, is_seen).await;
     bob.is_told_nothing_more().await;
     bob.agrees_to_go(asked).await;
-    // A message makes the lead check whether all work is done.
+    // Whenever the lead gets a message, it checks whether all work is done.
     let content = "how far are you?".to_owned();
     let from_user =
         SendMessageInput::Message { recipient: "team-lead".to_owned(), content, summary: None };

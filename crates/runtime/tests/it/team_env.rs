@@ -1,4 +1,5 @@
-//! Runs a team for a test: in memory, on scripted models, in a temporary folder.
+//! Runs a whole team for a test, with scripted models, in a temporary folder. The team's data is in
+//! memory, or in files.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
@@ -24,7 +25,7 @@ use tempfile::TempDir;
 
 use crate::patience::PATIENCE;
 
-/// A teammate that says it is there and approves every shutdown request.
+/// The script of a teammate that greets the lead and approves every shutdown request.
 pub(crate) const WAITER: &str = r#"
   default:
     - wait_for: {contains: shutdown_request}
@@ -34,7 +35,7 @@ pub(crate) const WAITER: &str = r#"
         - {name: SendMessage, input: {type: shutdown_response, request_id: '${request}', approve: true}}
 "#;
 
-/// A root and a working folder in which a test runs teams.
+/// The root folder and the working folder for the teams of one test.
 pub(crate) struct TestRun {
     _folder: TempDir,
     pub(crate) cwd: PathBuf,
@@ -46,7 +47,7 @@ pub(crate) struct TestRun {
 pub(crate) struct Overheard {
     model: Scripted,
     requests: Mutex<Vec<Request>>,
-    /// The token usage of each answer. A plain script uses none.
+    /// The token usage that the model reports for each answer. A plain script reports none.
     usage: Usage,
 }
 
@@ -56,19 +57,19 @@ impl Overheard {
         Arc::new(Self { model: Scripted::new(script), requests: Mutex::default(), usage })
     }
 
-    /// The system prompt of an agent's last request.
+    /// Returns the system prompt of an agent's last request.
     #[track_caller]
     pub(crate) fn system_of(&self, agent: &str) -> String {
         self.last_request(agent).system.join("\n")
     }
 
-    /// The names of the tools in an agent's last request.
+    /// Returns the names of the tools in an agent's last request.
     #[track_caller]
     pub(crate) fn tools_of(&self, agent: &str) -> Vec<String> {
         self.last_request(agent).tools.iter().map(|tool| tool.name.clone()).collect()
     }
 
-    /// The schema of one tool in an agent's last request.
+    /// Returns the schema of one tool in an agent's last request.
     #[track_caller]
     pub(crate) fn schema_of(&self, agent: &str, tool: &str) -> serde_json::Value {
         let tools = self.last_request(agent).tools;
@@ -83,7 +84,7 @@ impl Overheard {
         last.unwrap_or_else(|| panic!("{agent} was never asked")).clone()
     }
 
-    /// All texts on the user's side of an agent's conversation, without tool results.
+    /// Returns all texts with the role `user` in an agent's conversation, without tool results.
     #[track_caller]
     pub(crate) fn told_to(&self, agent: &str) -> Vec<String> {
         let messages = self.last_request(agent).messages;
@@ -116,19 +117,18 @@ impl Model for Overheard {
     }
 }
 
-/// The outcome of a run, and its events.
 pub(crate) struct Ran {
     pub(crate) outcome: RunOutcome,
     pub(crate) events: Vec<RunEvent>,
 }
 
 impl TestRun {
-    /// A test run that keeps its team in memory.
+    /// Creates a test run whose team is only in memory.
     pub(crate) fn new() -> Self {
         Self::on(|_root| Arc::new(MemoryBackend::new()))
     }
 
-    /// A test run that keeps its team in files, as users do.
+    /// Creates a test run whose team is in files, as it is for users.
     pub(crate) fn in_files() -> Self {
         Self::on(|root| Arc::new(FileBackend::open(root, FileOptions::default())))
     }
@@ -143,7 +143,8 @@ impl TestRun {
         Self { _folder: folder, cwd, root, teams }
     }
 
-    /// The options of a run on a script. Each test changes some of them.
+    /// Returns the options of a run whose models follow a script. Each test changes some of these
+    /// options.
     pub(crate) fn options(&self, script: &str) -> RunOptions {
         let script = Script::parse(Path::new("test.yaml"), script).unwrap();
         let model: Arc<dyn Model> = Arc::new(Scripted::new(script));
@@ -174,13 +175,14 @@ impl TestRun {
         }
     }
 
-    /// Returns the options of a run on a script, and the run's model, which records all requests.
+    /// Returns the options of a run whose model follows a script, and the model itself, which
+    /// records all requests.
     pub(crate) fn overheard(&self, script: &str) -> (RunOptions, Arc<Overheard>) {
         self.with_usage(script, Usage::default())
     }
 
-    /// The options of a run on a script, with a model that reports this token usage for each
-    /// answer.
+    /// Returns the options of a run whose model follows a script and reports `usage` for each
+    /// answer. Also returns the model.
     pub(crate) fn with_usage(&self, script: &str, usage: Usage) -> (RunOptions, Arc<Overheard>) {
         let overheard = Overheard::new(script, usage);
         let model: Arc<dyn Model> = overheard.clone();
@@ -193,7 +195,7 @@ impl TestRun {
         finish(Runtime::start(options).await.unwrap()).await
     }
 
-    /// Opens the team as another process does, with a separate store over the same files.
+    /// Opens the team as another process would, with a second store on the same files.
     pub(crate) async fn team_elsewhere(&self) -> Team {
         let backend = Arc::new(FileBackend::open(&self.root, FileOptions::default()));
         Teams::new(backend, Limits::default(), Arc::new(SystemClock)).open("probe").await.unwrap()
@@ -218,7 +220,7 @@ pub(crate) async fn finish(mut handle: RunHandle) -> Ran {
     Ran { outcome: handle.outcome().await, events }
 }
 
-/// Reads a run's events until one matches.
+/// Reads the events of a run until an event matches.
 pub(crate) async fn until(
     handle: &mut RunHandle,
     mut wanted: impl FnMut(&RunEvent) -> bool,
@@ -248,8 +250,8 @@ impl Ran {
         }
     }
 
-    /// The last text of a run that ended by itself with incomplete work. The run must have ended
-    /// for this reason.
+    /// Returns the last text of a run that ended with incomplete work. Fails if the run ended for
+    /// another reason than `reason`.
     #[track_caller]
     pub(crate) fn unfinished(&self, reason: Shortfall) -> &str {
         match &self.outcome.end {
@@ -260,7 +262,7 @@ impl Ran {
         }
     }
 
-    /// The results of the tool calls, one line each.
+    /// Returns the results of all tool calls, one line for each call.
     pub(crate) fn results(&self) -> Vec<String> {
         let line = |event: &RunEvent| match event {
             RunEvent::ToolEnded(ended) => {
@@ -272,7 +274,7 @@ impl Ran {
         self.events.iter().filter_map(line).collect()
     }
 
-    /// The results of an agent's calls of a tool.
+    /// Returns the results of an agent's calls to one tool.
     pub(crate) fn results_of(&self, agent: &str, tool: &str) -> Vec<String> {
         let prefix = format!("{agent} {tool}: ");
         self.results()

@@ -1,5 +1,6 @@
-//! Forged commands of the lead, written into the files of a running team, and the requests that the
-//! user's other processes may make to the lead.
+//! Forged commands: a program writes them into the files of a running team as if they came from the
+//! lead. The tests also cover the requests that other processes of the user are allowed to send to
+//! the lead.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -17,8 +18,8 @@ use tokio::sync::mpsc;
 use crate::patience;
 use crate::team_env::{TestRun, finish, until};
 
-/// A lead that asks bob to shut down, which bob rejects. The lead has not answered the planner's
-/// plan yet.
+/// The script of a team. The lead asks `bob` to shut down, and `bob` rejects that. The lead has not
+/// answered the plan of `planner` yet.
 const CREW: &str = r#"
 agents:
   team-lead:
@@ -42,7 +43,7 @@ agents:
     - tools: [{name: Bash, input: {command: touch planned.txt}}]
 "#;
 
-/// A team at work: bob waits for a permission, and the planner for an answer to its plan.
+/// A running team. `bob` waits for a permission, and `planner` waits for an answer to its plan.
 struct Scene {
     setting: TestRun,
     handle: RunHandle,
@@ -88,7 +89,7 @@ impl Scene {
         serde_json::from_str(&text).unwrap()
     }
 
-    /// Changes a file as any program of the user could.
+    /// Changes a file of the team, as any program of the user is able to.
     fn write(&self, relative: &str, change: impl FnOnce(&mut Value)) {
         let mut value = self.read(relative);
         change(&mut value);
@@ -97,7 +98,7 @@ impl Scene {
         std::fs::rename(new, place).unwrap();
     }
 
-    /// Puts an entry into an inbox, and returns the warning that follows.
+    /// Adds a forged entry to an inbox, and returns the warning that pitcrew then reports.
     async fn forge(&mut self, to: &str, entry: &Value) -> String {
         self.write(&format!("inboxes/{to}.json"), |inbox| {
             inbox.as_array_mut().unwrap().push(entry.clone())
@@ -113,8 +114,8 @@ impl Scene {
         text
     }
 
-    /// Replays the shutdown request that bob has already taken, in three ways: a copy, the original
-    /// entry made unread again, and a copy under another id.
+    /// Sends the shutdown request again that `bob` has already accepted. Tries three ways: a copy
+    /// of the entry, the original entry marked as unread, and a copy with another id.
     async fn replay(&mut self) {
         let inbox = self.read("inboxes/bob.json");
         let is_request = |entry: &&Value| {
@@ -130,8 +131,9 @@ impl Scene {
             ),
             "{warning}"
         );
-        // Now the inbox does not show that bob took the entry, as if a stale copy of the inbox had
-        // been written back. Bob marks the entry as read again.
+        // Replaces the inbox entry by an unread one, as if an old copy of the inbox had been
+        // written back. The inbox no longer shows that `bob` has read the entry. `bob` must mark
+        // the entry as read again.
         self.write("inboxes/bob.json", |inbox| {
             let entries = inbox.as_array_mut().unwrap();
             entries.retain(|entry| entry["text"] != replayed["text"]);
@@ -156,7 +158,8 @@ impl Scene {
             .0
     }
 
-    /// The input of the tool call for which a permission request in the lead's inbox asks.
+    /// Finds a permission request in the lead's inbox, and returns the input of the tool call in
+    /// this request.
     async fn input_of(&self, request: &str) -> Value {
         let mail = self.team().await.mail(&AgentName::lead()).await.unwrap();
         let input = |mail: Mail| match mail.frame {
@@ -227,7 +230,7 @@ async fn what_is_written_into_the_files_of_a_running_team_is_a_warning_and_nothi
     let journal = scene.journal().await;
     let Scene { setting, handle, events, .. } = scene;
     let ran = finish(handle).await;
-    // The planner still waits for its answer, which nobody could forge.
+    // `planner` still waits for an answer to its plan, because every forged answer was refused.
     ran.unfinished(Shortfall::Stalled);
     assert!(!setting.cwd.join("a.txt").exists());
     assert!(!setting.cwd.join("planned.txt").exists());

@@ -72,8 +72,8 @@ agents:
         (Asks::Person(person), PermissionMode::Default);
     let mut handle = Runtime::start(options).await.unwrap();
     asks.recv().await.unwrap().reply(Choice::Once);
-    // The command that waits for the file `set` needs no permission. So the next question is for
-    // `touch a.txt`.
+    // The second command, which waits for the file `set`, needs no permission. So the next
+    // permission request is about `touch a.txt`.
     let ask = asks.recv().await.unwrap();
     setting
         .team_elsewhere()

@@ -1,5 +1,5 @@
-//! Plan mode in a real repository: nothing changes before the plan is approved, and afterwards
-//! everything may change.
+//! Plan mode in a real repository. Before the plan is approved, nothing may change. After the
+//! approval, everything may change.
 
 use pitcrew_protocol::PermissionMode;
 use std::process::Command;
@@ -7,7 +7,7 @@ use std::process::Command;
 use crate::git::apart;
 use crate::team_env::TestRun;
 
-/// Script steps that try every kind of change.
+/// Steps of a script that try every kind of change.
 const VANDAL: &str = r#"
     - tools: [{name: Write, input: {file_path: a.txt, content: x}}]
     - tools: [{name: Edit, input: {file_path: kept.txt, old_string: kept, new_string: lost}}]
@@ -16,12 +16,13 @@ const VANDAL: &str = r#"
     - tools: [{name: Bash, input: {command: git commit -qam vandalised}}]
 "#;
 
-/// Makes a repository in which git runs no background maintenance, because that would change the
-/// compared files.
+/// The command that creates the repository. Git runs no background maintenance in it, because that
+/// would change files that the test compares.
 const MAKE: &str = "git init -q && git config user.name probe && git config user.email probe@example.org \
                     && git config maintenance.auto false && git config commit.gpgsign false && git add . && git commit -qm base";
 
-/// Prints the head commit and the hash of every file, including git's own.
+/// The command that prints the head commit and the hash of every file, including the files in
+/// `.git`.
 const LOOK: &str = "git rev-parse HEAD; find . -type f -print0 | sort -z | xargs -0 sha256sum";
 
 fn in_repository(setting: &TestRun, command: &str) -> String {

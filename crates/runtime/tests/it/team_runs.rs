@@ -14,8 +14,8 @@ use serde_json::json;
 use crate::git::git;
 use crate::team_env::{TestRun, WAITER, finish, until};
 
-/// A lead with two teammates. One makes a file and sends a message to the other, which checks the
-/// file with a command that needs a permission.
+/// The script of a lead with two teammates. One teammate makes a file and sends a message to the
+/// other. The other teammate checks the file with a command that needs a permission.
 const TWO_TEAMMATES: &str = r#"
 agents:
   team-lead:
@@ -263,8 +263,8 @@ async fn a_run_ends_in_order_when_it_has_used_its_turns_or_its_money() {
     let ran = setting.run(options).await;
     let RunEnd::LimitReached { reason, .. } = &ran.outcome.end else { panic!("{:?}", ran.outcome) };
     assert_eq!(reason, "the team has cost its $5.00");
-    // Each answer costs two dollars, so the third exceeds the limit. A script may answer more often
-    // before the limit takes effect.
+    // Each answer costs two dollars, so the third answer exceeds the limit of five dollars. The
+    // scripted model may give more answers before the limit takes effect.
     assert!((6.0..2000.0).contains(&ran.outcome.cost_usd()), "{:?}", ran.outcome);
     assert!(ran.outcome.totals.unpriced().next().is_none(), "{:?}", ran.outcome);
 }
@@ -340,7 +340,7 @@ async fn without_team_tools_there_are_plain_tools_and_subagents() {
         Settings::merge(vec![(Layer::User, json!({"pitcrew": {"teams": false}}))]).unwrap();
     let ran = setting.run(options).await;
     let RunEvent::Started(started) = &ran.events[0] else { panic!("{:?}", ran.events[0]) };
-    // ExitPlanMode is offered only in plan mode.
+    // `ExitPlanMode` is not in the list, because it is offered only in plan mode.
     assert_eq!(
         started.tools,
         ["Task", "TaskStop", "Bash", "Read", "Write", "Edit", "Glob", "Grep"]
@@ -476,7 +476,8 @@ async fn a_stopped_run_waits_for_no_answer_of_the_leads_model_and_goes_on_from_t
     let says = |event: &RunEvent| matches!(event, RunEvent::Answered(said) if format!("{:?}", said.blocks).contains("That took long."));
     assert!(ran.events.iter().any(says), "{:#?}", ran.events);
 
-    // A lead without teammates stops at once, without waiting for the shutdown grace.
+    // A lead without teammates has nobody to wait for. So it stops at once and does not use the
+    // shutdown grace (the time limit for a shutdown).
     let alone = TestRun::new();
     let mut options = alone.options(
         "agents: {team-lead: [{tools: [{name: TaskList}]}, {delay_ms: 600000, text: Late.}]}",
@@ -519,7 +520,7 @@ agents:
         (Asks::Allow, Duration::from_millis(300));
     let ran = setting.run(again).await;
     ran.success();
-    // Of the three turns, one was for the call that was cut off, one for its repetition, and one is
-    // left.
+    // `bob` is allowed three turns. The interrupted call used one turn, and its repetition used
+    // another. So only one turn is left for `TaskList`.
     assert_eq!(ran.results_of("bob", "TaskList").len(), 1);
 }

@@ -1,5 +1,5 @@
-//! Teams under `--sandbox` with another client as a teammate. pitcrew's sandbox does not restrict
-//! the commands of that client.
+//! Teams that run with `--sandbox`, and another client as a teammate. Pitcrew's sandbox does not
+//! restrict the commands of that client.
 
 use pitcrew_permission::settings::{Layer, Settings};
 use pitcrew_process::sandbox::{Profile, Sandbox};
@@ -13,7 +13,7 @@ use crate::sandbox_read::inner;
 use crate::team_elsewhere::{abandoned, hosting, resumed, stages};
 use crate::team_env::{TestRun, until};
 
-/// A lead that wants another client as a teammate.
+/// The script of a lead that wants another client as a teammate.
 const CLIENT: &str = r#"
 agents:
   team-lead:
@@ -21,8 +21,8 @@ agents:
     - text: I work alone.
 "#;
 
-/// The options of a run that leaves commands to the sandbox. Returns `None` where this machine has
-/// no sandbox.
+/// Changes the options of a run: commands run in the sandbox instead of asking the user. Returns
+/// `None` if this machine has no sandbox.
 fn sandboxed(mut options: RunOptions, allows_clients: bool) -> Option<RunOptions> {
     options.agent_options.machine.inner = Some(vec![inner().into_os_string()]);
     let support = Sandbox::new(options.agent_options.machine.clone()).support(Profile::Work);

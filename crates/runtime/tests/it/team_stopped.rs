@@ -1,5 +1,6 @@
-//! Runs that are stopped, and teammates that agree to shut down: which members stay, which requests
-//! are void in the next run, and what happens to messages that are not yet delivered.
+//! Runs that are stopped, and teammates that approve their shutdown. The tests check which members
+//! stay in the team, which requests are void in the next run, and what happens to messages that are
+//! not delivered yet.
 
 use pitcrew_protocol::Program;
 use std::time::Duration;
@@ -43,7 +44,7 @@ agents:
         - {name: SendMessage, input: {type: shutdown_response, request_id: '${request}', approve: true}}
 "#;
     let mut options = setting.options(script);
-    // The grace is so long that the test would hang if the run waited until the grace is over.
+    // The shutdown grace is ten minutes. If the run waited that long, the test would hang.
     (options.agent_options.asks, options.agent_options.shutdown_grace) =
         (Asks::Allow, Duration::from_secs(600));
     let mut handle = Runtime::start(options).await.unwrap();
@@ -157,7 +158,7 @@ agents:
     assert!(has("bob", "did you see it") || is_told, "it was neither seen nor told as dead");
 }
 
-/// A lead whose work is done as soon as its teammate is idle.
+/// The script of a lead whose work is done as soon as its teammate is idle.
 const DONE: &str = "
 agents:
   team-lead:

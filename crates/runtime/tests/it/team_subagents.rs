@@ -1,4 +1,5 @@
-//! Subagents of the lead and of teammates, in the background, and resumed.
+//! Subagents of the lead and of teammates, including subagents that run in the background or are
+//! resumed.
 
 use pitcrew_protocol::{AgentName, PermissionMode, SendMessageInput, Status};
 use pitcrew_runtime::events::RunEvent;
@@ -10,7 +11,7 @@ use tokio::sync::mpsc;
 use crate::solo_env::{AGREES, dismiss, lead_lease, start, tell, until_it_is};
 use crate::team_env::{TestRun, finish, until};
 
-/// Script steps with which a teammate starts a subagent, and the subagent's own steps.
+/// Steps of a script in which a teammate starts a subagent, followed by the steps of the subagent.
 const SENDS_OUT: &str = r#"
     - tools: [{name: Task, input: {subagent_type: Explore, description: look, prompt: Look into secret.txt.}}]
     - tools: [{name: Task, input: {subagent_type: general-purpose, name: ann, description: help, prompt: Help me.}}]
@@ -102,7 +103,7 @@ agents:
 {AGREES}"#
     );
     let mut options = setting.options(&script);
-    // The run has more permissions than bob.
+    // The mode of the run (accept edits) permits more than the mode of `bob`.
     (options.agent_options.mode, options.agent_options.asks) =
         (PermissionMode::AcceptEdits, Asks::Deny);
     let ran = setting.run(options).await;

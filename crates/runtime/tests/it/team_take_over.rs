@@ -1,4 +1,4 @@
-//! Teams whose lead is dead, and a member that takes its place.
+//! Teams whose lead has died, and a member that then becomes the lead.
 
 use pitcrew_agent::transcript::{Step, read};
 use pitcrew_protocol::{AgentName, ErrorCode, SendMessageInput, Status, TaskStatus};
@@ -9,7 +9,7 @@ use pitcrew_team::{Actor, Team};
 
 use crate::team_env::{TestRun, finish, until};
 
-/// A lead with two teammates. One of them completes half of its task.
+/// The script of a lead with two teammates. One teammate completes half of its task.
 const FIRST: &str = r#"
 agents:
   team-lead:
@@ -31,7 +31,8 @@ agents:
     - wait_for: {contains: never said}
 "#;
 
-/// The writer in the lead's place. Its first two answers are those it already gave as the writer.
+/// The script after the takeover: the member `writer` is now the lead. Its first two answers repeat
+/// the answers that it gave as `writer`.
 const SECOND: &str = r#"
 agents:
   team-lead:
@@ -58,7 +59,7 @@ fn name(name: &str) -> AgentName {
     AgentName::new(name).unwrap()
 }
 
-/// Runs the first script until both teammates are idle, and kills the run then.
+/// Runs the first script until both teammates are idle, and then kills the run.
 async fn killed(setting: &TestRun) -> Team {
     let mut run = Runtime::start(setting.options(FIRST)).await.unwrap();
     let mut idle = std::collections::HashSet::new();
@@ -87,7 +88,7 @@ async fn steps(team: &Team, log: LogName) -> Vec<Step> {
     read(&lines).unwrap().entries.into_iter().map(|entry| entry.step).collect()
 }
 
-/// Checks the team after the writer has taken over and the run has ended.
+/// Checks the team after `writer` has become the lead and the run has ended.
 async fn check(setting: &TestRun, team: &Team) {
     let config = team.config().await.unwrap();
     assert_eq!(config.members.iter().map(|m| m.name.as_str()).collect::<Vec<_>>(), ["team-lead"]);

@@ -1,5 +1,5 @@
-//! Texts that agents receive besides messages: the project's instructions, additions by hooks, and
-//! the places of output files.
+//! Texts that agents receive in addition to messages: the project's instructions, text that hooks
+//! add, and the paths of output files.
 
 use pitcrew_permission::settings::{Layer, Settings};
 use pitcrew_protocol::PermissionMode;

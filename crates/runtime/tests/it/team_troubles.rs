@@ -1,5 +1,5 @@
-//! Failures in a run: calls that cannot be made, models that fail, and agents that exceed their
-//! limits.
+//! Failures in a run: tool calls that are impossible, models that fail, and agents that exceed
+//! their limits.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -80,7 +80,7 @@ agents:
     }
 }
 
-/// A teammate whose model fails permanently in the middle of its task.
+/// The script of a teammate whose model fails permanently in the middle of the task.
 const FAILING: &str = r#"
   bob:
     - tools: [{name: TaskUpdate, input: {taskId: '1', status: in_progress, owner: bob}}]
@@ -110,8 +110,8 @@ agents:
     assert_eq!(bob.state, Status::Failed);
     assert!(bob.reason.as_deref().is_some_and(|reason| reason.contains("missing")), "{bob:?}");
     let told = model.told_to("team-lead").join("\n");
-    // The teammate's failure notice gives the reason, with its last texts. The notice that it left
-    // the team does not repeat the reason.
+    // The notice of the failure gives the reason and the teammate's last texts. The later notice,
+    // that the teammate has left the team, does not repeat the reason.
     assert!(told.contains("Teammate \"bob\" failed: "), "{told}");
     assert_eq!(told.matches("<status>failed</status>").count(), 1, "{told}");
     let team = setting.team().await;
@@ -120,7 +120,7 @@ agents:
     assert_eq!(team.config().await.unwrap().teammates().count(), 0);
 }
 
-/// A model with a bug: it panics in a teammate's second call.
+/// A model with a bug: it panics at a teammate's second call.
 struct Buggy(Arc<dyn Model>);
 
 impl Model for Buggy {
@@ -208,7 +208,8 @@ async fn who_does_not_shut_down_in_time_is_told() {
     for (bob, grace, wait_seconds, late) in [
         (deaf, moment, None, &["bob did not shut down in time"][..]),
         (&polite, hour, None, &[]),
-        // A command that waits longer gives the teammates more time.
+        // Here the request to end the team allows 3600 s. So the teammates have more time than the
+        // shutdown grace of 1 ms.
         (&polite, moment, Some(3600), &[]),
     ] {
         let setting = TestRun::in_files();
@@ -240,8 +241,8 @@ async fn who_does_not_shut_down_in_time_is_told() {
             _ => None,
         });
         let mut told: Vec<&str> = told.collect();
-        // A grace of 1 ms may also run out for the kill and for the lead, so the warning may be
-        // repeated.
+        // The shutdown grace of 1 ms may pass several times: for the teammate, for the kill, and
+        // for the lead. So the same warning may come several times.
         told.dedup();
         assert_eq!(told, late);
     }
@@ -276,8 +277,9 @@ async fn mail_that_was_delivered_and_is_marked_late_does_not_keep_a_run_from_its
     until(&mut handle, idle("bob")).await;
     say("bob", "hello").await;
     until(&mut handle, idle("bob")).await;
-    // The files look as after a crash between delivery and marking as read. Meanwhile another
-    // client holds the inbox's lock.
+    // A crash can happen after a message is delivered and before it is marked as read. The test
+    // brings the files into that state. At the same time, another client holds the lock of the
+    // inbox.
     let inboxes = setting.root.join("teams/probe/inboxes");
     let (inbox, held, new) =
         (inboxes.join("bob.json"), inboxes.join("bob.json.lock"), setting.root.join("by-hand"));

@@ -1,4 +1,4 @@
-//! Bash and background shells, with real processes.
+//! The tool Bash and background shells, with real processes.
 
 use std::fs;
 
@@ -8,8 +8,9 @@ use serde_json::{Value, json};
 use crate::patience::until;
 use crate::tools_env::{TestEnv, is_alive, pids, pids_in, until_gone};
 
-/// Starts processes that write their ids: a child, a process in another session, one in another
-/// session that ignores TERM, and one that also has an empty environment.
+/// Starts four processes that write their ids to the file `pids`. The first is a child of the
+/// shell. The second is in another session. The third is in another session and ignores TERM. The
+/// fourth is like the third, and has an empty environment.
 const FAMILY: &str = "sleep 300 & echo $! >> pids
     setsid bash -c 'echo $$ >> pids; exec sleep 300' &
     setsid bash -c 'trap \"\" TERM; echo $$ >> pids; while :; do sleep 0.1; done' &
@@ -121,7 +122,8 @@ async fn a_grandchild_that_never_stops_writing_does_not_hold_the_answer_up() {
 
 #[tokio::test]
 async fn the_deadline_ends_everything_a_command_started() {
-    // On a busy machine the processes may not all start in time, so longer timeouts are tried too.
+    // On a busy machine, a short timeout may pass before all processes have started. So the test
+    // also tries longer timeouts.
     for timeout_ms in [3_000, 30_000, 90_000] {
         let mut setting = TestEnv::new();
         setting.context.limits.stop_grace = std::time::Duration::from_millis(200);

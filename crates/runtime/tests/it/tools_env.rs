@@ -1,4 +1,4 @@
-//! The test environment for tools: a folder, and the tools of an agent.
+//! The test environment for tools: a folder, and the context in which an agent calls its tools.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -30,7 +30,8 @@ impl TestEnv {
         fs::create_dir(&cwd).unwrap();
         let context = ToolContext {
             cwd,
-            // A shell complains if the environment names a locale that the machine does not have.
+            // If the environment names a locale that the machine does not have, a shell prints a
+            // warning. `C.UTF-8` avoids the warning.
             env: [("LC_ALL", "C.UTF-8"), ("GIT_CONFIG_GLOBAL", "/dev/null")]
                 .map(|(name, value)| (name.to_owned(), value.to_owned()))
                 .into(),
@@ -49,7 +50,7 @@ impl TestEnv {
         Self { folder, tools: Toolbox::new(plain_tools()), context }
     }
 
-    /// Another agent of the same process in the same folder.
+    /// Returns the context of another agent in the same process and the same folder.
     pub(crate) fn colleague(&self, locks: &PathLocks) -> ToolContext {
         ToolContext { reads: ReadLog::new(locks.clone()), ..self.context.clone() }
     }
@@ -98,14 +99,13 @@ impl TestEnv {
     }
 }
 
-/// The process ids in a file.
 pub(crate) fn pids_in(file: &Path) -> Vec<i32> {
     let content = fs::read_to_string(file).unwrap_or_default();
     let whole = content.rsplit_once('\n').map_or("", |(whole, _)| whole);
     whole.lines().map(|line| line.parse().unwrap()).collect()
 }
 
-/// The process ids in a file, once it has `count` of them.
+/// Waits until a file contains `count` process ids, and returns them.
 pub(crate) async fn pids(file: &Path, count: usize) -> Vec<i32> {
     until("all processes have told their numbers", async || {
         Some(pids_in(file)).filter(|pids| pids.len() == count)
@@ -113,7 +113,7 @@ pub(crate) async fn pids(file: &Path, count: usize) -> Vec<i32> {
     .await
 }
 
-/// Whether a process runs. A zombie does not count.
+/// Returns true if a process runs. A zombie does not count as running.
 pub(crate) fn is_alive(pid: i32) -> bool {
     fs::read_to_string(format!("/proc/{pid}/stat"))
         .is_ok_and(|line| !line.rsplit(')').next().unwrap().trim_start().starts_with('Z'))

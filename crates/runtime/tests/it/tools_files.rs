@@ -1,4 +1,4 @@
-//! Read, Write and Edit, with real files.
+//! The tools Read, Write and Edit, with real files.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -106,7 +106,8 @@ async fn a_file_that_changed_since_it_was_read_is_not_overwritten() {
     setting.done("Read", read("a.txt")).await;
     let modified = fs::metadata(&path).unwrap().modified().unwrap();
     setting.write("a.txt", "other");
-    // The change is noticed even if size and time are unchanged.
+    // Sets the old modification time. The tools must notice the change of the content although size
+    // and time are the same as before.
     fs::File::options().write(true).open(&path).unwrap().set_modified(modified).unwrap();
     for (tool, input) in [("Write", write("a.txt", "x")), ("Edit", edit("a.txt", "other", "x"))] {
         let text = setting.refused(tool, input).await;
@@ -146,7 +147,7 @@ async fn of_many_agents_that_edit_one_file_at_once_exactly_one_wins() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn of_many_agents_that_create_one_file_at_once_exactly_one_wins() {
     let setting = TestEnv::new();
-    // The agents share no locks, as if they were in different processes.
+    // Each agent has its own locks, as if each agent ran in a different process.
     let agents: Vec<_> = (0..16).map(|_| setting.colleague(&PathLocks::new())).collect();
     let writes = agents.iter().enumerate().map(|(number, agent)| {
         setting.call_as(agent, "Write", write("new/a.txt", &number.to_string()))
@@ -241,7 +242,8 @@ async fn a_path_through_a_file_or_a_loop_is_an_error() {
         setting.refused("Write", write(path, "y")).await;
     }
     assert_eq!(setting.content("file"), "x");
-    // The gate removes `..` from a path before it decides, so the tool opens the same file.
+    // The permission gate removes `..` from a path before it decides. The tool must open the same
+    // path that the gate has judged.
     setting.done("Write", write("missing/../x", "y")).await;
     assert_eq!(setting.content("x"), "y");
     assert!(!setting.path("missing").exists());

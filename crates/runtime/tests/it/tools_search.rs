@@ -1,4 +1,4 @@
-//! Glob and Grep, with real files.
+//! The tools Glob and Grep, with real files.
 
 use std::fs::File;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::tools_env::TestEnv;
 
-/// A small project. The later a file is in the list, the later the file was changed.
+/// Creates a small project. Files that come later in the list have a later modification time.
 fn project() -> TestEnv {
     let setting = TestEnv::new();
     let files: [(&str, &[u8]); 7] = [

@@ -1,5 +1,5 @@
-//! Folders and files are replaced by links between the gate's decision and the call. The tool opens
-//! only the file that the gate judged.
+//! An attacker replaces a folder or a file by a link after the permission gate has decided, and
+//! before the tool runs. The tool must open only the file that the gate has judged.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
@@ -18,11 +18,11 @@ use crate::tools_env::TestEnv;
 /// A text that occurs only in files that the agent must not read.
 const CANARY: &str = "CANARY";
 
-/// The error of a tool that finds a link in place of a judged file or folder.
+/// The error text of a tool if a file or folder that the gate has judged is now a link.
 const SWAPPED: &str = "changed while it was looked at";
 
-/// A project with the folder `d`, and beside it the folder `out`, in which nothing may be read or
-/// changed.
+/// Creates a project with the folder `d`. Beside the project is the folder `out`, in which the
+/// agent must not read or change anything.
 fn ground() -> TestEnv {
     let mut setting = TestEnv::new();
     setting.write("d/file", "inside\n");
@@ -37,8 +37,8 @@ fn ground() -> TestEnv {
     setting
 }
 
-/// The context of a call that the gate allows without a question, as an agent's driver makes it.
-/// Returns `None` for any other call.
+/// Asks the permission gate about a tool call. If the gate allows the call, returns the context for
+/// the call, as an agent's driver builds it. Otherwise returns `None`.
 fn allowed(setting: &TestEnv, tool: &str, input: &Value) -> Option<ToolContext> {
     let call = Call { tool, input, cwd: &setting.context.cwd, plan_file: None };
     match setting.context.gate.judge_path(PermissionMode::AcceptEdits, &call) {
@@ -50,13 +50,14 @@ fn allowed(setting: &TestEnv, tool: &str, input: &Value) -> Option<ToolContext> 
     }
 }
 
-/// Replaces a folder of the project by a link.
+/// Replaces a folder of the project by a link to `target`.
 fn swap(setting: &TestEnv, name: &str, target: &str) {
     fs::rename(setting.path(name), setting.path("moved")).unwrap();
     symlink(setting.path(target), setting.path(name)).unwrap();
 }
 
-/// Everything below the outside folder, with its content.
+/// Returns the path and the content of everything in the folder `out`, which is outside the
+/// project.
 fn outside(setting: &TestEnv) -> Vec<String> {
     fn list(folder: &Path, found: &mut Vec<String>) {
         for entry in fs::read_dir(folder).unwrap() {
@@ -74,7 +75,8 @@ fn outside(setting: &TestEnv) -> Vec<String> {
     found
 }
 
-/// Calls of each tool on files in a folder of the project. The file is read before it is changed.
+/// Returns calls of each tool on files in a folder of the project. A Read call comes before the
+/// calls that change the file.
 fn calls(folder: &str, nth: usize) -> Vec<(&'static str, Value)> {
     let at = |name: &str| format!("{folder}/{name}");
     vec![
@@ -114,7 +116,8 @@ async fn a_folder_that_is_swapped_for_a_link_after_the_judgement_is_not_followed
             assert!(!is_secret(&outcome), "{tool} {input}: {outcome:?}");
             assert_eq!(outside(&setting), before, "{tool} {input}");
             assert_eq!(fs::read_dir(setting.path("secret")).unwrap().count(), 1, "{tool} {input}");
-            // A search of the whole project skips the link.
+            // If the call names the folder, the tool reports an error. A search of the whole
+            // project skips the link without an error.
             let names_folder = input.to_string().contains("d/") || input["path"] == "d";
             assert_eq!(
                 outcome.text.contains(SWAPPED),
@@ -148,11 +151,11 @@ async fn a_file_that_is_swapped_for_something_else_after_the_judgement_is_not_fo
                 "fifo" => drop(setting.done("Bash", json!({"command": "mkfifo d/file"})).await),
                 _ => fs::hard_link(&out, &file).unwrap(),
             }
-            // The call returns, whatever kind of file it meets.
+            // The call must return for every kind of file. For example, it must not wait at a FIFO.
             let outcome = setting.call_as(&context, tool, input.clone()).await;
             assert_eq!(outside(&setting), before, "{tool} {kind}");
-            // A hard link may show another file. That is known and documented, and commands in the
-            // sandbox cannot make hard links.
+            // A hard link may show the content of a file outside. This is a documented limit.
+            // Commands in the sandbox cannot create hard links.
             assert!(kind == "hard link" || !is_secret(&outcome), "{tool} {kind}: {outcome:?}");
             assert!(
                 outcome.is_error || tool == "Grep" || kind == "hard link",
@@ -198,8 +201,8 @@ async fn a_tree_deeper_than_there_are_handles_is_searched() {
     assert!(found.ends_with("file:1:found"), "{found}");
 }
 
-/// Replaces a folder of the project by a link and back, again and again, until this value is
-/// dropped.
+/// A thread that replaces a folder of the project by a link and back, again and again. Dropping
+/// this value ends the thread.
 struct Swapping {
     ends: Arc<AtomicBool>,
     thread: Option<std::thread::JoinHandle<()>>,
@@ -212,7 +215,8 @@ impl Swapping {
         let has_ended = ends.clone();
         let thread = std::thread::spawn(move || {
             while !has_ended.load(Ordering::Relaxed) {
-                // A tool may recreate the folder. The swapping continues then.
+                // A tool may create the folder again in between, so a step may fail. The thread
+                // ignores the error and continues.
                 let _either = fs::rename(&folder, &aside).and_then(|()| symlink(&target, &folder));
                 std::thread::yield_now();
                 let _either = fs::remove_file(&folder).and_then(|()| fs::rename(&aside, &folder));
@@ -236,8 +240,8 @@ impl Drop for Swapping {
     }
 }
 
-/// Calls each tool while the folder is swapped without a pause. Enough calls must be allowed and
-/// succeed, and enough must meet the link.
+/// Calls each tool while a thread replaces the folder again and again. The test is meaningful only
+/// if enough calls succeed, and enough calls meet the link.
 #[tokio::test]
 async fn no_call_escapes_while_a_folder_is_swapped_for_a_link_and_back() {
     const ROUNDS_MOST: usize = 2_000;

@@ -1,4 +1,4 @@
-//! Worktrees in real repositories.
+//! Git worktrees in real repositories.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use tempfile::TempDir;
 
 use crate::git::apart;
 
-/// A repository with one commit, and a folder for worktrees beside it.
+/// A repository with one commit, and beside it a folder for worktrees.
 struct TestEnv {
     _folder: TempDir,
     repository: PathBuf,
@@ -24,8 +24,8 @@ impl TestEnv {
         let repository = root.join("repository");
         fs::create_dir(&repository).unwrap();
         git(&repository, "init --quiet --initial-branch=main");
-        // Git runs no background maintenance beside the test, and ignores the user's global
-        // settings.
+        // These settings keep git from running background maintenance during the test, and replace
+        // settings of the user.
         git(&repository, "config maintenance.auto false");
         git(&repository, "config core.autocrlf false");
         git(
@@ -184,7 +184,8 @@ async fn a_clean_worktree_with_a_submodule_goes_and_one_with_commits_in_it_stays
     git(&worktree.path, &format!("{allow} submodule --quiet update --init"));
     commit(&worktree.path.join("vendor"), "more");
     assert_eq!(setting.finish(&worktree).await, "1 file is changed or new and not committed");
-    // Simulates a lead that has merged the commit that names the submodule's commit.
+    // The worker commits the submodule's new commit, and the lead merges this commit into the
+    // repository.
     git(&worktree.path, "commit --quiet --all -m vendor-more");
     git(&setting.repository, "merge --quiet --no-edit pitcrew/probe/worker");
     assert_eq!(
@@ -304,7 +305,8 @@ async fn a_worktree_whose_folder_is_gone_is_made_again_for_a_member_that_goes_on
         worktree,
         "it is still known as ours"
     );
-    // A plain folder, as a tool leaves it when the tool writes a file below that path.
+    // Replaces the worktree by a plain folder. A tool creates such a folder if it writes a file to
+    // a path inside a worktree that is gone.
     fs::remove_dir_all(&worktree.path).unwrap();
     fs::create_dir(&worktree.path).unwrap();
     fs::write(worktree.path.join("result"), "x").unwrap();

@@ -19,18 +19,20 @@ pub trait ArchiveStore: Send + Sync {
         archive: &ArchiveName,
     ) -> Result<Option<ArchivedTeam>, StoreError>;
 
-    /// Moves an archived team back to its place, with everything it had. Returns
-    /// [`StoreError::TeamTaken`] if its name is in use, and [`StoreError::NoTeam`] if there is no
-    /// such archive. After a crash in the middle the team is still in the archive, and a second
-    /// call moves it back.
+    /// Moves an archived team back to its place, with everything it had. After a crash in the
+    /// middle, the team is still in the archive, and a second call moves it back.
+    ///
+    /// # Errors
+    /// [`StoreError::TeamTaken`] if another team uses the name, and [`StoreError::NoTeam`] if there
+    /// is no such archive.
     async fn restore_team(&self, archive: &ArchiveName) -> Result<TeamDir, StoreError>;
 
-    /// Removes an archive permanently. Returns whether it existed. After a crash the archive is
-    /// either whole, or no list contains it any more.
+    /// Removes an archive permanently. Returns whether the archive existed. After a crash, either
+    /// the whole archive still exists, or no list contains the archive any more.
     async fn remove_archive(&self, archive: &ArchiveName) -> Result<bool, StoreError>;
 }
 
-/// An archived team, in its final state.
+/// An archived team, in the state in which it was archived.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ArchivedTeam {
     /// The name of the archive.
@@ -39,11 +41,12 @@ pub struct ArchivedTeam {
     pub config: TeamConfig,
     /// The tasks of the team, sorted by id. Unreadable task files are skipped.
     pub tasks: Vec<Task>,
-    /// Time at which the team was archived, in milliseconds since 1970, if known.
+    /// Time at which the team was archived, in milliseconds since 1970. `None` if the time is
+    /// unknown.
     pub archived_at_ms: Option<i64>,
 }
 
-/// A backend's name for the archive of a deleted or finished team.
+/// The name under which a backend stores the archive of a deleted or finished team.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ArchiveName(pub(crate) String);
 

@@ -1,4 +1,4 @@
-//! Journals of teams: appending entries, reading on from a position, and summaries.
+//! Journals of teams: operations that append entries, read from a position, and return summaries.
 
 use async_trait::async_trait;
 use pitcrew_protocol::{MessageId, TeamDir};
@@ -9,18 +9,21 @@ use crate::{JournalEntry, JournalSummary, StoreError};
 /// The journals of teams.
 #[async_trait]
 pub trait JournalStore: Send + Sync {
-    /// Appends entries to the journal, in order. The entries survive `kill -9` at once. A power cut
-    /// may lose the last seconds, because the journal is evidence and not the source of truth.
-    /// Entries about a dead message are on disk when the call returns, because no other file
-    /// records the end of that message. The whole journal is forced to disk when the team is
+    /// Appends entries to the journal, in order. From then on the entries survive `kill -9`. A
+    /// power cut can still remove the entries of the last seconds, because the journal is evidence
+    /// and not the source of truth.
+    ///
+    /// Entries about a dead message are on disk when the call returns. The reason is that no other
+    /// file records the end of that message. The whole journal is forced to disk when the team is
     /// archived.
     async fn record(&self, team: &TeamDir, entries: &[JournalEntry]) -> Result<(), StoreError>;
 
-    /// Returns the journal entries from a position on, and the position after them for the next
-    /// call. Valid positions are 0 and values that an earlier call returned. `u64::MAX` skips all
-    /// existing entries. Any other position past the end belongs to a journal that somebody
-    /// removed, so the present journal is read from its beginning. An incomplete last line is left
-    /// for the next call.
+    /// Returns the journal entries after a position, and the end position for the next call. Valid
+    /// positions are 0 and values that an earlier call returned. `u64::MAX` skips all existing
+    /// entries.
+    ///
+    /// Any other position past the end means that somebody replaced the journal. Then the present
+    /// journal is read from its beginning. An incomplete last line is left for the next call.
     async fn journal_since(
         &self,
         team: &TeamDir,
@@ -28,21 +31,22 @@ pub trait JournalStore: Send + Sync {
     ) -> Result<(Vec<JournalEntry>, u64), StoreError>;
 
     /// Returns the journal entries about one message, and the entry about the deletion of the team.
-    /// A long journal is read from its end, no further back than the time at which the message was
-    /// sent. If the archive does not exist or contains no journal, the result is empty.
+    /// A long journal is read backwards from its end. The search stops at the time at which the
+    /// message was sent. If the archive does not exist or contains no journal, the result is empty.
     async fn message_journal(
         &self,
         journal: JournalOf<'_>,
         id: &MessageId,
     ) -> Result<Vec<JournalEntry>, StoreError>;
 
-    /// Returns the summary of the whole journal, and the position after it for
-    /// [`JournalStore::journal_since`]. The duration does not depend on the length of the journal,
-    /// except for the first call after the files of the journal were copied or damaged.
+    /// Returns the summary of the whole journal. Also returns the end position of the journal, for
+    /// [`JournalStore::journal_since`]. The duration does not depend on the length of the journal.
+    /// There is one exception: the first call after the files of the journal were copied or
+    /// damaged.
     async fn journal_summary(&self, team: &TeamDir) -> Result<(JournalSummary, u64), StoreError>;
 }
 
-/// Selects a journal.
+/// Selects the journal of a team or of an archived team.
 #[derive(Clone, Copy, Debug)]
 pub enum JournalOf<'a> {
     /// The journal of a team.

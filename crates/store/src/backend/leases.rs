@@ -1,4 +1,4 @@
-//! Leases: exclusive rights that one process holds until it ends.
+//! Leases: exclusive rights. One process holds a lease, until it releases the lease or ends.
 
 use async_trait::async_trait;
 use pitcrew_protocol::{AgentName, InboxFile, ProcessRef, TeamDir};
@@ -9,8 +9,8 @@ use crate::StoreError;
 /// The leases of teams.
 #[async_trait]
 pub trait LeaseStore: Send + Sync {
-    /// Takes a lease. The lease ends with the process. Returns an inner `Err(holder)` if another
-    /// process has it.
+    /// Takes a lease. The lease ends when it is dropped or when the process ends. Returns an inner
+    /// `Err(holder)` if another process holds the lease.
     async fn take_lease(
         &self,
         team: &TeamDir,
@@ -18,7 +18,7 @@ pub trait LeaseStore: Send + Sync {
         holder: &LeaseHolder,
     ) -> Result<Result<Lease, LeaseHolder>, StoreError>;
 
-    /// Writes a new holder record for a lease that this backend took and still holds. Watchers are
+    /// Writes a new holder record for a lease that this backend holds. Watchers of the team are
     /// notified.
     async fn name_holder(
         &self,
@@ -27,14 +27,14 @@ pub trait LeaseStore: Send + Sync {
         holder: &LeaseHolder,
     ) -> Result<(), StoreError>;
 
-    /// Returns the process that holds a lease now.
+    /// Returns the process that holds the lease now, or `None` if no process holds it.
     async fn lease_holder(
         &self,
         team: &TeamDir,
         lease: &LeaseName,
     ) -> Result<Option<LeaseHolder>, StoreError>;
 
-    /// Returns the last process that took a lease, whether it still holds it or not.
+    /// Returns the last process that took the lease, even if that process no longer holds it.
     async fn last_holder(
         &self,
         team: &TeamDir,
@@ -42,12 +42,12 @@ pub trait LeaseStore: Send + Sync {
     ) -> Result<Option<LeaseHolder>, StoreError>;
 }
 
-/// An exclusive right that a process can hold until it ends.
+/// The name of a lease. A lease is an exclusive right that one process can hold.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum LeaseName {
-    /// The right to run the team.
+    /// The right to lead the team's run.
     Run,
-    /// The right to run the member with this inbox in a process of its own.
+    /// The right to run the member with this inbox in a separate process.
     Member(InboxFile),
 }
 
@@ -61,7 +61,7 @@ impl std::fmt::Display for LeaseName {
 }
 
 impl LeaseName {
-    /// The lease of a member.
+    /// Returns the name of a member's lease.
     #[must_use]
     pub fn of_member(name: &AgentName) -> Self {
         Self::Member(name.inbox_file())
@@ -78,17 +78,18 @@ pub struct LeaseHolder {
     pub start_ticks: u64,
     /// Time at which the process took the lease, in milliseconds since 1970.
     pub since_ms: i64,
-    /// The public key that verifies frames of the team's lead. Absent if the lead signs no frames.
+    /// The public key that verifies frames of the team's lead. `None` if the lead signs no frames.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub verify_key: Option<String>,
-    /// Whether the process that holds the lease of the run is still writing the limits of the
-    /// members. Until it has finished, no process leads the members.
+    /// Whether the holder of the run's lease is still preparing the team, which includes lowering
+    /// the teammates' permission modes. Until the holder has finished, no process leads the
+    /// members.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub prepares: bool,
 }
 
 impl LeaseHolder {
-    /// The process that holds the lease.
+    /// Returns a reference to the process that holds the lease.
     #[must_use]
     pub fn process(&self) -> ProcessRef {
         ProcessRef { pid: self.pid, start_ticks: self.start_ticks }

@@ -9,18 +9,20 @@ use crate::StoreError;
 #[async_trait]
 pub trait MailStore: Send + Sync {
     /// Returns all messages of an inbox, in order. Returns an empty list for an inbox that does not
-    /// exist yet. Skips entries that are no messages.
+    /// exist yet. Skips entries of the inbox that are not messages.
     async fn inbox(
         &self,
         team: &TeamDir,
         inbox: &InboxFile,
     ) -> Result<Vec<StoredMessage>, StoreError>;
 
-    /// Returns messages that have left an inbox or may have left it. They are in the order in which
-    /// they left or were written. The sources are the archive and the messages that pitcrew
-    /// processes wrote recently. The second source is needed because another client removes its
-    /// mail and keeps no copy. The result may contain messages that are still in the inbox.
-    /// [`Past::Lately`] leaves out the older part of the archive.
+    /// Returns messages that have left an inbox or have perhaps left it. The messages are in the
+    /// order in which they left the inbox or were written.
+    ///
+    /// The messages come from the archive and from the log of messages that pitcrew processes wrote
+    /// recently. The log is needed because other clients remove their mail and keep no copy. For
+    /// this reason the result can contain messages that are still in the inbox. [`Past::Lately`]
+    /// leaves out the older part of the archive.
     async fn past_mail(
         &self,
         team: &TeamDir,
@@ -29,12 +31,12 @@ pub trait MailStore: Send + Sync {
     ) -> Result<Vec<StoredMessage>, StoreError>;
 
     /// Appends one message that carries an id. A second append of the same id changes nothing.
-    /// Messages of one caller keep the order of the calls. Concurrent calls for one inbox may share
-    /// a lock and an fsync. If a caller stops waiting, its message may still be sent.
+    /// Messages of one caller keep the order of the calls. Concurrent calls for one inbox can share
+    /// one lock and one fsync. If a caller drops the future, its message is possibly sent anyway.
     ///
-    /// If the inbox has too many unread messages, it is not changed. A message that is already in
-    /// the inbox is never refused. Concurrent callers cannot exceed a limit together, but other
-    /// programs do not check the limit.
+    /// If the inbox has too many unread messages, the inbox is not changed. A message that is
+    /// already in the inbox is never refused. Concurrent callers of this function cannot exceed a
+    /// limit together, but other programs do not check the limit.
     async fn append(
         &self,
         team: &TeamDir,
@@ -43,10 +45,12 @@ pub trait MailStore: Send + Sync {
         limit: UnreadLimit,
     ) -> Result<Appended, StoreError>;
 
-    /// Marks messages as read. Skips ids that are missing or already read. In a team of the session
-    /// dialect it removes the messages from the inbox, as the clients of that dialect do. Returns
-    /// the ids that this call marked or removed. If two callers name the same id, only one of them
-    /// gets it.
+    /// Marks messages as read, and returns the ids that this call marked. Skips ids that are
+    /// missing or already read. If two callers name the same id, only one of them gets the id as a
+    /// result.
+    ///
+    /// In a team of the session dialect, this function removes the messages from the inbox instead
+    /// of marking them. The clients of that dialect do the same.
     async fn acknowledge(
         &self,
         team: &TeamDir,
@@ -54,8 +58,8 @@ pub trait MailStore: Send + Sync {
         ids: &[MessageId],
     ) -> Result<Vec<MessageId>, StoreError>;
 
-    /// Moves read messages to the archive, the oldest first, and leaves `keep` of them. Call it
-    /// only for inboxes of members that pitcrew runs.
+    /// Moves read messages from the inbox to the archive, the oldest first. `keep` read messages
+    /// stay in the inbox. Call this function only for inboxes of members that pitcrew runs.
     async fn trim_inbox(
         &self,
         team: &TeamDir,
@@ -73,12 +77,12 @@ pub struct StoredMessage {
     pub message: Message,
 }
 
-/// How far back to search for mail that has left its inbox.
+/// Selects how far back to search for mail that has left its inbox.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Past {
-    /// The last 256 KiB of the archive, which is enough for a resume.
+    /// Only the last 256 KiB of the archive. This is enough to resume a team.
     Lately,
-    /// All mail that is kept.
+    /// The whole archive.
     All,
 }
 
@@ -92,27 +96,28 @@ pub enum Appended {
     AlreadyThere,
     /// The message was not added, because the inbox reached its limit of unread messages.
     Full {
-        /// The number of unread messages that count for the limit.
+        /// The number of unread messages to which the limit applies.
         unread: usize,
-        /// The limit.
+        /// The highest allowed number of unread messages.
         most: usize,
     },
 }
 
-/// A limit on the number of unread messages in an inbox. The new message counts too.
+/// A limit on the number of unread messages in an inbox. The new message is included in the number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UnreadLimit {
     /// No limit.
     None,
-    /// Limit on the messages of all senders together.
+    /// A limit on the unread messages of all senders together.
     OfAll(usize),
-    /// Limit on the messages of the new message's sender. Messages of other senders do not count.
+    /// A limit on the unread messages from the new message's sender. Messages from other senders do
+    /// not count.
     OfSender(usize),
 }
 
 impl UnreadLimit {
-    /// Returns [`Appended::Full`] if there is no room for one more message of `sender`. `unread`
-    /// lists the senders of the unread messages.
+    /// Returns [`Appended::Full`] if this limit does not allow one more message from `sender`.
+    /// `unread` lists the sender of each unread message.
     pub(crate) fn reached<'a>(
         self,
         sender: &str,
@@ -126,7 +131,7 @@ impl UnreadLimit {
         (unread >= most).then_some(Appended::Full { unread, most })
     }
 
-    /// Returns the limit as a number, or `None` if there is no limit.
+    /// Returns the highest allowed number of messages, or `None` if there is no limit.
     pub(crate) fn most(self) -> Option<usize> {
         match self {
             Self::None => None,

@@ -1,9 +1,9 @@
 //! [`Backend`]: the trait that every storage of teams implements. It combines several small traits,
-//! one for each subject.
+//! one for each kind of data.
 //!
-//! Every method may be called from any number of processes at the same time. A method that returns
-//! `Ok` has made its change durable, as far as the durability setting of the store demands. A
-//! method that returns `Err` has changed nothing.
+//! Every method is allowed to be called from any number of processes at the same time. If a method
+//! returns `Ok`, its change is as durable as the durability setting of the store demands. If a
+//! method returns `Err`, it has changed nothing.
 
 mod archive;
 mod journal;
@@ -38,7 +38,8 @@ pub trait Backend:
     + std::fmt::Debug
 {
     /// Returns the file store, or `None` if this store does not consist of files. Only a file store
-    /// has paths to show to people, and only its files are written by other programs.
+    /// has paths that can be shown to users. Only the files of a file store are written by other
+    /// programs.
     fn files(&self) -> Option<&FileBackend> {
         None
     }

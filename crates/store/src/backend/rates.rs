@@ -1,4 +1,4 @@
-//! Rate limits: how often an action may be done, counted over all processes.
+//! Rate limits: how often an action is allowed. All processes share one count.
 
 use std::time::Duration;
 
@@ -7,10 +7,11 @@ use pitcrew_protocol::{Rate, TeamDir};
 
 use crate::StoreError;
 
-/// The counters of rate limits.
+/// Counts actions for rate limits.
 #[async_trait]
 pub trait RateStore: Send + Sync {
-    /// Takes one slot of a rate limit. The rate is counted over all processes.
+    /// Counts one action against a rate limit, if the limit allows one more. All processes share
+    /// one count.
     async fn take_slot(
         &self,
         scope: &RateScope,
@@ -19,18 +20,18 @@ pub trait RateStore: Send + Sync {
     ) -> Result<Slot, StoreError>;
 }
 
-/// The actions that one rate limit counts.
+/// The kind of action to which a rate limit applies.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum RateScope {
-    /// Creations of teams under the root.
+    /// Creating teams under the root.
     TeamCreation,
-    /// Calls under the root.
+    /// API calls of all teams under the root.
     Calls,
-    /// Spawns into a team.
+    /// Spawning members in this team.
     Spawns(TeamDir),
-    /// Tasks made in a team.
+    /// Creating tasks in this team.
     TaskCreation(TeamDir),
-    /// Broadcasts in a team.
+    /// Sending broadcasts in this team.
     Broadcasts(TeamDir),
 }
 
@@ -38,11 +39,11 @@ pub enum RateScope {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum Slot {
-    /// The slot was taken.
+    /// The action is allowed and was counted.
     Taken,
-    /// No slot is free now.
+    /// The rate limit is reached, so the action is not allowed now.
     Full {
-        /// Time until the next slot is free.
+        /// Time until the limit allows the next action.
         retry_after: Duration,
     },
 }

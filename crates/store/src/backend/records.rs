@@ -1,4 +1,5 @@
-//! Pitcrew's own records of a team besides the journal: documents that change, and logs that grow.
+//! Pitcrew's own records of a team, other than the journal: documents, which are edited, and logs,
+//! which only grow.
 
 use async_trait::async_trait;
 use pitcrew_protocol::{AgentName, ApiError, TeamDir};
@@ -6,14 +7,15 @@ use serde_json::Value;
 
 use crate::StoreError;
 
-/// A change to one of pitcrew's own documents. `None` means that the document does not exist.
+/// An edit of one of pitcrew's own documents. Before or after the edit, `None` means that the
+/// document does not exist.
 pub type DocumentEdit = Box<dyn FnMut(&mut Option<Value>) -> Result<(), ApiError> + Send>;
 
 /// Pitcrew's own documents and logs of teams.
 #[async_trait]
 pub trait RecordStore: Send + Sync {
-    /// Returns one of pitcrew's own documents (JSON), or `None` if it does not exist. Takes no
-    /// lock, so the result is the document at some moment during the call.
+    /// Returns one of pitcrew's own documents (JSON), or `None` if it does not exist. This function
+    /// takes no lock, so the result is the document as it was at some moment during the call.
     async fn document(
         &self,
         team: &TeamDir,
@@ -29,8 +31,8 @@ pub trait RecordStore: Send + Sync {
     ) -> Result<(), StoreError>;
 
     /// Appends lines to a log. Lines of a transcript are on disk when the call returns. Lines of an
-    /// output survive the end of the process but not a power cut, because no resume depends on
-    /// them.
+    /// output survive a crash of the process but not a power cut. That is enough, because no resume
+    /// needs the output.
     async fn append_log(
         &self,
         team: &TeamDir,
@@ -38,13 +40,13 @@ pub trait RecordStore: Send + Sync {
         lines: &[String],
     ) -> Result<(), StoreError>;
 
-    /// Returns the complete lines of a log. Skips an incomplete last line; the next append cuts it
-    /// off.
+    /// Returns the complete lines of a log. Skips an incomplete last line, which the next append
+    /// will remove.
     async fn log(&self, team: &TeamDir, log: &LogName) -> Result<Vec<String>, StoreError>;
 
-    /// Replaces the lines of a log. The old lines are kept in the log `kept_as` and replace its
-    /// earlier lines. No agent may be using the log `kept_as`. After a crash, either the log is
-    /// unchanged, or it has the new lines and the old lines are kept.
+    /// Replaces the lines of a log. The old lines become the content of the log `kept_as`, whose
+    /// earlier lines are lost. No agent is allowed to use the log `kept_as` at that time. After a
+    /// crash, either the log is unchanged, or both logs have their new content.
     async fn replace_log(
         &self,
         team: &TeamDir,
@@ -59,13 +61,13 @@ pub trait RecordStore: Send + Sync {
 pub enum LogName {
     /// An agent's conversation, one JSON line for each step.
     Transcript(AgentName),
-    /// The texts and actions of an agent, in a form for people.
+    /// The texts and actions of an agent, formatted for human readers.
     Output(AgentName),
-    /// An agent's earlier conversation, which a newer one replaced.
+    /// An agent's former conversation, which was replaced by a newer one.
     Former {
-        /// The agent of the conversation.
+        /// The agent that had the conversation.
         agent: AgentName,
-        /// Time of the replacement, in milliseconds since 1970.
+        /// Time at which the conversation was replaced, in milliseconds since 1970.
         until_ms: i64,
     },
 }

@@ -114,7 +114,7 @@ async fn check_length_of_runs(backend: &Arc<dyn Backend>, dir: &TeamDir) -> Resu
         entry(140, Event::RunEnded),
         entry(900, Event::RunStarted),
         turn(905),
-        // The run before this line was killed, so it has no end entry.
+        // The previous run was killed, so it has no `RunEnded` entry before this line.
         entry(2000, Event::RunStarted),
         turn(2003),
     ];

@@ -162,7 +162,8 @@ pub(super) async fn trimming_takes_the_oldest_read_messages_only(
     same("the past", past, vec!["a-0".into(), "a-1".into()])
 }
 
-/// The result of an append to an inbox of two unread messages at a limit of two.
+/// The result of an append that is refused: the inbox has two unread messages, and the limit is
+/// two.
 const FULL: Appended = Appended::Full { unread: 2, most: 2 };
 
 pub(super) async fn a_full_inbox_takes_no_more_and_stays_as_it_is(
@@ -171,7 +172,7 @@ pub(super) async fn a_full_inbox_takes_no_more_and_stays_as_it_is(
     let dir = team(&backend).await?;
     let send = |from: &'static str, nth: usize, limit: UnreadLimit| {
         let (backend, dir) = (Arc::clone(&backend), dir.clone());
-        // The text contains many braces, which must not count as messages.
+        // The text contains many braces. The store must not count these braces as messages.
         let id = MessageId(format!("{from}-{nth}"));
         let message = Message::new(from, "{{{{ }}}}".into(), String::new()).with_id(&id);
         async move { backend.append(&dir, &bob(), message, limit).await }

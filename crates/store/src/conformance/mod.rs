@@ -1,8 +1,8 @@
-//! The conformance suite: checks that every backend must pass, each over an empty store. The tests
-//! of each backend run all of them.
+//! The conformance suite: checks that every backend must pass. Each check starts with an empty
+//! store. The tests of each backend run all checks.
 //!
-//! A failed check returns a [`Failure`] instead of panicking, so that users can also check a
-//! storage medium in place.
+//! A failed check returns a [`Failure`] and does not panic. Therefore a user can also run the suite
+//! on a real storage medium.
 
 use std::sync::Arc;
 
@@ -24,16 +24,16 @@ mod records;
 mod tasks;
 mod teams;
 
-/// One check of the suite. Its name states the property that it checks.
+/// One check of the suite. The name states the property that is checked.
 #[derive(Clone, Copy, Debug)]
 pub struct Check {
     /// The checked property, as a sentence.
     pub name: &'static str,
-    /// Runs the check over an empty store.
+    /// Runs the check on an empty store.
     pub run: fn(Arc<dyn Backend>) -> Running,
 }
 
-/// A check that is running.
+/// The future of a running check.
 pub type Running = BoxFuture<'static, Result<(), Failure>>;
 
 /// The reason why a check failed.
@@ -42,7 +42,7 @@ pub enum Failure {
     /// A value differs from the expected value.
     #[error("{what}: expected {expected}, found {found}")]
     Differs {
-        /// A description of the value.
+        /// A description of what the value is.
         what: &'static str,
         /// The expected value.
         expected: String,
@@ -59,7 +59,7 @@ pub enum Failure {
 
 macro_rules! checks {
     ($($group:ident: $($name:ident),* ;)*) => {
-        /// All checks, grouped by trait.
+        /// All checks, grouped by the store trait that they test.
         pub const CHECKS: &[Check] = &[$($(
             Check { name: stringify!($name), run: |backend| $group::$name(backend).boxed() }
         ),*),*];

@@ -22,17 +22,18 @@ use super::tasks::read_folder;
 use super::teams::parse;
 use crate::{ArchiveName, ArchivedTeam, LogName, StoreError};
 
-/// Name prefix of an archive's folder during its removal. No archive of a team has such a name.
+/// Prefix that is put before an archive's folder name while the archive is removed. No archive of a
+/// team has a name with this prefix.
 const REMOVED: &str = ".removed-";
 
 /// Format of the time in the name of an archive.
 pub(super) const TIME: &str = "%Y%m%dT%H%M%SZ";
 
-/// Number of parts that follow the team's name in the name of an archive: the time and a short id.
+/// Number of `-` separated parts after the team's name in an archive's name: the time and a short
+/// id.
 const PARTS_BEHIND: usize = 2;
 
 impl Files {
-    /// Returns an archived team, or `None` if there is no such archive.
     pub(crate) fn archived_team(
         &self,
         archive: &ArchiveName,
@@ -51,8 +52,8 @@ impl Files {
     }
 
     /// Moves an archived team back to its place. The tasks move first. A crash in between leaves
-    /// the tasks in place without their team, exactly like a crash during archiving, so the next
-    /// call can complete either operation.
+    /// the tasks in place without their team. An interrupted archiving leaves the same state, so
+    /// the next call can either finish the restore or archive the team again.
     pub(crate) fn restore_team(&self, archive: &ArchiveName) -> Result<TeamDir, StoreError> {
         let place = self.paths.archived(archive);
         let no_team = || StoreError::NoTeam { team: TeamDir::of(&archive.0) };
@@ -61,8 +62,8 @@ impl Files {
             return Err(no_team());
         }
         let team = read_config(&place)?.name.dir();
-        // The config inside the archive could name another team. A restore would then take the
-        // place of that team.
+        // Somebody may have changed the config inside the archive so that it names another team.
+        // Then a restore would occupy the place of that other team.
         if !is_archive_of(&archive.0, &team) {
             return Err(no_team());
         }
@@ -83,7 +84,8 @@ impl Files {
             .map_err(|e| failed("restore", &from)(e.into()))?;
         self.disk.crash_point("team restored");
         self.disk.force_dir(&self.paths.teams())?;
-        // Pitcrew did not write other files here, so a folder that is not empty stays.
+        // Any files that are left in this folder are not pitcrew's. In that case `remove_dir` fails
+        // and the folder stays.
         let emptied = fs::remove_dir(&place);
         tracing::debug!(path = %place.display(), ?emptied, "restored");
         Ok(team)
@@ -109,8 +111,8 @@ impl Files {
             };
             let copy = plain::open_with(OpenOptions::new().write(true).create_new(true), &to);
             let mut copy = copy.map_err(|error| error.at("create", &to))?;
-            // Copied as a stream, because a transcript can be longer than the limit of a read into
-            // memory.
+            // The log is copied as a stream, because a transcript can be longer than the limit for
+            // reading a file into memory.
             io::copy(&mut kept, &mut copy).map_err(failed("write", &to))?;
             self.disk.force(&copy).map_err(failed("force to disk", &to))?;
             self.disk.force_dir(to.parent().unwrap_or(ours))?;
@@ -119,20 +121,21 @@ impl Files {
         Ok(())
     }
 
-    /// Removes an archive permanently. Returns whether it existed. Also removes the remains of
-    /// earlier, interrupted removals.
+    /// Removes an archive permanently. Returns whether the archive existed. Also removes what
+    /// earlier, interrupted removals have left.
     pub(crate) fn remove_archive(&self, archive: &ArchiveName) -> Result<bool, StoreError> {
         let folder = self.paths.archive();
         let place = folder.join(&archive.0);
         let removed = folder.join(format!("{REMOVED}{}", archive.0));
         {
-            // Locked, because a run may be about to restore the team from this archive.
+            // The lock is needed because another process may be about to restore the team from this
+            // archive.
             let _alone = self.lock_lifecycle()?;
             if !is_whole(&place)? {
                 return Ok(false);
             }
-            // The folder is renamed first. Otherwise a crash during the removal would leave half an
-            // archive in the lists.
+            // The folder is renamed before it is removed. Otherwise a crash during the removal
+            // would leave a partial archive that still appears in the list of archives.
             fs::rename(&place, &removed).map_err(failed("remove", &place))?;
         }
         self.disk.crash_point("archive out of sight");
@@ -143,7 +146,8 @@ impl Files {
                 entry.file_name().to_str().is_some_and(|name| name.starts_with(REMOVED));
             if is_removed && Stands::at(&entry.path())? == Stands::Folder {
                 match fs::remove_dir_all(entry.path()) {
-                    // Another process is removing the same folder.
+                    // The folder no longer exists, because another process is removing it at the
+                    // same time.
                     Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                     done => done.map_err(failed("remove", &entry.path()))?,
                 }
@@ -153,7 +157,8 @@ impl Files {
     }
 }
 
-/// Whether an archive holds a team. A link at the path of one of its folders is not followed.
+/// Whether an archive contains a team. Returns false if the archive's folder or the team's folder
+/// in it is a link.
 fn is_whole(place: &Path) -> Result<bool, StoreError> {
     Ok(Stands::at(place)? == Stands::Folder && Stands::at(&place.join("team"))? == Stands::Folder)
 }
@@ -166,9 +171,10 @@ fn read_config(place: &Path) -> Result<TeamConfig, StoreError> {
     parse(&bytes).map_err(|fault| fault.at(&path))
 }
 
-/// Returns the time in an archive's name, which has only seconds, refined to milliseconds. Uses the
-/// change time of the folder, because the folder is filled right after it is named. If the change
-/// time does not fit, as in a copied folder, the time in the name is returned unchanged.
+/// Returns the time of archiving, in milliseconds. The time in an archive's name (`at_ms`) has only
+/// whole seconds. The modification time of the folder is more precise, because the folder is filled
+/// right after it gets its name. If the two times differ too much, as in a copied folder, `at_ms`
+/// is returned unchanged.
 fn to_the_millisecond(at_ms: i64, place: &Path) -> i64 {
     const FILLED_WITHIN_MS: i64 = 2_000;
     let filled = place.metadata().and_then(|folder| folder.modified()).ok();

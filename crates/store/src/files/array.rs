@@ -1,8 +1,9 @@
 //! An inbox file as text. Entries are inserted, marked as read and removed without changing a byte
 //! of the other entries.
 //!
-//! Entries are kept as raw text. So content that a strict JSON reader would refuse or change (lone
-//! surrogates, number formats, whitespace, unknown fields) stays as its writer left it.
+//! Entries are kept as raw text, because a strict JSON reader would refuse or change some content:
+//! lone surrogates, number formats, whitespace, unknown fields. Such content stays as its writer
+//! wrote it.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -11,17 +12,17 @@ use pitcrew_protocol::Message;
 use serde::de::{Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
-/// The entries of an inbox, with their positions in its text.
+/// The entries of an inbox, as slices of the inbox text.
 pub(crate) struct Entries<'a> {
     text: &'a str,
     entries: Vec<&'a RawValue>,
 }
 
 impl<'a> Entries<'a> {
-    /// Parses an inbox.
+    /// Parses the bytes of an inbox file.
     ///
     /// # Errors
-    /// A description of the fault, if the text is not one complete JSON array in UTF-8.
+    /// A description of the fault, if the bytes are not one complete JSON array in UTF-8.
     pub(crate) fn parse(bytes: &'a [u8]) -> Result<Self, String> {
         let text = std::str::from_utf8(bytes).map_err(|e| e.to_string())?;
         let entries = serde_json::from_str(text).map_err(|e| e.to_string())?;
@@ -33,7 +34,7 @@ impl<'a> Entries<'a> {
         self.entries.iter().map(|raw| raw.get())
     }
 
-    /// Returns the entries that are messages, with their indices.
+    /// Returns the entries that are messages, each with its index. Other entries are skipped.
     pub(crate) fn messages(&self) -> Vec<(usize, Message)> {
         let read = |text: &str| {
             Message::from_json(text).or_else(|_| pitcrew_protocol::from_text(text)).ok()
@@ -41,7 +42,7 @@ impl<'a> Entries<'a> {
         self.iter().enumerate().filter_map(|(at, text)| Some((at, read(text)?))).collect()
     }
 
-    /// Returns the inbox text with the entries at these indices marked as read.
+    /// Returns the inbox text with the entries at the indices `places` marked as read.
     pub(crate) fn with_read(&self, places: &[usize]) -> Result<String, String> {
         let mut out = String::with_capacity(self.text.len() + places.len() * 16);
         let mut from = 0;
@@ -55,7 +56,7 @@ impl<'a> Entries<'a> {
         Ok(out)
     }
 
-    /// Returns the inbox text without the entries at these indices.
+    /// Returns the inbox text without the entries at the indices `places`.
     pub(crate) fn without(&self, places: &[usize]) -> String {
         let kept: Vec<&str> = self
             .iter()
@@ -75,7 +76,8 @@ pub(crate) fn senders_of_unread(text: &str) -> Vec<Cow<'_, str>> {
         from: Cow<'a, str>,
         read: Option<bool>,
     }
-    // Usually every entry is a plain message. Then the message texts need no decoding.
+    // Usually every entry has the form of a message. In that case the message texts need not be
+    // decoded, which is faster.
     if let Ok(envelopes) = serde_json::from_str::<Vec<Envelope<'_>>>(text) {
         return envelopes
             .into_iter()
@@ -92,10 +94,11 @@ pub(crate) fn senders_of_unread(text: &str) -> Vec<Cow<'_, str>> {
         .collect()
 }
 
-/// Checks that `bytes` are one JSON array. This is cheaper than parsing the entries.
+/// Checks that `bytes` are one JSON array, and returns them as text. This check is faster than
+/// parsing the entries.
 ///
 /// # Errors
-/// A description of the fault.
+/// A description of the fault, if the bytes are no JSON array.
 pub(crate) fn check(bytes: &[u8]) -> Result<&str, String> {
     struct Skip;
     impl<'de> Visitor<'de> for Skip {
@@ -114,8 +117,8 @@ pub(crate) fn check(bytes: &[u8]) -> Result<&str, String> {
     Ok(text)
 }
 
-/// Appends messages to an inbox text that [`check`] accepted, in the recorded format (two spaces
-/// per level).
+/// Appends messages to an inbox text that [`check`] accepted. Writes the messages in the format of
+/// the reference client (indented by two spaces per level).
 ///
 /// # Errors
 /// If a message cannot be written as JSON, or if `text` does not end with an array.
@@ -138,11 +141,11 @@ pub(crate) fn appended(text: &str, messages: &[&Message]) -> Result<String, Stri
     Ok(out)
 }
 
-/// Inserts messages into an inbox text. A message with an index goes before the entry at that
-/// index. A message without an index goes to the end.
+/// Inserts messages into an inbox text. A message with an index is inserted before the entry at
+/// that index. A message without an index is appended at the end.
 ///
 /// # Errors
-/// As [`appended`], and if the text is no array.
+/// The errors of [`appended`]. Also an error if the text is no JSON array.
 pub(crate) fn inserted(
     text: &str,
     messages: &[(Option<usize>, Message)],
@@ -170,13 +173,14 @@ pub(crate) fn inserted(
     if last.is_empty() { Ok(out) } else { appended(&out, &last) }
 }
 
-/// Formats a message in the recorded format, with every line indented by two more spaces.
+/// Formats a message as indented JSON. Every line except the first gets two more spaces, because
+/// the message is an element of an array.
 fn indented(message: &Message) -> Result<String, String> {
     let pretty = serde_json::to_string_pretty(message).map_err(|e| e.to_string())?;
     Ok(pretty.lines().collect::<Vec<_>>().join("\n  "))
 }
 
-/// Returns an entry's text with `read` set to true.
+/// Returns the text of an inbox entry with the field `read` set to true.
 fn marked_read(entry: &str) -> Result<String, String> {
     let (mut before, mut after) = match value_of_read(entry)?.and_then(|raw| span_in(entry, raw)) {
         Some(span) => (
@@ -200,7 +204,8 @@ fn marked_read(entry: &str) -> Result<String, String> {
     Ok(before)
 }
 
-/// Returns the last value of the key `read`. JSON readers use the last one of duplicate keys.
+/// Returns the value of the key `read`. If an entry has this key several times, the last value
+/// counts, as in other JSON readers.
 fn value_of_read(entry: &str) -> Result<Option<&str>, String> {
     struct Find;
     impl<'de> Visitor<'de> for Find {
@@ -225,14 +230,14 @@ fn value_of_read(entry: &str) -> Result<Option<&str>, String> {
     Ok(found.map(RawValue::get))
 }
 
-/// Returns the byte range of `part` in `whole`. `part` must be a slice of `whole`.
+/// Returns the byte range that `part` has in `whole`. `part` must be a slice of `whole`.
 fn span_in(whole: &str, part: &str) -> Option<Range<usize>> {
     let start = (part.as_ptr() as usize).checked_sub(whole.as_ptr() as usize)?;
     let span = start..start + part.len();
     (whole.get(span.clone())? == part).then_some(span)
 }
 
-/// Returns an inbox with the complete entries from the beginning of a damaged inbox.
+/// Returns a valid inbox text with those entries of a damaged inbox that come before the damage.
 pub(crate) fn whole(bytes: &[u8]) -> String {
     let end = std::str::from_utf8(bytes).map_or_else(|error| error.valid_up_to(), str::len);
     let text =
@@ -315,7 +320,7 @@ mod tests {
     fn senders_of_unread_mail_are_found_in_whatever_form_it_is() {
         let plain = r#"[{"from":"a","read":false},{"from":"\u0062","read":true},{"read":null,"from":"c\"","n":{}}]"#;
         assert_eq!(senders_of_unread(plain), ["a", "c\""]);
-        // The first entry has a `read` of another type, and the second one is no message.
+        // In the first entry, `read` has a wrong type. The second entry is not a message.
         let odd = r#"[{"from":"a","text":"t","read":"yes"},7,{"from":"b","text":"t","read":true},{"from":"c","text":"t"}]"#;
         assert_eq!(senders_of_unread(odd), ["a", "c"]);
         assert_eq!(senders_of_unread(FOREIGN), ["x", "y"]);

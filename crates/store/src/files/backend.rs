@@ -32,18 +32,18 @@ use crate::{
     dialect,
 };
 
-/// A [`Backend`] that keeps teams as files under a root and shares them with reference clients.
-/// Clones are the same store.
+/// A [`Backend`] that stores teams as files under a root. Reference clients can use the same files.
+/// A clone is a handle to the same store.
 #[derive(Clone, Debug)]
 pub struct FileBackend {
     files: Arc<Files>,
 }
 
-/// The config as last read. The stamp is present if a file with an equal stamp certainly has the
-/// same content.
+/// The config at its last read. The stamp is `Some` if an equal stamp proves that the file still
+/// has the same content.
 type SeenConfig = (Option<Stamp>, Arc<TeamConfig>);
 
-/// The state and caches of one store. All of its methods block.
+/// The state and the caches of one store. All methods of this type block the thread.
 #[derive(Debug)]
 pub(crate) struct Files {
     pub(crate) paths: Paths,
@@ -60,7 +60,8 @@ pub(crate) struct Files {
 }
 
 impl FileBackend {
-    /// Opens the store under `root`, which need not exist yet. Opening reads and writes nothing.
+    /// Opens the store under `root`. The folder need not exist yet. This function reads and writes
+    /// nothing.
     #[must_use]
     pub fn open(root: &Path, options: FileOptions) -> Self {
         let files = Files {
@@ -79,13 +80,14 @@ impl FileBackend {
         Self { files: Arc::new(files) }
     }
 
-    /// Returns how often a file or a folder was forced to disk (fsync).
+    /// Returns how many times the store has forced a file or a folder to disk (fsync).
     #[must_use]
     pub fn forced_writes(&self) -> u64 {
         self.files.disk.forced()
     }
 
-    /// Returns the number of crash points passed, which is also the number of the last one.
+    /// Returns how many crash points this store has passed. This is also the number of the last
+    /// crash point that was passed.
     #[cfg(feature = "crash-points")]
     #[must_use]
     pub fn crash_points_passed(&self) -> u64 {
@@ -99,21 +101,24 @@ impl FileBackend {
     }
 
     /// Checks whether other programs have overwritten pitcrew's changes to the team's files.
-    /// Restores the overwritten changes, records them in the journal and returns them. A missing
-    /// message counts as lost only in the inbox of a member that pitcrew runs, and never in a team
-    /// of the session dialect. In all other inboxes the reader removed the message.
+    /// Restores the overwritten changes, records them in the journal and returns them.
+    ///
+    /// A missing message counts as lost only in the inbox of a member that pitcrew runs. It never
+    /// counts as lost in a team of the session dialect. From all other inboxes, the reader itself
+    /// removes the messages that it has read.
     ///
     /// # Errors
-    /// [`StoreError::NoTeam`], and the errors of lock and disk.
+    /// [`StoreError::NoTeam`], and the errors of taking a lock and of the disk.
     pub async fn reapply(&self, team: &TeamDir) -> Result<Vec<Overwritten>, StoreError> {
         let team = team.clone();
         self.run_in(team.clone(), move |files| files.reapply(&team)).await
     }
 
-    /// Breaks the locks of a team that nobody holds, and returns their number. A killed process
-    /// left such locks, and nobody else breaks the lock of a file that is no longer written. A lock
-    /// of a dead pitcrew process is recognized at once. A lock of another client is broken if it
-    /// was not refreshed for 10 s.
+    /// Removes those locks of a team that nobody holds, and returns their number. Such locks remain
+    /// after a process was killed. If a file is no longer written, nobody else removes its lock.
+    ///
+    /// A lock of a dead pitcrew process is recognized at once. A lock of another client is removed
+    /// if it was not refreshed for 10 s.
     ///
     /// # Errors
     /// [`StoreError::NoTeam`], and the errors of the disk.
@@ -126,7 +131,7 @@ impl FileBackend {
         &self.files
     }
 
-    /// Runs an operation on the root as a blocking job.
+    /// Runs an operation that concerns the whole root as a blocking job.
     async fn run<T: Send + 'static>(
         &self,
         operation: impl FnOnce(&Arc<Files>) -> Result<T, StoreError> + Send + 'static,
@@ -134,7 +139,7 @@ impl FileBackend {
         self.run_on(None, operation).await
     }
 
-    /// Runs an operation on a team as a blocking job.
+    /// Runs an operation that concerns one team as a blocking job.
     async fn run_in<T: Send + 'static>(
         &self,
         team: TeamDir,
@@ -153,8 +158,8 @@ impl FileBackend {
             let done = files.must_have_folders(team.as_ref()).and_then(|()| operation(&files));
             done.map_err(|error| files.as_gone(team.as_ref(), error))
         };
-        // A panic of the operation is passed on to the caller. Only a runtime that shuts down is an
-        // error.
+        // If the operation panics, the panic continues in the caller. The only other failure of the
+        // job is a runtime that is shutting down, which becomes an error.
         match spawn_blocking(checked).await {
             Ok(done) => done,
             Err(ended) => match ended.try_into_panic() {
@@ -171,9 +176,9 @@ impl FileBackend {
 }
 
 impl Files {
-    /// Converts the error of an operation on a team. If a file is missing because the whole team is
-    /// gone, the error is [`StoreError::NoTeam`] and not a disk error. The lead's `TeamDelete` can
-    /// archive the team at any moment.
+    /// Converts the error of an operation on a team. The lead's `TeamDelete` can archive the team
+    /// at any moment, and then the team's files are missing. In that case the result is
+    /// [`StoreError::NoTeam`] instead of a disk error.
     fn as_gone(&self, team: Option<&TeamDir>, error: StoreError) -> StoreError {
         match (team, error) {
             (Some(team), StoreError::Io { source, .. })
@@ -185,7 +190,7 @@ impl Files {
         }
     }
 
-    /// Clears all caches of a team that is gone and tells its watchers.
+    /// Clears all caches of a team that no longer exists, and notifies the watchers of the team.
     pub(crate) fn forget(&self, team: &TeamDir) {
         self.tables.forget(team);
         self.folders.lock().unwrap_or_else(PoisonError::into_inner).forget(team);
@@ -307,8 +312,8 @@ impl MailStore for FileBackend {
         let path = self.files.paths.inbox(team, inbox);
         if self.files.queues.join(&path, Waiting { letter: (message, limit), done }) {
             let (files, team, inbox) = (Arc::clone(&self.files), team.clone(), inbox.clone());
-            // The job's handle is not needed. `told` receives the result before the job ends, and
-            // is dropped if the job panics.
+            // The handle of the job is dropped, because nobody waits for the job. The receiver
+            // `told` gets the result before the job ends. If the job panics, `told` gets an error.
             spawn_blocking(move || {
                 files.queues.lead(&path, |messages| {
                     let done = files.must_have_folders(Some(&team));

@@ -1,13 +1,16 @@
-//! The checkpoint of a journal: a summary of the journal up to a position, stored in a document
-//! beside it. A resume reads the checkpoint and only the lines after it, so a long journal takes no
-//! longer.
+//! The checkpoint of a journal: a summary of the journal up to a position. It is stored in a
+//! document beside the journal. A resume reads the checkpoint and only the lines after its
+//! position, so a long journal does not make the resume slower.
 //!
-//! A checkpoint stores everything that it depends on: the identity of the journal file, the
-//! position, and the bytes before the position. It is valid only if these are unchanged and its own
-//! checksum is correct. Otherwise it is ignored and the journal is read from its beginning, so the
-//! result is the same with and without it. A checkpoint is replaced as a whole, after its part of
-//! the journal is on disk, so a crash leaves the old one or the new one. Two processes may replace
-//! it at the same time. Both results are correct, and the older one only costs some reading.
+//! A checkpoint also stores what identifies its journal: the identity of the journal file, the
+//! position, and the bytes before the position. The checkpoint is valid only if the journal still
+//! matches and the checksum of the checkpoint is correct. An invalid checkpoint is ignored, and the
+//! journal is read from its beginning. Both ways give the same summary.
+//!
+//! The covered part of the journal is forced to disk first. Then the checkpoint is replaced as a
+//! whole, so a crash leaves the old checkpoint or the new one. Two processes are able to replace
+//! the checkpoint at the same time. Both checkpoints are correct; if the older one remains, the
+//! next read only takes longer.
 
 use std::fs::File;
 use std::ops::Range;
@@ -23,28 +26,29 @@ use super::lines;
 use super::plain::{self, Unopened};
 use crate::{JournalSummary, StoreError};
 
-/// Name of the checkpoint document.
 pub(crate) const CHECKPOINT: &str = "journal-checkpoint";
 
-/// Version of the checkpoint format. Increase it when the format changes, or when a summary takes
-/// other data from a journal. A checkpoint of any other version, also a later one, is ignored and
-/// replaced, which costs only time. Therefore it does not carry the version of pitcrew's other
-/// documents, which are refused when they are newer.
+/// Version of the checkpoint format. Increase this number when the format changes, or when a
+/// summary uses other data of the journal.
+///
+/// A checkpoint with any other version, even a later one, is ignored and replaced. This costs only
+/// time. Pitcrew's other documents are refused if their version is newer. For this reason the
+/// checkpoint has a separate version number.
 const FORM: u64 = 5;
 
-/// Growth of the journal after which the next checkpoint is written, in bytes. Reading that much
-/// takes about 10 ms.
+/// Number of bytes by which the journal grows before the next checkpoint is written. Reading that
+/// many bytes takes about 10 ms.
 const INTERVAL: u64 = 1024 * 1024;
 
-/// A checkpoint is written only after the journal grew by this many times the checkpoint's own
-/// length. This matters if the checkpoint has become large.
+/// The journal must also grow by this many times the length of the checkpoint before the next
+/// checkpoint is written. This rule matters only if the checkpoint has become long.
 const LENGTHS: u64 = 4;
 
-/// Number of bytes before its position that a checkpoint stores. This is more than one journal line
-/// that pitcrew writes, and each line contains a time.
+/// Number of journal bytes before the position that a checkpoint stores, to recognize the journal.
+/// This is longer than one line that pitcrew writes. Each line contains a time, so these bytes
+/// differ between two journals.
 const KNOWN: u64 = 256;
 
-/// The checkpoint of one journal.
 pub(crate) struct Checkpoint<'a> {
     disk: &'a Disk,
     journal: PathBuf,
@@ -62,13 +66,13 @@ struct Document<'a> {
     covered: &'a RawValue,
 }
 
-/// The covered part of a journal, and its summary.
+/// The part of a journal that a checkpoint covers, and the summary of this part.
 #[derive(Default, Deserialize, Serialize)]
 struct Covered {
     /// The stamp of the journal file at the time of the checkpoint.
     file: Option<Stamp>,
-    /// End of the covered part, which begins at the start of the file and ends at the end of a
-    /// line.
+    /// End of the covered part. The covered part begins at the start of the file and ends at the
+    /// end of a line.
     position: u64,
     /// The last bytes of the covered part, as text.
     before: String,
@@ -80,9 +84,9 @@ impl<'a> Checkpoint<'a> {
         Self { disk, journal, document, interval: INTERVAL }
     }
 
-    /// Returns the summary of the whole journal and its end position. Returns an empty summary and
-    /// 0 if the journal does not exist. Writes a new checkpoint if much was read after the last
-    /// one.
+    /// Returns the summary of the whole journal and the end position of the journal. Returns an
+    /// empty summary and 0 if the journal does not exist. Writes a new checkpoint if the part after
+    /// the old checkpoint was long.
     pub(crate) fn summary(&self) -> Result<(JournalSummary, u64), StoreError> {
         let file = match plain::open(&self.journal) {
             Ok(file) => file,
@@ -92,7 +96,7 @@ impl<'a> Checkpoint<'a> {
             Err(error) => return Err(error.at("read", &self.journal)),
         };
         let stamp = Stamp::of(&file.metadata().map_err(failed("read", &self.journal))?);
-        // Without a valid checkpoint, the position is 0 and the whole journal is read.
+        // Without a valid checkpoint, the start position is 0 and the whole journal is read.
         let (mut covered, length) = self.read(&file, &stamp).unwrap_or_default();
         plain::check_length(
             &self.journal,
@@ -111,17 +115,19 @@ impl<'a> Checkpoint<'a> {
         {
             covered = Covered { file: Some(stamp), position: end, ..covered };
             if let Err(error) = self.write(&file, &mut covered) {
-                // A missing checkpoint loses no data. The next read only takes longer.
+                // A checkpoint that cannot be written loses no data. It only makes the next read
+                // slower.
                 tracing::debug!(path = %self.document.display(), %error, "no checkpoint of the journal is written");
             }
         }
         Ok((covered.summary, end))
     }
 
-    /// Updates the checkpoint if the just appended bytes of the journal cross an interval boundary.
+    /// Updates the checkpoint if the bytes that were just appended cross a multiple of the
+    /// interval.
     pub(crate) fn follow(&self, appended: &Range<u64>) {
-        // Only the process whose append crosses the boundary reads the journal, so most appends
-        // cost nothing.
+        // Only the process whose append crosses a multiple of the interval reads the journal. All
+        // other appends return here at almost no cost.
         if appended.start.checked_div(self.interval) == appended.end.checked_div(self.interval) {
             return;
         }
@@ -130,8 +136,8 @@ impl<'a> Checkpoint<'a> {
         }
     }
 
-    /// Reads the checkpoint and its length in bytes. Returns `None` if it does not belong to this
-    /// journal.
+    /// Reads the checkpoint, and returns it with its length in bytes. Returns `None` if the
+    /// checkpoint is missing, invalid or written for another journal.
     fn read(&self, journal: &File, stamp: &Stamp) -> Option<(Covered, u64)> {
         let bytes = plain::read(&self.document, plain::FILE_MOST).ok()??;
         let document: Document<'_> = serde_json::from_slice(&bytes).ok()?;
@@ -157,8 +163,8 @@ impl<'a> Checkpoint<'a> {
             })
         });
         let document = document.map_err(|error| failed_to_write(error.into()))?;
-        // The journal goes to disk first. Otherwise a power cut could leave a checkpoint of lines
-        // that are lost.
+        // The journal is forced to disk before the checkpoint is written. Otherwise a power cut
+        // could leave a checkpoint that covers lost lines.
         self.disk.force(journal).map_err(failed("force to disk", &self.journal))?;
         self.disk.create(&self.document, &document)?;
         self.disk.crash_point("checkpoint written");
@@ -166,7 +172,7 @@ impl<'a> Checkpoint<'a> {
     }
 }
 
-/// Returns the last bytes before a position, as text.
+/// Returns the last `KNOWN` bytes before a position, as text.
 fn bytes_before(file: &File, position: u64) -> Option<String> {
     let from = position.saturating_sub(KNOWN);
     let mut bytes = vec![0; usize::try_from(position - from).ok()?];
@@ -174,7 +180,7 @@ fn bytes_before(file: &File, position: u64) -> Option<String> {
     Some(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// Returns the FNV-1a hash with 64 bits. It detects damage but not forgery.
+/// Returns the 64-bit FNV-1a hash of a text. This hash detects damage but not forgery.
 fn checksum(text: &str) -> u64 {
     const OFFSET: u64 = 0xcbf2_9ce4_8422_2325;
     const PRIME: u64 = 0x0100_0000_01b3;
@@ -195,7 +201,7 @@ mod tests {
     use crate::files::lines::Force;
     use crate::{Event, JournalEntry, Turn};
 
-    /// A checkpoint interval that a few lines exceed.
+    /// A checkpoint interval in bytes that is so short that a few lines exceed it.
     const SHORT: u64 = 300;
 
     struct Scene {
@@ -228,7 +234,8 @@ mod tests {
             }
         }
 
-        /// Appends lines as a store does. Each number selects a kind of event.
+        /// Appends lines in the same way as a store. Each number in `kinds` selects a kind of
+        /// event.
         fn append(&mut self, kinds: &[u8]) {
             let mut lines = Vec::new();
             for kind in kinds {
@@ -244,7 +251,7 @@ mod tests {
             self.checkpoint().summary().unwrap().0
         }
 
-        /// Computes the summary and the end from the journal alone, without a checkpoint.
+        /// Computes the summary and the end position from the journal alone, without a checkpoint.
         fn full(&self) -> (JournalSummary, u64) {
             let lines = lines::read(&self.journal()).unwrap();
             let end = lines::read_since(&self.disk, &self.journal(), u64::MAX).unwrap().1;
@@ -290,8 +297,8 @@ mod tests {
         let position = fs::metadata(scene.journal()).unwrap().len();
         scene.append(&[2, 3]);
         let expected = scene.full();
-        // No real program writes in the middle of a journal. The test does it to show that this
-        // part is not read again.
+        // No real program overwrites the middle of a journal. The test overwrites the covered part,
+        // so that a second read of this part would change the summary.
         let blank = vec![b' '; usize::try_from(position - KNOWN).unwrap()];
         OpenOptions::new().write(true).open(scene.journal()).unwrap().write_all(&blank).unwrap();
         assert_ne!(scene.full().0, expected.0);
@@ -335,15 +342,15 @@ mod tests {
         Append(Vec<u8>),
         /// A crash during an append left an incomplete line.
         Torn(String),
-        /// An older checkpoint replaced the present one, as after a crash or a race.
+        /// An older checkpoint replaced the present checkpoint, as after a crash or a race.
         Older(usize),
         Damaged(usize, u8),
         Removed,
-        /// The journal is created anew.
+        /// The journal was deleted and created again.
         Journal,
         /// A power cut removed the end of the journal.
         Cut(u64),
-        /// The journal file is replaced by a copy, as from a backup.
+        /// A copy replaced the journal file, as after a restore from a backup.
         Copied,
     }
 

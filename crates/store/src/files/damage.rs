@@ -1,5 +1,5 @@
-//! The kinds of damage and remains that crashes, other programs and earlier versions leave in a
-//! store.
+//! The kinds of damaged and abandoned files in a store. Crashes, other programs and earlier
+//! versions of pitcrew cause them.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,87 +8,89 @@ use pitcrew_protocol::TeamDir;
 
 use super::disk::Stamp;
 
-/// One kind of damage or remains in a store.
+/// One kind of damaged or abandoned file in a store.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Damage {
-    /// A lock (folder or file) that its holder has not refreshed for 10 s.
+    /// A lock (a folder or a file) that was not refreshed for 10 s, so nobody holds it.
     StaleLock {
-        /// The lock itself.
+        /// The path of the lock itself.
         path: PathBuf,
     },
-    /// A stale lock, or a folder at the path of a file, that contains something. Its content may
-    /// belong to somebody.
+    /// A folder that is not empty, as a stale lock or at the path of a file. Its content may belong
+    /// to somebody, so a repair leaves it.
     Occupied {
-        /// The lock or folder.
+        /// The path of the folder.
         path: PathBuf,
     },
-    /// A file in the task folder that is no task: it has a task's name but other content, or it is
-    /// damaged.
+    /// A file in the task folder that is not a task. It has the name of a task but other content,
+    /// or it is a `.json` file of another program that is not valid JSON.
     NoTask {
-        /// The file.
+        /// The path of the file that is not a task.
         path: PathBuf,
     },
-    /// A temporary file of an unfinished write, or the folder of a team whose creation did not
-    /// finish.
+    /// A temporary file of a write that did not finish, or the folder of a team whose creation did
+    /// not finish.
     Unfinished {
-        /// The file or folder.
+        /// The path of the temporary file or folder.
         path: PathBuf,
     },
-    /// An inbox, a task or a document that is damaged in two reads.
+    /// An inbox, a task or a document that was damaged when it was read, and still when it was read
+    /// again.
     Torn {
-        /// The file.
+        /// The path of the damaged file.
         path: PathBuf,
-        /// The fault in the file.
+        /// A description of the fault in the file.
         reason: String,
-        /// The state of the file at the time of the two reads.
+        /// The state of the file at that check. A repair uses this state to detect a later change.
         seen: FileState,
     },
-    /// Lines of a log that pitcrew did not write.
+    /// A log with lines that pitcrew did not write.
     BadLines {
-        /// The log.
+        /// The path of the log.
         path: PathBuf,
-        /// The lines.
+        /// The lines that pitcrew did not write.
         lines: Vec<BadLine>,
     },
-    /// An archived team whose tasks were not archived with it.
+    /// An archived team whose tasks are still outside the archive.
     HalfArchived {
-        /// The team.
+        /// The archived team.
         team: TeamDir,
-        /// The folder of its tasks.
+        /// The folder of the team's tasks.
         path: PathBuf,
     },
-    /// A link at the path of a folder. It is not followed.
+    /// A link at a path where a folder must be. The store does not follow the link.
     Link {
-        /// The link.
+        /// The path of the link.
         path: PathBuf,
     },
-    /// A file, or another kind of entry, at the path of a folder.
+    /// An entry that is neither a folder nor a link, at a path where a folder must be.
     NoFolder {
-        /// The path of the entry that is there.
+        /// The path of this entry.
         path: PathBuf,
     },
-    /// A folder among the teams that has no config.
+    /// A folder in the folder of all teams that contains no config.
     NoConfig {
-        /// The folder.
+        /// The path of the folder without a config.
         path: PathBuf,
     },
-    /// A config that is damaged or belongs to no team. Its folder then does not count as a team.
+    /// A config that is damaged or is not the config of a team. The store does not treat its folder
+    /// as a team.
     BadConfig {
-        /// The team's config.
+        /// The path of the config.
         path: PathBuf,
-        /// What is wrong with it.
+        /// A description of the fault in the config.
         reason: String,
     },
-    /// A file of pitcrew in a format of a later version.
+    /// A file of pitcrew that was written in the format of a later version.
     Newer {
-        /// The file.
+        /// The path of the file in the later format.
         path: PathBuf,
-        /// The format version of the file.
+        /// The format version that the file states.
         version: u64,
     },
-    /// Files and folders of pitcrew that other users of the machine can read or list.
+    /// Files and folders of pitcrew that other users of the machine can access.
     TooOpen {
-        /// The team, or `None` for pitcrew's own files in the root.
+        /// The team that owns the files, or `None` for pitcrew's own files in the root.
         team: Option<TeamDir>,
         /// The folder that contains these files and folders.
         path: PathBuf,
@@ -97,9 +99,9 @@ pub enum Damage {
     },
     /// A file or folder that could not be checked.
     Unseen {
-        /// The file or folder.
+        /// The path of the file or folder.
         path: PathBuf,
-        /// The reason.
+        /// The reason why it could not be checked.
         reason: String,
     },
 }
@@ -114,7 +116,7 @@ pub struct BadLine {
 }
 
 impl Damage {
-    /// Returns the damage of a torn file, together with the present state of the file.
+    /// Returns [`Damage::Torn`] for a damaged file, with the present state of the file.
     #[must_use]
     pub fn torn(path: PathBuf, reason: String) -> Self {
         let seen = FileState::at(&path);
@@ -122,8 +124,8 @@ impl Damage {
     }
 }
 
-/// The state of a file when it was checked. A repair compares this state with the present one,
-/// because the file may have been written or removed since the check.
+/// The state of a file when it was checked. Somebody may have written or removed the file since the
+/// check. Therefore a repair compares this state with the present state first.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct FileState(Option<Stamp>);
 
@@ -132,7 +134,7 @@ impl FileState {
         Self(fs::symlink_metadata(path).ok().map(|meta| Stamp::of(&meta)))
     }
 
-    /// Whether the file at `path` is still in this state.
+    /// Whether the file at `path` exists and is still in this state.
     pub(super) fn is_at(&self, path: &Path) -> bool {
         self.0.is_some() && *self == Self::at(path)
     }

@@ -1,6 +1,7 @@
 //! Durable writes (temporary file, fsync, rename, fsync of the folder) and the matching reads.
 //!
-//! This module knows no teams. Its callers, such as `update`, decide when a lock is held.
+//! This module does not know what a team is. Its callers, such as the module `update`, decide when
+//! a lock is needed.
 
 use std::fs::{self, File};
 use std::io::{self, Read as _, Write as _};
@@ -19,46 +20,52 @@ use super::plain::{self, Unopened};
 use super::{rename, unfinished};
 use crate::{StoreError, own_mode};
 
-/// The durability that a write must have before it counts.
+/// How durable a write must be before the store reports success.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Durability {
-    /// Forced to disk (fsync): survives a power cut.
+    /// The data is forced to disk (fsync), so it survives a power cut.
     #[default]
     Disk,
-    /// Passed to the operating system: survives `kill -9` but not a power cut.
+    /// The data is passed to the operating system. It survives `kill -9` but not a power cut.
     Process,
 }
 
 /// Options of a file backend.
 #[derive(Clone, Debug, Default)]
 pub struct FileOptions {
-    /// The durability of each write.
+    /// How durable each write must be.
     pub durability: Durability,
-    /// Called when the store waits for a lock that may be held for seconds.
+    /// Callback for a wait on a lock that another process possibly holds for seconds.
     pub on_wait: Option<OnWait>,
-    /// Called for each unreadable task file that the task list leaves out, once for each state of
-    /// the file.
+    /// Callback for an unreadable task file that is missing in the task list for this reason. It is
+    /// called once for each new state of the file.
     pub on_passed_over: Option<OnPassedOver>,
-    /// Called when a journal cannot be written.
+    /// Callback for a journal that cannot be written.
     pub on_unrecorded: Option<OnUnrecorded>,
-    /// Called before the store reads a file that takes long to read.
+    /// Callback that runs before the store reads a file that takes long to read.
     pub on_long_read: Option<OnLongRead>,
     /// Kills this process (SIGKILL) at the n-th crash point that it passes, counted from 1. Tests
-    /// use it to kill at every point in turn.
+    /// use this option to kill the process at every crash point in turn.
     ///
-    /// A write to an inbox, config or document passes `temp written`, `locked`, `renamed`, `lock
-    /// given back`, `folder forced`. An edit of tasks passes `temp written` for each file, `list
-    /// locked`, `high water mark raised`, `task replaced` and `task removed` for each task, `list
-    /// unlocked`. A line of a journal or log passes `line to append`, `line appended`, `line
-    /// forced`. A checkpoint of a journal passes `temp written`, `checkpoint written`. A new team
-    /// passes `temp written`, `team filled`, `leftovers moved`, `task list made`, `team in place`.
-    /// Archiving a team passes `team archived`, `tasks archived`. A rate limit passes `slot taken`.
+    /// These operations pass the following crash points:
+    ///
+    /// - a write to an inbox, a config or a document: `temp written`, `locked`, `renamed`, `lock
+    ///   given back`, `folder forced`
+    /// - an edit of tasks: `temp written` for each file, `list locked`, `high water mark raised`,
+    ///   `task replaced` and `task removed` for each task, `list unlocked`
+    /// - an append to a journal or a log: `line to append`, `line appended`, `line forced`
+    /// - a checkpoint of a journal: `temp written`, `checkpoint written`
+    /// - a new team: `temp written`, `team filled`, `leftovers moved`, `task list made`, `team in
+    ///   place`
+    /// - archiving a team: `team archived`, `tasks archived`
+    /// - a rate limit: `slot taken`
+    ///
     /// Each crash point is traced (level `TRACE`) with its number.
     #[cfg(feature = "crash-points")]
     pub crash_at: Option<u64>,
 }
 
-/// A callback for waiting on a lock.
+/// A callback that is called when the store waits for a lock.
 #[derive(Clone)]
 pub struct OnWait(pub Arc<dyn Fn(&LockWait) + Send + Sync>);
 
@@ -68,16 +75,16 @@ impl std::fmt::Debug for OnWait {
     }
 }
 
-/// An unreadable task file that the task list leaves out.
+/// An unreadable task file that is missing in the task list for this reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PassedOver {
-    /// The file.
+    /// The path of the task file.
     pub path: PathBuf,
-    /// The fault in the file.
+    /// A description of the fault in the file.
     pub reason: String,
 }
 
-/// A callback for an unreadable task file that the task list leaves out.
+/// A callback for an unreadable task file that is missing in the task list.
 #[derive(Clone)]
 pub struct OnPassedOver(pub Arc<dyn Fn(&PassedOver) + Send + Sync>);
 
@@ -87,8 +94,8 @@ impl std::fmt::Debug for OnPassedOver {
     }
 }
 
-/// A callback for a journal that cannot be written, for example because it is too long. The
-/// recorded action itself has been done.
+/// A callback for a journal that cannot be written, for example because it is too long. The action
+/// that should be recorded has succeeded nevertheless.
 #[derive(Clone)]
 pub struct OnUnrecorded(pub Arc<dyn Fn(&StoreError) + Send + Sync>);
 
@@ -101,7 +108,7 @@ impl std::fmt::Debug for OnUnrecorded {
 /// A file that takes long to read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LongRead {
-    /// The file.
+    /// The path of the file.
     pub path: PathBuf,
     /// The length of the file in bytes.
     pub bytes: u64,
@@ -117,11 +124,11 @@ impl std::fmt::Debug for OnLongRead {
     }
 }
 
-/// Reading a log that is longer than this takes a second or more.
+/// File length in bytes above which the read of a log takes a second or more.
 const LONG_READ: u64 = 16 * 1024 * 1024;
 
 impl FileOptions {
-    /// Returns options with this durability and no callbacks.
+    /// Returns options with the given durability and without callbacks.
     #[must_use]
     pub fn new(durability: Durability) -> Self {
         Self {
@@ -136,16 +143,16 @@ impl FileOptions {
     }
 }
 
-/// Time after a change in which the file can change again without a new time stamp. The coarsest
+/// Time for which a changed file can change again and still get the same time stamp. The coarsest
 /// file system clock that we know ticks every 10 ms.
 const STAMP_DOUBT: Duration = Duration::from_millis(20);
 
-/// Like `STAMP_DOUBT`, but for time stamps in whole seconds. FAT counts in steps of 2 s, and some
-/// network file systems count in seconds.
+/// The same limit as `STAMP_DOUBT`, for a time stamp in whole seconds. FAT counts in steps of 2 s,
+/// and some network file systems count in steps of 1 s.
 const COARSE_STAMP_DOUBT: Duration = Duration::from_millis(2100);
 
-/// Prefix and suffix of all temporary files of pitcrew. A crash can leave one behind, and `doctor`
-/// removes it.
+/// Prefix and suffix in the names of all temporary files of pitcrew. After a crash, such a file can
+/// remain, and the command `doctor` removes it.
 pub(crate) const TEMP_PREFIX: &str = ".pitcrew-";
 pub(crate) const TEMP_SUFFIX: &str = ".tmp";
 
@@ -159,7 +166,7 @@ pub(crate) struct Disk {
     passed: AtomicU64,
 }
 
-/// Metadata that distinguishes one state of a file from another without reading the file.
+/// Metadata that shows whether a file has changed, without reading the file.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, serde::Deserialize,
 )]
@@ -168,29 +175,32 @@ pub(crate) struct Stamp {
     pub(crate) ino: u64,
     pub(crate) size: u64,
     pub(crate) mtime_ns: i128,
-    /// Creation time of the file, if the operating system reports it. It is needed because a new
-    /// file may get the inode number of a file that was just replaced.
+    /// Creation time of the file, or `None` if the operating system does not report it. The
+    /// creation time is needed because a new file can get the inode number of the file that it
+    /// replaced.
     pub(crate) born_ns: Option<i128>,
 }
 
-/// The content and metadata of a file at one read.
+/// The content and metadata of a file at the time of one read.
 #[derive(Clone, Debug)]
 pub(crate) struct Snapshot {
     pub(crate) bytes: Vec<u8>,
     pub(crate) stamp: Stamp,
     mode: u32,
-    /// Whether the file had changed just before the read. Then an equal stamp does not prove equal
-    /// content.
+    /// Whether the file had changed just before the read. If so, a later equal stamp does not prove
+    /// that the content is still the same.
     doubtful: bool,
 }
 
-/// A temporary file beside its target. Dropping it removes the file unless it was renamed.
+/// A temporary file in the same folder as its target. Dropping this value removes the file, unless
+/// the file was renamed to its target.
 #[derive(Debug)]
 pub(crate) struct Temp {
     path: PathBuf,
     stamp: Stamp,
     renamed: bool,
-    /// Holds a lock until the file is renamed or removed. The lock shows that the writer is alive.
+    /// An open file that holds a lock on the temporary file until the file is renamed or removed.
+    /// The lock shows other processes that the writer is alive.
     _guard: File,
 }
 
@@ -202,12 +212,12 @@ impl Stamp {
         Self { dev: meta.dev(), ino: meta.ino(), size: meta.len(), mtime_ns, born_ns }
     }
 
-    /// Whether the other stamp belongs to the same file (inode), perhaps changed in place.
+    /// Whether `other` is a stamp of the same file (inode). The content of the file may differ.
     pub(crate) fn is_same_file(&self, other: &Self) -> bool {
         (self.dev, self.ino, self.born_ns) == (other.dev, other.ino, other.born_ns)
     }
 
-    /// Whether the file changed so recently that its next change may get the same stamp.
+    /// Whether the file changed so recently that another change could leave the stamp equal.
     pub(crate) fn is_fresh(&self) -> bool {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let now_ns = i128::try_from(now.as_nanos()).unwrap_or(i128::MAX);
@@ -229,13 +239,13 @@ impl Disk {
         }
     }
 
-    /// Returns how often a file or a folder was forced to disk (fsync).
+    /// Returns how many times a file or a folder was forced to disk (fsync).
     pub(crate) fn forced(&self) -> u64 {
         self.forced.load(Ordering::Relaxed)
     }
 
-    /// Marks a place at which a crash must neither lose nor duplicate data. Does nothing unless
-    /// built with `crash-points`.
+    /// Marks a place at which a crash must neither lose nor duplicate data. This function does
+    /// nothing unless the feature `crash-points` is enabled.
     #[cfg_attr(
         not(feature = "crash-points"),
         expect(clippy::unused_self, reason = "counts with `crash-points` only")
@@ -257,39 +267,38 @@ impl Disk {
         let _ = name;
     }
 
-    /// Returns the number of crash points passed.
+    /// Returns how many crash points were passed.
     #[cfg(feature = "crash-points")]
     pub(crate) fn passed(&self) -> u64 {
         self.passed.load(Ordering::SeqCst)
     }
 
-    /// Takes the lock of `file`, and reports a long wait to the `on_wait` callback.
+    /// Takes the lock of `file`. Reports a long wait to the callback `on_wait`.
     ///
     /// # Errors
-    /// As [`Lock::take`].
+    /// The errors of [`Lock::take`].
     pub(crate) fn lock(&self, file: &Path) -> Result<Lock, StoreError> {
         Lock::take(file, |wait| self.tell_wait(wait))
     }
 
-    /// Takes the kernel's file lock (flock) on an open file, and reports a long wait to the
-    /// `on_wait` callback.
+    /// Takes the kernel's file lock (flock) on an open file. Reports a long wait to the callback
+    /// `on_wait`.
     ///
     /// # Errors
-    /// As [`flock::lock`].
+    /// The errors of [`flock::lock`].
     pub(crate) fn flock(&self, file: &File, path: &Path, access: Access) -> Result<(), StoreError> {
         flock::lock(file, path, access, |wait| self.tell_wait(wait))
     }
 
-    /// Reports a wait for a lock.
     pub(crate) fn tell_wait(&self, wait: &LockWait) {
         if let Some(OnWait(tell)) = &self.options.on_wait {
             tell(wait);
         }
     }
 
-    /// Reports that a journal cannot be written. Reports it only once, because the next line fails
-    /// in the same way. Does not report a missing folder, because then the team is gone and other
-    /// code reports that.
+    /// Reports that a journal cannot be written. Reports this only once, because the next line
+    /// fails for the same reason. A missing folder is not reported here: it means that the team no
+    /// longer exists, and other code reports that.
     pub(crate) fn tell_unrecorded(&self, error: &StoreError) {
         let is_gone = matches!(error, StoreError::Io { source, .. } if is_absent(source));
         if let Some(OnUnrecorded(tell)) = &self.options.on_unrecorded
@@ -300,7 +309,7 @@ impl Disk {
         }
     }
 
-    /// Reports a file that is about to be read, if reading it takes long.
+    /// Reports a file to the callback `on_long_read` before it is read, if the read takes long.
     pub(crate) fn tell_reading(&self, path: &Path, bytes: u64) {
         if let Some(OnLongRead(tell)) =
             self.options.on_long_read.as_ref().filter(|_| bytes > LONG_READ)
@@ -309,7 +318,7 @@ impl Disk {
         }
     }
 
-    /// Reports a task file that the task list leaves out.
+    /// Reports an unreadable task file that is missing in the task list for this reason.
     pub(crate) fn tell_passed_over(&self, path: &Path, reason: &str) {
         tracing::warn!(path = %path.display(), reason, "a file among the tasks cannot be read and is passed over");
         if let Some(OnPassedOver(tell)) = &self.options.on_passed_over {
@@ -317,7 +326,7 @@ impl Disk {
         }
     }
 
-    /// Forces a file's bytes to disk (fsync).
+    /// Forces the content of a file to disk (fsync).
     pub(crate) fn force(&self, file: &File) -> io::Result<()> {
         if self.options.durability == Durability::Process {
             return Ok(());
@@ -326,7 +335,7 @@ impl Disk {
         file.sync_data()
     }
 
-    /// Forces a folder's entries to disk (fsync).
+    /// Forces the entries of a folder to disk (fsync).
     pub(crate) fn force_dir(&self, dir: &Path) -> Result<(), StoreError> {
         if self.options.durability == Durability::Process {
             return Ok(());
@@ -334,8 +343,8 @@ impl Disk {
         self.forced.fetch_add(1, Ordering::Relaxed);
         let open = File::open(dir).map_err(failed("force to disk", dir))?;
         match open.sync_all() {
-            // Some file systems support no fsync of folders. They make names durable in their own
-            // way, or not at all.
+            // Some file systems support no fsync of folders. Such a file system makes file names
+            // durable by other means, or does not make them durable.
             Err(error) if Errno::from_io_error(&error).is_some_and(rename::is_missing) => {
                 tracing::debug!(path = %dir.display(), %error, "the file system forces no folders");
                 Ok(())
@@ -344,11 +353,11 @@ impl Disk {
         }
     }
 
-    /// Writes `bytes` to a temporary file beside `target` and forces the temporary file to disk.
-    /// `mode` is the mode of the file that will be replaced.
+    /// Writes `bytes` to a temporary file in the folder of `target`, and forces it to disk. `mode`
+    /// holds the permissions of the file that will be replaced, or `None` for a new file.
     ///
     /// # Errors
-    /// [`StoreError::Io`], also if the file would be longer than the limit for reading.
+    /// [`StoreError::Io`], also if `bytes` are longer than the limit for reading a file.
     pub(crate) fn write_temp(
         &self,
         target: &Path,
@@ -374,7 +383,8 @@ impl Disk {
             let meta = file.metadata()?;
             temp.stamp = Stamp::of(&meta);
             match mode {
-                // A rewrite keeps the mode that another client gave the file.
+                // Another client may have changed the permissions of the file. The new file keeps
+                // these permissions.
                 Some(mode) if mode & 0o777 != meta.mode() & 0o777 => {
                     file.set_permissions(fs::Permissions::from_mode(mode & 0o777))
                 }
@@ -386,8 +396,8 @@ impl Disk {
         Ok(temp)
     }
 
-    /// Writes a new file through a temporary file that is forced to disk. Does not force the
-    /// folder.
+    /// Creates or replaces a file by means of a temporary file that is forced to disk. The caller
+    /// must force the folder to disk.
     pub(crate) fn create(&self, path: &Path, bytes: &[u8]) -> Result<(), StoreError> {
         self.write_temp(path, bytes, None)?.rename(path)?;
         Ok(())
@@ -399,14 +409,14 @@ fn make_temp(dir: &Path) -> io::Result<(PathBuf, File, File)> {
     loop {
         let path = dir.join(format!("{TEMP_PREFIX}{}{TEMP_SUFFIX}", uuid::Uuid::new_v4().simple()));
         let file = own_mode::file_options().write(true).create_new(true).open(&path)?;
-        // Before the file is locked, it looks like the file of a dead writer, and another process
-        // may remove it.
+        // Until the temporary file is locked, it looks like the file of a dead writer, so another
+        // process may remove it. In that case the loop creates a new file.
         match unfinished::guard(&path) {
             Ok(Some(guard)) => return Ok((path, file, guard)),
             Ok(None) => {}
             Err(error) => {
-                // The usual reason is that no file descriptors are left. Only this first error is
-                // worth reporting, so an error of the removal is ignored.
+                // The usual reason for this error is that no file descriptors are left. Only this
+                // error is worth reporting, so a failure to remove the file is ignored.
                 let _stays = fs::remove_file(&path);
                 return Err(error);
             }
@@ -415,8 +425,8 @@ fn make_temp(dir: &Path) -> io::Result<(PathBuf, File, File)> {
 }
 
 impl Temp {
-    /// Renames the temporary file to its target. The caller forces the folder. Returns the target's
-    /// new stamp.
+    /// Renames the temporary file to its target and returns the stamp of the target. The caller
+    /// must force the folder to disk.
     pub(crate) fn rename(mut self, target: &Path) -> Result<Stamp, StoreError> {
         fs::rename(&self.path, target).map_err(failed("replace", target))?;
         self.renamed = true;
@@ -436,23 +446,23 @@ impl Drop for Temp {
 }
 
 impl Snapshot {
-    /// Returns the permissions that the file had.
+    /// Returns the permissions of the file at the time of the read.
     pub(crate) fn mode(&self) -> u32 {
         self.mode
     }
 
-    /// Whether an equal stamp proves that the file is unchanged.
+    /// Whether a later equal stamp proves that the file has not changed since this read.
     pub(crate) fn is_settled(&self) -> bool {
         !self.doubtful
     }
 
-    /// Reads a whole file. Returns `None` if it does not exist.
+    /// Reads a whole file. Returns `None` if the file does not exist.
     pub(crate) fn read(path: &Path) -> Result<Option<Self>, StoreError> {
         Self::of(plain::open(path), path)
     }
 
-    /// Reads a file of an open folder, which saves resolving the path again. `folder` is that
-    /// folder's path.
+    /// Reads the file `name` in the open folder `dir`. This saves resolving the whole path again.
+    /// `folder` is the path of the same folder.
     pub(crate) fn read_in(
         dir: &File,
         folder: &Path,
@@ -473,11 +483,13 @@ impl Snapshot {
 
     fn of_open(mut file: File, path: &Path) -> Result<Self, StoreError> {
         loop {
-            // Takes the stamp before the read, so that a change during the read is noticed later.
+            // The stamp is taken before the read. If the file changes during the read, a later
+            // stamp differs and shows the change.
             let meta = file.metadata().map_err(failed("read", path))?;
             plain::check_length(path, meta.len(), plain::FILE_MOST)?;
             let size = usize::try_from(meta.len()).unwrap_or(0);
-            // One byte more than the size, to notice that the file grew after its size was read.
+            // The buffer is one byte longer than the file. If the extra byte is filled, the file
+            // grew after its size was read.
             let mut bytes = vec![0; size + 1];
             let read = read_full(&mut file, &mut bytes).map_err(failed("read", path))?;
             if read == size {
@@ -485,13 +497,13 @@ impl Snapshot {
                 let stamp = Stamp::of(&meta);
                 return Ok(Self { bytes, stamp, mode: meta.mode(), doubtful: stamp.is_fresh() });
             }
-            // The file changed its length during the read, so it is read again.
+            // The length of the file changed during the read, so the file is read again.
             io::Seek::rewind(&mut file).map_err(failed("read", path))?;
         }
     }
 
-    /// Whether the file is unchanged since it was read. `before` is `None` if the file did not
-    /// exist then.
+    /// Whether the file is unchanged since the read `before`. `before` is `None` if the file did
+    /// not exist at that time.
     pub(crate) fn still_holds(before: Option<&Self>, path: &Path) -> Result<bool, StoreError> {
         let now = match fs::symlink_metadata(path) {
             Ok(meta) => Some(Stamp::of(&meta)),
@@ -501,8 +513,8 @@ impl Snapshot {
         match (before, now) {
             (None, None) => Ok(true),
             (Some(before), Some(now)) if before.stamp == now => {
-                // An equal stamp is no proof for a file that changed just before the read, so its
-                // bytes are compared.
+                // If the file changed just before the read, an equal stamp is no proof. In that
+                // case the bytes are compared.
                 Ok(!before.doubtful || Self::read(path)?.is_some_and(|s| s.bytes == before.bytes))
             }
             (Some(_), Some(_)) | (Some(_), None) | (None, Some(_)) => Ok(false),
@@ -510,8 +522,8 @@ impl Snapshot {
     }
 }
 
-/// Reads until the end of the file or of the buffer. A regular file returns fewer bytes only at its
-/// end.
+/// Fills the buffer with one read call. The call is repeated only if a signal interrupts it. For a
+/// regular file one call is enough: it reads fewer bytes only at the end of the file.
 fn read_full(file: &mut File, room: &mut [u8]) -> io::Result<usize> {
     loop {
         match file.read(room) {
@@ -526,7 +538,7 @@ pub(crate) fn is_absent(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
 }
 
-/// Returns a function that wraps an operating system error into [`StoreError::Io`].
+/// Returns a function that wraps an error of the operating system into [`StoreError::Io`].
 pub(crate) fn failed<'a>(
     action: &'static str,
     path: &'a Path,

@@ -1,12 +1,14 @@
-//! Makes pitcrew processes queue for a file before they ask for its lock.
+//! Makes pitcrew processes wait in a queue before they take the lock of a file.
 //!
-//! Concurrent writers that read without the lock invalidate each other's reads. A writer that loses
-//! too often then holds the lock during an fsync. The reference client uses the same lock, and
-//! drops its own message if it finds the lock held (seen with 2.1.39, while two pitcrew processes
-//! wrote to one inbox). Therefore pitcrew processes queue among themselves with a lock that no
-//! other client uses. The queue is only an optimization: the file's lock provides the safety, and a
-//! process that gets no turn continues without one. The kernel ends the turn of a process that
-//! dies.
+//! Pitcrew writers read a file without the lock. If several writers work at the same time, each
+//! write makes the reads of the other writers outdated. A writer that fails too often then keeps
+//! the lock during an fsync. The reference client uses the same lock. If it finds the lock held, it
+//! drops its own message (seen with version 2.1.39, while two pitcrew processes wrote to one
+//! inbox).
+//!
+//! Therefore pitcrew processes first wait for a turn, with a lock that no other client uses. The
+//! queue is only an optimization: the lock of the file gives the safety, and a process that gets no
+//! turn continues without one. If a process dies, the kernel ends its turn.
 
 use std::fs::{self, File};
 use std::os::unix::fs::MetadataExt as _;
@@ -21,23 +23,24 @@ use super::flock::{self, TELL_AFTER};
 use super::lock::LockWait;
 use super::plain;
 
-/// Longest wait for a turn. Longer than dozens of forced writes take, and short enough not to wait
-/// long for a stopped process.
+/// Longest wait for a turn. It is longer than dozens of forced writes take. It is also short enough
+/// that a stopped process does not delay others for long.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
 
-/// The pause between two tries, a small part of the time of a forced write.
+/// Pause between two tries to get a turn. A forced write takes many times longer.
 const PAUSE: Duration = Duration::from_millis(1);
 
-/// The right to change a file before other pitcrew processes. Dropping it releases the right.
+/// A turn: its holder changes the file while other pitcrew processes wait. Dropping this value ends
+/// the turn.
 #[derive(Debug)]
 pub(crate) struct Turn {
     _flocked: File,
 }
 
 impl Turn {
-    /// Waits for a turn at the file at `path`. Returns `None` if the file does not exist, if its
-    /// file system has no such locks, or after `patience`. `tell` is called once if the wait lasts
-    /// longer than 1 s.
+    /// Waits for a turn to change the file at `path`. Returns `None` in three cases: the file does
+    /// not exist, its file system does not support flock, or the wait lasts longer than `patience`.
+    /// `tell` is called once if the wait lasts longer than 1 s.
     pub(crate) fn take(path: &Path, patience: Duration, tell: impl Fn(&LockWait)) -> Option<Self> {
         let started = Instant::now();
         let mut is_told = false;
@@ -65,8 +68,8 @@ impl Turn {
     }
 }
 
-/// Whether the open file is still the one at the path. The previous holder has usually renamed a
-/// new file over it.
+/// Whether the open file is still the file at `path`. Usually the previous holder of the lock has
+/// renamed a new file to this path.
 pub(crate) fn is_at(file: &File, path: &Path) -> bool {
     let (Ok(open), Ok(there)) = (file.metadata(), fs::metadata(path)) else { return false };
     (open.dev(), open.ino()) == (there.dev(), there.ino())

@@ -1,7 +1,7 @@
 //! The kernel's file lock (flock) on pitcrew's own files, with a limited wait.
 //!
-//! Only pitcrew should take these locks, but any user who may read a file can lock it. After too
-//! long a wait, the error names the process that holds the lock.
+//! Only pitcrew should take these locks. However, any user who is able to read a file is also able
+//! to lock it. If the wait is too long, the error names the process that holds the lock.
 
 use std::fs::{self, File, TryLockError};
 use std::io;
@@ -15,18 +15,19 @@ use super::disk::failed;
 use super::lock::LockWait;
 use crate::StoreError;
 
-/// Longest wait for a lock. A pitcrew writer holds one only for the time of a forced write.
+/// Longest wait for a lock. A pitcrew process that writes holds the lock only during one forced
+/// write.
 const WAIT_AT_MOST: Duration = Duration::from_secs(10);
 
 /// Time to wait for a lock before the wait is reported.
 pub(crate) const TELL_AFTER: Duration = Duration::from_secs(1);
 
-/// The kind of access that a lock allows.
+/// The kind of access that the holder of a lock has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Access {
-    /// Reading, together with other readers.
+    /// The holder reads, and other processes are also able to read.
     Shared,
-    /// Writing, exclusively.
+    /// The holder writes, and no other process reads or writes.
     Exclusive,
 }
 
@@ -46,11 +47,12 @@ impl Access {
     }
 }
 
-/// Locks the file at `path`. The lock ends when the file is closed. Reports a long wait through
-/// `tell`.
+/// Locks the open file, which is at `path`. The lock ends when the file is closed. Reports a long
+/// wait through `tell`.
 ///
 /// # Errors
-/// [`StoreError::Locked`] after 10 s, [`StoreError::Io`] if the operating system refuses.
+/// [`StoreError::Locked`] after 10 s, and [`StoreError::Io`] if the operating system returns an
+/// error.
 pub(crate) fn lock(
     file: &File,
     path: &Path,
@@ -60,7 +62,8 @@ pub(crate) fn lock(
     lock_within(file, path, access, [TELL_AFTER, WAIT_AT_MOST.saturating_sub(TELL_AFTER)], tell)
 }
 
-/// Waits for the first duration, reports the wait, and then waits for the second duration.
+/// Waits for the lock for the duration `quiet`, reports the wait, and then waits for the duration
+/// `told_for`.
 fn lock_within(
     file: &File,
     path: &Path,
@@ -73,14 +76,15 @@ fn lock_within(
         Err(TryLockError::Error(error)) => return Err(failed("lock", path)(error)),
         Err(TryLockError::WouldBlock) => {}
     }
-    // A thread waits in the kernel, because the kernel serves waiters in order and polling would
-    // not. All copies of the open file share the lock. If this call gives up, the thread's copy is
-    // closed, and the lock with it, as soon as the thread gets the lock.
+    // A separate thread waits in the kernel, because the kernel serves waiters in order, which
+    // polling would not do. The thread uses a copy of the file handle, and all copies share the
+    // lock. If this call gives up, the thread still gets the lock at some time. It then closes its
+    // copy, which ends the lock.
     let started = Instant::now();
     let copy = file.try_clone().map_err(failed("lock", path))?;
     let (done, told) = mpsc::sync_channel(1);
     let waiting = thread::Builder::new().name("lock".to_owned()).spawn(move || {
-        // The send fails if the wait has already timed out.
+        // The send fails if the caller has already given up. That is no error.
         let _late = done.send(access.wait_on(&copy));
     });
     waiting.map_err(failed("lock", path))?;
@@ -98,14 +102,14 @@ fn lock_within(
     }
 }
 
-/// Returns the id and name of the process that holds the file's lock, if the operating system
-/// reports it.
+/// Returns a text with the id and the name of the process that holds the file's lock. Returns
+/// `None` if the operating system does not report the process.
 pub(crate) fn holder(file: &File) -> Option<String> {
     let inode = file.metadata().ok()?.ino().to_string();
     let locks = fs::read_to_string("/proc/locks").ok()?;
     let pid = locks.lines().find_map(|line| {
-        // A line looks like `1: FLOCK  ADVISORY  WRITE 4711 fe:00:12345 0 EOF`. A line of a waiting
-        // process has an arrow after the number.
+        // A line looks like `1: FLOCK  ADVISORY  WRITE 4711 fe:00:12345 0 EOF`. The line of a
+        // process that still waits for the lock has an arrow after the first number.
         let mut fields = line.split_whitespace().skip(1);
         let is_flock = fields.next() == Some("FLOCK");
         let pid = fields.nth(2)?;
@@ -113,7 +117,8 @@ pub(crate) fn holder(file: &File) -> Option<String> {
         (is_flock && is_this).then(|| pid.to_owned())
     })?;
     let name = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
-    // Any program chooses its own name, so control characters must not reach a terminal.
+    // A program chooses its own name. Therefore control characters are removed, so that they do not
+    // reach a terminal.
     let name: String = name.trim().chars().filter(|char| !char.is_control()).collect();
     Some(if name.is_empty() { format!("process {pid}") } else { format!("process {pid} ({name})") })
 }

@@ -1,8 +1,8 @@
-//! Detects, without looking at the files, that no file in a folder has changed. It uses an inotify
-//! queue that the kernel fills at the moment of each change.
+//! Detects that no file in a folder has changed, without a look at the files. For this it uses an
+//! inotify queue, which the kernel fills at the moment of each change.
 //!
-//! The events of a watcher arrive a little later. This queue is read by the caller itself, so the
-//! answer is exact. On systems and file systems without inotify, every answer is
+//! A watcher reports changes a little later. In contrast, the caller reads this queue directly, so
+//! the answer is exact. On systems and file systems without inotify, every answer is
 //! [`Changed::Unknown`].
 
 use std::collections::{HashMap, HashSet};
@@ -13,20 +13,20 @@ use pitcrew_protocol::TeamDir;
 /// The changes in a folder since the last query.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Changed {
-    /// Only the files with these names changed.
+    /// Only the files with these names have changed. The set is empty if no file has changed.
     Only(HashSet<String>),
     /// The changes are unknown, so every file must be checked.
     Unknown,
 }
 
-/// The folders whose changes are counted.
+/// The folders whose changes are tracked.
 #[derive(Debug, Default)]
 pub(crate) struct Folders {
     #[cfg(target_os = "linux")]
     queue: Option<std::os::fd::OwnedFd>,
     names: HashMap<i32, TeamDir>,
     changed: HashMap<TeamDir, HashSet<String>>,
-    /// The counted folder of each team, by device and inode number.
+    /// The tracked folder of each team, as device and inode number.
     #[cfg(target_os = "linux")]
     counted: HashMap<TeamDir, (u64, u64)>,
 }
@@ -40,16 +40,17 @@ mod linux {
         CreateFlags, ReadFlags, Reader, WatchFlags, add_watch, init, remove_watch,
     };
 
-    /// Buffer size for one read of kernel events. Each event takes 16 bytes and a file name.
+    /// Size in bytes of the buffer for one read of inotify events. Each event takes 16 bytes and
+    /// the length of a file name.
     const QUEUE_BYTES: usize = 16 * 1024;
 
     impl Folders {
         /// Returns the changes in the team's folder since the last call. The first call returns
-        /// [`Changed::Unknown`] and starts the counting.
+        /// [`Changed::Unknown`] and starts to track the folder.
         pub(crate) fn changed(&mut self, team: &TeamDir, folder: &Path) -> Changed {
             self.drain();
-            // inotify sends no event if a parent folder is moved and another folder appears at this
-            // path.
+            // If a parent folder is moved and another folder appears at this path, inotify sends no
+            // event. Therefore the folder at this path is compared with the tracked folder.
             let there = std::fs::symlink_metadata(folder).ok().map(|meta| (meta.dev(), meta.ino()));
             if self.counted.get(team).copied() != there {
                 self.forget(team);
@@ -88,7 +89,7 @@ mod linux {
             Ok(())
         }
 
-        /// Stops counting changes of the team's folder.
+        /// Stops tracking the changes of the team's folder.
         pub(crate) fn forget(&mut self, team: &TeamDir) {
             self.changed.remove(team);
             self.counted.remove(team);
@@ -119,7 +120,8 @@ mod linux {
                 };
                 let flags = event.events();
                 if flags.contains(ReadFlags::QUEUE_OVERFLOW) {
-                    // After an overflow nobody knows which teams the dropped events were about.
+                    // After an overflow, events are missing, and they can concern any team.
+                    // Therefore all teams count as changed.
                     lost.extend(self.names.values().cloned());
                     continue;
                 }

@@ -1,9 +1,9 @@
-//! Group commit: messages that one process sends to one inbox at the same time share a lock, a
-//! write and an fsync.
+//! Group commit: if one process sends several messages to one inbox at the same time, the messages
+//! share one lock, one write and one fsync.
 //!
-//! The first caller becomes the leader. It writes the messages of all callers that arrive
-//! meanwhile, and repeats until none waits. A caller that stops waiting does not withdraw its
-//! message.
+//! The first caller becomes the leader. The leader writes the messages of all callers that arrive
+//! meanwhile, and repeats this until no message waits. If a caller stops waiting for its result,
+//! its message is written nevertheless.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -14,13 +14,14 @@ use tokio::sync::oneshot;
 
 use crate::{Appended, StoreError, UnreadLimit};
 
-/// Highest number of messages in one write. It limits how long the first of them waits.
+/// Highest number of messages in one write. This bounds how long the first message of a batch
+/// waits.
 const BATCH: usize = 256;
 
-/// A message, with the limit of unread messages for it.
+/// A message, with the limit of unread messages that applies to it.
 pub(crate) type Limited = (Message, UnreadLimit);
 
-/// A message that waits to be written, with the channel for its result.
+/// A message that waits to be written, with the channel that takes its result.
 pub(crate) struct Waiting {
     pub(crate) letter: Limited,
     pub(crate) done: oneshot::Sender<Result<Appended, StoreError>>,
@@ -39,7 +40,8 @@ impl std::fmt::Debug for Queues {
 }
 
 impl Queues {
-    /// Adds a message to the inbox's queue. Returns whether the caller must lead.
+    /// Adds a message to the queue of the inbox. Returns true if the queue is new, because then the
+    /// caller is the leader and must call `lead`.
     pub(crate) fn join(&self, inbox: &Path, waiting: Waiting) -> bool {
         let mut queues = self.queues();
         if let Some(queue) = queues.get_mut(inbox) {
@@ -50,8 +52,8 @@ impl Queues {
         true
     }
 
-    /// Writes all waiting messages in order. `write` gets a batch and returns the result of each
-    /// message.
+    /// Writes all waiting messages of an inbox in order. `write` gets a batch of messages and
+    /// returns the result of each message.
     pub(crate) fn lead(
         &self,
         inbox: &Path,
@@ -66,7 +68,8 @@ impl Queues {
                 Err(error) => messages.iter().map(|_| Err(error.again())).collect(),
             };
             for (caller, done) in callers.into_iter().zip(done.drain(..)) {
-                // The send fails if the caller stopped waiting. Its message is written anyway.
+                // The send fails if the caller has stopped waiting. Its message is in the inbox
+                // nevertheless.
                 let _told = caller.send(done);
             }
         }
@@ -75,8 +78,8 @@ impl Queues {
     fn next_batch(&self, inbox: &Path) -> Option<Vec<Waiting>> {
         let mut queues = self.queues();
         let queue = queues.get_mut(inbox)?;
-        // The queue is removed under the same lock as the check. So a message that comes later
-        // finds no queue, and its caller becomes the leader.
+        // The check and the removal of the queue happen under the same lock. A message that comes
+        // later therefore finds no queue, and its caller becomes the leader.
         if queue.is_empty() {
             queues.remove(inbox);
             return None;
@@ -90,7 +93,8 @@ impl Queues {
     }
 }
 
-/// Removes the queue if a write panics, so that no queue is left without a leader.
+/// A guard that removes the queue if a write panics. Otherwise the queue would stay without a
+/// leader, and later messages would wait for ever.
 struct Leader<'a> {
     queues: &'a Queues,
     inbox: &'a Path,

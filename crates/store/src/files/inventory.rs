@@ -1,4 +1,5 @@
-//! The texts of all teams' files, for tools that examine how other clients write them.
+//! Returns the texts of all teams' files. Tools use these texts to examine how other clients write
+//! the files.
 
 use std::path::{Path, PathBuf};
 
@@ -9,10 +10,10 @@ use super::look::{list, name_of};
 use super::plain::{self, FILE_MOST};
 use crate::StoreError;
 
-/// A file of a team.
+/// A file of a team, with its text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WrittenFile {
-    /// The kind of content.
+    /// The kind of content in the file.
     pub written: Written,
     /// The path of the file.
     pub path: PathBuf,
@@ -21,9 +22,11 @@ pub struct WrittenFile {
 }
 
 impl FileBackend {
-    /// Reads the configs, inboxes and tasks of all teams, and the archived messages of their
-    /// inboxes, sorted by path. Takes no lock, so a file that is being written may be incomplete.
-    /// Skips entries that are no plain text files. Blocks.
+    /// Returns the configs, inboxes and tasks of all teams, and the archived messages of the
+    /// inboxes. The files are sorted by path. Entries that are not plain text files are skipped.
+    ///
+    /// This function takes no lock, so the text of a file that is being written can be incomplete.
+    /// It blocks the thread.
     ///
     /// # Errors
     /// [`StoreError::Io`] if a folder cannot be listed.
@@ -35,8 +38,8 @@ impl FileBackend {
             let inboxes =
                 list(&team.join("inboxes"))?.into_iter().filter(|path| has_stem(path, |_| true));
             found.extend(inboxes.filter_map(|path| read(Written::Inbox, path)));
-            // In a session team, messages that pitcrew's members have read are no longer in the
-            // inboxes but only in this log.
+            // In a team of the session dialect, messages are removed from an inbox after a member
+            // has read them. For the members that pitcrew runs, this log has the read messages.
             let kept = list(&team.join("pitcrew/read"))?.into_iter();
             found.extend(
                 kept.filter(|path| name_of(path).ends_with(".ndjson")).filter_map(read_lines),
@@ -57,11 +60,11 @@ fn has_stem(path: &Path, is_meant: fn(&str) -> bool) -> bool {
     name_of(path).strip_suffix(".json").is_some_and(is_meant)
 }
 
-/// Reads a log of messages and returns it in the form of an inbox, a JSON array.
+/// Reads a log of messages and returns it in the form of an inbox (one JSON array).
 fn read_lines(path: PathBuf) -> Option<WrittenFile> {
     let bytes = plain::read(&path, plain::LOG_MOST).ok()??;
     let lines = String::from_utf8(bytes).ok()?;
-    // Incomplete lines are skipped, as in every log.
+    // Lines that are not valid JSON are skipped, because a crash can leave an incomplete line.
     let whole =
         lines.lines().filter(|line| serde_json::from_str::<serde::de::IgnoredAny>(line).is_ok());
     let text = format!("[{}]", whole.collect::<Vec<_>>().join(","));

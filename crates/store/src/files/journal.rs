@@ -1,4 +1,4 @@
-//! The journal as a file: lines appended, read on from a position, and searched from the end.
+//! The journal as a file. Lines are appended, read from a position, and searched from the end.
 
 use std::ops::{ControlFlow, Range};
 use std::path::Path;
@@ -13,7 +13,6 @@ use crate::journal::{is_on_way_of, texts_on_way_of};
 use crate::{Event, JournalEntry, JournalSummary, StoreError};
 
 impl Files {
-    /// Returns the checkpoint of a team's journal.
     fn checkpoint(&self, team: &TeamDir) -> Checkpoint<'_> {
         Checkpoint::new(&self.disk, self.paths.journal(team), self.paths.document(team, CHECKPOINT))
     }
@@ -26,14 +25,15 @@ impl Files {
         let path = self.paths.journal(team);
         let lines = entries.iter().map(serde_json::to_string).collect::<Result<Vec<_>, _>>();
         let lines = lines.map_err(|e| failed("write", &path)(e.into()))?;
-        // A dead message is marked as read after this. From then on, only this journal entry
-        // records the end of the message.
+        // After this entry is recorded, the dead message is marked as read. From then on, only this
+        // journal entry shows what happened to the message, so the entry must be on disk.
         let is_last_word =
             entries.iter().any(|entry| matches!(entry.event, Event::MessageDead { .. }));
         let force = if is_last_word { Force::Now } else { Force::Later };
         let appended = self.append_lines(team, &path, &lines, force);
         let appended = appended.inspect_err(|error| {
-            // A missing team is no journal error: its journal was archived with it.
+            // If the team no longer exists, its journal was archived. This is no error of the
+            // journal.
             if !matches!(error, StoreError::NoTeam { .. }) {
                 self.disk.tell_unrecorded(error);
             }
@@ -87,7 +87,7 @@ impl Files {
     }
 }
 
-/// Returns the entries about one message from the journal at `path`.
+/// Returns the entries about one message from the journal file at `path`.
 pub(crate) fn about(
     disk: &Disk,
     path: &Path,
@@ -103,22 +103,24 @@ pub(crate) fn about(
                 found.push(entry);
             }
         }
-        // A receiver may record that it has a message slightly before the sender records that it
-        // sent it. The two entries are never a whole search step apart.
+        // The search stops after the step with the entry about the sending. The receiver's entry
+        // can come slightly before this entry, but the distance is much shorter than one search
+        // step.
         if is_sent { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     })?;
     found.reverse();
     Ok(found)
 }
 
-/// Parses the entries of a journal. Skips a line of a later version like an incomplete one, because
-/// the journal is evidence and not the source of truth.
+/// Parses the entries of a journal. Skips lines that cannot be parsed: incomplete lines and lines
+/// of a later version. This is acceptable, because the journal is evidence and not the source of
+/// truth.
 fn entries(lines: &[String]) -> Vec<JournalEntry> {
     lines.iter().filter_map(|line| entry_of(line)).collect()
 }
 
-/// Parses a journal line in two passes, first the time and then the event. In one pass, serde would
-/// buffer every field of the line.
+/// Parses a journal line in two passes: first the time, then the event. If one pass parsed both,
+/// serde would buffer every field of the line, which is slower.
 pub(super) fn entry_of(line: &str) -> Option<JournalEntry> {
     #[derive(serde::Deserialize)]
     struct At {

@@ -1,8 +1,8 @@
-//! Keeps everything that a repair removes, in the archive, for a week and with a list of the
-//! entries.
+//! Keeps everything that a repair removes for one week. The removed files are moved to the archive.
 //!
-//! A keep is a folder `.repair-<time>-<id>`. No archive of a team can have such a name. The list is
-//! written before anything is moved. A later repair removes only listed entries.
+//! The module calls the folder of one repair a keep: `.repair-<time>-<id>`. No archive of a team
+//! has such a name. A list in the keep names every moved entry, and an entry is listed before it is
+//! moved. When a keep is old, a later repair removes only the listed entries.
 
 use std::fs::{self, OpenOptions};
 use std::io::Write as _;
@@ -19,27 +19,28 @@ use super::plain;
 use super::rename;
 use crate::{StoreError, own_mode};
 
-/// Time for which removed files are kept.
+/// Time for which a repair keeps the files that it removed.
 pub(crate) const KEPT_FOR: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 
-/// Name prefix of a keep's folder, before the time.
+/// Prefix in the name of a keep's folder. The time of the repair follows.
 const PREFIX: &str = ".repair-";
 
-/// File name of the list, which has one JSON object per line.
+/// File name of a keep's list. The list has one JSON object per line.
 const LIST: &str = "kept.ndjson";
 
-/// A line of the list.
+/// A line of a keep's list.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 enum Line {
-    /// The first line, with the format version and the time of the repair.
+    /// The first line: the version of the format, and the time of the repair.
     Repair { v: u64, at_ms: i64 },
-    /// A kept entry. Its path relative to the root is also its path relative to the keep's folder.
+    /// An entry that the repair moved into the keep. The path is relative to the keep's folder. It
+    /// was the same relative to the root, except for a number that a repeated name gets.
     Kept { path: PathBuf },
 }
 
-/// Storage for the files that one repair removes: a folder in the archive, created at the first
-/// use.
+/// A keep: a folder in the archive for the files that one repair removes. The folder is created
+/// when the first file is removed.
 #[derive(Debug)]
 pub struct Keep {
     root: PathBuf,
@@ -47,13 +48,14 @@ pub struct Keep {
 }
 
 impl FileBackend {
-    /// Begins a repair. Nothing is written yet.
+    /// Returns the keep for a new repair. This function writes nothing.
     #[must_use]
     pub fn keep(&self) -> Keep {
         Keep { root: self.files().paths.root().to_owned(), place: None }
     }
 
-    /// Returns the folders of earlier repairs that are older than a week. Blocks.
+    /// Returns the folders of those keeps that are older than a week. This function blocks the
+    /// thread.
     ///
     /// # Errors
     /// [`StoreError::Io`] if the archive cannot be listed.
@@ -61,17 +63,18 @@ impl FileBackend {
         self.files().old_keeps(jiff::Timestamp::now().as_millisecond())
     }
 
-    /// Removes an old keep: the entries on its list, and then its folder if nothing else is in it.
-    /// Blocks.
+    /// Removes an old keep: first the entries on its list, then its folder if nothing else is in
+    /// it. This function blocks the thread.
     ///
     /// # Errors
-    /// [`StoreError::Io`] if it cannot be removed.
+    /// [`StoreError::Io`] if an entry or the folder cannot be removed.
     pub fn remove_keep(&self, place: &Path) -> Result<(), StoreError> {
         let Some((_, kept)) = read_list(place)? else { return Ok(()) };
         for path in kept.iter().filter(|path| is_inside(path)).map(|path| place.join(path)) {
             match Stands::at(&path)? {
                 Stands::Nothing => {}
-                // `remove_dir_all` removes links inside the folder and does not follow them.
+                // If the folder contains links, `remove_dir_all` removes the links themselves and
+                // does not follow them.
                 Stands::Folder => fs::remove_dir_all(&path).map_err(failed("remove", &path))?,
                 Stands::File | Stands::Link | Stands::Other => {
                     fs::remove_file(&path).map_err(failed("remove", &path))?;
@@ -79,7 +82,8 @@ impl FileBackend {
             }
         }
         remove_empty_folders(place)?;
-        // An entry that is not on the list belongs to somebody else and stays.
+        // An entry that is not on the list belongs to somebody else. If there is one, the folder
+        // stays.
         if list(place)?.iter().all(|path| name_of(path) == LIST) {
             let named = place.join(LIST);
             fs::remove_file(&named).map_err(failed("remove", &named))?;
@@ -90,20 +94,20 @@ impl FileBackend {
 }
 
 impl Keep {
-    /// Returns the keep's folder, or `None` if nothing was removed yet.
+    /// Returns the keep's folder, or `None` if this repair has removed nothing yet.
     #[must_use]
     pub fn place(&self) -> Option<&Path> {
         self.place.as_deref()
     }
 
-    /// Chooses a place in the keep for the entry at `path`, which must be below the root, and adds
-    /// it to the list.
+    /// Chooses a path in the keep for the entry at `path`, and adds this path to the list. `path`
+    /// must be below the root.
     pub(crate) fn name(&mut self, files: &Files, path: &Path) -> Result<PathBuf, StoreError> {
         let not_below = || failed("keep", path)(std::io::Error::other("it is not below the root"));
         let below = path.strip_prefix(&self.root).map_err(|_| not_below())?;
         let place = self.open(files)?;
         let mut name = below.to_owned();
-        // A number is added to the name if the same file is removed twice.
+        // If the path is already used in the keep, a number is added to it.
         for number in 2_u32.. {
             if Stands::at(&place.join(&name))? == Stands::Nothing {
                 break;
@@ -112,8 +116,8 @@ impl Keep {
             numbered.push(format!(".{number}"));
             name = PathBuf::from(numbered);
         }
-        // Listed before it is moved: after a crash in between, a later repair still knows the
-        // entry.
+        // The entry is listed before it is moved. If a crash comes in between, a later repair still
+        // finds the entry on the list.
         add_line(files, &place, &Line::Kept { path: name.clone() })?;
         let kept = place.join(&name);
         let folder = kept.parent().unwrap_or(&place);
@@ -121,7 +125,6 @@ impl Keep {
         Ok(kept)
     }
 
-    /// Moves the entry at `path` into the keep.
     pub(crate) fn take(&mut self, files: &Files, path: &Path) -> Result<PathBuf, StoreError> {
         let kept = self.name(files, path)?;
         let moved = match Stands::at(path)? {
@@ -135,7 +138,8 @@ impl Keep {
         Ok(kept)
     }
 
-    /// Copies these bytes of the file at `path` into the keep. The file itself stays.
+    /// Writes `bytes` into the keep as a copy of the file at `path`. The file itself is not
+    /// changed.
     pub(crate) fn copy(
         &mut self,
         files: &Files,
@@ -210,7 +214,7 @@ impl Files {
     }
 }
 
-/// Whether the name has the form `.repair-20261120T134500Z-12345678`.
+/// Whether the name is the folder name of a keep, such as `.repair-20261120T134500Z-12345678`.
 fn is_keep_name(name: &str) -> bool {
     let Some((time, id)) = name.strip_prefix(PREFIX).and_then(|rest| rest.split_once('-')) else {
         return false;
@@ -219,8 +223,8 @@ fn is_keep_name(name: &str) -> bool {
     is_time && id.len() == 8 && id.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
-/// Returns the time of the repair and the listed paths. Returns `None` if there is no list of
-/// pitcrew, or one of a later version.
+/// Returns the time of the repair and the listed paths. Returns `None` if the folder has no valid
+/// list, or if a later version of pitcrew wrote the list.
 fn read_list(place: &Path) -> Result<Option<(i64, Vec<PathBuf>)>, StoreError> {
     let bytes = match plain::read(&place.join(LIST), plain::FILE_MOST) {
         Ok(Some(bytes)) => bytes,
@@ -239,7 +243,7 @@ fn read_list(place: &Path) -> Result<Option<(i64, Vec<PathBuf>)>, StoreError> {
     Ok(at.map(|at| (at, kept)))
 }
 
-/// Whether the path stays inside the folder that it is joined to.
+/// Whether the path stays below the folder to which it is appended.
 fn is_inside(path: &Path) -> bool {
     let mut parts = path.components().peekable();
     parts.peek().is_some() && parts.all(|part| matches!(part, std::path::Component::Normal(_)))

@@ -1,4 +1,5 @@
-//! Leases: a kernel file lock on one of pitcrew's own files, which ends with the process.
+//! Leases as files. The holder of a lease holds a kernel file lock on one of pitcrew's own files.
+//! The lock ends with the process.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{Seek as _, Write as _};
@@ -17,30 +18,32 @@ use super::plain::{self, Unopened};
 use super::unfinished::sweep;
 use crate::{Lease, LeaseHolder, LeaseName, StoreError};
 
-/// Number of tries to take a lease, and the pause between them. Another process may briefly lock
-/// the file to look for the holder. On a busy machine this short time can become many times longer.
+/// Number of tries to take a lease, and the pause between two tries. Another process locks the file
+/// for a short time when it looks for the holder. On a busy machine this time can become many times
+/// longer.
 const TRIES: usize = 400;
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// Number of times that the notice thread checks whether a lease has ended. All other notices wait
-/// meanwhile.
+/// Number of checks whether a lease has ended. The thread that reports changes does these checks,
+/// and meanwhile it reports nothing else.
 const ENDING_TRIES: usize = 100;
 
-/// The leases this store holds.
 #[derive(Debug, Default)]
 pub(crate) struct HeldLeases(Mutex<Vec<Weak<HeldLease>>>);
 
-/// A held lease. Its locked file is at the lease's path unless another program removed it.
+/// A held lease. The locked file is at the path of the lease, unless another program removed the
+/// file.
 #[derive(Debug)]
 struct HeldLease {
     team: TeamDir,
     lease: LeaseName,
     locked: Mutex<Locked>,
-    /// Folders from which the run's lease removes temporary files of dead writers.
+    /// Folders in which temporary files of dead writers are removed when the lease is taken and
+    /// when it ends. The list is empty for a member's lease.
     folders: Vec<(PathBuf, Place)>,
 }
 
-/// The locked file of a lease, and the holder written in it.
+/// The locked file of a lease, and the holder record that is written in this file.
 #[derive(Debug)]
 struct Locked {
     file: File,
@@ -60,8 +63,8 @@ impl Files {
         lease: &LeaseName,
         holder: &LeaseHolder,
     ) -> Result<Result<Lease, LeaseHolder>, StoreError> {
-        // Checked before opening the file for writing. Closing a file opened for writing would tell
-        // watchers that the lease ended.
+        // This check comes before the file is opened for writing. Otherwise the close of that file
+        // would make watchers believe that the lease has ended.
         if let Some(other) = self.lease_holder(team, lease)? {
             return Ok(Err(other));
         }
@@ -72,8 +75,8 @@ impl Files {
             Err(other) => return Ok(Err(other)),
         };
         let folders = self.swept_by(team, lease);
-        // The folders are cleaned only now, because the lease proves that no other run of this team
-        // is working in them.
+        // The folders are cleaned only after the lease is taken. The lease proves that no other run
+        // of this team uses these folders.
         sweep(&folders);
         let locked = Mutex::new(Locked { file, holder: holder.clone() });
         let held =
@@ -84,8 +87,8 @@ impl Files {
         Ok(Ok(Lease(Box::new(held))))
     }
 
-    /// Returns the folders that are cleaned when a run begins and ends. For the lease of a member,
-    /// the list is empty.
+    /// Returns the folders that are cleaned when a run begins and when it ends. Returns an empty
+    /// list for the lease of a member.
     fn swept_by(&self, team: &TeamDir, lease: &LeaseName) -> Vec<(PathBuf, Place)> {
         match lease {
             LeaseName::Run => vec![
@@ -99,7 +102,8 @@ impl Files {
         }
     }
 
-    /// Locks the file of a lease and writes the holder into it.
+    /// Locks the file of a lease and writes the holder record into it. Returns an inner
+    /// `Err(holder)` if another process holds the lease.
     fn lock_lease(
         &self,
         path: &Path,
@@ -140,7 +144,6 @@ impl Files {
         Ok(())
     }
 
-    /// Whether this store holds any lease of the team.
     pub(crate) fn holds_leases(&self, team: &TeamDir) -> bool {
         !self.held_leases(team).is_empty()
     }
@@ -150,14 +153,16 @@ impl Files {
         all.iter().filter_map(Weak::upgrade).filter(|held| held.team == *team).collect()
     }
 
-    /// Takes the team's held leases again if their files were removed. Otherwise another process
-    /// could take them while this holder is alive. Returns how many it took.
+    /// If the file of a held lease was removed, takes the lease again. Otherwise another process
+    /// could take the lease while this process still holds it. Returns the number of leases taken
+    /// again.
     pub(crate) fn renew_leases(&self, team: &TeamDir) -> usize {
         let mut renewed = 0;
         for held in self.held_leases(team) {
             let path = self.paths.lease(team, &held.lease);
             let mut locked = held.locked.lock().unwrap_or_else(PoisonError::into_inner);
-            // If the team is gone, renewing the lease would create the team's folder again.
+            // If the team no longer exists, nothing is renewed, because that would create the
+            // team's folder again.
             if is_at(&locked.file, &path)
                 || !self.has_config(team)
                 || self.must_have_folders(Some(team)).is_err()
@@ -203,13 +208,14 @@ impl Files {
             if let Some(holder) = read_holder(&path)? {
                 return Ok(Some(holder));
             }
-            // The lease is locked, but its holder has not yet written the holder record.
+            // Another process has locked the lease but has not written its holder record yet.
             thread::sleep(PAUSE);
         }
         Ok(None)
     }
 
-    /// Reads the holder from the lease's file. The file outlives the lease.
+    /// Returns the holder record in the file of the lease. The file stays after the lease has
+    /// ended.
     pub(crate) fn last_holder(
         &self,
         team: &TeamDir,
@@ -220,14 +226,14 @@ impl Files {
     }
 }
 
-/// Writes the holder into the locked file of a lease.
+/// Writes the holder record into the locked file of a lease.
 fn write_holder(mut file: &File, path: &Path, holder: &LeaseHolder) -> Result<(), StoreError> {
     let text = serde_json::to_vec(holder).map_err(|e| failed("write", path)(e.into()))?;
     let written = file.set_len(0).and_then(|()| file.rewind()).and_then(|()| file.write_all(&text));
     written.map_err(failed("write", path))
 }
 
-/// Whether the open file is the same file as the one at the path.
+/// Whether the open file is still the file at `path`.
 fn is_at(file: &File, path: &Path) -> bool {
     let (Ok(open), Ok(there)) = (file.metadata(), std::fs::symlink_metadata(path)) else {
         return false;
@@ -235,8 +241,8 @@ fn is_at(file: &File, path: &Path) -> bool {
     (open.dev(), open.ino()) == (there.dev(), there.ino())
 }
 
-/// Waits until the lock of a lease's file has ended. The kernel notifies watchers when the file
-/// closes, a moment before the lock ends.
+/// Waits until the lock on the file of a lease has ended. This wait is needed because the kernel
+/// reports the close of the file a moment before the lock ends.
 pub(crate) fn wait_for_end(path: &std::path::Path) {
     let Ok(file) = plain::open(path) else { return };
     for _ in 0..ENDING_TRIES {
@@ -250,7 +256,7 @@ pub(crate) fn wait_for_end(path: &std::path::Path) {
 fn read_holder(path: &std::path::Path) -> Result<Option<LeaseHolder>, StoreError> {
     match plain::read(path, plain::FILE_MOST) {
         Ok(bytes) => Ok(bytes.and_then(|bytes| serde_json::from_slice(&bytes).ok())),
-        // A damaged file names no holder, like an empty file.
+        // A damaged file is treated like an empty file, which names no holder.
         Err(StoreError::Corrupt { .. }) => Ok(None),
         Err(error) => Err(error),
     }

@@ -1,8 +1,9 @@
-//! Creation and archiving of teams. A new team is built in a separate folder and then moved into
-//! place in one step. Archiving moves the whole team.
+//! Creates and archives teams. A new team is built in a separate folder, and one rename moves it to
+//! its place. Archiving moves the whole team.
 //!
-//! Folders are only renamed, never emptied. So a crash leaves a team complete, or half archived
-//! under the name of its archive, where the next call finds it.
+//! Folders are renamed as a whole and never emptied file by file. After a crash, a team is either
+//! complete or half archived. The second call finds a half archived team by the name of its
+//! archive.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -23,7 +24,8 @@ use super::teams::{is_nameless, pretty};
 use crate::{ArchiveName, ArchivedLogs, StoreError, own_mode};
 
 impl Files {
-    /// Creates a team. `taken_along` names logs of an archived team that the new team starts with.
+    /// Creates a team. `taken_along` selects logs of an archived team that are copied into the new
+    /// team.
     pub(crate) fn create_team(
         &self,
         config: &TeamConfig,
@@ -37,8 +39,8 @@ impl Files {
         let _alone = self.lock_lifecycle()?;
         self.must_be_free(&team)?;
         let unborn = teams.join(format!("{UNBORN}{}", uuid::Uuid::new_v4().simple()));
-        // The team is built under a name that no reader takes for a team, so nobody sees half of
-        // it.
+        // The team is built in a folder whose name is not a team name. Therefore no reader sees an
+        // incomplete team.
         let filled = self.fill(&unborn, config).and_then(|()| match taken_along {
             Some(ArchivedLogs { archive, logs }) => {
                 self.copy_logs(archive, logs, &unborn.join("pitcrew"))
@@ -86,7 +88,8 @@ impl Files {
         Ok(())
     }
 
-    /// Moves leftovers away from the team's place, and moves the complete new team there.
+    /// Moves leftovers of an earlier team out of the team's place. Then moves the complete new team
+    /// to that place.
     fn bear(&self, team: &TeamDir, unborn: &Path) -> Result<(), StoreError> {
         self.clear_place(team, true)?;
         let (place, tasks) = (self.paths.team(team), self.paths.tasks(team));
@@ -97,7 +100,8 @@ impl Files {
         self.disk.crash_point("task list made");
         match rename::folder_to_free_place(unborn, &place) {
             Ok(()) => {}
-            // Another client does not know pitcrew's lock and may have created the team meanwhile.
+            // Other clients do not use pitcrew's lock, so another client may have created the team
+            // meanwhile.
             Err(rustix::io::Errno::EXIST) => {
                 self.must_be_free(team)?;
                 return Err(failed("create", &place)(rustix::io::Errno::EXIST.into()));
@@ -108,8 +112,8 @@ impl Files {
         self.disk.force_dir(&self.paths.teams())
     }
 
-    /// Moves leftovers under a team's name to the archive. Leftover tasks go to the archived team
-    /// that lacks its tasks.
+    /// Moves leftovers at the paths of this team to the archive. If the team was archived without
+    /// its tasks, leftover tasks go into that archive.
     pub(super) fn clear_place(&self, team: &TeamDir, clears_tasks: bool) -> Result<(), StoreError> {
         let (place, tasks) = (self.paths.team(team), self.paths.tasks(team));
         let is_filled = |dir: &Path| fs::read_dir(dir).is_ok_and(|entries| entries.count() > 0);
@@ -149,8 +153,8 @@ impl Files {
             Some(archive) => archive,
             None => {
                 self.must_have_config(team)?;
-                // Appends to the journal are not forced, so this is the last chance before the team
-                // moves away.
+                // Appends to the journal are not forced to disk at once. The journal is forced now,
+                // before the team moves away.
                 self.force_journal(team)?;
                 let archive = self.archive_place(team)?;
                 rename::folder(&place, &archive.join("team")).map_err(failed("archive", &place))?;
@@ -174,14 +178,15 @@ impl Files {
         Ok(archive)
     }
 
-    /// Removes a whole team. The team is first moved to the archive, so that no reader sees half of
-    /// it. A crash leaves the archive.
+    /// Removes a whole team. The team is moved to the archive first, so that no reader sees half of
+    /// the team. After a crash in between, the archive remains.
     pub(crate) fn discard_team(&self, team: &TeamDir) -> Result<(), StoreError> {
         let archive = self.archive_team(team)?;
         fs::remove_dir_all(&archive).map_err(failed("remove", &archive))
     }
 
-    /// Moves everything under a team's name to the archive.
+    /// Moves the team's folder and its task folder to the archive, whatever they contain. Returns
+    /// the folder in the archive, or `None` if there was nothing to move.
     pub(crate) fn clear_away(&self, team: &TeamDir) -> Result<Option<PathBuf>, StoreError> {
         let places = [(self.paths.team(team), "team"), (self.paths.tasks(team), "tasks")];
         let _alone = self.lock_lifecycle()?;
@@ -191,7 +196,8 @@ impl Files {
             return Ok(None);
         }
         let archive = match self.unfinished_archive(team)? {
-            // Only the tasks are left. They belong to the team that was archived without them.
+            // Only the task folder is left. It belongs to the team that was archived without its
+            // tasks.
             Some(unfinished) if there.len() == 1 => unfinished,
             Some(_) | None => self.archive_place(team)?,
         };
@@ -209,7 +215,7 @@ impl Files {
         Ok(Some(archive))
     }
 
-    /// Returns the names of all archives that hold a team, sorted.
+    /// Returns the names of all archives that contain a team, sorted.
     pub(crate) fn archives(&self) -> Result<Vec<ArchiveName>, StoreError> {
         let archive = self.paths.archive();
         let entries = match fs::read_dir(&archive) {
@@ -221,7 +227,8 @@ impl Files {
         for entry in entries {
             let entry = entry.map_err(failed("list", &archive))?;
             let Ok(name) = entry.file_name().into_string() else { continue };
-            // Names with a leading dot belong to keeps of repairs and to archives during removal.
+            // A name with a leading dot belongs to files that a repair keeps, or to an archive that
+            // is being removed.
             if !name.starts_with('.') && entry.path().join("team").is_dir() {
                 archives.push(ArchiveName(name));
             }
@@ -230,8 +237,8 @@ impl Files {
         Ok(archives)
     }
 
-    /// Returns the team's newest archive that contains no tasks, if tasks exist under the team's
-    /// name.
+    /// Returns the newest archive of the team that contains no tasks. Returns `None` if there is no
+    /// such archive, or if the team has no task folder outside the archive.
     pub(crate) fn unfinished_archive(&self, team: &TeamDir) -> Result<Option<PathBuf>, StoreError> {
         let archive = self.paths.archive();
         let is_folder = |path: &Path| Ok::<bool, StoreError>(Stands::at(path)? == Stands::Folder);
@@ -253,7 +260,8 @@ impl Files {
         Ok(newest)
     }
 
-    /// Creates a new folder in the archive, named after the team and the time.
+    /// Creates a folder in the archive for this team. Its name consists of the team, the time and a
+    /// short id.
     fn archive_place(&self, team: &TeamDir) -> Result<PathBuf, StoreError> {
         let archive = self.paths.archive();
         make_dir(&archive)?;
@@ -269,16 +277,16 @@ impl Files {
         let path = self.paths.journal(team);
         match plain::open(&path) {
             Ok(file) => self.disk.force(&file).map_err(failed("force to disk", &path)),
-            // Something that is not a plain file is no journal of pitcrew, so nothing is forced to
-            // disk. It moves with the team as it is.
+            // An entry that is not a plain file is not pitcrew's journal, so it is not forced to
+            // disk. It moves to the archive unchanged.
             Err(Unopened::NotPlain) => Ok(()),
             Err(Unopened::Failed(error)) if is_absent(&error) => Ok(()),
             Err(error) => Err(error.at("open", &path)),
         }
     }
 
-    /// Prevents every other pitcrew process from creating or removing a team until the result is
-    /// dropped.
+    /// Takes the right to create or remove a team. No other pitcrew process creates or removes a
+    /// team until the result is dropped.
     pub(super) fn lock_lifecycle(&self) -> Result<Alone, StoreError> {
         make_dir(&self.paths.common())?;
         let path = self.paths.lifecycle();
@@ -296,9 +304,9 @@ impl Files {
 /// The exclusive right to create or remove a team. Dropping it releases the right.
 #[derive(Debug)]
 pub(super) enum Alone {
-    /// A kernel lock on a file, which ends with the process.
+    /// A kernel lock on a file. It ends with the process.
     ByTheSystem(#[expect(dead_code, reason = "held for its drop")] File),
-    /// A lock folder like those of other clients, for file systems without file locks.
+    /// A lock folder in the form that other clients use. It is for file systems without file locks.
     ByAFolder(#[expect(dead_code, reason = "held for its drop")] Lock),
 }
 
@@ -308,7 +316,7 @@ fn has_no_locks(error: &io::Error) -> bool {
         .is_some_and(|errno| errno == Errno::NOLCK || rename::is_missing(errno))
 }
 
-/// Whether an archive's name consists of `team`, a time and a short id.
+/// Whether an archive's name consists of the name of `team`, a time and a short id.
 pub(super) fn is_archive_of(name: &str, team: &TeamDir) -> bool {
     let rest = name.strip_prefix(team.as_str()).and_then(|rest| rest.strip_prefix('-'));
     rest.is_some_and(|rest| {
@@ -316,9 +324,9 @@ pub(super) fn is_archive_of(name: &str, team: &TeamDir) -> bool {
     })
 }
 
-/// Removes files that are useless in an archive: empty locks, temporary files, leases. A file that
-/// cannot be removed does no harm. If the team was a link, the link itself is in the archive, and
-/// nothing behind it is touched.
+/// Removes files from an archive that are useless there: empty locks, temporary files and leases. A
+/// file that cannot be removed stays, which does no harm. If the team's folder was a link, the
+/// archive contains the link itself, and this function does not change the target of the link.
 fn drop_damages(archive: &Path) {
     let places = [
         ("team", Place::Team),
@@ -346,7 +354,7 @@ fn drop_damages(archive: &Path) {
     }
 }
 
-/// Whether a folder and all its parents below `top` are real folders and no links.
+/// Whether `folder` and all its parents below `top` are folders and not links.
 fn is_real_folder(top: &Path, folder: &Path) -> bool {
     let is_folder = |path: &&Path| matches!(Stands::at(path), Ok(Stands::Folder));
     folder.ancestors().take_while(|path| *path != top).all(|path| is_folder(&path))

@@ -1,7 +1,7 @@
-//! Pitcrew's own append-only files, the journal and the logs, with one entry per line.
+//! Pitcrew's own append-only files, which have one entry per line: the journal and the logs.
 //!
-//! Only pitcrew writes them, so a kernel file lock is enough between processes. Readers skip a line
-//! that a crash left incomplete, and the next append cuts it off.
+//! Only pitcrew writes these files, so a kernel file lock is enough to protect them. If a crash
+//! left an incomplete line, readers skip it, and the next append removes it.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read as _, Write as _};
@@ -15,23 +15,23 @@ use super::flock::Access;
 use super::plain::{self, Unopened};
 use crate::StoreError;
 
-/// Number of bytes that one step reads when searching backwards for the end of the last complete
-/// line.
+/// Step size in bytes of the backward search for the end of the last complete line.
 const STEP: u64 = 4096;
 
-/// Number of bytes of a long file that are searched at once. They fit in the processor's cache.
+/// Step size in bytes of a search in a long file. One step fits into the processor's cache.
 const SEARCH_STEP: u64 = 256 * 1024;
 
-/// When an append is forced to disk.
+/// When an append is forced to disk (fsync).
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Force {
-    /// Before the call returns.
+    /// The append is forced to disk before the call returns.
     Now,
-    /// Together with a later forced write. A crash of only the process loses nothing.
+    /// The append is forced to disk with a later forced write. It survives a crash of the process,
+    /// but not a power cut before that write.
     Later,
 }
 
-/// Appends all lines or none, and returns their byte range in the file.
+/// Appends either all lines or none. Returns the byte range of the lines in the file.
 pub(crate) fn append<S: AsRef<str>>(
     disk: &Disk,
     path: &Path,
@@ -44,9 +44,9 @@ pub(crate) fn append<S: AsRef<str>>(
     append_to(&mut open_locked(disk, path)?, disk, path, lines, force)
 }
 
-/// Appends the lines that `make` returns. `make` gets the lines that others have added since the
-/// file was `since` bytes long. If the file is shorter now, the added lines are unknown and `make`
-/// gets `None`. Returns the new length of the file.
+/// Appends the lines that `make` returns, and returns the new length of the file. `make` gets the
+/// lines that other callers added after the file was `since` bytes long. If the file is shorter
+/// than `since`, nobody knows the added lines, and `make` gets `None`.
 pub(crate) fn append_since(
     disk: &Disk,
     path: &Path,
@@ -84,7 +84,8 @@ fn append_to<S: AsRef<str>>(
         text.push('\n');
     }
     let length = file.metadata().map_err(failed("read", path))?.len();
-    // A longer file would not be read, and finding the end of its last line could take long.
+    // A file longer than this limit could not be read again. Also, the search for the end of its
+    // last line could take long.
     plain::check_length(path, length, plain::LOG_MOST)?;
     let is_new = length == 0;
     let end = whole_end(file)
@@ -92,8 +93,8 @@ fn append_to<S: AsRef<str>>(
         .map_err(failed("write", path))?;
     disk.crash_point("line to append");
     if let Err(error) = file.write_all(text.as_bytes()) {
-        // A full disk can end the write in the middle. The half line is cut off, so that none of
-        // the lines are added.
+        // If the disk is full, the write can end in the middle. Then the written part is removed,
+        // so that none of the lines are added.
         let cut = file.set_len(end);
         tracing::debug!(path = %path.display(), ?cut, "an append was taken back");
         return Err(failed("write", path)(error));
@@ -109,23 +110,24 @@ fn append_to<S: AsRef<str>>(
     Ok(end..end + text.len() as u64)
 }
 
-/// Opens the file for appending under an exclusive lock. Creates it if it does not exist.
+/// Opens the file for appending and takes an exclusive lock on it. Creates the file if it does not
+/// exist.
 fn open_locked(disk: &Disk, path: &Path) -> Result<File, StoreError> {
     loop {
         let opened =
             plain::open_with(OpenOptions::new().read(true).append(true).create(true), path);
         let file = opened.map_err(|error| error.at("open", path))?;
         disk.flock(&file, path, Access::Exclusive)?;
-        // During the wait for the lock, another process may have replaced this file by a shorter
-        // one.
+        // While this call waited for the lock, another process may have replaced the file by a
+        // shorter file. In that case the loop opens the new file.
         if file_queue::is_at(&file, path) {
             return Ok(file);
         }
     }
 }
 
-/// Shortens a file that is longer than `most` bytes to the lines that `keep` returns. Returns
-/// whether the file was shortened.
+/// Shortens a file that is longer than `most` bytes. `keep` gets all lines and returns the lines
+/// that stay. Returns whether the file was shortened.
 pub(crate) fn shorten(
     disk: &Disk,
     path: &Path,
@@ -135,8 +137,8 @@ pub(crate) fn shorten(
     if fs::symlink_metadata(path).map_or(true, |meta| meta.len() <= most) {
         return Ok(false);
     }
-    // The lock is held until the new file is in place. A concurrent append waits for it and then
-    // opens the new file.
+    // The lock is held until the new file is in place. A concurrent append waits for the lock and
+    // then opens the new file.
     let file = open_locked(disk, path)?;
     if file.metadata().map_or(true, |meta| meta.len() <= most) {
         return Ok(false);
@@ -149,8 +151,8 @@ pub(crate) fn shorten(
     Ok(true)
 }
 
-/// Replaces the lines of a file, and keeps the old lines in the file `kept`. The kept lines are on
-/// disk before anything is replaced.
+/// Replaces the lines of the file at `path`, and writes the old lines to the file `kept`. The old
+/// lines are on disk in `kept` before the file at `path` changes.
 pub(crate) fn replace(
     disk: &Disk,
     path: &Path,
@@ -162,7 +164,8 @@ pub(crate) fn replace(
     if !lines.is_empty() {
         text.push('\n');
     }
-    // The old lines are written first: a crash in between leaves them twice but never loses them.
+    // The old lines are written to `kept` first. After a crash in between, both files have the old
+    // lines, and nothing is lost.
     for (path, bytes) in [(kept, before.as_slice()), (path, text.as_bytes())] {
         let folder = path.parent().unwrap_or(path);
         make_dir(folder)?;
@@ -179,8 +182,8 @@ pub(crate) fn read_bytes(path: &Path) -> Result<Vec<u8>, StoreError> {
     Ok(plain::read(path, plain::LOG_MOST)?.unwrap_or_default())
 }
 
-/// Overwrites lines with spaces. The lines are given with their numbers, counted from 1. A line
-/// that has changed meanwhile is left as it is. Readers skip blank lines.
+/// Overwrites lines with spaces. `lines` has the number of each line, counted from 1, and its
+/// expected content. If a line has another content, it is not changed. Readers skip blank lines.
 pub(crate) fn blank<'a>(
     disk: &Disk,
     path: &Path,
@@ -220,9 +223,10 @@ pub(crate) fn read(path: &Path) -> Result<Vec<String>, StoreError> {
     Ok(text.lines().map(str::to_owned).collect())
 }
 
-/// Returns the complete lines of a file from a byte position on, and the position after them.
-/// `u64::MAX` means the end. Any other position past the end belongs to a former file, so the
-/// present one is read from its beginning. Returns no lines and 0 if the file does not exist.
+/// Returns the complete lines of a file after a byte position, and the position after these lines.
+/// `u64::MAX` means the end of the file. Any other position past the end means that the file was
+/// replaced, so the present file is read from its beginning. Returns no lines and 0 if the file
+/// does not exist.
 pub(crate) fn read_since(
     disk: &Disk,
     path: &Path,
@@ -233,8 +237,8 @@ pub(crate) fn read_since(
         Err(Unopened::Failed(error)) if is_absent(&error) => return Ok((Vec::new(), 0)),
         Err(error) => return Err(error.at("read", path)),
     };
-    // Without the lock, a writer that cuts off an incomplete line could shorten the file during the
-    // read.
+    // The lock is needed because a writer may remove an incomplete line, which shortens the file
+    // during the read.
     disk.flock(&file, path, Access::Shared)?;
     check_torn(&file, path, position)?;
     let end = whole_end(&file).map_err(failed("read", path))?;
@@ -247,8 +251,9 @@ pub(crate) fn read_since(
     Ok((String::from_utf8_lossy(&bytes).lines().map(str::to_owned).collect(), end))
 }
 
-/// Searches a file backwards for lines that contain one of the texts. `found` gets the matching
-/// lines of each step, the last line first, and decides whether to continue.
+/// Searches a file backwards for lines that contain at least one of the texts. `found` is called
+/// once per search step. It gets the matching lines of the step, the last line first, and decides
+/// whether the search continues.
 pub(crate) fn search_back(
     disk: &Disk,
     path: &Path,
@@ -276,7 +281,8 @@ pub(crate) fn search_back(
         } else {
             bytes.iter().position(|b| *b == b'\n').map(|at| at + 1)
         };
-        // No complete line begins in this step. The step grows until it contains the whole line.
+        // No complete line begins in this step. The step size is doubled until the step contains
+        // the whole line.
         let Some(cut) = cut.filter(|cut| *cut < bytes.len()) else {
             step *= 2;
             continue;
@@ -295,8 +301,8 @@ pub(crate) fn search_back(
     Ok(())
 }
 
-/// Calls `found` for each line that contains one of the texts, in order. The range must begin and
-/// end at line boundaries.
+/// Searches a byte range of a file, and calls `found` for each line that contains at least one of
+/// the texts, in order. The range must begin and end at line boundaries.
 pub(crate) fn search_on(
     file: &File,
     path: &Path,
@@ -317,7 +323,8 @@ pub(crate) fn search_on(
         } else {
             bytes.iter().rposition(|b| *b == b'\n').map(|at| at + 1)
         };
-        // No line ends in this step. The step grows until it contains the whole line.
+        // No line ends in this step. The step size is doubled until the step contains the whole
+        // line.
         let Some(cut) = cut else {
             step *= 2;
             continue;
@@ -332,18 +339,20 @@ pub(crate) fn search_on(
     Ok(())
 }
 
-/// Returns the end of the last complete line. Complete lines are never cut off again, so the lock
-/// is held only for this call.
+/// Returns the end of the last complete line. The lock is held only during this call, because
+/// complete lines are never removed afterwards.
 pub(crate) fn settled_end(disk: &Disk, file: &File, path: &Path) -> Result<u64, StoreError> {
     disk.flock(file, path, Access::Shared)?;
     check_torn(file, path, 0)?;
     let end = whole_end(file).map_err(failed("read", path))?;
-    // Complete lines never change, so the search that follows needs no lock.
+    // The caller searches only complete lines. Complete lines never change, so the search needs no
+    // lock.
     file.unlock().map_err(failed("unlock", path))?;
     Ok(end)
 }
 
-/// Returns the last `most` bytes of a file as text. Returns an empty text if it does not exist.
+/// Returns the last `most` bytes of a file as text. Returns an empty text if the file does not
+/// exist.
 pub(crate) fn tail(path: &Path, most: u64) -> Result<String, StoreError> {
     let mut file = match plain::open(path) {
         Ok(file) => file,
@@ -358,13 +367,14 @@ pub(crate) fn tail(path: &Path, most: u64) -> Result<String, StoreError> {
         Ok(bytes)
     };
     let bytes = read().map_err(failed("read", path))?;
-    // The bytes are copied only if they begin in the middle of a character.
+    // The first bytes can be in the middle of a character. Only then are the bytes copied to a
+    // valid text.
     Ok(String::from_utf8(bytes)
         .unwrap_or_else(|odd| String::from_utf8_lossy(odd.as_bytes()).into_owned()))
 }
 
-/// Refuses a file that has more bytes after a position than the read limit, because finding the end
-/// of its last line could take long.
+/// Returns an error if the file has more bytes after `position` than the limit for reading a log.
+/// In such a file, the search for the end of the last line could take long.
 fn check_torn(file: &File, path: &Path, position: u64) -> Result<(), StoreError> {
     let length = file.metadata().map_err(failed("read", path))?.len();
     let from = if position == u64::MAX { 0 } else { position };

@@ -1,13 +1,14 @@
-//! The lock that every writer of a team's files holds: the folder `<file>.lock`, as npm's
-//! proper-lockfile creates it.
+//! The lock that every writer of a team's files takes: the folder `<file>.lock`, in the form of
+//! npm's proper-lockfile.
 //!
-//! Source: wire format, "Locks". Pitcrew creates only folders, puts nothing inside, and breaks
-//! stale locks that are folders or files. The kernel does not wake a process when another program
-//! removes a folder, so waiting means short sleeps with random length.
+//! Source: section "Locks" of the wire format document. Pitcrew creates only folders, and puts
+//! nothing into them. It removes stale locks that are folders or files. The kernel does not wake a
+//! process when another program removes a folder, so pitcrew waits by short sleeps of random
+//! length.
 //!
-//! Pitcrew marks its own locks with a mode bit, and their holder also holds the kernel's lock
-//! (flock) on the folder, which ends with the process. So if anybody can flock a marked lock, its
-//! holder is dead, and there is no need to wait for it.
+//! Pitcrew marks its own locks with a mode bit. The holder of such a lock also holds the kernel's
+//! lock (flock) on the folder, and this flock ends with the process. If another process is able to
+//! flock a marked lock, the holder is dead, and the process need not wait.
 
 use std::fs::{self, DirBuilder, File};
 use std::hash::{BuildHasher as _, RandomState};
@@ -24,35 +25,35 @@ use super::look::is_free;
 use super::rename;
 use crate::{StoreError, own_mode};
 
-/// A lock that was not refreshed for this time is stale, and nobody holds it any more.
+/// If a lock was not refreshed for this time, it is stale: nobody holds it any more.
 pub(crate) const STALE_AFTER: Duration = Duration::from_secs(10);
 
 /// Time after which a holder refreshes its lock.
 const REFRESH_AFTER: Duration = Duration::from_secs(5);
 
-/// Longest total wait for a lock. This is three times as long as a dead holder can delay other
-/// processes.
+/// Longest total wait for a lock. A dead holder delays other processes for at most a third of this
+/// time.
 const WAIT_AT_MOST: Duration = Duration::from_secs(30);
 
-/// Mode of pitcrew's locks: its folder mode plus the sticky bit. No other client sets that bit. The
-/// bit does not prevent anybody from removing the folder.
+/// Mode of pitcrew's lock folders: pitcrew's folder mode plus the sticky bit. No other client sets
+/// the sticky bit. The bit does not prevent other users of the folder from removing the lock.
 const OUR_MODE: u32 = OUR_MARK | own_mode::FOLDER_MODE;
 
 /// The mode bit that identifies pitcrew's locks.
 const OUR_MARK: u32 = 0o1000;
 
-/// Time for which a pitcrew lock must have no living holder before it counts as dead. A new holder
-/// needs a moment between creating the folder and taking its flock.
+/// If a pitcrew lock has no living holder for this time, the lock counts as left by a dead process.
+/// A new holder needs a moment between creating the folder and taking the flock.
 const DEAD_AFTER: Duration = Duration::from_millis(300);
 
 /// Time to wait for a lock before the wait is reported.
 const TELL_AFTER: Duration = Duration::from_secs(1);
 
-/// Shortest and longest sleep between two tries.
+/// Shortest and longest sleep between two tries, in milliseconds.
 const BACK_OFF_MS: std::ops::Range<u64> = 1..20;
 
-/// Time for which a holder waits until its vanished lock is back. Another process may have mistaken
-/// the lock for a stale lock and moved it away. That process then moves the lock back.
+/// Time that a holder waits for its lock to come back. Another process may have moved the lock away
+/// because it mistook the lock for a stale one. That process then moves the lock back.
 const MISTAKEN_FOR: Duration = Duration::from_millis(5);
 
 /// A held lock. Dropping it releases the lock.
@@ -61,24 +62,24 @@ pub(crate) struct Lock {
     path: PathBuf,
     ours: Sign,
     refreshed: Instant,
-    /// The flock on the folder. It ends with the process, and so shows others that the holder is
-    /// alive. `None` if the file system has no such locks.
+    /// The folder, opened with a flock on it. The flock ends with the process, so it shows other
+    /// processes that the holder is alive. `None` if the file system does not support flock.
     _alive: Option<File>,
 }
 
-/// A wait for a lock.
+/// Describes a wait for a lock.
 #[derive(Clone, Debug)]
 pub struct LockWait {
     /// The path of the lock.
     pub lock: PathBuf,
-    /// Longest remaining wait, unless the holder refreshes the lock.
+    /// Longest remaining wait. If the holder refreshes the lock, the wait becomes longer.
     pub left: Duration,
     /// The process that holds the lock, if the operating system reports it.
     pub holder: Option<String>,
 }
 
-/// Inode number and time stamp of a lock folder. They distinguish the lock from the next lock at
-/// the same path. Each refresh of the lock changes the time stamp.
+/// Inode number and time stamp of a lock folder. These values differ between a lock and the next
+/// lock at the same path. Each refresh of a lock changes its time stamp.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Sign {
     ino: u64,
@@ -98,15 +99,15 @@ impl Sign {
         }
     }
 
-    /// Returns the age of the lock by its time stamp.
+    /// Returns the age of the lock, computed from its time stamp.
     fn age(&self) -> Duration {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let age_ns = i128::try_from(now.as_nanos()).unwrap_or(0) - self.mtime_ns;
         Duration::from_nanos(u64::try_from(age_ns).unwrap_or(0))
     }
 
-    /// Whether the lock is stale by its time stamp. A time in the future is not stale: other
-    /// clients test the clock with times up to 1 s ahead.
+    /// Whether the lock is stale according to its time stamp. A time stamp in the future is not
+    /// stale, because other clients set a time up to 1 s ahead to test the clock.
     fn is_old(&self) -> bool {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let age_ns = i128::try_from(now.as_nanos()).unwrap_or(0) - self.mtime_ns;
@@ -114,23 +115,23 @@ impl Sign {
     }
 }
 
-/// Returns the path of the lock of `file`.
 pub(crate) fn lock_path(file: &Path) -> PathBuf {
     let mut path = file.as_os_str().to_owned();
     path.push(".lock");
     PathBuf::from(path)
 }
 
-/// Whether a living process holds the lock of `file`. A lock of a dead holder counts as free,
-/// because any process that needs such a lock breaks it.
+/// Whether a living process holds the lock of `file`. If the holder is dead, the lock counts as
+/// free, because any process that needs the lock removes it.
 pub(crate) fn is_taken(file: &Path) -> bool {
     let path = lock_path(file);
     let Ok(sign) = Sign::at(&path) else { return false };
     !sign.is_old() && !is_of_the_dead(&path, sign)
 }
 
-/// Whether a dead pitcrew process left the lock. Waits until this can be decided, for
-/// [`DEAD_AFTER`] at most. Returns false for a lock of another client. Blocks.
+/// Whether a dead pitcrew process left the lock. If the lock is too young to decide this, waits for
+/// at most [`DEAD_AFTER`]. Returns false for a lock of another client. This function blocks the
+/// thread.
 pub(crate) fn will_be_of_the_dead(path: &Path) -> bool {
     let Ok(sign) = Sign::at(path) else { return false };
     if is_marked_as_ours(path) && sign.age() <= DEAD_AFTER {
@@ -139,8 +140,8 @@ pub(crate) fn will_be_of_the_dead(path: &Path) -> bool {
     Sign::at(path).ok() == Some(sign) && is_of_the_dead(path, sign)
 }
 
-/// Whether a dead pitcrew process left the lock. Ignores very young locks: the new holder is about
-/// to take the flock, and a test by flock would prevent that.
+/// Whether a dead pitcrew process left the lock. Returns false for a very young lock: its holder is
+/// about to take the flock, and the flock of this test would prevent that.
 fn is_of_the_dead(path: &Path, sign: Sign) -> bool {
     sign.age() > DEAD_AFTER && was_left_by_the_dead(path)
 }
@@ -149,7 +150,8 @@ impl Lock {
     /// Takes the lock of `file`. The file itself need not exist.
     ///
     /// # Errors
-    /// [`StoreError::Locked`] after 30 s, [`StoreError::Io`] if the folder cannot be created.
+    /// [`StoreError::Locked`] after 30 s, and [`StoreError::Io`] if the lock folder cannot be
+    /// created.
     pub(crate) fn take(file: &Path, tell: impl Fn(&LockWait)) -> Result<Self, StoreError> {
         let path = lock_path(file);
         let started = Instant::now();
@@ -165,7 +167,8 @@ impl Lock {
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
                 Err(error) => return Err(failed("lock", file)(error)),
             }
-            // The holder released the lock between the two calls.
+            // If there is no lock any more, the holder released it after `create` failed. Then try
+            // again.
             let Ok(sign) = Sign::at(&path) else { continue };
             let since = match seen {
                 Some((last, since)) if last == sign => since,
@@ -173,8 +176,8 @@ impl Lock {
             };
             seen = Some((sign, since));
             let is_dead = since.elapsed() > DEAD_AFTER && was_left_by_the_dead(&path);
-            // The last test needs no correct clock: even a lock with a time in the future is stale
-            // after 10 s without a change.
+            // The last of these tests does not depend on the clock. Even a lock with a time in the
+            // future is stale if it does not change for 10 s.
             if is_dead || sign.is_old() || since.elapsed() > STALE_AFTER {
                 break_stale(&path, sign)?;
                 continue;
@@ -193,8 +196,8 @@ impl Lock {
         }
     }
 
-    /// Whether this process still holds the lock. Refreshes the lock if that is due. A caller that
-    /// lost its lock must not write.
+    /// Whether this process still holds the lock. Also refreshes the lock if a refresh is due. If
+    /// this returns false, the caller must not write.
     pub(crate) fn is_held(&mut self) -> bool {
         let started = Instant::now();
         while Sign::at(&self.path).ok() != Some(self.ours) {
@@ -224,7 +227,7 @@ impl Lock {
             last_modification: Timespec { tv_sec: seconds, tv_nsec: i64::from(now.subsec_nanos()) },
         };
         utimensat(CWD, &self.path, &times, rustix::fs::AtFlags::SYMLINK_NOFOLLOW)?;
-        // The time is read back, because a file system may store it with less precision.
+        // The time stamp is read back, because some file systems store it with less precision.
         self.ours = Sign::at(&self.path)?;
         self.refreshed = Instant::now();
         Ok(())
@@ -233,7 +236,8 @@ impl Lock {
 
 impl Drop for Lock {
     fn drop(&mut self) {
-        // Another process may have broken this lock and taken its own, which must stay.
+        // If the lock at the path is not ours, another process broke our lock and took a new one.
+        // That new lock must stay.
         if Sign::at(&self.path).ok() != Some(self.ours) {
             return;
         }
@@ -244,15 +248,15 @@ impl Drop for Lock {
 }
 
 /// Opens the folder and takes the kernel's lock (flock) on it. Returns `None` if another process
-/// has it.
+/// holds that flock.
 fn flocked(path: &Path) -> Option<File> {
     let folder = File::open(path).ok()?;
     flock(&folder, FlockOperation::NonBlockingLockExclusive).ok()?;
     Some(folder)
 }
 
-/// Whether the lock is a pitcrew lock with a dead holder. Returns false for another client's lock,
-/// because its holder is unknown.
+/// Whether the lock is a pitcrew lock whose holder is dead. Returns false for a lock of another
+/// client, because nobody knows the holder of such a lock.
 fn was_left_by_the_dead(path: &Path) -> bool {
     is_marked_as_ours(path) && flocked(path).is_some()
 }
@@ -261,14 +265,16 @@ fn is_marked_as_ours(path: &Path) -> bool {
     fs::symlink_metadata(path).is_ok_and(|meta| meta.is_dir() && meta.mode() & OUR_MARK != 0)
 }
 
-/// Returns a random sleep within the bounds. The random keys of the standard hasher are sufficient.
+/// Returns a random sleep time within `BACK_OFF_MS`. The random keys of the standard hasher are
+/// random enough for this.
 fn back_off() -> Duration {
     let jitter = RandomState::new().hash_one(Instant::now());
     Duration::from_millis(BACK_OFF_MS.start + jitter % (BACK_OFF_MS.end - BACK_OFF_MS.start))
 }
 
-/// Removes a stale lock, which is an empty folder or a file. A folder with content may belong to
-/// somebody, so it is an error that a person must look at.
+/// Removes a stale lock, which is an empty folder or a file. If the folder has content, the content
+/// may belong to somebody. Then nothing is removed, and the error asks a person to look at the
+/// folder.
 fn break_stale(path: &Path, seen: Sign) -> Result<(), StoreError> {
     if !is_free(path)? {
         let reason =
@@ -276,8 +282,8 @@ fn break_stale(path: &Path, seen: Sign) -> Result<(), StoreError> {
                 .to_owned();
         return Err(StoreError::Corrupt { path: path.to_owned(), reason });
     }
-    // Moved aside before the removal: removing it in place could hit a new lock that another
-    // process has just taken.
+    // The lock is moved aside before it is removed. A removal at its path could remove a new lock
+    // that another process has just taken.
     let aside = path.with_extension(format!("stale-{}", uuid::Uuid::new_v4().simple()));
     if !move_seen(path, &aside, seen)? {
         return Ok(());
@@ -291,7 +297,8 @@ fn break_stale(path: &Path, seen: Sign) -> Result<(), StoreError> {
     removed.map_err(failed("remove the stale lock", &aside))
 }
 
-/// Moves the present lock at `path` to `aside`. Returns whether it existed and was still the same.
+/// Moves the present lock at `path` to `aside`. Returns false if there was no lock, or if another
+/// process replaced the lock meanwhile.
 pub(crate) fn set_aside(path: &Path, aside: &Path) -> Result<bool, StoreError> {
     match Sign::at(path) {
         Ok(seen) => move_seen(path, aside, seen),
@@ -300,15 +307,16 @@ pub(crate) fn set_aside(path: &Path, aside: &Path) -> Result<bool, StoreError> {
     }
 }
 
-/// Moves the lock at `path` to `aside` if it is the lock that was seen. The lock is compared again
-/// after the move. If another process has taken a new lock meanwhile, that lock is moved back.
+/// Moves the lock at `path` to `aside` if it is still the lock `seen`. This is checked after the
+/// move. If another process has taken a new lock meanwhile, that new lock is moved back to `path`.
+/// Returns false if there was no lock at `path`, or if a lock was moved back.
 fn move_seen(path: &Path, aside: &Path, seen: Sign) -> Result<bool, StoreError> {
     match fs::rename(path, aside) {
         Ok(()) => {}
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
         Err(error) => return Err(failed("break the stale lock", path)(error)),
     }
-    // Another process may have broken the stale lock and taken a new one just before the rename.
+    // Just before the rename, another process may have broken the stale lock and taken a new one.
     let is_another = Sign::at(aside).ok() != Some(seen);
     Ok(!(is_another && rename::lock_to_its_place(aside, path).is_ok()))
 }
@@ -385,7 +393,7 @@ mod tests {
     fn the_lock_of_a_dead_process_of_ours_is_not_waited_for() {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("a.json");
-        // The lock as a killed process leaves it: with pitcrew's mark, and without a flock.
+        // This is a lock that a killed process leaves behind: it has pitcrew's mark but no flock.
         DirBuilder::new().mode(OUR_MODE).create(lock_path(&file)).unwrap();
         let told = std::cell::Cell::new(false);
         let lock = Lock::take(&file, |_| told.set(true)).unwrap();

@@ -1,8 +1,8 @@
-//! Finds damage below the root, and remains that crashes and other programs left. The search runs
-//! on demand, changes nothing and follows no link.
+//! Finds damaged and abandoned files below the root. Crashes and other programs leave such files.
+//! The search runs only when the user asks for it. It changes nothing and follows no link.
 //!
-//! The store works in spite of damage and remains. The exception is a damaged file, which the store
-//! never overwrites.
+//! The store also works if such files exist, with one exception: it never overwrites a damaged
+//! file.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -25,34 +25,35 @@ use super::too_open::Treatment;
 use super::update::{Fault, TORN_PAUSE};
 use crate::{JournalEntry, StoreError};
 
-/// Age after which a temporary file cannot belong to a running write.
+/// A temporary file that is older than this is not part of a write that is still running.
 const TEMP_DEAD_AFTER: Duration = Duration::from_secs(60);
 
-/// Longest time that a client needs to write a config in place, on the busiest machine.
+/// Longest time that a client needs for writing a config in place, even on a very busy machine.
 const WRITING_MOST: Duration = Duration::from_secs(10);
 
-/// A lock time further in the future than this does not come from a correct clock.
+/// If the time of a lock is further in the future than this, a wrong clock set it.
 const FUTURE_MOST: Duration = Duration::from_secs(60);
 
-/// Number of times that a damaged config is read again.
+/// Highest number of times that a damaged config is read again.
 const TORN_TRIES: usize = 25;
 
-/// A document of pitcrew in the format of user settings. The version in this document is not a
-/// version of pitcrew's own formats.
+/// Name of a document in `pitcrew/` that has the format of the user settings. Its version number is
+/// not the version of a pitcrew document, so it is not checked.
 const SETTINGS: &str = "settings.json";
 
 /// The result of a check of everything below a root.
 #[derive(Debug, Default)]
 pub struct Looked {
-    /// The damage and remains found, sorted.
+    /// The damaged and abandoned files that were found, sorted.
     pub found: Vec<Damage>,
-    /// Teams with a valid config whose folders are all real folders.
+    /// Teams that have a valid config and whose folders are all real folders, not links.
     pub teams: Vec<TeamDir>,
-    /// All other entries among the teams. One of them may be a team that cannot be read.
+    /// All other entries in the folder of all teams. Such an entry can be a team that cannot be
+    /// read.
     pub others: Vec<TeamDir>,
 }
 
-/// The kind of entry at a path. Links are not followed.
+/// What is at a path. A link is reported as a link and not followed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stands {
     Nothing,
@@ -76,7 +77,8 @@ impl Stands {
 }
 
 impl FileBackend {
-    /// Finds damage and remains under the root. Blocks, and reads every file of every team.
+    /// Finds damaged and abandoned files under the root. This function reads every file of every
+    /// team and blocks the thread.
     #[must_use]
     pub fn look(&self) -> Looked {
         let mut look = Look { files: self.files(), looked: Looked::default() };
@@ -85,8 +87,8 @@ impl FileBackend {
         look.looked
     }
 
-    /// Returns the names of a team's inboxes, taken from the file names. They need not belong to
-    /// members. Blocks.
+    /// Returns the names of a team's inboxes, taken from the file names. An inbox can have a name
+    /// that no member has. This function blocks the thread.
     ///
     /// # Errors
     /// [`StoreError::Io`] if the folder cannot be listed.
@@ -98,7 +100,6 @@ impl FileBackend {
     }
 }
 
-/// One check of everything below the root.
 struct Look<'a> {
     files: &'a Files,
     looked: Looked,
@@ -141,15 +142,16 @@ impl Look<'_> {
         }
     }
 
-    /// Checks the counters of rate limits. Their content does not matter.
+    /// Checks the files that count actions for rate limits. The content of these files does not
+    /// matter.
     fn at_rates(&mut self, folder: &Path) {
         for path in self.listed(folder) {
             self.at_own_file(&path);
         }
     }
 
-    /// Checks a file of pitcrew that is used only for its lock or its length. Its content does not
-    /// matter.
+    /// Checks a file of pitcrew whose content does not matter. Only the kind of entry and its
+    /// length are checked.
     fn at_own_file(&mut self, path: &Path) {
         let torn = |reason: &str| Damage::torn(path.to_owned(), reason.to_owned());
         match Stands::at(path) {
@@ -179,7 +181,7 @@ impl Look<'_> {
         }
         let team = TeamDir::of(name);
         let is_named_so = team.as_str() == name && !name.is_empty();
-        // A plain file among the teams does no harm and is ignored.
+        // A plain file in the folder of all teams does no harm, so it is ignored.
         if matches!(Stands::at(path), Ok(Stands::File | Stands::Other)) {
             return;
         }
@@ -211,7 +213,7 @@ impl Look<'_> {
         for (folder, place) in
             places.into_iter().filter(|(_, place)| has_tasks || *place != Place::Tasks)
         {
-            // Folders behind a link are treated as missing.
+            // If a parent folder is a link, the folder is treated as missing.
             let is_reached =
                 folder.parent().is_some_and(|it| matches!(Stands::at(it), Ok(Stands::Folder)));
             if !is_reached || self.is_nothing(&folder) {
@@ -229,7 +231,7 @@ impl Look<'_> {
         }
     }
 
-    /// Whether the folder has the config of its team. If not, records the reason.
+    /// Whether the folder contains the valid config of its team. If it does not, records the fault.
     fn has_config(&mut self, team: &TeamDir) -> bool {
         let path = self.files.paths.config(team);
         let bytes = match plain::read(&path, plain::FILE_MOST) {
@@ -272,7 +274,8 @@ impl Look<'_> {
         false
     }
 
-    /// Whether a text that is no JSON may be the unfinished write of a client.
+    /// Whether the file is perhaps being written by a client at this moment. This is possible if
+    /// the file is not valid JSON and has changed recently.
     fn is_being_written(&self, path: &Path) -> bool {
         let is_json = plain::read(path, plain::FILE_MOST).is_ok_and(|read| {
             read.is_some_and(|bytes| {
@@ -287,8 +290,8 @@ impl Look<'_> {
             .is_ok_and(|read| read.is_some_and(|it| without_end_of_a_longer(&it).is_some()))
     }
 
-    /// Reads a damaged config again for a while, because a client may be writing it in place. A
-    /// check takes no lock.
+    /// Reads a damaged config again several times, because a client may be writing the config in
+    /// place. This check takes no lock, so it cannot wait for that client in another way.
     fn settled_config(&self, path: &Path, bytes: Vec<u8>) -> Result<TeamConfig, Fault> {
         let mut read = parse::<TeamConfig>(&bytes);
         for _ in 0..TORN_TRIES {
@@ -320,7 +323,7 @@ impl Look<'_> {
                 },
                 FileMeaning::Temporary | FileMeaning::Lock => {}
                 FileMeaning::Lines => self.at_lines(&path),
-                // The config was already read.
+                // The config of the team was already checked.
                 FileMeaning::Json if place == Place::Team => {}
                 FileMeaning::Json | FileMeaning::HighWater => self.at_json(&path, place),
             }
@@ -333,8 +336,8 @@ impl Look<'_> {
         {
             return self.found(Damage::Occupied { path: path.to_owned() });
         }
-        // The stamp is taken before the two reads. If the file changes between them, its stamp
-        // differs and a repair leaves the file alone.
+        // The stamp is taken before the two reads. If the file changes after this, its stamp
+        // differs, and a repair does not touch the file.
         let seen = FileState::at(path);
         let looks = (fault_of(path, place), fault_of(path, place));
         match looks {
@@ -352,8 +355,8 @@ impl Look<'_> {
         }
     }
 
-    /// Checks a foreign `.json` file in the task folder. Programs that list tasks read each such
-    /// file, and report one that is unreadable.
+    /// Checks a `.json` file of another program in the task folder. Programs that list tasks read
+    /// every such file and report a file that is unreadable.
     fn at_foreign(&mut self, path: &Path, place: Place) {
         let is_read =
             place == Place::Tasks && path.extension().is_some_and(|ending| ending == "json");
@@ -365,7 +368,7 @@ impl Look<'_> {
             Ok(None) | Err(StoreError::Io { .. }) => false,
             Err(_) => true,
         };
-        // Read twice, because another program may be writing the file.
+        // The file is read twice, because another program may be writing it during the first read.
         if [(), ()].iter().all(is_torn) {
             self.found(Damage::NoTask { path: path.to_owned() });
         }
@@ -374,7 +377,8 @@ impl Look<'_> {
     fn at_lines(&mut self, path: &Path) {
         let is_journal = name_of(path) == super::paths::JOURNAL;
         let seen = FileState::at(path);
-        // Reported before the read, so that a user who waits for a long log knows the reason.
+        // The callback runs before the read. If the read of a long log takes time, the user then
+        // knows why.
         if let Ok(meta) = fs::symlink_metadata(path) {
             self.files.disk.tell_reading(path, meta.len());
         }
@@ -390,13 +394,14 @@ impl Look<'_> {
         };
         let (mut bad, mut newest) = (Vec::new(), None);
         for (number, line) in (1..).zip(lines.split_inclusive(|byte| *byte == b'\n')) {
-            // An incomplete last line is no damage: the next append cuts it off.
+            // An incomplete last line is not damage, because the next append removes it.
             let Some(line) = line.strip_suffix(b"\n").filter(|line| !line.trim_ascii().is_empty())
             else {
                 continue;
             };
             let read = match is_journal {
-                // Parsing a line as a journal entry is faster, and most lines are valid entries.
+                // Most lines are valid journal entries. The check for a journal entry is faster
+                // than parsing the line as a JSON value, so it comes first.
                 true if serde_json::from_slice::<JournalEntry>(line).is_ok() => continue,
                 true | false => serde_json::from_slice::<serde_json::Value>(line).ok(),
             };
@@ -406,8 +411,8 @@ impl Look<'_> {
                 Some(_) | None => bad.push(BadLine { number, bytes: line.to_owned() }),
             }
         }
-        // A later version may write lines that this version does not know. Then no line counts as
-        // bad.
+        // If a later version of pitcrew wrote to this log, its lines can have an unknown form.
+        // Therefore no line of this log is reported as bad.
         if let Some(version) = newest {
             return self.found(Damage::Newer { path: path.to_owned(), version });
         }
@@ -431,9 +436,9 @@ impl Look<'_> {
         }
     }
 
-    /// Whether the path is a folder. Records any other kind of entry that is there instead.
+    /// Whether the entry at the path is a folder. An entry of another kind is recorded as damage.
     fn is_folder(&mut self, path: &Path) -> bool {
-        // The user chose the root, so the root may be a link.
+        // The user chose the root, so the root is allowed to be a link.
         let stands = match path == self.files.paths.root() && path.is_dir() {
             true => Ok(Stands::Folder),
             false => Stands::at(path),
@@ -482,7 +487,7 @@ impl Look<'_> {
     }
 }
 
-/// The fault of a file that should hold one JSON value.
+/// A fault of a file that should contain one JSON value.
 enum Wrong {
     Torn(String),
     NoTask,
@@ -520,9 +525,9 @@ fn fault_of(path: &Path, place: Place) -> Result<Option<Wrong>, StoreError> {
     })
 }
 
-/// Whether these bytes are the task `id` with the status `deleted`, which the API reference allows.
-/// Pitcrew and the reference client remove the file of a deleted task instead. A program that
-/// follows the API reference may leave the file.
+/// Whether these bytes are the task `id` with the status `deleted`. The API reference allows this
+/// status, so a program that follows the API reference can leave such a file. Pitcrew and the
+/// reference client remove the file of a deleted task instead.
 pub(crate) fn is_marked_deleted(bytes: &[u8], id: &str) -> bool {
     let Ok(task) = serde_json::from_slice::<serde_json::Value>(bytes) else { return false };
     let is =
@@ -530,7 +535,7 @@ pub(crate) fn is_marked_deleted(bytes: &[u8], id: &str) -> bool {
     is("status", "deleted") && (is("id", id) || task.get("id").is_none() && is("taskId", id))
 }
 
-/// Whether a lock was not refreshed for so long that nobody holds it.
+/// Whether the lock was not refreshed for so long that nobody holds it any more.
 pub(crate) fn is_stale(lock: &Path) -> bool {
     let changed = fs::symlink_metadata(lock).and_then(|meta| meta.modified());
     let is_from_future = |time: SystemTime| {
@@ -539,8 +544,8 @@ pub(crate) fn is_stale(lock: &Path) -> bool {
     is_older(lock, STALE_AFTER) || changed.is_ok_and(is_from_future)
 }
 
-/// Whether removing a lock loses no data. This holds for an empty folder, and for a file, which
-/// some tools create as a lock.
+/// Whether the lock can be removed without losing data. This is true for an empty folder. It is
+/// also true for a file, because some tools create files as locks.
 pub(crate) fn is_free(lock: &Path) -> Result<bool, StoreError> {
     Ok(match Stands::at(lock)? {
         Stands::Folder => list(lock)?.is_empty(),
@@ -568,7 +573,7 @@ pub(crate) fn list(dir: &Path) -> Result<Vec<PathBuf>, StoreError> {
     }
 }
 
-/// Formats an error with all its causes as one line.
+/// Formats an error and all its causes as one line.
 fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();

@@ -1,14 +1,18 @@
-//! Decides which of pitcrew's writes a file lacks, and restores them. Works on values only, without
-//! disk access.
+//! Decides which of pitcrew's writes are missing in a file, and restores them. This module works on
+//! values only and does not access the disk.
 //!
-//! Source: wire format, "Locks": the reference client writes `config.json` without any lock, and
-//! updates tasks without the list's lock. Such a write may be based on a reading from before
-//! pitcrew's write, and then overwrites it. Two signs distinguish it from a later, intended change.
-//! First, each task that pitcrew changes carries the time of the change under `metadata.pitcrew`,
-//! which no other client writes. A file with the time of an earlier change is based on an old
-//! reading, no matter when it was written. Second, for a change without such a mark: the file was
-//! changed in place and within moments of pitcrew's write. Pitcrew itself never changes a file in
-//! place, but renames a new one over it.
+//! Source: section "Locks" of the wire format document. The reference client writes `config.json`
+//! without any lock, and updates tasks without the lock of the task list. Its write can be based on
+//! content that it read before pitcrew's write. In that case its write overwrites pitcrew's write.
+//!
+//! Such a write must be distinguished from a later, intended change. There are two signs:
+//!
+//! 1. Each task that pitcrew changes carries the time of the change under `metadata.pitcrew`. No
+//!    other client writes this mark. If a file has the time of an earlier change, the writer had
+//!    read the file before pitcrew's write. It does not matter when the file was written.
+//! 2. A change without such a mark is recognized by two facts: the file was changed in place, and
+//!    within moments of pitcrew's write. Pitcrew itself never changes a file in place, because it
+//!    renames a new file over the old one.
 
 use std::time::Duration;
 
@@ -18,13 +22,13 @@ use serde_json::{Map, Value};
 
 use super::disk::Stamp;
 
-/// Time after pitcrew's write in which another write may be based on an older reading. It is much
-/// longer than a read and a write take, and shorter than the time in which anybody could react to
-/// pitcrew's write.
+/// If another program writes within this time after pitcrew's write, its write may be based on
+/// content from before pitcrew's write. The time is much longer than a read and a write take. It is
+/// shorter than the time in which a program could react to pitcrew's write.
 const OVERTAKEN_WITHIN: Duration = Duration::from_secs(2);
 
-/// Largest time between a write of pitcrew and a write of another program that can have overwritten
-/// it. This limit is for writes without a mark.
+/// Longest time between a write of pitcrew and a write of another program that can have overwritten
+/// pitcrew's write. This limit applies to writes without a mark.
 const UNDONE_WITHIN: Duration = Duration::from_secs(10);
 
 /// One write of pitcrew to a task file or the config.
@@ -32,30 +36,32 @@ const UNDONE_WITHIN: Duration = Duration::from_secs(10);
 pub(crate) struct FieldWrite {
     /// The name of the file.
     pub(crate) file: String,
-    /// The stamp of the file after the write. `None` if the file was removed, or if nobody has
-    /// compared its state with the log.
+    /// The stamp of the file after the write. `None` in two cases: the file was removed, or nobody
+    /// has compared the state of the file with the log.
     pub(crate) stamp: Option<Stamp>,
-    /// The changed fields. Empty if the write restored changes that an earlier line already has.
+    /// The changed fields. The list is empty if the write only restored changes of earlier log
+    /// lines.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) fields: Vec<FieldChange>,
-    /// Whether the file was removed. The fields are then those that identify the task.
+    /// Whether the file was removed. If so, `fields` lists the fields that identify the task.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(crate) is_removed: bool,
 }
 
 impl FieldWrite {
-    /// Returns a log line without changes. It only records that nobody has compared the present
-    /// state of the file with the log.
+    /// Returns a log line without changed fields. The line records that nobody has compared the
+    /// present state of the file with the log.
     pub(crate) fn doubt(file: &str) -> Self {
         Self { file: file.to_owned(), stamp: None, fields: Vec::new(), is_removed: false }
     }
 }
 
-/// A field before and after a write. A missing field and a `null` field are equal.
+/// The value of one field before and after a write. A missing field counts as equal to a `null`
+/// field.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct FieldChange {
-    /// The keys from the outermost to the innermost. A member of a config is identified by its
-    /// name.
+    /// The path of the field: the keys from the outermost to the innermost. For a member in a
+    /// config, the key is the member's name.
     pub(crate) path: Vec<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) before: Option<Value>,
@@ -63,16 +69,18 @@ pub(crate) struct FieldChange {
     pub(crate) after: Option<Value>,
 }
 
-/// The result of restoring a file.
+/// The result of restoring the fields of a file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Outcome {
-    /// The fields that have pitcrew's value again.
+    /// The paths of the fields that have pitcrew's value again.
     pub(crate) put_back: Vec<String>,
-    /// The fields that keep the other program's value, because that program changed them too.
+    /// The paths of the fields that keep the other program's value. That program also changed these
+    /// fields.
     pub(crate) kept: Vec<String>,
 }
 
-/// Returns the changes between two values. Each change names the innermost field that differs.
+/// Returns the differences between two values. Each difference names the innermost field that
+/// differs.
 pub(crate) fn changes(before: &Value, after: &Value) -> Vec<FieldChange> {
     let mut found = Vec::new();
     compare(&mut Vec::new(), Some(before), Some(after), &mut found);
@@ -89,8 +97,8 @@ fn compare(
     if before == after {
         return;
     }
-    // The first change of a task adds a mark to the task. The mark must be a change of its own, so
-    // that [`is_mark`] recognizes it.
+    // When pitcrew changes a task for the first time, it adds a mark below `metadata`. The mark
+    // must be recorded as a separate change, so that [`is_mark`] recognizes it.
     let is_split = path.first().is_some_and(|key| key == "metadata") && path.len() <= 2;
     let keys = match (before, after) {
         (Some(before), Some(after)) => keys_of(before).zip(keys_of(after)),
@@ -116,8 +124,8 @@ fn compare(
     }
 }
 
-/// Returns the keys of an object, or the names in a list of members. Returns `None` for a value
-/// that is compared as a whole.
+/// Returns the keys of an object, or the names of the members in an array. Returns `None` for any
+/// other value, which is compared as a whole.
 fn keys_of(value: &Value) -> Option<Vec<&str>> {
     match value {
         Value::Object(map) => Some(map.keys().map(String::as_str).collect()),
@@ -144,7 +152,8 @@ fn get<'a>(value: &'a Value, path: &[String]) -> Option<&'a Value> {
     path.iter().try_fold(value, |value, key| child(value, key)).filter(|value| !value.is_null())
 }
 
-/// Sets or removes the field. Does nothing if the member that contains it does not exist.
+/// Sets the field at `path`, or removes it if `field` is `None`. Does nothing if the field belongs
+/// to a member that does not exist.
 fn set(value: &mut Value, path: &[String], field: Option<&Value>) {
     let Some((key, rest)) = path.split_first() else { return };
     match value {
@@ -180,8 +189,8 @@ fn set(value: &mut Value, path: &[String], field: Option<&Value>) {
     }
 }
 
-/// Whether a file with the stamp `now` was changed in place within moments of the write that left
-/// the stamp `ours`.
+/// Whether another program changed a file in place shortly after pitcrew's write. `ours` is the
+/// stamp that pitcrew's write left, and `now` is the present stamp.
 fn is_overtaken(ours: &Stamp, now: &Stamp) -> bool {
     ours != now && ours.is_same_file(now) && now.mtime_ns - ours.mtime_ns <= nanos(OVERTAKEN_WITHIN)
 }
@@ -190,13 +199,15 @@ fn nanos(time: Duration) -> i128 {
     i128::try_from(time.as_nanos()).unwrap_or(0)
 }
 
-/// Whether the field is a mark of pitcrew. A mark identifies readings from before a change.
+/// Whether the changed field is pitcrew's mark. An old mark in a file shows that the writer had
+/// read the file before the change.
 fn is_mark(change: &FieldChange) -> bool {
     matches!(change.path.as_slice(), [first, second, ..] if first == "metadata" && second == "pitcrew")
 }
 
-/// Whether the task has the newest mark in `writes`. The stamp alone is not enough: another program
-/// may write the file back so soon, and with the same length, that the stamp is equal.
+/// Whether the task has the newest mark that `writes` contain. This check is needed because an
+/// equal stamp is not enough. Another program can write the old content back so soon, and with the
+/// same length, that the stamp is equal.
 pub(crate) fn has_last_mark<'a>(
     writes: impl DoubleEndedIterator<Item = &'a FieldWrite>,
     task: &Task,
@@ -211,13 +222,15 @@ pub(crate) fn has_last_mark<'a>(
     })
 }
 
-/// Restores the changes of `writes` that are missing in `now`. `writes` are all writes to one file,
-/// in order.
+/// Restores those changes of `writes` that are missing in `now`. `writes` are all of pitcrew's
+/// writes to one file, in order.
 ///
-/// If a field has neither pitcrew's value nor the value before, the other program changed the
-/// field, and it stays. Without the proof of a mark, a write to a task is restored only if all of
-/// it was undone. Writes to the config are restored field by field, because the fields of the
-/// config are independent.
+/// If a field has neither pitcrew's value nor the value before pitcrew's write, the other program
+/// changed the field. Then the field keeps its present value.
+///
+/// For a task, a mark proves that a write was overwritten. Without this proof, a write to a task is
+/// restored only if all of its fields have their old values. The fields of the config are
+/// independent, so each field of the config is restored separately.
 pub(crate) fn put_back(
     writes: &[&FieldWrite],
     stamp: &Stamp,
@@ -232,15 +245,16 @@ pub(crate) fn put_back(
     let mut earlier: Vec<&FieldChange> = Vec::new();
     for write in writes.iter().filter(|write| !write.is_removed) {
         let is_before = |change: &FieldChange| get(now, &change.path) == change.before.as_ref();
-        // If another program changed the field between two of pitcrew's writes, an old reading may
-        // have a value from before both writes.
+        // Another program may have changed the field between two of pitcrew's writes. In that case
+        // an outdated file can have a value from before both writes.
         let is_older = |change: &FieldChange| {
             let value = get(now, &change.path);
             let mut same = earlier.iter().filter(|known| known.path == change.path);
             same.any(|known| value == known.before.as_ref() || value == known.after.as_ref())
         };
         let is_after = |change: &FieldChange| get(now, &change.path) == change.after.as_ref();
-        // A task that still has the mark from before this write comes from an older reading.
+        // If a task still has the mark from before this write, the present content was read before
+        // this write. This proves that the write was overwritten.
         let is_proven = write.fields.iter().any(|change| is_mark(change) && is_before(change));
         let is_recent =
             write.stamp.is_some_and(|ours| stamp.mtime_ns - ours.mtime_ns <= nanos(UNDONE_WITHIN));
@@ -275,14 +289,15 @@ pub(crate) fn put_back(
     outcome
 }
 
-/// Whether a removed file exists again. `writes` are all writes to it, in order, and the last one
-/// removed it.
+/// Whether a file that pitcrew removed exists again. `writes` are all of pitcrew's writes to the
+/// file, in order. The answer is true only if the last of them removed the file.
 pub(crate) fn is_back_again(writes: &[&FieldWrite], now: &Value) -> bool {
     let Some(last) = writes.last().filter(|write| write.is_removed) else { return false };
     last.fields.iter().all(|change| get(now, &change.path) == change.before.as_ref())
 }
 
-/// Returns the fields that identify a removed task if another program writes it back.
+/// Returns the fields that identify a removed task. They show whether another program has written
+/// the same task back.
 pub(crate) fn identity_of(task: &Value) -> Vec<FieldChange> {
     let paths = [vec!["subject".to_owned()], vec!["metadata".to_owned(), "pitcrew".to_owned()]];
     paths
@@ -321,7 +336,7 @@ mod tests {
         }
     }
 
-    /// Returns the value of the file after a check, and the outcome.
+    /// Restores lost writes in a copy of `now`. Returns the resulting value and the outcome.
     fn check(writes: &[FieldWrite], seen: Stamp, now: &Value) -> (Value, Outcome) {
         let mut now = now.clone();
         let outcome = put_back(&writes.iter().collect::<Vec<_>>(), &seen, false, &mut now);

@@ -18,8 +18,9 @@ use super::update::{self, Fault, Plan};
 use super::written_log::{self, InboxLine};
 use crate::{Appended, Past, StoreError, StoredMessage, UnreadLimit, dialect, own_mode};
 
-/// Number of bytes at the end of an inbox's archive that are searched for a message that is sent or
-/// moved a second time. This is enough, because a repetition after a crash happens soon.
+/// Number of bytes at the end of an inbox's archive that are searched for an id. The search detects
+/// a message that is sent or archived a second time. A repetition after a crash happens soon, so
+/// these bytes are enough.
 pub(super) const ARCHIVE_TAIL: u64 = 256 * 1024;
 
 impl Files {
@@ -53,8 +54,8 @@ impl Files {
         let archived: Vec<Message> =
             archived.lines().filter_map(|line| pitcrew_protocol::from_text(line).ok()).collect();
         let ids = message_ids(archived.iter());
-        // Messages of other clients carry no id of their own. Only a caller that wants all past
-        // mail needs such messages.
+        // Messages of other clients have no explicit id. Only a caller that asks for all past mail
+        // needs such messages.
         let is_wanted = |message: &Message| past == Past::All || message.id().is_some();
         let archived = ids.into_iter().zip(archived).filter(|(_, message)| is_wanted(message));
         let log = written_log::inbox_lines(&self.paths.inbox_writes(team, inbox))?;
@@ -75,7 +76,7 @@ impl Files {
         Ok(past)
     }
 
-    /// Appends messages in order, with one lock and one fsync.
+    /// Appends several messages in order. All of them share one lock and one fsync.
     pub(crate) fn append(
         &self,
         team: &TeamDir,
@@ -86,7 +87,7 @@ impl Files {
         let in_form = |m: Message| if is_session { dialect::in_session_form(m) } else { m };
         let messages: Vec<Limited> =
             messages.iter().cloned().map(|(m, limit)| (in_form(m), limit)).collect();
-        // A message may be sent again after its reader has already moved it to the archive.
+        // The reader may have archived the message already when the sender sends it a second time.
         let archived = lines::tail(&self.paths.read_mail(team, inbox), ARCHIVE_TAIL)?;
         let appended = match self.splice(team, inbox, &messages, &archived) {
             Err(StoreError::Io { source, .. }) if is_absent(&source) => {
@@ -97,14 +98,16 @@ impl Files {
             }
             other => other?,
         };
-        // Another client may have written an older reading over the message at the same moment.
+        // At the same moment another client may have written an older state of the inbox, which
+        // lacks the message. The check restores the message.
         if appended.is_written {
             self.verify_mail(team, inbox)?;
         }
         Ok(appended.value)
     }
 
-    /// Appends messages after those that are already in the inbox.
+    /// Appends messages at the end of the inbox. Skips messages that are already in the inbox or in
+    /// its archive.
     fn splice(
         &self,
         team: &TeamDir,
@@ -141,8 +144,8 @@ impl Files {
         })
     }
 
-    /// Marks messages as read. In a team of the session dialect it moves them to the archive,
-    /// because the clients of that dialect also remove read messages.
+    /// Marks messages as read. In a team of the session dialect, moves the messages to the archive
+    /// instead. The clients of that dialect also remove read messages from the inbox.
     pub(crate) fn acknowledge(
         &self,
         team: &TeamDir,
@@ -200,9 +203,9 @@ impl Files {
         Ok(self.update_mail(team, inbox, plan, |_| Vec::new())?.value)
     }
 
-    /// Writes the entries at `places` (sorted) into the archive and returns the inbox without them.
-    /// Skips entries that are already archived, because an earlier call may have failed to write
-    /// the inbox afterwards.
+    /// Appends the entries at `places` (sorted) to the archive, and returns the inbox without these
+    /// entries. Skips entries that the archive already has. An earlier call may have written the
+    /// archive and then failed to write the inbox.
     fn moved_out(
         &self,
         entries: &Entries<'_>,
@@ -212,7 +215,7 @@ impl Files {
         let folder = archive.parent().unwrap_or(archive);
         if !folder.is_dir() {
             make_dir(folder)?;
-            // Otherwise a power cut could remove the new folder together with the messages moved
+            // Without this, a power cut could remove the new folder and the messages that are moved
             // into it.
             self.disk.force_dir(folder.parent().unwrap_or(folder))?;
         }
@@ -220,20 +223,22 @@ impl Files {
         let there: HashSet<&str> = tail.lines().collect();
         let going = entries.iter().enumerate().filter(|(at, _)| places.binary_search(at).is_ok());
         let mut lines: Vec<String> = going.map(|(_, text)| in_one_line(text)).collect();
-        // A crash after an earlier archiving may have left these messages in both files.
+        // If an earlier call crashed after it wrote the archive, these messages are in both files.
         lines.retain(|line| !there.contains(line.as_str()));
         lines::append(&self.disk, archive, &lines, Force::Now)?;
         Ok(entries.without(places).into_bytes())
     }
 }
 
-/// The unread messages of an inbox with a checked text, and the messages added to it.
+/// Counts the unread messages of an inbox. `text` is the inbox, which was already checked. `added`
+/// has the senders of the messages that are being added.
 struct Unread<'a> {
     text: &'a str,
-    /// Upper bound of the number of messages. A message is an object, so counting `{` needs no
-    /// decoding.
+    /// Upper bound of the number of messages in the inbox: the number of `{`. Each message is an
+    /// object, so this count needs no parsing.
     at_most: Option<usize>,
-    /// The senders of the unread messages. They are read only if the upper bound reaches the limit.
+    /// The senders of the unread messages. The inbox is parsed for them only if the upper bound
+    /// reaches the limit.
     senders: Option<Vec<Cow<'a, str>>>,
     added: Vec<&'a str>,
 }
@@ -243,7 +248,8 @@ impl<'a> Unread<'a> {
         Self { text, at_most: None, senders: None, added: Vec::new() }
     }
 
-    /// Counts a message of `sender`. Returns [`Appended::Full`] if `limit` is reached.
+    /// Adds a message of `sender` to the count. Returns [`Appended::Full`] if `limit` is already
+    /// reached.
     fn add(&mut self, sender: &'a str, limit: UnreadLimit) -> Option<Appended> {
         let text = self.text;
         let mut at_most = || {
@@ -271,8 +277,8 @@ pub(super) fn stored(entries: &Entries<'_>) -> Vec<(usize, StoredMessage)> {
         .collect()
 }
 
-/// Whether the inbox contains a message with the same id. The text is parsed only if it contains
-/// the id as a string.
+/// Whether the inbox contains a message with the same id. The inbox is parsed only if its text
+/// contains the id as a JSON string.
 fn holds(text: &str, message: &Message) -> bool {
     let Some(id) = message.id() else { return false };
     names(text, &id)
@@ -281,8 +287,8 @@ fn holds(text: &str, message: &Message) -> bool {
         })
 }
 
-/// Whether the text contains the id as a JSON string. Searches for the end of the id first, because
-/// searching for such a short text is much faster.
+/// Whether the text contains the id as a JSON string. The end of the id is searched first, because
+/// the search for a text of at most 32 bytes is much faster.
 pub(super) fn names(text: &str, id: &MessageId) -> bool {
     const FAST: usize = 32;
     let Ok(quoted) = serde_json::to_string(id) else { return false };
@@ -290,13 +296,13 @@ pub(super) fn names(text: &str, id: &MessageId) -> bool {
     text.contains(end) && text.contains(&quoted)
 }
 
-/// Returns the text of an entry without line breaks. This is safe, because a JSON string contains
-/// no line breaks.
+/// Returns the text of an entry without line breaks. The content does not change, because a JSON
+/// string never contains a raw line break.
 fn in_one_line(text: &str) -> String {
     text.lines().map(str::trim).collect()
 }
 
-/// Creates a folder whose parent must exist.
+/// Creates a folder if it does not exist. The parent of the folder must exist.
 fn make_dir_below(path: &Path) -> Result<(), StoreError> {
     match own_mode::create_folder(path) {
         Ok(()) => Ok(()),

@@ -1,7 +1,7 @@
 //! Teams as files under a root, in the layout of the reference client.
 //!
-//! All writes below a team's folders happen in this module, and all of them survive a crash at any
-//! point.
+//! All writes below a team's folders happen in this module. A crash at any point of a write leaves
+//! valid files.
 
 mod archive;
 mod array;

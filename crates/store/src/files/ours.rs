@@ -1,54 +1,56 @@
-//! Classifies names below the root by their folder, to tell which files pitcrew or the reference
-//! client writes.
+//! Tells from the name and the folder of a file what the file is, and whether pitcrew or the
+//! reference client writes such files.
 //!
-//! A repair touches only such files: a user's project may be at the path of a team's folder, and
-//! its `Cargo.lock` is no lock.
+//! A repair touches only such files. The reason: a user's project may be at the path of a team's
+//! folder, and the file `Cargo.lock` of that project is not a lock.
 
 use pitcrew_protocol::{AgentName, TaskId};
 
 use super::disk::{TEMP_PREFIX, TEMP_SUFFIX};
 use super::tasks::HIGH_WATER;
 
-/// Name prefix of the folder in which a new team is built.
+/// Name prefix of the temporary folder in which a new team is built.
 pub(crate) const UNBORN: &str = ".new-";
 
 /// A kind of folder that a team has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Place {
-    /// `teams/<dir>`.
+    /// The folder of the team, `teams/<dir>`.
     Team,
-    /// `teams/<dir>/inboxes`.
+    /// The folder of the inboxes, `teams/<dir>/inboxes`.
     Inboxes,
-    /// `teams/<dir>/pitcrew`.
+    /// Pitcrew's own folder of the team, `teams/<dir>/pitcrew`.
     Ours,
-    /// Pitcrew's log folders `transcripts` and `read` in `teams/<dir>/pitcrew`.
+    /// The folders `transcripts` and `read` in `teams/<dir>/pitcrew`, which contain logs.
     Logs,
-    /// `teams/<dir>/pitcrew/output`, the printed text of members. Its files are not checked.
+    /// The folder `teams/<dir>/pitcrew/output`, with the printed text of members. The files in this
+    /// folder are not checked.
     Output,
-    /// `teams/<dir>/pitcrew/writes`, the logs of changes that pitcrew processes made.
+    /// The folder `teams/<dir>/pitcrew/writes`, with logs of the changes that pitcrew processes
+    /// made.
     Writes,
-    /// `tasks/<dir>`.
+    /// The folder of the tasks, `tasks/<dir>`.
     Tasks,
 }
 
-/// The meaning of a file name in its folder.
+/// What a file is, according to its name and folder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FileMeaning {
-    /// The lock of one of the team's files.
+    /// A lock for one of the team's files.
     Lock,
-    /// A file of an unfinished write, or a lock that was being broken.
+    /// A temporary file of an unfinished write, or a stale lock whose removal did not finish.
     Temporary,
     /// A file that holds one JSON value.
     Json,
-    /// The highest task id ever used.
+    /// The file with the highest task id that was ever used.
     HighWater,
-    /// A log of pitcrew, with one JSON object per line.
+    /// A log that pitcrew writes, with one JSON object per line.
     Lines,
     /// A file of another program.
     Foreign,
 }
 
-/// Returns the meaning of the file `name` in a folder.
+/// Returns what the file `name` is in a folder of this kind.
 pub(crate) fn meaning(place: Place, name: &str) -> FileMeaning {
     let is_temporary = middle(name, TEMP_PREFIX, TEMP_SUFFIX).is_some_and(is_hex)
         || name
@@ -79,20 +81,20 @@ pub(crate) fn meaning(place: Place, name: &str) -> FileMeaning {
     }
 }
 
-/// Whether the name is that of a folder in which a new team is built.
+/// Whether this is the name of a temporary folder in which a new team is built.
 pub(crate) fn is_unborn(name: &str) -> bool {
     name.strip_prefix(UNBORN).is_some_and(is_hex)
 }
 
-/// Whether the text is a random id of pitcrew: 32 hexadecimal digits.
+/// Whether the text has the form of pitcrew's random ids: 32 hexadecimal digits.
 fn is_hex(text: &str) -> bool {
     text.len() == 32 && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
 }
 
-/// Whether a file of that name can have a lock.
+/// Whether a file with this name can have a lock.
 fn is_lockable(place: Place, name: &str) -> bool {
-    // The task list is locked through the file `.lock`, which has no suffix. The path of the lock
-    // is `.lock.lock`.
+    // The lock of the task list belongs to the file `.lock`. The path of this lock is therefore
+    // `.lock.lock`.
     (place == Place::Tasks && name == ".lock") || is_json(place, name)
 }
 
@@ -101,7 +103,8 @@ fn is_json(place: Place, name: &str) -> bool {
     match place {
         Place::Team => stem == "config",
         Place::Inboxes => is_inbox(stem),
-        // Higher crates choose the names of documents, so every lowercase name counts.
+        // The names of documents are chosen by the crates that use this store. Therefore every
+        // lowercase name is accepted here.
         Place::Ours => {
             !stem.is_empty() && stem.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'-')
         }
@@ -110,8 +113,8 @@ fn is_json(place: Place, name: &str) -> bool {
     }
 }
 
-/// Whether the name is `<agent>.ndjson`, or `<agent>.until-<ms>.ndjson` for an earlier conversation
-/// that a newer one replaced.
+/// Whether the name is `<agent>.ndjson`, or `<agent>.until-<ms>.ndjson`. The second form is for a
+/// former conversation that was replaced by a newer one.
 fn is_log(name: &str) -> bool {
     let Some(stem) = name.strip_suffix(".ndjson") else { return false };
     let is_time = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());

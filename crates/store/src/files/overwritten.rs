@@ -1,5 +1,6 @@
-//! Finds changes that other programs overwrote in a team's files, by comparing inboxes, tasks and
-//! config with the logs of pitcrew's writes. Restores and reports them.
+//! Finds those changes in a team's files that other programs overwrote, and restores and reports
+//! them. For this it compares the inboxes, the tasks and the config with the logs of pitcrew's
+//! writes.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::fs;
@@ -25,12 +26,13 @@ use super::update::{self, Fault, Plan};
 use super::written_log::{self, INBOX_LOG_KEPT, INBOX_LOG_MOST, InboxLine};
 use crate::{Event, JournalEntry, Overwritten, StoreError};
 
-/// Changes that are missing in an inbox.
+/// Changes of pitcrew that an inbox no longer contains.
 #[derive(Debug, Default)]
 pub(crate) struct LostMail {
-    /// Lost messages that were never read, each with the index of the entry that followed it.
+    /// Lost messages that nobody has read. Each has the index of the entry before which it belongs,
+    /// or `None` if it belongs at the end.
     messages: Vec<(Option<usize>, Message)>,
-    /// Indices of messages that pitcrew marked as read and that are unread again.
+    /// Indices of messages that pitcrew marked as read and that are marked as unread again.
     unread: Vec<usize>,
 }
 
@@ -39,10 +41,10 @@ impl LostMail {
         self.messages.is_empty() && self.unread.is_empty()
     }
 
-    /// Returns the inbox with all lost changes restored.
+    /// Returns the inbox text with all lost changes restored.
     ///
     /// # Errors
-    /// A description of the fault in the text.
+    /// A description of the fault, if the text is not a valid inbox.
     pub(crate) fn put_into(&self, text: &str) -> Result<String, String> {
         let read = Entries::parse(text.as_bytes())?.with_read(&self.unread)?;
         array::inserted(&read, &self.messages)
@@ -61,29 +63,30 @@ impl LostMail {
     }
 }
 
-/// Returns the log line for an appended message.
+/// Returns the log line for an appended message, or `None` if the message has no id.
 pub(crate) fn sent(message: &Message) -> Option<InboxLine> {
     Some(InboxLine::Sent { id: message.id()?, message: to_raw_value(message).ok()? })
 }
 
-/// The result of an inbox update.
 pub(crate) struct MailUpdate<T> {
     pub(crate) value: T,
     pub(crate) is_written: bool,
-    /// The changes that other programs had overwritten and that the update restored.
+    /// The changes that other programs had overwritten and that this update restored. `None` if
+    /// there were none.
     pub(crate) put_back: Option<Overwritten>,
 }
 
-/// The overwritten changes of a task file or the config.
+/// How another program has overwritten pitcrew's changes of a task file or the config.
 pub(super) enum LostUpdate {
     None,
-    /// Fields were overwritten. The value is the file with them restored.
+    /// Fields were overwritten. The value is the content of the file with these fields restored.
     Undone(Value, Outcome),
-    /// A removed file exists again.
+    /// A task file that pitcrew removed exists again.
     BackAgain,
 }
 
-/// Whether any store operation restores overwritten changes, or only an explicit request.
+/// Selects when overwritten changes are restored: during any store operation, or only when the
+/// caller requests it.
 #[derive(Debug, Default)]
 pub(crate) struct PutsBack {
     only_when_asked: AtomicBool,
@@ -96,16 +99,16 @@ impl PutsBack {
 }
 
 impl FileBackend {
-    /// Returns the same store for a caller that only reads. From now on the store restores
-    /// overwritten changes only on request, and takes no lock to read.
+    /// Returns this store, changed for a caller that only reads. From now on the store restores
+    /// overwritten changes only on request. It takes no lock when it reads.
     #[must_use]
     pub fn putting_back_when_asked(self) -> Self {
         self.files().puts_back.only_when_asked.store(true, Ordering::Relaxed);
         self
     }
 
-    /// Returns the changes that other programs overwrote in the team's files. Changes nothing.
-    /// Blocks.
+    /// Returns the changes that other programs overwrote in the team's files. This function changes
+    /// no file and blocks the thread.
     ///
     /// # Errors
     /// [`StoreError`] if a file cannot be read.
@@ -115,14 +118,15 @@ impl FileBackend {
     }
 
     /// Restores the changes that other programs overwrote in the team's files, and returns them.
-    /// Blocks.
+    /// This function blocks the thread.
     ///
     /// # Errors
     /// [`StoreError`] if a file cannot be read or written.
     pub fn put_back(&self, team: &TeamDir) -> Result<Vec<Overwritten>, StoreError> {
         let files = self.files();
         files.must_have_folders(Some(team))?;
-        // This call is the request, so restoring is allowed until it ends.
+        // The store may be set to restore changes only on request. This call is such a request, so
+        // the setting is switched off until the call ends.
         let was_on_demand = files.puts_back.only_when_asked.swap(false, Ordering::Relaxed);
         let done = files.reapply(team);
         files.puts_back.only_when_asked.store(was_on_demand, Ordering::Relaxed);
@@ -131,13 +135,13 @@ impl FileBackend {
 }
 
 impl Files {
-    /// Returns the lock for reading a damaged file again. Returns `None` if the caller only reads,
-    /// because taking a lock changes the folder.
+    /// Returns the path whose lock is taken when a damaged file is read again. Returns `None` if
+    /// the store only reads, because taking a lock would change the folder.
     pub(crate) fn lock_to_read<'a>(&self, lock_of: &'a Path) -> Option<&'a Path> {
         self.puts_back.at_once().then_some(lock_of)
     }
 
-    /// Restores the changes that other programs overwrote in the team's files.
+    /// Restores the changes that other programs overwrote in the team's files, and returns them.
     pub(crate) fn reapply(&self, team: &TeamDir) -> Result<Vec<Overwritten>, StoreError> {
         let mut found: Vec<Overwritten> = self.verify_config(team)?.into_iter().collect();
         for inbox in &self.readers(team)?.ours {
@@ -188,7 +192,7 @@ impl Files {
         Ok(damage.told(file))
     }
 
-    /// Compares a task file or the config, as read, with the log of pitcrew's writes.
+    /// Compares the content of a task file or the config with the log of pitcrew's writes.
     pub(super) fn damage(
         &self,
         path: &Path,
@@ -238,8 +242,8 @@ impl Files {
         }
     }
 
-    /// Changes an inbox. First restores messages that other programs removed. `plan` gets the
-    /// restored text, and `lines` returns the log lines for the change.
+    /// Changes an inbox. First, messages that other programs removed are restored. `plan` then gets
+    /// the inbox text and returns the change, and `lines` returns the log lines for this change.
     pub(crate) fn update_mail<T>(
         &self,
         team: &TeamDir,
@@ -274,7 +278,8 @@ impl Files {
         Ok(MailUpdate { value, is_written: updated.written.is_some(), put_back })
     }
 
-    /// Returns the text of an inbox. Skips the check if this state of the file was already checked.
+    /// Returns the text of an inbox, after a check that the text is valid. The check is skipped if
+    /// this state of the file was checked before.
     fn checked_text<'a>(&self, path: &Path, snapshot: &'a Snapshot) -> Result<&'a str, Fault> {
         if self.logs.was_checked(path, &snapshot.stamp) {
             return std::str::from_utf8(&snapshot.bytes).map_err(|e| Fault::Torn(e.to_string()));
@@ -282,11 +287,11 @@ impl Files {
         array::check(&snapshot.bytes).map_err(Fault::Torn)
     }
 
-    /// Adds a change of an inbox to the log of the inbox. The log was `since` bytes long when the
-    /// inbox was compared with it.
+    /// Adds a change of an inbox to the log of this inbox. `since` is the length that the log had
+    /// when the inbox was compared with the log.
     ///
-    /// If another process has added a log line since then, the message of that process may have
-    /// been overwritten before we read the inbox. In that case no stamp is recorded, and the next
+    /// If another process has added a log line since then, its message was perhaps overwritten
+    /// before we read the inbox. In that case no stamp is recorded. Without a stamp, the next
     /// reader compares the inbox with the log.
     fn note_mail(
         &self,
@@ -324,8 +329,8 @@ impl Files {
         Ok(())
     }
 
-    /// Records a message that was sent to a client which removes the messages it reads. Nothing is
-    /// restored from this record.
+    /// Records a message that was sent to a client which removes its read messages. This record is
+    /// not used to restore the message in the inbox.
     fn keep_sent(&self, team: &TeamDir, inbox: &InboxFile, mut lines: Vec<InboxLine>) {
         lines.retain(|line| matches!(line, InboxLine::Sent { .. }));
         if lines.is_empty() {
@@ -341,7 +346,7 @@ impl Files {
         }
     }
 
-    /// Restores messages and read marks that another program has overwritten.
+    /// Restores the messages and read marks of an inbox that another program has overwritten.
     pub(crate) fn verify_mail(
         &self,
         team: &TeamDir,
@@ -357,16 +362,17 @@ impl Files {
             Err(error) => return Err(failed("look at", &path)(error)),
         };
         let logged = lines::length(&self.paths.inbox_writes(team, inbox));
-        // A reader does not wait for the lock. Its holder is about to write, and the file is
-        // checked again after that write.
+        // A reader does not wait for the lock of the inbox. The holder of the lock is about to
+        // write, and after that write the inbox is checked again.
         if self.is_as_left(team, inbox, logged, now.as_ref())? || lock::is_taken(&path) {
             return Ok(None);
         }
         Ok(self.update_mail(team, inbox, |_| Ok(Plan::Keep(())), |()| Vec::new())?.put_back)
     }
 
-    /// Whether an inbox needs no comparison: it is unchanged since pitcrew's last write, or this
-    /// state was already compared with `logged` bytes of its log.
+    /// Whether an inbox need not be compared with its log. This is true if the inbox is unchanged
+    /// since pitcrew's last write. It is also true if this state of the inbox was already compared
+    /// with the first `logged` bytes of the log.
     fn is_as_left(
         &self,
         team: &TeamDir,
@@ -388,8 +394,8 @@ impl Files {
         Ok(is_last)
     }
 
-    /// Returns the logged changes that an inbox, as read, does not contain. `logged` is the length
-    /// of the log after that read.
+    /// Returns the logged changes that are missing in the inbox. `before` is the inbox as it was
+    /// read, and `logged` is the length of the log after that read.
     fn lost_mail(
         &self,
         team: &TeamDir,
@@ -418,7 +424,7 @@ impl Files {
         Ok(lost)
     }
 
-    /// Restores the fields of a task file or the config that another program has overwritten.
+    /// Restores those fields of a task file or the config that another program has overwritten.
     pub(crate) fn mend_fields<T: Serialize + DeserializeOwned>(
         &self,
         team: &TeamDir,
@@ -426,19 +432,20 @@ impl Files {
         (lock_of, log): (&Path, &Path),
         told_as: String,
     ) -> Result<Option<Overwritten>, StoreError> {
-        // As for an inbox, a reader does not wait for the lock. This shortcut is not for tasks:
-        // after a read, their files already count as compared, so nobody would compare them again.
+        // A reader of the config does not wait for its lock, as for an inbox. Tasks must not take
+        // this shortcut. After a read, the task files count as compared, so nobody would compare
+        // them later.
         if lock_of == path && lock::is_taken(path) {
             return Ok(None);
         }
         let mut since = 0;
         let updated = update::update(&self.disk, path, lock_of, |before| {
             let Some(snapshot) = before else { return Ok(Plan::Keep(None)) };
-            // The length of the log is taken after the read of the file. A log line that is added
-            // later may describe a write that the read does not contain.
+            // The length of the log is taken after the file was read. A log line that is added
+            // after this moment can describe a write that the file content does not have.
             since = lines::length(log);
-            // Only the config has a lock at its own path. A task is protected by the lock of the
-            // task list.
+            // If the lock is at the path of the file itself, the file is the config. A task file is
+            // protected by the lock of the task list.
             let damage = self.damage(path, log, lock_of == path, snapshot)?;
             let told = damage.told(told_as.clone());
             match damage {
@@ -465,7 +472,8 @@ impl LostUpdate {
         match self {
             Self::None => None,
             Self::Undone(_, Outcome { put_back, kept }) => {
-                // Pitcrew's own marks mean nothing to people, so the report leaves them out.
+                // Pitcrew's internal marks mean nothing to users, so they are left out of the
+                // report.
                 let shown = put_back.iter().filter(|field| !field.starts_with("metadata.pitcrew"));
                 Some(Overwritten { file, put_back: shown.cloned().collect(), kept: kept.clone() })
             }
@@ -476,11 +484,11 @@ impl LostUpdate {
     }
 }
 
-/// Returns the messages and the read marks that the inbox lacks. A missing message counts if the
-/// log has it as sent but not as read.
+/// Returns the messages and the read marks that are missing in the inbox. A missing message counts
+/// only if the log records that it was sent and does not record that it was read.
 fn missing(lines: &[InboxLine], entries: &Entries<'_>) -> LostMail {
-    // A second entry with the id of a read message is not an older version of the inbox but a
-    // forgery. The receiver refuses it.
+    // An inbox can have a second, unread entry with the id of a read message. Such an entry is a
+    // forgery, which the receiver refuses. It does not show that the read mark was lost.
     let mut there: HashMap<MessageId, (usize, bool)> = HashMap::new();
     for (at, stored) in stored(entries) {
         let is_read = stored.message.is_read();
@@ -499,8 +507,8 @@ fn missing(lines: &[InboxLine], entries: &Entries<'_>) -> LostMail {
         let InboxLine::Sent { id, message } = line else { continue };
         match there.get(id) {
             Some((at, _)) => next = Some(*at),
-            // A read message may be gone on purpose, and a message that was sent twice is restored
-            // once.
+            // If the message was read, somebody may have removed it on purpose. If the log has the
+            // same message twice, it is restored only once.
             None if read.contains(id) || !seen.insert(id) => {}
             None => {
                 let message = serde_json::from_str(message.get()).ok();
@@ -519,8 +527,8 @@ fn missing(lines: &[InboxLine], entries: &Entries<'_>) -> LostMail {
     lost
 }
 
-/// Returns the lines to keep of a log that became too long: the newest unread messages and the
-/// newest read marks.
+/// Selects the lines that stay in a log which became too long: the newest unread messages, the
+/// newest read marks and the last stamp.
 fn unread_only(lines: Vec<String>) -> Vec<String> {
     let parsed: Vec<(Option<InboxLine>, String)> =
         lines.into_iter().map(|line| (serde_json::from_str(&line).ok(), line)).collect();

@@ -1,7 +1,7 @@
 //! The paths of all files and folders under the root.
 //!
-//! Source: wire format, "Layout under the root". Pitcrew's own files are in `pitcrew/` of the root
-//! or of the team.
+//! Source: section "Layout under the root" of the wire format document. Pitcrew's own files are in
+//! the folder `pitcrew/` of the root and in the folder `pitcrew/` of each team.
 
 use std::path::{Path, PathBuf};
 
@@ -9,29 +9,29 @@ use pitcrew_protocol::{AgentName, InboxFile, TaskId, TeamDir};
 
 use crate::{ArchiveName, LeaseName, LogName, RateScope};
 
-/// File name of the journal.
 pub(crate) const JOURNAL: &str = "journal.ndjson";
 
-/// File name of the run's lease. The file name of a member's lease begins with it.
+/// File name of the lease for the team's run. The file name of a member's lease starts with the
+/// same word.
 const LEASE: &str = "lease";
 
-/// The folders in `pitcrew/` of the root. Some belong to the runtime, which relies on the store's
-/// check of them.
+/// The names of the folders in `pitcrew/` of the root. The runtime uses some of these folders. It
+/// relies on the store to check that they are not links.
 const OF_THE_ROOT: [&str; 7] =
     ["archive", "quarantine", "rates", "sandbox", "shells", "tmp", "worktrees"];
 
-/// The folders in `pitcrew/` of a team.
+/// The names of the folders in `pitcrew/` of a team.
 const OF_A_TEAM: [&str; 4] = ["output", "read", "transcripts", "writes"];
 
-/// The paths of the folders and files of all teams under one root. A path does not mean that the
-/// file or folder exists.
+/// The paths of the folders and files of all teams under one root. A path is returned even if the
+/// file or folder does not exist.
 #[derive(Clone, Debug)]
 pub struct Paths {
     root: PathBuf,
 }
 
 impl Paths {
-    /// Returns the paths under `root`.
+    /// Returns the paths of the files and folders under `root`.
     #[must_use]
     pub fn new(root: &Path) -> Self {
         Self { root: root.to_owned() }
@@ -49,7 +49,7 @@ impl Paths {
         self.teams().join(team.as_str())
     }
 
-    /// The team's config.
+    /// Returns the path of the team's config.
     #[must_use]
     pub fn config(&self, team: &TeamDir) -> PathBuf {
         self.team(team).join("config.json")
@@ -71,7 +71,8 @@ impl Paths {
         self.all_tasks().join(team.as_str())
     }
 
-    /// The file that represents the task list. Its lock is the lock of the list.
+    /// Returns the path of the file that represents the task list. The lock of this file protects
+    /// the whole list.
     pub(crate) fn task_list(&self, team: &TeamDir) -> PathBuf {
         self.tasks(team).join(".lock")
     }
@@ -84,8 +85,8 @@ impl Paths {
         self.tasks(team).join(super::tasks::HIGH_WATER)
     }
 
-    /// Returns pitcrew's own folder of the team. It can also contain files that are not files of
-    /// the store, such as a socket.
+    /// Returns pitcrew's own folder of the team. The folder can also contain files that the store
+    /// does not use, such as a socket.
     #[must_use]
     pub fn ours(&self, team: &TeamDir) -> PathBuf {
         self.team(team).join("pitcrew")
@@ -115,13 +116,14 @@ impl Paths {
         self.ours(team).join(format!("{name}.json"))
     }
 
-    /// The file with the read messages that were moved out of an inbox.
+    /// Returns the path of an inbox's archive: the file with the read messages that were moved out
+    /// of the inbox.
     pub(crate) fn read_mail(&self, team: &TeamDir, inbox: &InboxFile) -> PathBuf {
         self.ours(team).join("read").join(format!("{inbox}.ndjson"))
     }
 
-    /// The folder for logs of pitcrew's writes to team files that other programs also write, see
-    /// `written_log`.
+    /// Returns the folder for the logs of pitcrew's writes. These logs cover the team files that
+    /// other programs also write, see `written_log`.
     pub(crate) fn write_logs(&self, team: &TeamDir) -> PathBuf {
         self.ours(team).join("writes")
     }
@@ -138,7 +140,7 @@ impl Paths {
         self.write_logs(team).join("config.ndjson")
     }
 
-    /// Pitcrew's own folder of the root.
+    /// Returns pitcrew's own folder in the root.
     pub(crate) fn common(&self) -> PathBuf {
         self.root.join("pitcrew")
     }
@@ -147,7 +149,7 @@ impl Paths {
         self.common().join("archive")
     }
 
-    /// The folder of an archived team.
+    /// Returns the folder of an archived team.
     #[must_use]
     pub fn archived(&self, archive: &ArchiveName) -> PathBuf {
         self.archive().join(&archive.0)
@@ -157,19 +159,21 @@ impl Paths {
         self.archived(archive).join("team/pitcrew").join(JOURNAL)
     }
 
-    /// The file that is locked while a team is created or removed.
+    /// Returns the path of the file that is locked while a team is created or removed.
     pub(crate) fn lifecycle(&self) -> PathBuf {
         self.common().join("lifecycle.lock")
     }
 
-    /// The folders of the root that pitcrew or all clients use. None of them may be a link.
+    /// Returns the folders of the root that are used by pitcrew or by all clients. None of these
+    /// folders is allowed to be a link.
     pub(crate) fn folders(&self) -> Vec<PathBuf> {
         let common = self.common();
         let ours = OF_THE_ROOT.map(|name| common.join(name));
         [self.teams(), self.all_tasks(), common].into_iter().chain(ours).collect()
     }
 
-    /// The folders below a team's folder, parents first. None of them may be a link.
+    /// Returns the folders below a team's folder, parents first. None of these folders is allowed
+    /// to be a link.
     pub(crate) fn folders_in(&self, team: &TeamDir) -> Vec<PathBuf> {
         let ours = self.ours(team);
         let below = OF_A_TEAM.map(|name| ours.join(name));
@@ -192,7 +196,7 @@ impl Paths {
     }
 }
 
-/// Returns the lease that is stored in a file of this name.
+/// Returns the lease to which a file of this name belongs, or `None` if it is not a lease file.
 pub(crate) fn lease_in(file: &str) -> Option<LeaseName> {
     if file == LEASE {
         return Some(LeaseName::Run);

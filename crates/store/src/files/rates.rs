@@ -1,9 +1,10 @@
-//! Rate limits over all processes. The file is a ring with the times at which the last slots were
-//! taken, exact to the millisecond.
+//! Rate limits that all processes share. The file of a rate limit is a ring buffer with the times
+//! of the last allowed actions, in milliseconds. The code calls each entry of the ring a slot.
 //!
-//! The file has 8 bytes with the index of the oldest slot, and then one 8-byte time per slot,
-//! little-endian. Only pitcrew writes it, so a kernel file lock protects it. It is not forced to
-//! disk, because every time window is over after a power cut anyway.
+//! The first 8 bytes of the file are the index of the oldest slot. Then comes one time of 8 bytes
+//! for each slot. All numbers are little-endian. Only pitcrew writes this file, so a kernel file
+//! lock is enough to protect it. The file is not forced to disk, because every time window is over
+//! after a power cut.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -20,13 +21,13 @@ use crate::{Slot, StoreError};
 
 const WORD: u64 = 8;
 
-/// Highest number of time stamps that are read when the ring is resized.
+/// Highest number of times that are read when the ring gets another size.
 const MOST_READ: u64 = 100_000;
 
-/// The time in a slot that was never taken.
+/// The value of a slot that was not used yet.
 const NEVER: i64 = i64::MIN;
 
-/// Takes one slot of the ring in the file at `path`.
+/// Uses one slot of the ring in the file at `path`, if the oldest slot is outside the time window.
 pub(crate) fn take_slot(
     disk: &Disk,
     path: &Path,
@@ -48,32 +49,35 @@ fn take(file: &File, slots: u64, window_ms: i64, now_ms: i64) -> io::Result<Slot
     if slots == 0 {
         return Ok(Slot::Full { retry_after: millis(window_ms) });
     }
-    // The file is new, or the setting has changed.
+    // If the length differs, the file is new or the rate setting has changed.
     if file.metadata()?.len() != WORD * (slots + 1) {
         resize(file, slots)?;
     }
     let oldest_at = read_word(file, 0)?.unsigned_abs() % slots;
     let oldest = read_word(file, oldest_at + 1)?;
-    // A time in the future was written before the clock was set back. It does not count.
+    // A time in the future comes from a clock that was set back later. Such a time does not count.
     let is_counted = oldest > now_ms.saturating_sub(window_ms) && oldest <= now_ms;
     if is_counted {
         return Ok(Slot::Full { retry_after: millis(oldest + window_ms - now_ms) });
     }
-    // The index is written first. A crash between the two writes then leaves one slot uncounted. In
-    // the other order, the index of the oldest slot would point to the new time.
+    // The index is written before the time. A crash between the two writes then leaves this action
+    // uncounted. If the time were written first, a crash would leave an index that treats the new
+    // time as the oldest.
     let next = i64::try_from((oldest_at + 1) % slots).unwrap_or(0);
     file.write_all_at(&next.to_le_bytes(), 0)?;
     file.write_all_at(&now_ms.to_le_bytes(), WORD * (oldest_at + 1))?;
     Ok(Slot::Taken)
 }
 
-/// Changes the size of the ring after a change of the setting. The newest times stay.
+/// Changes the number of slots of the ring after a change of the rate setting. The newest times
+/// stay.
 fn resize(file: &File, slots: u64) -> io::Result<()> {
-    // A ring that is longer than any rate was not written by pitcrew. Its times mean nothing, so
-    // reading only the first ones is enough.
+    // Pitcrew never writes a ring that is longer than the highest rate. The times in a longer ring
+    // have no meaning, so it is enough to read the first times.
     let there = (file.metadata()?.len() / WORD).saturating_sub(1).min(MOST_READ);
     let mut times = (1..=there).map(|at| read_word(file, at)).collect::<io::Result<Vec<i64>>>()?;
-    // The ring may begin anywhere, so the times are sorted before the oldest ones are dropped.
+    // The oldest slot can be anywhere in the ring. Therefore the times are sorted before the oldest
+    // times are dropped.
     times.sort_unstable();
     let room = usize::try_from(slots).unwrap_or(usize::MAX);
     let mut ring = vec![NEVER; room.saturating_sub(times.len())];

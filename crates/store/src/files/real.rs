@@ -1,8 +1,8 @@
-//! Checks that the folders below the root are real folders. Every operation runs this check before
-//! it touches anything.
+//! Checks that the folders below the root are real folders and not links. Every operation makes
+//! this check before it accesses anything.
 //!
-//! A link at the path of such a folder is never followed, because the folder behind it belongs to
-//! somebody else. The root itself may be a link or be below one.
+//! A link at the path of such a folder is never followed, because its target belongs to somebody
+//! else. The root itself is allowed to be a link, or to be below a link.
 
 use std::path::PathBuf;
 
@@ -14,10 +14,12 @@ use super::teams::is_nameless;
 use crate::StoreError;
 
 impl Files {
-    /// Checks that the folders of the root and of `team` are real folders, if they exist.
+    /// Checks that the folders of the root and the folders of `team` are real folders. A folder
+    /// that does not exist is accepted.
     ///
     /// # Errors
-    /// [`StoreError::NoFolder`] with the first path that is no folder, [`StoreError::Io`].
+    /// [`StoreError::NoFolder`] with the first path that is not a folder, and [`StoreError::Io`] if
+    /// the operating system returns an error.
     pub(crate) fn must_have_folders(&self, team: Option<&TeamDir>) -> Result<(), StoreError> {
         for path in self.paths.folders() {
             must_be_folder(path)?;
@@ -25,7 +27,8 @@ impl Files {
         let Some(team) = team.filter(|team| !is_nameless(team)) else { return Ok(()) };
         let place = self.paths.team(team);
         match Stands::at(&place)? {
-            // A plain file among the teams does no harm: it means that no team of this name exists.
+            // A plain file in the folder of all teams does no harm. It only means that no team has
+            // this name.
             Stands::Nothing | Stands::File | Stands::Other => {}
             Stands::Link => return Err(StoreError::NoFolder { path: place, is_link: true }),
             Stands::Folder => {

@@ -1,5 +1,6 @@
-//! Renames that also work on limited file systems. FUSE, NFS and 9p have no rename that refuses to
-//! replace, and overlayfs cannot rename a folder of its lower layer.
+//! Renames that also work on file systems with limited functions. FUSE, NFS and 9p have no rename
+//! that refuses to replace an existing entry. Overlayfs is not able to rename a folder of its lower
+//! layer.
 
 use std::fs;
 use std::io;
@@ -12,10 +13,10 @@ use crate::own_mode;
 
 /// Moves a folder to a path that must be free.
 ///
-/// If the file system supports it, the rename replaces nothing at all. Otherwise a plain rename can
-/// replace an *empty folder* at the path. It is atomic too, and the operating system refuses it for
-/// a file, a link, and a folder with content. So a team is never replaced, and replacing an empty
-/// folder loses nothing.
+/// If the file system has a rename that refuses to replace, nothing is replaced. Otherwise a plain
+/// rename is used, which is atomic too. The operating system refuses it if a file, a link or a
+/// folder with content is at the path. It replaces only an *empty folder*, so no team and no data
+/// is lost.
 ///
 /// # Errors
 /// `EXIST` if the path is not free, and other errors of the operating system.
@@ -25,16 +26,17 @@ pub(crate) fn folder_to_free_place(from: &Path, to: &Path) -> Result<(), Errno> 
         done => return done,
     }
     match rustix::fs::rename(from, to) {
-        // A plain rename reports a path that is not free with other error codes.
+        // If the path is not free, a plain rename returns one of these errors instead of `EXIST`.
         Err(Errno::NOTEMPTY | Errno::NOTDIR) => Err(Errno::EXIST),
         done => done,
     }
 }
 
-/// Moves a lock that was set aside back to its path, if that is free.
+/// Moves a lock that was moved aside back to its path, if the path is free.
 ///
-/// Without a rename that refuses to replace, a lock that is taken between the check and the rename
-/// is replaced. Its holder notices another lock at the path before it writes, and takes the lock
+/// Some file systems have no rename that refuses to replace. There, a process can take a new lock
+/// at the path between the check and the rename, and the rename replaces it. The holder of the new
+/// lock compares the lock at the path before it writes. It finds another lock and takes its lock
 /// again.
 ///
 /// # Errors
@@ -50,20 +52,21 @@ pub(crate) fn lock_to_its_place(from: &Path, to: &Path) -> Result<(), Errno> {
     rustix::fs::rename(from, to)
 }
 
-/// Moves the folder of a team or of tasks. If it cannot be renamed as a whole (lower layer of an
-/// overlay), its entries are moved one by one. The config goes first, because without it there is
-/// no team, as after a rename.
+/// Moves the folder of a team, or the folder of its tasks. A folder in the lower layer of an
+/// overlay cannot be renamed. In that case a new folder is created and the entries are moved one by
+/// one.
 ///
 /// # Errors
 /// The error of the operating system.
 pub(crate) fn folder(from: &Path, to: &Path) -> io::Result<()> {
     match fs::rename(from, to) {
-        // An overlay reports this error for a folder of its lower layer.
+        // Overlayfs returns this error for the rename of a folder in its lower layer.
         Err(error) if error.kind() == io::ErrorKind::CrossesDevices => {}
         done => return done,
     }
     own_mode::create_folder(to)?;
-    // The config goes first: without it there is no team, as after a rename of the whole folder.
+    // The config is moved first. A folder without a config is not a team, so the team is gone at
+    // once, as after a rename of the whole folder.
     let config = from.join("config.json");
     if fs::symlink_metadata(&config).is_ok() {
         fs::rename(&config, to.join("config.json"))?;

@@ -1,4 +1,5 @@
-//! Repairs the damage that [`look`](super::look) found. Removed files go to a [`Keep`].
+//! Repairs the damage that [`look`](super::look) found. A file that a repair removes is moved to a
+//! [`Keep`], where it stays for a week.
 
 use std::path::{Path, PathBuf};
 
@@ -20,30 +21,31 @@ use crate::StoreError;
 /// The result of a repair.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Mend {
-    /// The damage is removed or corrected.
+    /// The repair removed or corrected the damage.
     Done,
-    /// The damaged file is now kept at this path.
+    /// The repair moved the damaged file to this path.
     Kept(PathBuf),
     /// The file was written or removed after the check, so the repair left it unchanged.
     Changed,
-    /// The repair left the file unchanged for this reason.
+    /// The repair left the file unchanged, for this reason.
     Left(&'static str),
 }
 
 impl FileBackend {
-    /// Moves everything under a team's name to the archive: a team, half a team, or only its tasks.
-    /// Returns the path of the archive, or `None` if there was nothing. Blocks.
+    /// Moves everything that exists under a team's name to the archive: a team, a part of a team,
+    /// or only its tasks. If the folder of the team is a link, the link itself is moved. Returns
+    /// the path of the archive, or `None` if nothing existed. This function blocks the thread.
     ///
     /// # Errors
-    /// [`StoreError::Io`] if it cannot be moved; [`StoreError::NoFolder`] if an entry at the path
-    /// of a folder of the root is no folder. If the team itself is a link, the link is moved.
+    /// [`StoreError::Io`] if something cannot be moved. [`StoreError::NoFolder`] if a folder of the
+    /// root is a link or a file.
     pub fn clear_away(&self, team: &TeamDir) -> Result<Option<PathBuf>, StoreError> {
         self.files().must_have_folders(None)?;
         self.files().clear_away(team)
     }
 
-    /// Whether [`repair`](Self::repair) can repair this kind of damage. All other kinds need a
-    /// person.
+    /// Whether [`repair`](Self::repair) is able to repair this kind of damage. For all other kinds,
+    /// a person must decide.
     #[must_use]
     pub fn can_repair(damage: &Damage) -> bool {
         match damage {
@@ -64,7 +66,8 @@ impl FileBackend {
         }
     }
 
-    /// Keeps a copy of the file before a part of it is removed. Blocks.
+    /// Copies the file at `path` into the keep, for a caller that then removes a part of the file.
+    /// This function blocks the thread.
     ///
     /// # Errors
     /// The errors of the disk.
@@ -76,12 +79,13 @@ impl FileBackend {
         }
     }
 
-    /// Repairs one finding. Stale locks, unfinished files and damaged files are moved to the keep,
-    /// where nothing reads them and nothing is lost. The complete messages of an inbox and the
-    /// valid lines of a log stay in place. A half archived team is completed. Blocks.
+    /// Repairs one finding. Stale locks, unfinished files and damaged files are moved to the keep.
+    /// There no program reads them, and no data is lost. The complete messages of an inbox and the
+    /// valid lines of a log stay in place. For a half archived team, the archiving is completed.
+    /// This function blocks the thread.
     ///
     /// # Errors
-    /// The errors of lock and disk. The damage is then unchanged.
+    /// The errors of taking a lock and of the disk. In this case the damage is unchanged.
     pub fn repair(&self, damage: &Damage, keep: &mut Keep) -> Result<Mend, StoreError> {
         let files = self.files();
         match damage {
@@ -89,7 +93,7 @@ impl FileBackend {
                 if Stands::at(path)? == Stands::Nothing {
                     return Ok(Mend::Changed);
                 }
-                // A process may have taken the lock since the check.
+                // Another process may have taken the lock after the check.
                 if !is_stale(path) || !is_free(path)? {
                     return Ok(Mend::Left("somebody holds it"));
                 }
@@ -136,8 +140,8 @@ impl FileBackend {
 }
 
 impl Files {
-    /// Breaks all locks of one team that nobody holds. Does not follow links, and does not break a
-    /// lock folder that contains anything.
+    /// Removes all locks of one team that nobody holds. Does not follow links. Does not remove a
+    /// lock folder that has content.
     pub(crate) fn break_stale_locks(&self, team: &TeamDir) -> Result<usize, StoreError> {
         self.must_exist(team)?;
         let mut broken = 0;
@@ -153,8 +157,8 @@ impl Files {
             for path in list(&dir)? {
                 let is_lock = meaning(place, name_of(&path)) == FileMeaning::Lock;
                 if is_lock && (is_stale(&path) || will_be_of_the_dead(&path)) && is_free(&path)? {
-                    // Taking the lock breaks it if it is still stale. Releasing it then removes the
-                    // folder.
+                    // If the lock is still stale, `take` removes it and takes a new lock. The drop
+                    // then releases the new lock, so no lock remains.
                     drop(Lock::take(&path.with_extension(""), |_| ())?);
                     broken += 1;
                 }
@@ -173,12 +177,12 @@ impl Files {
         let is_document = path.extension().is_some_and(|ending| ending == "json");
         let lock_of = if is_task { path.with_file_name(".lock") } else { path.to_owned() };
         let _lock = if is_task || is_document { Some(self.disk.lock(&lock_of)?) } else { None };
-        // The writer of the file or another repair may have changed the file since the check.
+        // After the check, the writer of the file or another repair may have changed the file.
         if !seen.is_at(path) {
             return Ok(Mend::Changed);
         }
         let is_high_water = name_of(path) == HIGH_WATER;
-        // The file of the task is removed, but the id of the task must never be used again.
+        // The task file will be removed. The id of its task must nevertheless never be used again.
         if is_task && !is_high_water {
             self.keep_id_taken(path)?;
         }
@@ -193,9 +197,10 @@ impl Files {
             self.disk.force_dir(path.parent().unwrap_or(path))?;
             return Ok(Mend::Kept(kept));
         }
-        // A file that is no plain file, or too long to read, is moved unchanged.
+        // If the file is not a plain file, or is too long to read, it is moved unchanged.
         let kept = keep.take(self, path)?;
-        // Without the mark of used ids, the next task could get an id that was already used.
+        // The removed file contained the highest used id. It is written again, because otherwise
+        // the next task could get an id that was used before.
         if is_high_water {
             self.raise_high_water(path, 0)?;
         }
@@ -209,13 +214,14 @@ impl Files {
         }
     }
 
-    /// Raises the mark of used ids to the id of a task file that is about to be removed.
+    /// Raises the stored highest used id to the id of a task file that is about to be removed.
     fn keep_id_taken(&self, task: &Path) -> Result<(), StoreError> {
         let Some(id) = id_of(task) else { return Ok(()) };
         self.raise_high_water(&task.with_file_name(HIGH_WATER), id.number())
     }
 
-    /// Sets the mark of used ids to the highest of its old value, `least` and the ids in use.
+    /// Sets the stored highest used id to the largest of three values: its old value, `least`, and
+    /// the ids of the present task files.
     fn raise_high_water(&self, mark: &Path, least: u64) -> Result<(), StoreError> {
         let text = self.bytes_of_plain(mark)?.and_then(|bytes| String::from_utf8(bytes).ok());
         let marked: u64 = text.and_then(|text| text.trim().parse().ok()).unwrap_or(0);
@@ -226,9 +232,9 @@ impl Files {
         self.disk.create(mark, highest.to_string().as_bytes())
     }
 
-    /// Removes lines from a log. The lines are copied to the keep, and then overwritten with spaces
-    /// in place. So the positions of readers stay valid, and no concurrent append goes to a
-    /// replaced file.
+    /// Removes lines from a log. The lines are copied to the keep and then overwritten with spaces.
+    /// The log keeps its length and its file. Therefore the positions of readers stay valid, and a
+    /// concurrent append does not go to a file that was replaced.
     fn take_out(
         &self,
         path: &Path,
@@ -257,7 +263,7 @@ fn id_of(task: &Path) -> Option<TaskId> {
     TaskId::parse(task.file_stem()?.to_str()?)
 }
 
-/// Whether the folder of an unfinished team creation contains only files of a team.
+/// Whether the folder of an unfinished team creation contains only entries of a team.
 fn holds_a_team_only(folder: &Path) -> Result<bool, StoreError> {
     let is_of_a_team = |name: &str| {
         matches!(name, "config.json" | "inboxes" | "pitcrew")

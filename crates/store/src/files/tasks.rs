@@ -1,10 +1,11 @@
-//! A team's tasks as files. The task table is cached until a file changes, and an edit becomes
-//! visible as a whole.
+//! A team's tasks as files. The task table is cached until a file changes. Each changed task file
+//! becomes visible as a whole.
 //!
-//! An edit is computed from a read without the lock. The tasks must still be the same when the lock
-//! is held. Each file is replaced as a whole. Files in which only a dependency changed come last,
-//! so a crash in between leaves a dependency written in only one of its two tasks. The next read
-//! completes the dependency.
+//! An edit is computed from a read without the lock. The lock is then taken, and the edit is
+//! repeated if the tasks have changed since the read. Each file is replaced as a whole. Files in
+//! which only a dependency changed are replaced last. After a crash in between, such a dependency
+//! is written in only one of its two tasks. The next read then adds the dependency to the other
+//! task.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -29,29 +30,29 @@ mod entries;
 
 use entries::{Entry, Holds, list, read_all};
 
-/// Number of tries of an edit before it fails, and the first try that holds the list's lock all the
-/// time.
+/// Number of tries of an edit before the edit fails. From the try `LOCKED_FROM` on, counted from 0,
+/// an edit holds the lock of the list during the whole try.
 const TRIES: usize = 20;
 const LOCKED_FROM: usize = 2;
 
-/// The cached tables of all teams that were read.
+/// The cached task tables, one for each team that was read.
 #[derive(Debug, Default)]
 pub(crate) struct Tables {
     teams: Mutex<HashMap<TeamDir, Arc<Mutex<Table>>>>,
 }
 
-/// A team's task files as last read.
+/// The task files of a team at the last read.
 #[derive(Debug, Default)]
 struct Table {
     files: HashMap<String, Entry>,
     high_water: u64,
     current: Option<Reading>,
-    /// The tasks that were last compared with the log of pitcrew's writes, and the length of the
-    /// log before that comparison.
+    /// The tasks that were last compared with the log of pitcrew's writes. The number is the length
+    /// of the log before that comparison.
     verified: Option<(Arc<[Task]>, u64)>,
 }
 
-/// All tasks at one moment.
+/// The task list of a team, and the id of the next task, at the time of one read.
 #[derive(Clone, Debug)]
 struct Reading {
     listed: Arc<[Task]>,
@@ -103,8 +104,9 @@ impl Files {
             self.verify_tasks(team)?;
             let lock = if tries >= LOCKED_FROM { Some(self.disk.lock(&list)?) } else { None };
             let reading = self.read_tasks(team, lock.as_ref())?;
-            // The file may just have been overwritten with an older version, in which a claimed
-            // task looks free. Such a state must be compared with the log first.
+            // Another program may have just overwritten a file with an older version, in which a
+            // claimed task looks free. Therefore the tasks must be compared with the log before the
+            // edit.
             let Some(logged) = self.verified(team, &reading) else { continue };
             let before = reading.table();
             let mut edited = before.clone();
@@ -116,16 +118,17 @@ impl Files {
                 None => self.disk.lock(&list)?,
             };
             self.disk.crash_point("list locked");
-            // A log line that was added meanwhile may describe a write that this read does not
-            // contain.
+            // If a log line was added meanwhile, it can describe a write that is missing in this
+            // read.
             let is_as_read =
                 self.read_tasks(team, Some(&lock))?.is(&reading) && lines::length(&log) == logged;
             if !is_as_read || !lock.is_held() {
                 continue;
             }
             let written = self.put(changes)?;
-            // The change is logged before the lock is released. The next process that claims the
-            // task must know this claim, even if another program has just overwritten it.
+            // The changes are logged before the lock is released. The next process that claims a
+            // task must know this claim, even if another program has already overwritten the task
+            // file.
             written_log::note_fields(&self.disk, &log, logged, &written);
             drop(lock);
             self.disk.crash_point("list unlocked");
@@ -133,7 +136,7 @@ impl Files {
             self.verify_tasks(team)?;
             return Ok(());
         }
-        // Reached only if other writers disturbed every try.
+        // This line is reached only if other writers disturbed every try.
         Err(StoreError::Locked { path: list, waited_ms: 0, holder: None })
     }
 
@@ -164,8 +167,8 @@ impl Files {
         if changed.is_empty() && removed.is_empty() {
             return Ok(None);
         }
-        // Tasks in which only a dependency changed come last. If a crash prevents their write,
-        // reading completes the dependency.
+        // Tasks in which only a dependency changed are written last. If a crash prevents this
+        // write, the next read adds the missing dependency.
         changed.sort_by_key(|(task, was)| differs_in_edges_only(task, *was));
         let first_mentions =
             changed.partition_point(|(task, was)| !differs_in_edges_only(task, *was));
@@ -188,10 +191,10 @@ impl Files {
         Ok(Some(Changes { high_water, tasks: written, removed, mentions }))
     }
 
-    /// Renames the files of an edit into place. The caller must hold the list's lock.
+    /// Replaces and removes the task files of an edit. The caller must hold the lock of the list.
     fn put(&self, changes: Changes) -> Result<Vec<FieldWrite>, StoreError> {
-        // The highest used id is raised before a task is removed. Otherwise a crash in between
-        // would free the id for another task.
+        // The stored highest used id is raised before a task is removed. Otherwise, after a crash
+        // in between, a new task could get the id of the removed task.
         if let Some((temp, path)) = changes.high_water {
             temp.rename(&path)?;
             self.disk.crash_point("high water mark raised");
@@ -230,7 +233,8 @@ impl Files {
         Ok(done)
     }
 
-    /// Restores task changes that a writer without the lock has overwritten, and returns them.
+    /// Restores changes of tasks that a writer without the lock has overwritten. Returns the
+    /// restored changes.
     pub(crate) fn verify_tasks(&self, team: &TeamDir) -> Result<Vec<Overwritten>, StoreError> {
         let mut found = Vec::new();
         for _ in 0..TRIES {
@@ -247,7 +251,8 @@ impl Files {
         Ok(found)
     }
 
-    /// Compares the tasks with the log of pitcrew's writes, and restores missing changes.
+    /// Compares the tasks with the log of pitcrew's writes. Restores missing changes and returns
+    /// them.
     fn mend_tasks(
         &self,
         team: &TeamDir,
@@ -269,7 +274,8 @@ impl Files {
                     let Some(Entry { stamp, holds, .. }) = table.files.get(stem) else {
                         return false;
                     };
-                    // Nothing can be restored in a damaged or deleted file.
+                    // In a damaged file, or in a task that is marked as deleted, nothing can be
+                    // restored.
                     if matches!(holds, Holds::Torn(_) | Holds::Deleted) {
                         return false;
                     }
@@ -301,8 +307,8 @@ impl Files {
         self.verified(team, reading) == Some(lines::length(&self.paths.task_writes(team)))
     }
 
-    /// Returns the length of the log when these tasks were compared with it, or `None` if they were
-    /// not.
+    /// Returns the length that the log had when these tasks were compared with it. Returns `None`
+    /// if these tasks were not compared with the log yet.
     fn verified(&self, team: &TeamDir, reading: &Reading) -> Option<u64> {
         if !self.puts_back.at_once() {
             return Some(lines::length(&self.paths.task_writes(team)));
@@ -314,7 +320,7 @@ impl Files {
         verified.map(|(_, logged)| *logged)
     }
 
-    /// Returns the present tasks. Reads only files that changed.
+    /// Returns the present tasks. Reads only the files that changed since the last read.
     fn read_tasks(&self, team: &TeamDir, lock: Option<&Lock>) -> Result<Reading, StoreError> {
         let folder = self.paths.tasks(team);
         let table = self.tables.of(team);
@@ -323,7 +329,8 @@ impl Files {
             self.folders.lock().unwrap_or_else(PoisonError::into_inner).changed(team, &folder);
         let done = self.catch_up(team, &folder, &mut table, changed, lock);
         if done.is_err() {
-            // The change queue is already emptied, so the next call must read everything again.
+            // The queue of changed files is already empty, although these files were not read.
+            // Therefore the next call must read all files again.
             *table = Table::default();
             self.folders.lock().unwrap_or_else(PoisonError::into_inner).forget(team);
         }
@@ -358,8 +365,8 @@ impl Files {
             table.files.retain(|stem, _| there.contains(stem));
         }
         let (read, torn) = read_all(folder, &names, &table.files)?;
-        // If stamps are not reliable, a file is read again each time. Usually its content is the
-        // same.
+        // A file that changed recently is read again each time, because its stamp is not reliable
+        // yet. Usually the content is still the same.
         let mut is_same = table.current.is_some();
         let torn =
             torn.into_iter().map(|stem| Ok((stem.clone(), self.read_torn(team, &stem, lock)?)));
@@ -368,7 +375,8 @@ impl Files {
             match entry {
                 Some(entry) => {
                     let is_known = table.knows(&stem, &entry);
-                    // A caller that only reads reports the damaged file itself.
+                    // If the caller only reads, it reports the damaged file itself, so nothing is
+                    // reported here.
                     if let Holds::Torn(reason) = &entry.holds
                         && !is_known
                         && self.puts_back.at_once()
@@ -395,8 +403,8 @@ impl Files {
         Ok(reading)
     }
 
-    /// Reads a damaged file again, because another program may be writing it. A file that stays
-    /// damaged does not hide other tasks.
+    /// Reads a damaged file again, because another program may be writing it. If the file is still
+    /// damaged, only its own task is missing in the list.
     fn read_torn(
         &self,
         team: &TeamDir,
@@ -407,7 +415,8 @@ impl Files {
         let list = self.paths.task_list(team);
         let parse = |snapshot: Option<&Snapshot>| snapshot.map(|s| Entry::of(stem, s)).transpose();
         let read = match lock {
-            // No client gives this name to a task, so the file is not worth a wait.
+            // This name is not a task id, so no client writes a task to this file. Therefore it is
+            // not worth a wait.
             _ if TaskId::parse(stem).is_none() => Snapshot::read(&path)
                 .and_then(|read| parse(read.as_ref()).map_err(|fault| fault.at(&path))),
             None => update::read(&path, self.lock_to_read(&list), parse),
@@ -426,10 +435,10 @@ impl Files {
     }
 }
 
-/// Name of the file with the highest id ever used.
+/// Name of the file that stores the highest id that was ever used.
 pub(crate) const HIGH_WATER: &str = ".highwatermark";
 
-/// The changes of an edit, ready to be renamed into place.
+/// The changes of an edit. They are in temporary files and ready to be renamed.
 struct Changes {
     high_water: Option<(Temp, PathBuf)>,
     tasks: Vec<Put>,
@@ -444,7 +453,7 @@ struct Put {
 }
 
 impl Table {
-    /// Whether a file that was read again is unchanged.
+    /// Whether a file that was read again still has the content that this table knows.
     fn knows(&self, stem: &str, read: &Entry) -> bool {
         let Some(known) = self.files.get(stem).filter(|known| known.stamp == read.stamp) else {
             return false;
@@ -465,9 +474,9 @@ impl Table {
         }
     }
 
-    /// Builds the task list from all files and writes each dependency at both tasks. A task is
-    /// moved into the list. A copy of the task as in its file is kept only if completing the
-    /// dependencies changes the task.
+    /// Builds the task list from all files, with each dependency at both of its tasks. A task is
+    /// moved from its file entry into the list. The entry keeps a copy of the task as in its file
+    /// only if the list has other dependencies for this task.
     fn reading(&mut self) -> Reading {
         let listed = self.current.take().map(|reading| reading.listed);
         let listed = listed.as_deref().unwrap_or_default();
@@ -479,8 +488,8 @@ impl Table {
                 held @ (Holds::Other | Holds::Deleted | Holds::Torn(_)) => entry.holds = held,
             }
         }
-        // Sorts by id, and parses each number only once. Ids that are no numbers are sorted by
-        // their text.
+        // Sorts the tasks by id. The cached key parses each number only once. Ids that are not
+        // numbers are sorted as text.
         tasks.sort_by_cached_key(|task| match task.id.number() {
             0 => (0, task.id.to_string()),
             number => (number, String::new()),
@@ -488,8 +497,8 @@ impl Table {
         let numbers =
             self.files.keys().filter_map(|stem| TaskId::parse(stem)).map(|id| id.number());
         let highest = table::highest_counted(numbers.chain([self.high_water]));
-        // A crash after a removal can leave references to the removed task. Ids are never used
-        // again, so such references mean nothing.
+        // After a removal, a crash can leave references to the removed task. An id is never used
+        // again, so such references mean nothing and are dropped.
         let is_no_task = |entry: &Entry| matches!(entry.holds, Holds::Deleted);
         let is_gone = |id: &TaskId| {
             (1..=highest).contains(&id.number())
@@ -521,8 +530,8 @@ fn matters(name: &str) -> bool {
     name.ends_with(".json") || name == HIGH_WATER
 }
 
-/// Returns the fields of a task that an edit changed. Returns none for a new task, because no older
-/// reading contains it.
+/// Returns the fields of a task that an edit changed. Returns no fields for a new task, because no
+/// program has read an older version of this task.
 fn changed_fields(was: Option<&Task>, task: &Task) -> Result<Vec<FieldChange>, Fault> {
     let Some(was) = was else { return Ok(Vec::new()) };
     Ok(lost_updates::changes(&value_of(was)?, &value_of(task)?))
@@ -535,8 +544,8 @@ fn differs_in_edges_only(task: &Task, was: Option<&Task>) -> bool {
     was == *task
 }
 
-/// Returns the tasks of a folder that no program writes any more, with each dependency at both
-/// tasks. Skips unreadable files.
+/// Returns the tasks in a folder that no program writes any more. Each dependency is listed at both
+/// of its tasks. Unreadable files are skipped.
 pub(super) fn read_folder(folder: &Path) -> Result<Vec<Task>, StoreError> {
     let (read, _torn) = read_all(folder, &list(folder)?, &HashMap::new())?;
     let files = read.into_iter().filter_map(|(stem, entry)| Some((stem, entry?))).collect();

@@ -1,4 +1,4 @@
-//! A team's config as a file, and pitcrew's own documents beside it.
+//! A team's config as a file, and pitcrew's own documents of the team.
 
 use std::fs;
 use std::path::Path;
@@ -18,17 +18,17 @@ use super::update::{self, Fault, Plan};
 use super::written_log;
 use crate::{DocumentEdit, Overwritten, StoreError, TeamEdit, own_mode};
 
-/// File name of the config.
 pub(crate) const CONFIG: &str = "config.json";
 
-/// The programs that read a team's inboxes.
+/// Describes which kind of program reads each of a team's inboxes.
 #[derive(Debug)]
 pub(crate) struct Readers {
-    /// Whether the readers are clients of the session dialect, which remove the messages they read.
+    /// Whether the readers are clients of the session dialect. These clients remove the messages
+    /// that they have read.
     pub(crate) is_session: bool,
     /// The inboxes of the members that pitcrew runs.
     pub(crate) ours: Vec<InboxFile>,
-    /// The inboxes of the members that pitcrew started and another client runs.
+    /// The inboxes of the members that pitcrew started but that another client runs.
     started: Vec<InboxFile>,
 }
 
@@ -48,29 +48,29 @@ impl Readers {
         }
     }
 
-    /// Whether messages to this inbox are also logged. This is needed if the reader of the inbox
-    /// removes messages, because that reader may end before its model gets them.
+    /// Whether messages to this inbox are also written to a log. This is necessary if the reader of
+    /// the inbox removes messages, because the reader can end before its model gets a message.
     pub(crate) fn keeps_sent(&self, inbox: &InboxFile) -> bool {
         self.is_session || self.started.contains(inbox)
     }
 
-    /// Whether a message that is missing from the inbox counts as lost. In other inboxes the reader
-    /// removed it.
+    /// Whether a message that is missing from this inbox counts as lost. For all other inboxes, a
+    /// missing message means that the reader removed it.
     pub(crate) fn misses_mail(&self, inbox: &InboxFile) -> bool {
         !self.is_session && self.ours.contains(inbox)
     }
 }
 
-/// Time for which a config may be missing before its team counts as gone. Some clients replace a
-/// file by removing it first. One such client was seen to take 0.6 s until it wrote the new file.
+/// Longest time without a config before a team counts as gone. Some clients replace a file by
+/// removing it first. One such client took 0.6 s until it wrote the new file.
 const CONFIG_MISSING: Duration = Duration::from_secs(2);
 
 /// The pause between two checks for the config.
 const CONFIG_PAUSE: Duration = Duration::from_millis(10);
 
 impl Files {
-    /// Returns the folders that hold a config, and links at the path of a folder, sorted. Opening
-    /// such a link as a team returns an error that names the link.
+    /// Returns the folders that contain a config, sorted. The list also contains links at the path
+    /// of a team's folder. Opening such a link as a team returns an error that names the link.
     pub(crate) fn teams(&self) -> Result<Vec<TeamDir>, StoreError> {
         let dir = self.paths.teams();
         let entries = match fs::read_dir(&dir) {
@@ -83,7 +83,7 @@ impl Files {
             let name = entry.map_err(failed("list", &dir))?.file_name();
             let Some(name) = name.to_str() else { continue };
             let team = TeamDir::of(name);
-            // A link is not followed, not even to look for a config.
+            // A link is not followed, so whether its target contains a config is not checked.
             let is_link = fs::symlink_metadata(dir.join(name)).is_ok_and(|meta| meta.is_symlink());
             if team.as_str() == name && (is_link || self.paths.config(&team).is_file()) {
                 teams.push(team);
@@ -93,8 +93,8 @@ impl Files {
         Ok(teams)
     }
 
-    /// Returns [`StoreError::NoTeam`] for a folder without a config. Waits if a client may be
-    /// replacing the config by removing it first.
+    /// Returns the stamp of the config, or [`StoreError::NoTeam`] if the folder has no config.
+    /// Waits for a while if the config was there before, because a client may be replacing it.
     pub(crate) fn must_exist(&self, team: &TeamDir) -> Result<Stamp, StoreError> {
         match self.must_have_config(team) {
             Err(StoreError::NoTeam { .. }) if self.config_comes_back(team) => {
@@ -104,9 +104,9 @@ impl Files {
         }
     }
 
-    /// Waits for the config of a team that had one at the last read and still has its folder.
-    /// Returns whether the config is back. If not, the team is gone, and later calls do not wait
-    /// again.
+    /// Waits for a missing config to come back. It waits only if the config existed at the last
+    /// read and if the team's folder still exists. Returns whether the config exists now. If it
+    /// does not, the team is gone, and later calls do not wait.
     fn config_comes_back(&self, team: &TeamDir) -> bool {
         let is_known =
             || self.configs.lock().unwrap_or_else(PoisonError::into_inner).contains_key(team);
@@ -115,8 +115,8 @@ impl Files {
             if self.has_config(team) {
                 return true;
             }
-            // The team counts as gone now. Without its cached config, later calls do not wait
-            // again.
+            // The team counts as gone from now on. The cached config is removed, so that later
+            // calls do not wait again.
             if started.elapsed() >= CONFIG_MISSING {
                 self.configs.lock().unwrap_or_else(PoisonError::into_inner).remove(team);
             }
@@ -125,11 +125,13 @@ impl Files {
         self.has_config(team)
     }
 
-    /// Returns [`StoreError::NoTeam`] for a folder without a config, whatever else it contains.
+    /// Returns the stamp of the config, or [`StoreError::NoTeam`] if the folder has no config.
+    /// Other content of the folder does not matter.
     pub(crate) fn must_have_config(&self, team: &TeamDir) -> Result<Stamp, StoreError> {
         let path = self.paths.config(team);
         match fs::symlink_metadata(&path) {
-            // The folder of an empty name is `teams/` itself, so a config in it belongs to no team.
+            // For an empty team name, the folder is `teams/` itself. A config in this folder
+            // belongs to no team.
             Ok(_) if is_nameless(team) => Err(StoreError::NoTeam { team: team.clone() }),
             Ok(meta) => Ok(Stamp::of(&meta)),
             Err(error) if is_absent(&error) => Err(StoreError::NoTeam { team: team.clone() }),
@@ -137,7 +139,7 @@ impl Files {
         }
     }
 
-    /// Returns the readers of the team's inboxes. Cached until the config changes.
+    /// Returns the readers of the team's inboxes. The result is cached until the config changes.
     pub(crate) fn readers(&self, team: &TeamDir) -> Result<Arc<Readers>, StoreError> {
         let stamp = self.must_exist(team)?;
         let known = self.readers.lock().unwrap_or_else(PoisonError::into_inner).get(team).cloned();
@@ -152,11 +154,11 @@ impl Files {
         Ok(readers)
     }
 
-    /// Returns a team's config. Cached until its file changes.
+    /// Returns a team's config. The config is cached until its file changes.
     pub(crate) fn team(&self, team: &TeamDir) -> Result<Arc<TeamConfig>, StoreError> {
         match self.read_team(team) {
             Err(StoreError::Corrupt { .. }) if self.refill(team)? => self.read_team(team),
-            // The config was removed between the check and the read.
+            // Another program removed the config between the check and the read.
             Err(StoreError::NoTeam { .. }) if self.config_comes_back(team) => self.read_team(team),
             done => done,
         }
@@ -179,8 +181,8 @@ impl Files {
         Ok(self.remember(team, settled, config))
     }
 
-    /// Caches the config as last seen. `settled` is the stamp of its file if an equal stamp proves
-    /// equal content.
+    /// Caches the config. `settled` is the stamp of its file if an equal stamp proves that the
+    /// content is the same, otherwise `None`.
     fn remember(
         &self,
         team: &TeamDir,
@@ -193,11 +195,12 @@ impl Files {
         config
     }
 
-    /// Repairs a config that a client's write in place left damaged, because a damaged config keeps
-    /// every client from its team. If two clients wrote at once, the shorter text is followed by
-    /// the end of the longer one, and that end is cut off. If a write ended in the middle, the file
-    /// is empty, and the last seen config is written. Returns whether the config is valid
-    /// afterwards.
+    /// Repairs a config that another client left damaged when it wrote in place. Without a repair,
+    /// no client is able to use the team. Returns whether the config is valid afterwards.
+    ///
+    /// Two kinds of damage can be repaired. If two clients wrote at once, the end of the longer
+    /// text follows the shorter text, and this end is removed. If a write stopped in the middle,
+    /// the file is empty, and the config of the last read is written again.
     pub(super) fn refill(&self, team: &TeamDir) -> Result<bool, StoreError> {
         let seen = self
             .configs
@@ -259,8 +262,8 @@ impl Files {
         })?;
         let (config, fields, told) = updated.value;
         if let Some(stamp) = updated.written {
-            // Without a stamp: another program may overwrite the file at once, so the next reader
-            // must read it.
+            // The config is cached without a stamp. Another program may overwrite the file at once,
+            // so the next reader must read the file.
             self.remember(team, None, config.clone());
             let write = FieldWrite { stamp: Some(stamp), fields, ..FieldWrite::doubt(CONFIG) };
             written_log::note_fields(&self.disk, &log, since, &[write]);
@@ -270,7 +273,8 @@ impl Files {
         Ok(config)
     }
 
-    /// Returns the config with all overwritten changes restored, and a report of these changes.
+    /// Returns the config with all overwritten changes of pitcrew restored, and a report of these
+    /// changes.
     fn with_ours(
         &self,
         path: &Path,
@@ -330,8 +334,9 @@ impl Files {
         self.must_exist(team)?;
         let path = self.paths.document(team, name);
         if self.lock_to_read(&path).is_none() {
-            // A store that only reads must take no lock, but editing a damaged document would take
-            // one. So a damaged document is reported first.
+            // This store only reads, so it must take no lock. An edit of a damaged document would
+            // take a lock. Therefore the document is checked first, and damage is reported as an
+            // error.
             update::read(&path, None, |snapshot| {
                 snapshot.map_or(Ok(()), |s| parse::<Value>(&s.bytes).map(|_| ()))
             })?;
@@ -354,8 +359,8 @@ impl Files {
             })
         };
         match update() {
-            // A team that a reference client created gets pitcrew's folders with the first
-            // document.
+            // A reference client created this team, so pitcrew's folders are missing. They are
+            // created with the first document.
             Err(StoreError::Io { source, .. }) if is_absent(&source) => {
                 self.make_ours(team)?;
                 update()?;
@@ -365,7 +370,8 @@ impl Files {
         Ok(())
     }
 
-    /// Creates pitcrew's own folders of a team. A team that a reference client created has none.
+    /// Creates pitcrew's own folders of a team. They are missing if a reference client created the
+    /// team.
     pub(crate) fn make_ours(&self, team: &TeamDir) -> Result<(), StoreError> {
         let ours = self.paths.ours(team);
         for dir in [ours.clone(), ours.join("transcripts"), ours.join("output"), ours.join("read")]
@@ -389,13 +395,14 @@ fn read_config(team: &TeamDir, snapshot: Option<&Snapshot>) -> Result<TeamConfig
     parse(&snapshot.bytes)
 }
 
-/// Whether the team name is empty. Its folder would be the folder of all teams.
+/// Whether the team name is empty. The folder of such a team would be the folder of all teams.
 pub(crate) fn is_nameless(team: &TeamDir) -> bool {
     team.as_str().is_empty()
 }
 
-/// Returns the bytes without the rest of a longer text that a shorter one overwrote. The rest is
-/// recognized because both texts end alike.
+/// If a shorter text overwrote a longer text in place, the end of the longer text remains. Returns
+/// the bytes without this end, or `None` if there is no such end. The end is recognized because the
+/// shorter text ends with the same bytes.
 pub(super) fn without_end_of_a_longer(bytes: &[u8]) -> Option<&[u8]> {
     let mut values =
         serde_json::Deserializer::from_slice(bytes).into_iter::<serde::de::IgnoredAny>();
@@ -404,11 +411,11 @@ pub(super) fn without_end_of_a_longer(bytes: &[u8]) -> Option<&[u8]> {
     (!rest.is_empty() && whole.ends_with(rest)).then_some(whole)
 }
 
-/// Parses a file with one JSON value. The error contains the position of the first fault.
+/// Parses a file with one JSON value. The error names the position of the first fault.
 pub(crate) fn parse<T: serde::de::DeserializeOwned>(bytes: &[u8]) -> Result<T, Fault> {
     let text = std::str::from_utf8(bytes).map_err(|e| Fault::Torn(e.to_string()))?;
-    // The tolerant reader knows the position of a fault, but takes more than twice as long. So it
-    // runs only after a fault.
+    // The second parser knows the position of a fault, but takes more than twice as long. Therefore
+    // it runs only if this parser fails.
     if let Ok(value) = serde_json::from_str(text) {
         return Ok(value);
     }
@@ -416,12 +423,12 @@ pub(crate) fn parse<T: serde::de::DeserializeOwned>(bytes: &[u8]) -> Result<T, F
         .map_err(|e| Fault::Torn(format!("at {}: {}", e.path, e.source)))
 }
 
-/// Converts a config or task to a JSON value, for comparison.
+/// Converts a config or a task to a JSON value that can be compared.
 pub(crate) fn value_of<T: serde::Serialize>(value: &T) -> Result<Value, Fault> {
     serde_json::to_value(value).map_err(|e| Fault::Torn(e.to_string()))
 }
 
-/// Formats a file as recorded: two spaces per level, no line break at the end.
+/// Formats a file like the reference client: two spaces per level, no line break at the end.
 pub(crate) fn pretty<T: serde::Serialize>(value: &T) -> Result<Vec<u8>, Fault> {
     serde_json::to_vec_pretty(value).map_err(|e| Fault::Torn(e.to_string()))
 }

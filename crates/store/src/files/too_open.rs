@@ -1,10 +1,11 @@
 //! Finds pitcrew's files and folders that other users of the machine can access, and removes that
 //! access.
 //!
-//! Present versions create files and folders with modes for the user only ([`own_mode`]). Earlier
-//! versions left the mode to the umask. Nothing is reached through a link: every folder is opened
-//! from its parent. Only folders and plain files with one name (hard link) count. They must belong
-//! to the user and have names that pitcrew writes (`ours`).
+//! Present versions of pitcrew create files and folders that only the user can access
+//! ([`own_mode`]). Earlier versions left the mode to the umask. No link is followed, because every
+//! folder is opened from its parent folder. Only folders and plain files with one name (hard link)
+//! are checked. They must belong to the user, and their names must be names that pitcrew writes
+//! (`ours`).
 
 use std::ffi::CStr;
 use std::fs::File;
@@ -22,42 +23,42 @@ use super::paths::{JOURNAL, lease_in};
 use super::plain::CAREFUL;
 use crate::own_mode;
 
-/// Largest depth of pitcrew's folders below `pitcrew/`.
+/// Largest depth below `pitcrew/` to which folders are checked.
 const DEEPEST: usize = 24;
 
-/// Mode bits for writing by other users.
+/// Mode bits that allow other users to write.
 const WRITING: u32 = 0o022;
 
-/// Number of bytes within which the first line of a journal ends.
+/// Number of bytes read from the start of a journal. The first line is shorter than this.
 const FIRST_LINE_BYTES: u64 = 64 * 1024;
 
-/// The treatment of a file or folder that is too open.
+/// What to do with a file or folder that other users can access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Treatment {
-    /// Only report it.
+    /// Only report the path.
     Name,
-    /// Remove the rights of other users.
+    /// Remove the access of other users.
     Close,
 }
 
-/// The kind of a folder. It decides which of its entries belong to pitcrew.
+/// The kind of a folder. It decides which entries in the folder belong to pitcrew.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Extent {
-    /// Only the folder itself is pitcrew's. Its content belongs to other programs.
+    /// Only the folder itself belongs to pitcrew. Its content can belong to other programs.
     Itself,
-    /// Everything below the folder is pitcrew's.
+    /// Everything below the folder belongs to pitcrew.
     Whole,
-    /// Only the folder itself is checked, and only against writing by other users.
+    /// Only the folder itself is checked. Other users are allowed to read it but not to write it.
     Shared,
-    /// `pitcrew/` of the root.
+    /// The folder `pitcrew/` of the root.
     Common,
-    /// The archive.
+    /// The folder of archived teams.
     Archive,
-    /// The folder of the rate counters.
+    /// The folder with the files that count actions for rate limits.
     Rates,
-    /// `pitcrew/` of a team.
+    /// The folder `pitcrew/` of a team.
     Team,
-    /// Logs of members.
+    /// A folder with logs of members.
     Logs,
     /// The folder for the printed text of members.
     Output,
@@ -66,8 +67,8 @@ enum Extent {
 }
 
 impl Extent {
-    /// Returns the kind of the entry `name` in a folder of this kind, or `None` if the entry does
-    /// not belong to pitcrew.
+    /// Returns the kind of the entry `name` in this kind of folder. Returns `None` if the entry
+    /// does not belong to pitcrew.
     fn of(self, name: &str) -> Option<Self> {
         let is_ours = |place: Place| meaning(place, name) != FileMeaning::Foreign;
         let when = |condition: bool| condition.then_some(Self::Whole);
@@ -82,7 +83,8 @@ impl Extent {
                     when(matches!(name, "shells" | "lifecycle.lock" | "trust.json" | "trust.lock"))
                 }
             },
-            // Content of the archive keeps its mode, so that it can be restored unchanged.
+            // Files inside an archive keep their modes, so that a restore brings the team back
+            // unchanged.
             Self::Archive => is_of_the_archive(name).then_some(Self::Itself),
             Self::Rates => {
                 let of_teams = ["spawns.", "tasks.", "broadcasts."];
@@ -104,8 +106,9 @@ impl Extent {
     }
 }
 
-/// Whether the name has the form of a folder in the archive: `<team>-<time>-<8 hexadecimal
-/// digits>`, or the same with `.repair` instead of the team.
+/// Whether the name has the form of a folder in the archive. An archived team has the form
+/// `<team>-<time>-<8 hexadecimal digits>`. The files that a repair keeps have the same form, with
+/// `.repair` instead of the team.
 fn is_of_the_archive(name: &str) -> bool {
     let Some((front, id)) = name.rsplit_once('-') else { return false };
     let Some((_, time)) = front.rsplit_once('-') else { return false };
@@ -115,11 +118,12 @@ fn is_of_the_archive(name: &str) -> bool {
 }
 
 impl Files {
-    /// Returns the paths of a team, or of `pitcrew/` of the root, that other users can access,
-    /// sorted. With [`Treatment::Close`] it returns only those that could not be closed.
+    /// Returns the paths that other users can access, sorted. Checks the folders of `team`, or the
+    /// folder `pitcrew/` of the root if `team` is `None`. With [`Treatment::Close`], returns only
+    /// the paths from which the access could not be removed.
     pub(crate) fn too_open(&self, team: Option<&TeamDir>, treatment: Treatment) -> Vec<PathBuf> {
         let mut search = Search { treatment, found: Vec::new() };
-        // The root itself may be a link.
+        // The root itself is allowed to be a link.
         let Ok(root) =
             openat(CWD, self.paths.root(), OFlags::RDONLY | OFlags::DIRECTORY, Mode::empty())
         else {
@@ -129,8 +133,8 @@ impl Files {
         match team {
             None => {
                 search.below(&root, &["pitcrew"], Extent::Common);
-                // The owner of these folders is unknown, and other users may read them. But other
-                // users must not write them, because a writer could replace teams.
+                // Another client may have created these folders, so other users are allowed to read
+                // them. They must not write them, because then they could replace teams.
                 for shared in ["teams", "tasks"] {
                     search.below(&root, &[shared], Extent::Shared);
                 }
@@ -153,8 +157,8 @@ impl Files {
         search.found
     }
 
-    /// Whether a team's journal begins with the team's creation. If another client created the
-    /// team, it does not.
+    /// Whether the first entry of the team's journal is the creation of the team. This is not so if
+    /// another client created the team.
     fn is_made_by_us(&self, team: &TeamDir) -> bool {
         let path = self.paths.ours(team).join(JOURNAL);
         let is_apart =
@@ -177,11 +181,10 @@ struct Search {
     found: Vec<PathBuf>,
 }
 
-/// An open folder and its path.
 type Opened = (File, PathBuf);
 
 impl Search {
-    /// Checks the folder at the path of these names below `start`.
+    /// Checks the folder whose path below `start` consists of `names`.
     fn below(&mut self, start: &Opened, names: &[&str], extent: Extent) {
         let Some((last, above)) = names.split_last() else { return };
         let mut at = (start.0.try_clone(), start.1.clone());
@@ -210,8 +213,8 @@ impl Search {
         if is_own && stat.st_mode & rights != 0 && !self.is_closed(above, name, stat, rights) {
             self.found.push(path.to_owned());
         }
-        // Entries below these two kinds of folder may belong to other programs and keep their
-        // modes.
+        // In these two kinds of folder, entries can belong to other programs. Such entries are not
+        // checked and keep their modes.
         if !matches!(extent, Extent::Itself | Extent::Shared)
             && is_folder(stat)
             && depth < DEEPEST
@@ -227,7 +230,7 @@ impl Search {
             let name: &CStr = entry.file_name();
             let Ok(text) = name.to_str() else { continue };
             let Ok(stat) = statat(folder, name, AtFlags::SYMLINK_NOFOLLOW) else { continue };
-            // A file with a second hard link may be a file of the user outside the root.
+            // A file with a second hard link is possibly a file of the user outside the root.
             let is_plain = FileType::from_raw_mode(stat.st_mode).is_file() && stat.st_nlink == 1;
             if matches!(text, "." | "..") || !(is_plain || is_folder(&stat)) {
                 continue;
@@ -237,8 +240,8 @@ impl Search {
         }
     }
 
-    /// Removes the access of other users if requested, and returns whether no other user has access
-    /// now.
+    /// With [`Treatment::Close`], removes the access of other users. Returns whether the access was
+    /// removed.
     fn is_closed<P: rustix::path::Arg>(
         &self,
         above: &File,
@@ -250,7 +253,7 @@ impl Search {
     }
 }
 
-/// Removes these rights from exactly the entry that was checked.
+/// Removes the rights `of_others` from the entry that was checked. Returns whether this succeeded.
 fn close<P: rustix::path::Arg>(
     above: &File,
     name: P,
@@ -260,14 +263,15 @@ fn close<P: rustix::path::Arg>(
     let kind = if is_folder(seen) { OFlags::DIRECTORY } else { OFlags::empty() };
     let file = open(above, name, kind)?;
     let now = file.metadata()?;
-    // The entry may have been replaced since the check, and its new owner's mode must not change.
+    // Another entry may have replaced the checked entry. The mode of that other entry must not
+    // change.
     if (now.dev(), now.ino(), now.uid()) != (seen.st_dev, seen.st_ino, seen.st_uid) {
         return Ok(false);
     }
     let mut rights = now.permissions();
     rights.set_mode(now.mode() & 0o7777 & !of_others);
     file.set_permissions(rights)?;
-    // Some file systems do not store modes, so the result is checked.
+    // Some file systems do not store modes. Therefore the mode is read back.
     Ok(file.metadata()?.mode() & of_others == 0)
 }
 

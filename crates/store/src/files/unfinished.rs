@@ -1,8 +1,8 @@
-//! Temporary files of dead writers.
+//! Finds and removes the temporary files of dead writers.
 //!
-//! A writer holds a kernel lock on its temporary file until the rename. So a temporary file that
-//! can be locked has no living writer. On a file system without such locks, the file stays until
-//! `doctor` finds it by its age.
+//! A writer holds a kernel lock on its temporary file until it renames the file. If another process
+//! is able to lock a temporary file, its writer is dead. On a file system without such locks, the
+//! file stays until the command `doctor` finds it by its age.
 
 use std::fs::{self, File};
 use std::io;
@@ -15,9 +15,10 @@ use super::ours::{FileMeaning, Place, meaning};
 use super::plain;
 
 /// Opens a new temporary file and locks it. Returns `None` if another process removed the file
-/// before it was locked.
+/// before the lock was taken.
 pub(crate) fn guard(path: &Path) -> io::Result<Option<File>> {
-    // Opened read-only, because closing a writable file would notify watchers of a change.
+    // The file is opened for reading only. Closing a file that was opened for writing would make
+    // watchers report a change.
     let file = match File::open(path) {
         Err(error) if is_absent(&error) => return Ok(None),
         opened => opened?,
@@ -25,7 +26,7 @@ pub(crate) fn guard(path: &Path) -> io::Result<Option<File>> {
     if let Err(error) = file.lock() {
         tracing::debug!(path = %path.display(), %error, "a temporary file cannot be locked");
     }
-    // Another process may have removed the file while we waited for its lock.
+    // While this call waited for the lock, another process may have removed the file.
     let is_there = file.metadata()?.nlink() > 0;
     Ok(is_there.then_some(file))
 }
@@ -37,11 +38,12 @@ pub(crate) fn sweep(folders: &[(PathBuf, Place)]) {
             let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
             name.starts_with('.') && meaning(*place, name) == FileMeaning::Temporary
         };
-        // The folder may have been replaced by a link since it was checked.
+        // After an earlier check, a link may have replaced the folder.
         if !folder.ancestors().take(2).all(|it| matches!(Stands::at(it), Ok(Stands::Folder))) {
             continue;
         }
-        // If the folder cannot be listed, a later operation that needs it reports the error.
+        // An error here is ignored: if the folder cannot be listed, a later operation reports the
+        // error.
         for path in list(folder).unwrap_or_default().into_iter().filter(is_temporary) {
             if let Err(error) = remove_if_dead(&path)
                 && !is_absent(&error)

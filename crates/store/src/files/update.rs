@@ -1,10 +1,11 @@
 //! Changes a file that other programs also change. The new file is built and forced to disk without
-//! the lock. Then the old file is checked and replaced under the lock.
+//! the lock. Then, under the lock, the old file is checked and replaced.
 //!
-//! Source: dependencies, "The lock, in practice": a reference client that finds the lock held drops
-//! its own message. So the lock is held only for a check and a rename. If the file changed
-//! meanwhile, everything is done again. From the third try on, the lock is held all the time. Other
-//! pitcrew processes do not cause such a change, because they take turns.
+//! Source: section "The lock, in practice" of the dependencies document. If a reference client
+//! finds the lock held, it drops its own message. Therefore the lock is held only for a check and a
+//! rename. If the file changed before the lock was taken, the update starts again. From the third
+//! try on, the lock is held during the whole try. Other pitcrew processes do not cause such a
+//! change, because they wait for their turn.
 
 use std::path::Path;
 use std::thread;
@@ -15,24 +16,24 @@ use super::file_queue::{PATIENCE, Turn};
 use super::lock::Lock;
 use crate::StoreError;
 
-/// First try, counted from 0, that holds the lock all the time.
+/// Number of the first try, counted from 0, that holds the lock during the whole try.
 const LOCKED_FROM: usize = 2;
 
-/// Number of tries of an update before it fails. Writers without a lock can disturb even an update
-/// under the lock.
+/// Number of tries of an update before the update fails. Programs that write without a lock can
+/// disturb even a try that holds the lock.
 const TRIES: usize = 20;
 
-/// Time for which an update starts again if its folder is missing. A program that removes the
-/// folder has finished by then.
+/// Time for which an update starts again if the folder of its file is missing. A program that
+/// removes the folder finishes within this time.
 const FOLDER_PATIENCE: Duration = Duration::from_secs(5);
 
-/// Number of reads of a damaged file under the lock, and the pause before each. Some writers hold
-/// no lock, and need a time between truncating a file and filling it. This time is far below the
-/// total: 0.25 s was seen on a machine under load.
+/// Number of times that a damaged file is read under the lock, and the pause before each read. Some
+/// programs write without the lock, and need some time between truncating a file and filling it. On
+/// a machine under load 0.25 s was seen, which is much shorter than all pauses together.
 const TORN_TRIES: usize = 60;
 pub(crate) const TORN_PAUSE: Duration = Duration::from_millis(10);
 
-/// The decision about a file that was read.
+/// What an update does with the file that was read.
 pub(crate) enum Plan<T> {
     /// Replace the file with these bytes.
     Write(Vec<u8>, T),
@@ -42,12 +43,13 @@ pub(crate) enum Plan<T> {
     Keep(T),
 }
 
-/// The reason why a file could not be read, or why its change could not be planned.
+/// The reason why a file could not be read, or why its change could not be computed.
 #[derive(Debug)]
 pub(crate) enum Fault {
-    /// The file is empty, incomplete or invalid. Another program may be writing it now.
+    /// The file is empty, incomplete or invalid. Possibly another program is writing it at this
+    /// moment.
     Torn(String),
-    /// Any other error.
+    /// Any other error of the read or of the change.
     Failed(StoreError),
 }
 
@@ -58,7 +60,7 @@ impl<E: Into<StoreError>> From<E> for Fault {
 }
 
 impl Fault {
-    /// Converts the fault to an error about the file at `path`.
+    /// Converts the fault to the store error for the file at `path`.
     pub(crate) fn at(self, path: &Path) -> StoreError {
         match self {
             Self::Torn(reason) => StoreError::Corrupt { path: path.to_owned(), reason },
@@ -67,17 +69,20 @@ impl Fault {
     }
 }
 
-/// The result of an update, and the stamp of the written file.
+/// The result of an update. `written` is the stamp of the new file, or `None` if no file was
+/// written.
 pub(crate) struct Updated<T> {
     pub(crate) value: T,
     pub(crate) written: Option<Stamp>,
 }
 
-/// Changes the file at `path` under the lock of `lock_of`.
+/// Changes the file at `path` under the lock of the file `lock_of`. `plan` gets the present content
+/// and decides what to do.
 ///
 /// # Errors
-/// The error of `plan`, [`StoreError::Corrupt`] for a file that is damaged even under the lock, and
-/// the errors of lock and disk. The file is then unchanged, and no temporary file is left.
+/// [`StoreError::Corrupt`] if the file is damaged even under the lock. The error of `plan`, and the
+/// errors of taking the lock and of the disk, are passed on. After an error, the file is unchanged
+/// and no temporary file is left.
 pub(crate) fn update<T>(
     disk: &Disk,
     path: &Path,
@@ -96,8 +101,8 @@ pub(crate) fn update<T>(
     }
 }
 
-/// Creates the folder of a file again if another program removed it from a team during the update.
-/// Does not create it for a team that is gone.
+/// Creates the folder of a file again if another program removed the folder during the update. Does
+/// nothing if the team no longer exists. Returns whether the folder was created.
 fn remakes_folder(path: &Path) -> bool {
     let Some(folder) = path.parent() else { return false };
     let is_of_a_team = folder.parent().is_some_and(|team| team.join("config.json").is_file());
@@ -110,7 +115,8 @@ fn update_there<T>(
     lock_of: &Path,
     plan: &mut impl FnMut(Option<&Snapshot>) -> Result<Plan<T>, Fault>,
 ) -> Result<Updated<T>, StoreError> {
-    // Queue with other pitcrew processes first. The lock is then free when it is needed.
+    // First wait for a turn among the pitcrew processes. Then no other pitcrew process holds the
+    // lock when this update needs it.
     let turn = Turn::take(path, PATIENCE, |wait| disk.tell_wait(wait));
     let mut torn = 0;
     let mut tries = 0;
@@ -128,8 +134,8 @@ fn update_there<T>(
                     }
                     thread::sleep(TORN_PAUSE);
                 }
-                // A damaged file may be a write in progress by a client that holds the lock, so the
-                // next read waits for the lock.
+                // The file may be damaged because a client that holds the lock is still writing it.
+                // Therefore the next try waits for the lock.
                 tries = LOCKED_FROM;
                 continue;
             }
@@ -147,8 +153,8 @@ fn update_there<T>(
             None => disk.lock(lock_of)?,
         };
         disk.crash_point("locked");
-        // The file changed after the read, or another process broke the lock: plan again with the
-        // new content.
+        // If the file changed after the read, or if another process broke the lock, the next try
+        // plans with the new content.
         if !Snapshot::still_holds(before.as_ref(), path)? || !held.is_held() {
             continue;
         }
@@ -160,8 +166,8 @@ fn update_there<T>(
             }
         };
         disk.crash_point("renamed");
-        // The lock is released before the fsync of the folder, because a reference client that
-        // finds the lock held drops its message.
+        // The lock is released before the fsync of the folder, so that it is held for a short time.
+        // A reference client drops its message if it finds the lock held.
         drop(held);
         drop(turn);
         disk.crash_point("lock given back");
@@ -169,15 +175,15 @@ fn update_there<T>(
         disk.crash_point("folder forced");
         return Ok(Updated { value, written });
     }
-    // Reached only if other writers disturbed every try.
+    // This line is reached only if other writers disturbed every try.
     Err(StoreError::Locked { path: path.to_owned(), waited_ms: 0, holder: None })
 }
 
-/// Reads the file at `path`. A damaged file is read again, under the lock if there is one, before
-/// it is reported as corrupt.
+/// Reads the file at `path`. A damaged file is read again several times before it is reported as
+/// corrupt. If `lock_of` is given, the lock of this file is held during the further reads.
 ///
 /// # Errors
-/// [`StoreError::Corrupt`], and the errors of lock and disk.
+/// [`StoreError::Corrupt`], and the errors of taking the lock and of the disk.
 pub(crate) fn read<T>(
     path: &Path,
     lock_of: Option<&Path>,
@@ -205,10 +211,10 @@ pub(crate) fn read<T>(
     }
 }
 
-/// Reads the file at `path` while the caller holds its lock.
+/// Reads the file at `path`. The caller must hold the lock of the file.
 ///
 /// # Errors
-/// As [`read`].
+/// The errors of [`read`].
 pub(crate) fn read_locked<T>(
     path: &Path,
     mut parse: impl FnMut(Option<&Snapshot>) -> Result<T, Fault>,
@@ -223,7 +229,8 @@ pub(crate) fn read_locked<T>(
     parse(Snapshot::read(path)?.as_ref()).map_err(|fault| fault.at(path))
 }
 
-/// Takes the lock. Returns `None` if this process has only read access.
+/// Takes the lock of the file `lock_of`. Returns `None` if this process is not allowed to write
+/// there.
 fn take_if_writable(lock_of: &Path) -> Result<Option<Lock>, StoreError> {
     match Lock::take(lock_of, |_| ()) {
         Ok(lock) => Ok(Some(lock)),

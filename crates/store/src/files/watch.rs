@@ -1,8 +1,9 @@
-//! Reports all changes in a team, from every program. The kernel sends notices, and one thread
-//! handles them for all teams.
+//! Reports all changes in a team, whichever program makes them. The kernel sends a notice for each
+//! change, and one thread handles the notices for all teams.
 //!
-//! The kernel watches a folder and not its path. So a folder that is removed, moved or replaced
-//! must be watched anew, see `watched`. If the kernel cannot report changes, the watcher polls.
+//! The kernel watches a folder and not the path of the folder. Therefore a folder that is removed,
+//! moved or replaced must be watched again, see `watched`. If the kernel cannot report changes, the
+//! watcher polls.
 
 use std::collections::{HashMap, VecDeque};
 use std::path::{Path, PathBuf};
@@ -24,40 +25,40 @@ use super::tasks::HIGH_WATER;
 use super::watched::{Folder, Notices, Place, Watched};
 use crate::{Change, StoreError, Watch, own_mode};
 
-/// Number of changes that a watcher may lag behind before it must read everything again. A busy
-/// team makes some hundreds per second.
+/// Number of changes that can wait for a watcher. If a watcher falls further behind, it must read
+/// everything again. A busy team makes some hundreds of changes per second.
 const WATCH_BOUND: usize = 1024;
 
-/// Polling interval if the kernel reports only changes of this machine.
+/// Polling interval if the kernel reports only changes that are made on this machine.
 const SAFETY_POLL: Duration = Duration::from_secs(30);
 
 /// Polling interval if the kernel reports no changes.
 const POLL: Duration = Duration::from_secs(1);
 
-/// Interval of checks for a missing folder or config, until it counts as gone.
+/// Polling interval while a folder or the config is missing, until the team counts as gone.
 const MISSING_POLL: Duration = Duration::from_millis(50);
 
 /// Time without a config after which a team counts as gone. Some programs replace a file by
-/// removing it first, and a folder that is moved away may be moved back.
+/// removing it first. Also, a folder that was moved away can come back.
 const GONE_AFTER: Duration = Duration::from_secs(2);
 
-/// Time for which pitcrew's own folder may be missing before it is created again for its leases. A
-/// program that removes the whole team has removed the config by then.
+/// Time that pitcrew's own folder must be missing before it is created again for the held leases.
+/// If a program removes the whole team, it has removed the config within this time.
 const OURS_MISSING: Duration = Duration::from_millis(500);
 
-/// All watchers of one store.
 #[derive(Default)]
 pub(crate) struct Watchers {
-    /// The kernel watcher. The thread that distributes the notices must never lock this, because
-    /// adding a folder waits for that thread.
+    /// The watcher of the notify crate. The thread that handles the notices must never take this
+    /// lock. Otherwise there is a deadlock: adding a folder holds the lock and waits for that
+    /// thread.
     pub(super) kernel: Mutex<Option<RecommendedWatcher>>,
     pub(super) routes: Arc<Mutex<Routes>>,
 }
 
-/// The watched folders, and the receivers of each team's notices.
+/// The watched folders, and for each team the receivers of its changes.
 #[derive(Default)]
 pub(super) struct Routes {
-    /// Every folder that should be watched, whether it exists or not.
+    /// Every folder that should be watched, even if it does not exist now.
     pub(super) folders: HashMap<PathBuf, Watched>,
     teams: HashMap<TeamDir, Route>,
     rounds: u64,
@@ -68,12 +69,12 @@ struct Route {
     told: broadcast::Sender<Told>,
 }
 
-/// A message from the notice thread to a watcher.
+/// A message from the thread that handles notices to a watcher.
 #[derive(Clone, Debug)]
 enum Told {
-    /// A change to pass on.
+    /// A change that the watcher reports.
     Change(Change),
-    /// A watched folder or the config may have been moved or removed.
+    /// A watched folder or the config was perhaps moved or removed, so the watcher must check.
     Moved,
 }
 
@@ -83,14 +84,15 @@ impl std::fmt::Debug for Watchers {
     }
 }
 
-/// One watcher of a team. Dropping the last one stops watching the team's folders.
+/// One watcher of a team. When the last watcher of a team is dropped, the team's folders are no
+/// longer watched.
 struct Subscription {
     files: Arc<Files>,
     team: TeamDir,
     round: u64,
     told: Option<broadcast::Receiver<Told>>,
     notices: Notices,
-    /// Changes to report before anything else.
+    /// Changes that are reported before the watcher waits for new messages.
     due: VecDeque<Change>,
     config_missing: Option<Instant>,
     ours_missing: Option<Instant>,
@@ -100,8 +102,8 @@ struct Subscription {
 impl Files {
     pub(crate) fn watch(self: &Arc<Self>, team: &TeamDir) -> Result<Watch, StoreError> {
         self.must_exist(team)?;
-        // Creates the folders that a reference client would create only later, because a missing
-        // folder cannot be watched.
+        // A missing folder cannot be watched. Therefore folders that a reference client would
+        // create only later are created now.
         for dir in [self.paths.inboxes(team), self.paths.tasks(team), self.paths.ours(team)] {
             if let Err(error) = own_mode::create_folders(&dir) {
                 tracing::debug!(path = %dir.display(), %error, "watching without it");
@@ -126,7 +128,6 @@ impl Files {
 }
 
 impl Watchers {
-    /// Tells a team's watchers that the team is gone.
     pub(crate) fn tell_gone(&self, team: &TeamDir) {
         routes(&self.routes).tell_gone(team);
     }
@@ -143,12 +144,12 @@ impl Routes {
         (self.rounds, receiver)
     }
 
-    /// Whether anybody watches the team.
+    /// Whether the team has a watcher.
     pub(super) fn knows(&self, team: &TeamDir) -> bool {
         self.teams.contains_key(team)
     }
 
-    /// Sends a message to the team's watchers. It is no error if there are none any more.
+    /// Sends a message to the team's watchers. If there are no watchers, this does nothing.
     fn tell(&self, team: &TeamDir, told: Told) {
         if let Some(route) = self.teams.get(team) {
             let _listeners = route.told.send(told);
@@ -160,15 +161,15 @@ impl Routes {
         self.teams.remove(team);
     }
 
-    /// Marks a watched folder whose path may now lead to another folder, and all folders below it.
-    /// Returns whether the path is a watched folder.
+    /// Marks a watched folder and all folders below it as doubtful: another folder may be at the
+    /// path now. Tells the watchers. Returns whether `path` is a watched folder.
     fn moved(&mut self, path: &Path) -> bool {
         let Some(watched) = self.folders.get(path) else { return false };
         let told = match watched.place.clone() {
             Place::Of(team, _) => vec![team],
             Place::Above => self.teams.keys().cloned().collect(),
         };
-        // If a folder is moved, the watches of all folders below it become invalid too.
+        // When a folder is moved, the watches of all folders below it become invalid too.
         self.folders
             .iter_mut()
             .filter(|(dir, _)| dir.starts_with(path))
@@ -182,7 +183,7 @@ impl Subscription {
     async fn next(mut self) -> Option<(Change, Self)> {
         loop {
             if let Some(change) = self.due.pop_front() {
-                // This is the last change, so the stream ends after it.
+                // `Gone` is the last change of a stream, so the receiver is dropped.
                 if change == Change::Gone {
                     self.told = None;
                 }
@@ -197,7 +198,8 @@ impl Subscription {
             match told {
                 Some(Ok(Told::Change(change))) => self.due.push_back(change),
                 Some(Err(broadcast::error::RecvError::Closed)) => return None,
-                // A lost notice may have been about a folder.
+                // If notices were lost (`Lagged`), one of them was possibly about a folder, so all
+                // folders are checked.
                 Some(Ok(Told::Moved) | Err(broadcast::error::RecvError::Lagged(_))) | None => {
                     self.look().await
                 }
@@ -205,7 +207,8 @@ impl Subscription {
         }
     }
 
-    /// Returns the longest wait for the next notice, or `None` if the kernel reports every change.
+    /// Returns the longest time to wait for the next notice before the next poll. Returns `None` if
+    /// the kernel reports every change, because then no poll is needed.
     fn pause(&self) -> Option<Duration> {
         if self.config_missing.is_some() || self.ours_missing.is_some() {
             return Some(MISSING_POLL);
@@ -217,8 +220,8 @@ impl Subscription {
         }
     }
 
-    /// Checks whether all folders are still the watched ones, watches new folders, and queues the
-    /// resulting changes.
+    /// Checks whether the folders of the team are still the watched folders. Watches new folders,
+    /// and queues the changes that follow from the check.
     async fn look(&mut self) {
         let (files, team) = (Arc::clone(&self.files), self.team.clone());
         let makes_ours = self.ours_missing.is_some_and(|since| since.elapsed() >= OURS_MISSING);
@@ -228,11 +231,12 @@ impl Subscription {
                 if look.is_ours_there || makes_ours { files.renew_leases(&team) } else { 0 };
             (look, renewed)
         });
-        // The job is dropped when the async runtime shuts down. This watcher ends then too.
+        // The result is missing only if the async runtime is shutting down. Then this watcher ends
+        // too.
         let Ok((look, renewed)) = looked.await else { return };
         if !look.is_config_there {
-            // Some clients remove the config before they write it anew, so the team is not gone
-            // yet.
+            // Some clients remove the config before they write it again. Therefore the team counts
+            // as gone only after a while.
             let since = *self.config_missing.get_or_insert_with(Instant::now);
             if since.elapsed() >= GONE_AFTER {
                 routes(&self.files.watchers.routes).tell_gone(&self.team);
@@ -240,8 +244,8 @@ impl Subscription {
             return;
         }
         let was_missing = self.config_missing.take().is_some();
-        // The folder may be missing because the whole team is being removed. So there is a pause
-        // before the leases create the folder again.
+        // Pitcrew's folder may be missing because another program is removing the whole team.
+        // Therefore there is a pause before the folder is created again for the leases.
         let waits = !look.is_ours_there && self.files.holds_leases(&self.team) && renewed == 0;
         let waited = self.ours_missing.is_some();
         self.ours_missing = waits.then(|| self.ours_missing.unwrap_or_else(Instant::now));
@@ -252,8 +256,8 @@ impl Subscription {
         }
     }
 
-    /// Records which notices the kernel gives now. Queues [`Change::Unwatched`] if the kernel gives
-    /// no notices.
+    /// Records which notices the kernel sends now. Queues [`Change::Unwatched`] if the kernel does
+    /// not report the changes of all folders, once per such period.
     fn heed(&mut self, notices: Notices) {
         match &notices {
             Notices::None { reason } if !self.is_slow_told => {
@@ -275,7 +279,7 @@ impl Drop for Subscription {
             let mut routes = routes(&self.files.watchers.routes);
             let is_last = match routes.teams.get(&self.team) {
                 Some(route) => route.round == self.round && route.told.receiver_count() == 0,
-                // The team is gone, but its folders are still watched.
+                // The team no longer exists, but its folders are still watched.
                 None => true,
             };
             if is_last {
@@ -293,7 +297,8 @@ pub(super) fn routes(routes: &Mutex<Routes>) -> MutexGuard<'_, Routes> {
     routes.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Turns one kernel notice into changes for the watchers. Runs on the notice thread.
+/// Converts one kernel notice to changes and sends them to the watchers. Runs on the thread that
+/// handles notices.
 pub(super) fn hand_out(
     files: &Weak<Files>,
     all: &Mutex<Routes>,
@@ -307,7 +312,7 @@ pub(super) fn hand_out(
             return;
         }
     };
-    // The kernel's queue overflowed, so some notices are lost.
+    // This flag means that the kernel's queue overflowed and that some notices are lost.
     if notice.need_rescan() {
         tell_all_moved(all);
         return;
@@ -324,8 +329,8 @@ pub(super) fn hand_out(
             .and_then(|dir| routes(all).folders.get(dir).map(|watched| watched.place.clone()));
         let Some(Place::Of(team, folder)) = found else { continue };
         let Some(change) = change_of(folder, path) else { continue };
-        // The client may be replacing the config, so the watcher first waits for the config to come
-        // back.
+        // The config is missing, perhaps because a client is replacing it. Therefore the watcher
+        // checks for a while whether the config comes back.
         if change == Change::Config && !files.has_config(&team) {
             routes(all).tell(&team, Told::Moved);
             continue;
@@ -333,12 +338,13 @@ pub(super) fn hand_out(
         match (said, &change) {
             (Said::Written, Change::Lease(_)) => {}
             (Said::Written, _) if cfg!(target_os = "linux") => continue,
-            // The file closes a moment before its lock ends. A watcher told too early would still
-            // find a holder.
+            // The kernel reports the close of the file a moment before the lock ends. Without this
+            // wait, a watcher would still find the old holder.
             (Said::Closed, Change::Lease(_)) => lease::wait_for_end(path),
             (Said::Written | Said::Closed, Change::Inbox(_)) => {
-                // The change is reported before the comparison, because another client may remove
-                // the messages during the comparison. Restored messages cause a new notice.
+                // The change is reported before the inbox is compared with the log, because another
+                // client may remove the messages during the comparison. If the comparison restores
+                // messages, a new notice follows.
                 routes(all).tell(&team, Told::Change(change.clone()));
                 files.verify(&team, &change, path);
                 continue;
@@ -346,15 +352,15 @@ pub(super) fn hand_out(
             (Said::Written | Said::Closed, _) => files.verify(&team, &change, path),
         }
         if matches!(change, Change::Lease(_)) && matches!(notice.kind, EventKind::Remove(_)) {
-            // If the file of one of this store's leases was removed, the check takes the lease
-            // again.
+            // The lease file was removed. If this store holds that lease, the watcher's check takes
+            // it again.
             routes(all).tell(&team, Told::Moved);
         }
         routes(all).tell(&team, Told::Change(change));
     }
 }
 
-/// Whether the notice may be about a folder that appeared, disappeared or was replaced.
+/// Whether the kind of notice can mean that a folder appeared, disappeared or was replaced.
 fn is_of_a_place(kind: EventKind) -> bool {
     matches!(
         kind,
@@ -362,8 +368,8 @@ fn is_of_a_place(kind: EventKind) -> bool {
     )
 }
 
-/// Marks all folders as doubtful and tells all watchers to check. After lost notices, neither the
-/// changes nor the existing folders are known.
+/// Marks all folders as doubtful and tells all watchers to check. This is needed after lost
+/// notices, because then neither the changes nor the present folders are known.
 fn tell_all_moved(all: &Mutex<Routes>) {
     let mut routes = routes(all);
     routes.folders.values_mut().for_each(Watched::doubt);
@@ -373,7 +379,8 @@ fn tell_all_moved(all: &Mutex<Routes>) {
 }
 
 impl Files {
-    /// Checks whether the change has overwritten a change of pitcrew, and restores it.
+    /// Checks whether another program has overwritten a change of pitcrew, and restores that
+    /// change.
     fn verify(&self, team: &TeamDir, change: &Change, path: &Path) {
         let done = match change {
             Change::Config => self.verify_config(team).map(drop),
@@ -391,14 +398,14 @@ impl Files {
     }
 }
 
-/// The event that a notice reports about a file.
+/// What a notice says about a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Said {
-    /// The file was written in place. On Linux this counts only for a lease, because its writer
-    /// keeps the file open. All other files count when their writer closes them, so that nobody
-    /// reads a half-written file.
+    /// The content was written, and the file is possibly still open. On Linux this counts only for
+    /// a lease, because the holder of a lease keeps the file open. Any other file counts only when
+    /// its writer closes it, so that nobody reads an incomplete file.
     Written,
-    /// The file is complete, or it is gone.
+    /// The file was closed, renamed or removed, so its content is complete or gone.
     Closed,
 }
 
@@ -408,8 +415,8 @@ impl Said {
             EventKind::Access(AccessKind::Close(AccessMode::Write)) | EventKind::Remove(_) => {
                 Some(Self::Closed)
             }
-            // Linux reports a rename once for each path and then once for both. This third notice
-            // is ignored.
+            // Linux sends three notices for a rename: one for each of the two paths, and one for
+            // both paths together. The third notice is ignored.
             EventKind::Modify(ModifyKind::Name(RenameMode::Both)) if cfg!(target_os = "linux") => {
                 None
             }
@@ -425,8 +432,8 @@ impl Said {
     }
 }
 
-/// Returns the change that a file of a watched folder stands for. Returns `None` for locks,
-/// temporary files and files that do not belong to the team.
+/// Returns the change to report when the file at `path` changes. Returns `None` for locks, for
+/// temporary files and for files that do not belong to the team.
 fn change_of(folder: Folder, path: &Path) -> Option<Change> {
     let name = path.file_name()?.to_str()?;
     match folder {
@@ -442,8 +449,8 @@ fn change_of(folder: Folder, path: &Path) -> Option<Change> {
     }
 }
 
-/// Whether the kernel sees all changes of the file system that holds `path`. It does not see
-/// changes by other machines or by programs behind FUSE.
+/// Whether the kernel reports all changes on the file system of `path`. On a network file system or
+/// FUSE, it does not report changes by other machines or by the program that serves the files.
 #[cfg(target_os = "linux")]
 pub(crate) fn can_notify(path: &Path) -> bool {
     const BLIND: [u32; 8] = [
@@ -467,7 +474,7 @@ pub(crate) fn can_notify(path: &Path) -> bool {
     }
 }
 
-/// Whether the kernel sees all changes. On systems other than Linux this is assumed.
+/// Whether the kernel reports all changes. On systems other than Linux the answer is always yes.
 #[cfg(not(target_os = "linux"))]
 pub(crate) fn can_notify(_path: &Path) -> bool {
     true

@@ -1,9 +1,9 @@
-//! Keeps the folders of watched teams watched: records which folder is at each path, and which
-//! notices the kernel gives.
+//! Makes sure that the folders of watched teams stay watched. Records which folder is at each path,
+//! and which notices the kernel sends.
 //!
-//! The kernel watches a folder and not its path. So the parent folders of a team's folders are
-//! watched too. If one of them moves, the folder at each path is compared with the watched one. A
-//! link at the path of a folder inside a team is not followed.
+//! The kernel watches a folder and not the path of the folder. Therefore the parent folders are
+//! watched too. If a parent folder moves, the folder at each path is compared with the watched
+//! folder. A link at the path of a folder inside a team is not followed.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
@@ -20,26 +20,27 @@ use super::watch::{hand_out, routes};
 /// A folder that should be watched.
 #[derive(Debug)]
 pub(super) struct Watched {
-    /// The place of the folder in the layout.
+    /// Which folder of the layout this is.
     pub(super) place: Place,
-    /// The folder that is watched now: its device and inode number.
+    /// Device and inode number of the folder that is watched now. `None` if no folder is watched.
     id: Option<(u64, u64)>,
-    /// Whether another folder may be at the path now, or the kernel may have ended the watch.
+    /// Whether the watch must be renewed: another folder may be at the path, or the kernel may have
+    /// ended the watch.
     is_doubtful: bool,
-    /// Number of times that the folder became doubtful.
+    /// How many times the folder was marked as doubtful.
     doubts: u64,
 }
 
-/// The place of a watched folder in the layout.
+/// Tells which folder of the layout a watched folder is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Place {
     /// One of the folders of a team.
     Of(TeamDir, Folder),
-    /// A parent folder of all teams.
+    /// A folder above the folders of all teams: the root, or one of its folders.
     Above,
 }
 
-/// The kind of content of a team's folder.
+/// Tells which of a team's folders a folder is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Folder {
     Team,
@@ -48,33 +49,33 @@ pub(super) enum Folder {
     Ours,
 }
 
-/// The changes of a team that the kernel reports.
+/// Which changes of a team the kernel reports.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Notices {
     /// The kernel reports all changes.
     All,
-    /// The kernel reports only changes by programs on this machine. There may be others.
+    /// The kernel reports only changes that programs on this machine make. Changes by other
+    /// machines are possible.
     OfThisMachine,
-    /// The kernel reports no changes, or not the changes of all folders.
+    /// The kernel does not report the changes of all folders, or reports no changes.
     None {
-        /// The reason.
+        /// The reason why the kernel does not report all changes.
         reason: String,
     },
 }
 
-/// The result of a check of a team's folders.
 #[derive(Debug)]
 pub(super) struct Look {
     pub(super) notices: Notices,
-    /// Whether a folder appeared, disappeared or was replaced. Changes in it meanwhile were not
-    /// reported.
+    /// Whether a folder appeared, disappeared or was replaced. The kernel did not report the
+    /// changes inside this folder until now.
     pub(super) is_changed: bool,
     pub(super) is_config_there: bool,
     pub(super) is_ours_there: bool,
 }
 
 impl Watched {
-    /// Records that another folder may be at the path.
+    /// Records that another folder is perhaps at the path now.
     pub(super) fn doubt(&mut self) {
         self.is_doubtful = true;
         self.doubts += 1;
@@ -82,8 +83,8 @@ impl Watched {
 }
 
 impl Files {
-    /// Checks a team's folders and their parents. Watches each one that is not watched yet or was
-    /// replaced.
+    /// Checks a team's folders and their parent folders. If a folder is not watched yet, or if
+    /// another folder replaced it, the folder at the path is watched.
     pub(super) fn look_after(self: &Arc<Self>, team: &TeamDir) -> Look {
         let mut kernel = self.watchers.kernel.lock().unwrap_or_else(PoisonError::into_inner);
         let mut look = Look {
@@ -96,7 +97,8 @@ impl Files {
             )
             .is_some(),
         };
-        // The team may be gone meanwhile, together with its last watcher.
+        // If the team has no watcher any more, nothing must be watched. The team may have been
+        // removed meanwhile.
         if !routes(&self.watchers.routes).knows(team) {
             return look;
         }
@@ -129,8 +131,9 @@ impl Files {
             None => {
                 look.is_changed |= known.is_some();
                 self.set(dir, None, doubts);
-                // The parent's watch reports when a missing folder appears. Only the topmost folder
-                // has no watched parent.
+                // When a missing folder appears, the watch of its parent folder reports that. The
+                // folders above the teams are polled instead. Entries that are no folders are
+                // polled too.
                 if place == Place::Above || fs::symlink_metadata(dir).is_ok() {
                     look.notices =
                         Notices::None { reason: format!("{} is no folder", dir.display()) };
@@ -141,8 +144,8 @@ impl Files {
             Some(_) => {
                 look.is_changed = true;
                 match self.watch_folder(kernel, dir) {
-                    // If the folder was replaced while it was being watched, its id is not
-                    // recorded, so the next check watches it again.
+                    // If another folder replaced this folder during the call, the id is not
+                    // recorded. Then the next check watches the path again.
                     Ok(()) => {
                         self.set(dir, there.filter(|_| folder_at(dir, &place) == there), doubts)
                     }
@@ -159,7 +162,8 @@ impl Files {
         }
     }
 
-    /// Records the watched folder, unless it became doubtful meanwhile.
+    /// Records which folder is watched at a path. Does nothing if the path was marked as doubtful
+    /// since `doubts` was read.
     fn set(&self, dir: &Path, id: Option<(u64, u64)>, doubts: u64) {
         if let Some(watched) = routes(&self.watchers.routes).folders.get_mut(dir)
             && watched.doubts == doubts
@@ -168,7 +172,7 @@ impl Files {
         }
     }
 
-    /// Asks the kernel for notices of the folder that is now at a path.
+    /// Asks the kernel to send notices about the folder that is now at the path.
     fn watch_folder(
         self: &Arc<Self>,
         kernel: &mut Option<RecommendedWatcher>,
@@ -176,15 +180,16 @@ impl Files {
     ) -> notify::Result<()> {
         let there = match kernel {
             Some(there) => {
-                // The watch still belongs to the former folder at this path.
+                // An existing watch belongs to the folder that was at this path before, so it is
+                // removed.
                 if let Err(error) = there.unwatch(dir) {
                     tracing::trace!(path = %dir.display(), %error, "was not watched");
                 }
                 there
             }
             None => {
-                // A weak reference, so that the watcher, which the store owns, does not keep the
-                // store alive.
+                // The store owns the watcher. The watcher's callback has only a weak reference to
+                // the store, because a strong reference would keep the store alive for ever.
                 let (files, routes) = (Arc::downgrade(self), Arc::clone(&self.watchers.routes));
                 kernel.insert(notify::recommended_watcher(move |notice| {
                     hand_out(&files, &routes, notice)
@@ -199,11 +204,12 @@ impl Files {
         let mut kernel = self.watchers.kernel.lock().unwrap_or_else(PoisonError::into_inner);
         let gone: Vec<PathBuf> = {
             let mut routes = routes(&self.watchers.routes);
-            // A new watcher of the team has started meanwhile.
+            // A new watcher of the team has started meanwhile, so the folders are still needed.
             if routes.knows(team) {
                 return;
             }
-            // All teams share the parent folders, so only the last team stops watching them.
+            // All teams share the parent folders. Therefore these folders are watched until the
+            // last team has no watcher.
             let is_last = !routes
                 .folders
                 .values()
@@ -229,12 +235,12 @@ impl Files {
         }
     }
 
-    /// Whether the team's config exists, with any content.
+    /// Whether the team's config exists. Its content is not checked.
     pub(super) fn has_config(&self, team: &TeamDir) -> bool {
         !is_nameless(team) && fs::symlink_metadata(self.paths.config(team)).is_ok()
     }
 
-    /// Returns the parent folders, and then the team's folders.
+    /// Returns the folders to watch: first the parent folders, then the team's folders.
     fn folders_of(&self, team: &TeamDir) -> [(PathBuf, Place); 7] {
         let of = |folder| Place::Of(team.clone(), folder);
         [
@@ -249,9 +255,9 @@ impl Files {
     }
 }
 
-/// Returns the device and inode number of the folder at a path. Follows links at the root, at its
-/// folders and at the folder of a team, because the user may have put these elsewhere. Follows no
-/// link inside a team.
+/// Returns the device and inode number of the folder at a path. The user may have replaced some
+/// folders by links: the root, the folders of the root, and the folder of a team. Such links are
+/// followed. Links inside a team are not followed.
 fn folder_at(path: &Path, place: &Place) -> Option<(u64, u64)> {
     let meta = match place {
         Place::Above | Place::Of(_, Folder::Team) => fs::metadata(path),
@@ -260,7 +266,7 @@ fn folder_at(path: &Path, place: &Place) -> Option<(u64, u64)> {
     meta.ok().filter(fs::Metadata::is_dir).map(|meta| (meta.dev(), meta.ino()))
 }
 
-/// Describes why the kernel gives no notices, with the name of the limit that was reached.
+/// Describes why the kernel sends no notices. If a system limit is the reason, names the limit.
 fn in_words(error: &notify::Error) -> String {
     let limit = |name: &str| {
         format!("the system gives no notices of changes: fs.inotify.{name} is used up")

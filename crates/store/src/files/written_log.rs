@@ -1,14 +1,14 @@
 //! Logs of pitcrew's writes to files that other programs also write: `teams/<dir>/pitcrew/writes/`.
 //!
-//! A program without a lock can write back an older reading and so overwrite pitcrew's change, even
-//! after the process that made the change has ended. Therefore every pitcrew process adds its
-//! writes to a log. There is one log for each inbox, one for the tasks and one for the config.
-//! Every pitcrew process that reads such a file compares it with the log (`lost_updates`, `mail`,
-//! `tasks`, `teams`).
+//! A program without a lock is able to write old content back, which overwrites a change of
+//! pitcrew. This can happen even after the process that made the change has ended. Therefore every
+//! pitcrew process adds its writes to a log. There is one log for each inbox, one for the tasks and
+//! one for the config. Every pitcrew process that reads such a file compares it with the log
+//! (`lost_updates`, `mail`, `tasks`, `teams`).
 //!
-//! The logs are not forced to disk. They matter only while another program has an older reading in
-//! memory, and a power cut ends that program too. A crash between a write and its log line loses
-//! only the line, and that write never returned.
+//! The logs are not forced to disk. They are needed only while another program has old content in
+//! its memory, and a power cut ends that program too. A crash between a write and its log line
+//! loses only the line. In that case the caller of the write got no result.
 
 use std::collections::{HashMap, HashSet};
 use std::os::unix::fs::MetadataExt as _;
@@ -28,15 +28,16 @@ use crate::StoreError;
 /// Length in bytes above which the log of an inbox is shortened.
 pub(crate) const INBOX_LOG_MOST: u64 = 2 * 1024 * 1024;
 
-/// Number of bytes that stay in a shortened log of an inbox, the newest lines. They hold a hundred
-/// messages of the maximum length.
+/// Number of bytes that stay in a shortened log of an inbox. These are the newest lines. They have
+/// room for a hundred messages of the maximum length.
 pub(crate) const INBOX_LOG_KEPT: usize = 1024 * 1024;
 
-/// Length above which the logs of tasks and config are shortened to half of it. The limit is small,
-/// because a one-shot command reads these logs completely.
+/// Length in bytes above which the logs of tasks and config are shortened to half of this length.
+/// The limit is small, because every short command reads these logs completely.
 const FIELD_LOG_MOST: u64 = 256 * 1024;
 
-/// Maximum length of the last line of an inbox's log. That line is usually a stamp.
+/// Number of bytes that are read from the end of an inbox's log to find its last line. A stamp,
+/// which is usually the last line, is shorter.
 const STAMP_ROOM: u64 = 512;
 
 /// One line of an inbox's log.
@@ -45,31 +46,32 @@ const STAMP_ROOM: u64 = 512;
 pub(crate) enum InboxLine {
     /// A message was appended.
     Sent {
-        /// The id of the message.
         id: MessageId,
-        /// The message as it was written.
+        /// The text of the message as it was written.
         message: Box<RawValue>,
     },
-    /// Messages were marked as read.
+    /// The messages with these ids were marked as read.
     Read(Vec<MessageId>),
-    /// The state of the inbox file after all writes before this line. The writer of this line knew
-    /// all of them.
+    /// The state of the inbox file after all writes that are logged before this line. The process
+    /// that wrote this line knew all of these writes.
     Stamp(Stamp),
 }
 
-/// The cached state of the logs, and of the files that the logs describe.
+/// Cached knowledge about the logs and about the files that the logs describe.
 #[derive(Debug, Default)]
 pub(crate) struct WrittenLogs {
-    /// For each file, the last state that was compared with the log and lacked nothing, and the
-    /// length of the log at that comparison. For an inbox the length is in bytes. For a field log
-    /// it is the number of writes to the file. The length is needed because a log line may come
-    /// later than its write.
+    /// For each file, the last state in which the file contained all logged changes, and the length
+    /// of the log at that comparison. The length is needed because a log line can come later than
+    /// its write.
+    ///
+    /// For an inbox the length is in bytes. For the logs of tasks and config it is the number of
+    /// writes to the file.
     checked: Mutex<HashMap<PathBuf, (Stamp, u64)>>,
-    /// The parsed field logs, as far as they were read.
+    /// The parsed logs of tasks and config, up to the position that was read.
     loaded: Mutex<HashMap<PathBuf, Loaded>>,
 }
 
-/// A parsed field log, as far as it was read.
+/// A parsed log of tasks or config, up to the position that was read.
 #[derive(Debug, Default)]
 struct Loaded {
     ino: u64,
@@ -78,30 +80,32 @@ struct Loaded {
 }
 
 impl WrittenLogs {
-    /// Whether the file, in this state, was compared with exactly this length of its log and
+    /// Whether the file in the state `stamp` was compared with exactly `logged` of its log, and
     /// contained all logged changes.
     pub(crate) fn is_checked(&self, path: &Path, stamp: &Stamp, logged: u64) -> bool {
         self.checked().get(path) == Some(&(*stamp, logged))
     }
 
-    /// Whether the file, in this state, was already compared with its log, at any length of the
-    /// log.
+    /// Whether the file in the state `stamp` was already compared with its log. The length of the
+    /// log does not matter.
     pub(crate) fn was_checked(&self, path: &Path, stamp: &Stamp) -> bool {
         self.checked().get(path).is_some_and(|(checked, _)| checked == stamp)
     }
 
-    /// Records that the file, in this state, contains all changes of the log up to this length.
+    /// Records that the file in the state `stamp` contains all changes of its log up to the length
+    /// `logged`.
     pub(crate) fn set_checked(&self, path: &Path, stamp: Stamp, logged: u64) {
         self.checked().insert(path.to_owned(), (stamp, logged));
     }
 
-    /// Forgets all files below a folder.
+    /// Removes the cached knowledge about all files below a folder.
     pub(crate) fn forget(&self, folder: &Path) {
         self.checked().retain(|path, _| !path.starts_with(folder));
         self.loaded().retain(|path, _| !path.starts_with(folder));
     }
 
-    /// Calls `look` with all writes of a field log. Reads only the lines added since the last call.
+    /// Calls `look` with all writes in the log at `path`, which is a log of tasks or config. Reads
+    /// only the lines that were added since the last call.
     pub(crate) fn with_writes<T>(
         &self,
         disk: &Disk,
@@ -118,7 +122,8 @@ impl WrittenLogs {
             Err(error) => return Err(super::disk::failed("look at", path)(error)),
         };
         let log = loaded.entry(path.to_owned()).or_default();
-        // Another process has shortened the log, which replaces the file.
+        // The log is another file or is shorter, because another process has shortened it. Then it
+        // is read from its beginning.
         if log.ino != meta.ino() || meta.len() < log.position {
             *log = Loaded { ino: meta.ino(), ..Loaded::default() };
         }
@@ -139,11 +144,13 @@ impl WrittenLogs {
     }
 }
 
-/// Adds a write to a log. The log was `since` bytes long when the file was compared with it, before
-/// the write. `lines` gets the lines that others have added since then, or `None` if they are
-/// unknown. Returns the length of the log.
+/// Adds lines about a write to a log, and returns the length of the log. `since` is the length that
+/// the log had when the file was compared with it, before the write. `lines` returns the lines to
+/// add. It gets the lines that other processes have added since then, or `None` if these lines are
+/// unknown.
 ///
-/// The write itself is already done, so a log that cannot be written causes a warning and no error.
+/// The write itself is already done. Therefore a failure to write the log causes a warning and no
+/// error.
 pub(crate) fn note<L: Serialize + DeserializeOwned>(
     disk: &Disk,
     path: &Path,
@@ -173,11 +180,11 @@ pub(crate) fn note<L: Serialize + DeserializeOwned>(
     }
 }
 
-/// Adds writes of fields to a log, and removes the older half of a log that has become too long.
+/// Adds writes to a log of tasks or config. If the log has become too long, removes its older half.
 ///
-/// If another process has written the same file and this process did not see that write, the stamp
-/// of this write proves nothing. Then a line without a stamp is added, so that the file is compared
-/// with the log.
+/// Another process may have written the same file, and this process did not see that write. In that
+/// case the stamp of the own write proves nothing. Then a line without a stamp is added, so that
+/// the next reader compares the file with the log.
 pub(crate) fn note_fields(disk: &Disk, path: &Path, since: u64, writes: &[FieldWrite]) {
     note(disk, path, since, |others: Option<&[FieldWrite]>| {
         let is_alone =
@@ -193,15 +200,15 @@ pub(crate) fn note_fields(disk: &Disk, path: &Path, since: u64, writes: &[FieldW
     }
 }
 
-/// Returns the lines to keep of a field log that became too long: the newest changes, and the last
-/// stamp of each file.
+/// Selects the lines that stay in a log of tasks or config which became too long: the newest
+/// changes, and the last line of each file.
 fn changes_only(lines: Vec<String>) -> Vec<String> {
     let mut stamped = HashSet::new();
     let mut kept: Vec<String> = Vec::new();
     for line in lines.into_iter().rev() {
         let Ok(write) = serde_json::from_str::<FieldWrite>(&line) else { continue };
         let is_last = stamped.insert(write.file);
-        // A line with neither a change nor the last stamp of its file says nothing any more.
+        // Other lines have no change and are not the last line of their file, so they are useless.
         if is_last || write.is_removed || !write.fields.is_empty() {
             kept.push(line);
         }
@@ -215,7 +222,7 @@ fn warn(path: &Path, error: &StoreError) {
     tracing::warn!(path = %path.display(), error, "cannot note what was written; if another program undoes it, nobody sees it");
 }
 
-/// Returns the newest lines that fit into this number of bytes.
+/// Returns the newest lines whose total length, with line breaks, is at most `bytes`.
 pub(crate) fn newest(mut lines: Vec<String>, bytes: usize) -> Vec<String> {
     let mut room = bytes;
     let kept = lines.iter().rev().take_while(|line| match room.checked_sub(line.len() + 1) {
@@ -234,11 +241,11 @@ pub(crate) fn inbox_lines(path: &Path) -> Result<Vec<InboxLine>, StoreError> {
     Ok(parsed(&lines::read(path)?))
 }
 
-/// Returns the state in which pitcrew's last write left the inbox of this log, if the last line
-/// records it.
+/// Returns the state of the inbox after pitcrew's last write. Returns `None` if the last line of
+/// the log does not record this state.
 pub(crate) fn last_stamp(path: &Path) -> Result<Option<Stamp>, StoreError> {
     let tail = lines::tail(path, STAMP_ROOM)?;
-    // The text after the last line break is a line that a crash left incomplete.
+    // The text after the last line break is an incomplete line, which a crash left.
     let Some((whole, _torn)) = tail.rsplit_once('\n') else { return Ok(None) };
     let last = whole.rsplit('\n').next().unwrap_or_default();
     match serde_json::from_str(last) {

@@ -1,4 +1,4 @@
-//! Archiving a team while other tasks work with its files.
+//! Tests that archive a team while concurrent async tasks use the files of the team.
 
 use pitcrew_protocol::{AgentName, MessageId, TeamDir};
 use pitcrew_store::{FileBackend, MailStore, StoreError, TeamStore, UnreadLimit};
@@ -8,7 +8,8 @@ use crate::scene::{Scene, message, open};
 const ROUNDS: usize = 20;
 const WORKERS: usize = 6;
 
-/// Sends messages and marks them as read, until an operation fails. Returns that error.
+/// Sends messages and marks them as read until an operation fails. Returns the error of that
+/// operation.
 async fn works(backend: FileBackend, team: TeamDir, worker: usize) -> StoreError {
     let inbox = AgentName::foreign(&format!("worker{worker}")).inbox_file();
     for n in 0.. {

@@ -1,5 +1,5 @@
-//! Kills at every crash point of every operation. Nothing is lost or duplicated, and repeating the
-//! operation completes it.
+//! Tests that kill a process at every crash point of every operation. Nothing is lost or
+//! duplicated. A second call of the operation completes it.
 
 use std::os::unix::process::ExitStatusExt as _;
 
@@ -12,10 +12,10 @@ use pitcrew_store::{
 use crate::processes::{Job, Work, turn};
 use crate::scene::{Scene, add_tasks, config, ids, message, open, worker};
 
-/// Signal number of SIGKILL, as the parent of a killed process sees it.
+/// Signal number of SIGKILL, which the parent sees in the exit status of a killed process.
 const KILLED: i32 = 9;
 
-/// Upper limit of crash points, far more than any operation passes.
+/// Upper limit for the number of crash points. No operation passes nearly as many.
 const POINTS: u64 = 200;
 
 async fn prepared() -> Scene {
@@ -39,8 +39,8 @@ async fn prepared() -> Scene {
     scene
 }
 
-/// Kills `work` at each crash point in turn. After each kill `holds` checks the root, then the work
-/// is repeated and `done` checks the result.
+/// For each crash point, runs `work` in a process that is killed at this point. Then `holds` checks
+/// the root, `work` is repeated, and `done` checks the result.
 async fn sweep(work: Work, holds: AsyncLook, done: AsyncLook) {
     for point in 1..POINTS {
         let scene = prepared().await;
@@ -57,8 +57,8 @@ async fn sweep(work: Work, holds: AsyncLook, done: AsyncLook) {
             "{}",
             String::from_utf8_lossy(&output.stderr)
         );
-        // The lock of a dead process becomes stale after 10 s. The test makes it look older instead
-        // of waiting.
+        // The lock of a dead process is stale after 10 s. The test does not wait but makes the lock
+        // look older.
         for lock in ["teams/probe/inboxes/worker.json.lock", "tasks/probe/.lock.lock"] {
             if scene.path(lock).exists() {
                 crate::scene::age(&scene.path(lock), 11);
@@ -321,7 +321,7 @@ async fn a_killed_removal_of_an_archive_leaves_it_whole_or_in_no_list() {
         for archive in backend.archives().await.unwrap() {
             assert_eq!(backend.archived_team(&archive).await.unwrap().unwrap().tasks.len(), 3);
         }
-        // The next removal also removes the remains of this one.
+        // The next removal of an archive also removes what the killed removal left.
         backend.create_team(&config(), None).await.unwrap();
         backend.archive_team(&team()).await.unwrap();
         Work::RemoveArchive.on(&backend).await;
@@ -333,7 +333,7 @@ async fn a_killed_removal_of_an_archive_leaves_it_whole_or_in_no_list() {
     panic!("a removal has no end");
 }
 
-/// Length of a journal at which a store writes the first checkpoint.
+/// Length in bytes of a journal at which the store writes the first checkpoint.
 const FIRST_CHECKPOINT: usize = 1024 * 1024;
 
 #[tokio::test]
@@ -356,7 +356,8 @@ async fn a_killed_checkpoint_leaves_the_summary_of_a_journal_as_it_was() {
         let job = Job { root: scene.root().to_owned(), work: Work::Record, crash_at: Some(point) };
         let output = job.command().output().unwrap();
         let backend = open(scene.root());
-        // Checked before the summary is read, because reading it writes a missing checkpoint.
+        // This check comes before the summary is read, because that read writes a missing
+        // checkpoint.
         let is_there = scene.path(checkpoint).exists();
         let (summary, end) = backend.journal_summary(&scene.team).await.unwrap();
         assert_eq!(

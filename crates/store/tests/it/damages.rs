@@ -1,4 +1,4 @@
-//! Damage and remains are found and repaired without losing data.
+//! Tests that damaged and abandoned files are found, and are repaired without losing data.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -60,8 +60,8 @@ async fn the_stale_locks_of_a_team_are_broken_and_the_others_are_not() {
     assert_eq!(scene.backend.break_stale_locks(&scene.team).await.unwrap(), 0);
 }
 
-/// A killed pitcrew process leaves its lock with pitcrew's mark, and no process holds the `flock`
-/// on it.
+/// After a pitcrew process was killed, its lock still has pitcrew's mark, but no process holds the
+/// `flock` on the lock.
 #[tokio::test]
 async fn the_lock_of_a_dead_process_of_ours_is_broken_as_young_as_it_is() {
     let scene = Scene::new().await;
@@ -119,7 +119,7 @@ async fn everything_left_behind_is_found_and_mended() {
     );
 }
 
-/// Repairs one finding and returns the path where it is kept.
+/// Adds a method that repairs one finding. It returns the path to which the repair moved the file.
 impl Scene {
     fn repair(&self, damage: &Damage) -> std::path::PathBuf {
         match self.backend.repair(damage, &mut self.backend.keep()).unwrap() {
@@ -129,7 +129,7 @@ impl Scene {
     }
 }
 
-/// Creates a user's project with file names that look like remains of pitcrew.
+/// Creates a user's project. Some of its file names look like files that pitcrew leaves behind.
 fn project(place: &std::path::Path) {
     fs::create_dir_all(place.join("my.lock")).unwrap();
     fs::create_dir_all(place.join("inboxes")).unwrap();
@@ -178,7 +178,7 @@ async fn nothing_behind_a_link_and_nothing_foreign_in_a_team_is_touched() {
     scene.repair(&looked.found[0]);
     assert_eq!((names_in(outside.path()), names_in(&scene.path("teams/plain"))), before);
     assert!(team.join("Cargo.lock").is_file() && team.join("my.lock/notes").is_file());
-    // Deleting a linked team moves only the link to the archive.
+    // If the folder of a team is a link, only the link itself is moved to the archive.
     let archive =
         scene.backend.clear_away(&pitcrew_protocol::TeamDir::of("work")).unwrap().unwrap();
     assert!(fs::symlink_metadata(archive.join("team")).unwrap().is_symlink());
@@ -274,7 +274,7 @@ async fn what_is_whole_again_when_a_repair_comes_to_it_stays() {
         fs::write(&path, cut).unwrap();
         let found = scene.backend.look().found;
         assert!(matches!(&found[..], [Damage::Torn { .. }]), "{file}: {found:?}");
-        // The writer finishes the file between the check and the repair.
+        // The test plays a writer that finishes the file between the check and the repair.
         fs::write(&path, &whole).unwrap();
         let mut keep = scene.backend.keep();
         assert_eq!(scene.backend.repair(&found[0], &mut keep).unwrap(), Mend::Changed, "{file}");

@@ -1,4 +1,5 @@
-//! Damaged, foreign and unwritable files cause a typed error and change nothing.
+//! Tests with damaged files, files of other programs and files that cannot be written. The store
+//! returns a typed error and changes nothing.
 
 use std::fs;
 use std::sync::Arc;
@@ -78,8 +79,8 @@ async fn a_torn_file_is_read_once_its_writer_is_done() {
     let scene = Scene::new().await;
     scene.send("m1").await;
     let whole = fs::read(scene.inbox_path()).unwrap();
-    // Acts like the foreign writer seen in a trace: it holds the lock, has truncated the file, and
-    // then fills it.
+    // The test acts like another client that was seen in a trace. That client held the lock,
+    // truncated the file and then filled it.
     let lock = scene.path("teams/probe/inboxes/worker.json.lock");
     fs::create_dir(&lock).unwrap();
     fs::write(scene.inbox_path(), b"").unwrap();
@@ -97,8 +98,8 @@ async fn a_root_that_cannot_be_written_is_an_error_and_stays_as_it_is() {
     let scene = Scene::new().await;
     scene.send("m1").await;
     let before = everything(scene.root());
-    // Runs as the user nobody, who can only read the root. This also works if the tests run as
-    // root.
+    // The job runs as a user who is able to read the root but not to write it. If the tests run as
+    // root, that is the user nobody.
     let job = Job { root: scene.root().to_owned(), work: Work::SendDenied, crash_at: None };
     let done = job.command_as_nobody().output().unwrap();
     assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stdout));
@@ -108,8 +109,8 @@ async fn a_root_that_cannot_be_written_is_an_error_and_stays_as_it_is() {
 #[tokio::test]
 async fn a_failed_write_leaves_no_temporary_file() {
     let scene = Scene::new().await;
-    // The inbox's name has almost the maximum length. So the new file can be created, but the
-    // lock's longer name cannot.
+    // The name of the inbox has almost the maximum length. Therefore the new file can be created.
+    // The name of its lock is too long, so the lock cannot be created.
     let inbox = AgentName::foreign(&"a".repeat(250)).inbox_file();
     let before = everything(scene.root());
     let done = scene.backend.append(&scene.team, &inbox, message("m1"), UnreadLimit::None).await;

@@ -1,4 +1,5 @@
-//! Teams that reference clients created: their files keep the form in which the clients wrote them.
+//! Tests with teams that reference clients created. Their files keep the form in which those
+//! clients wrote them.
 
 use std::fs;
 use std::sync::Arc;

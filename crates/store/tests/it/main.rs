@@ -1,5 +1,5 @@
-//! Tests of the store from outside: the conformance suite of every backend, and tests that only
-//! files need.
+//! Tests that use the store through its public interface: the conformance suite for every backend,
+//! and tests that only concern the file store.
 
 #![allow(clippy::disallowed_methods, reason = "tests arrange files, the environment and times")]
 

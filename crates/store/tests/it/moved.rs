@@ -1,6 +1,6 @@
-//! Folders and configs are removed, moved or replaced while a watcher runs. The watcher still
-//! reports changes, and reports [`Change::Unsure`] for changes that it may have missed. A link at
-//! such a path is not followed.
+//! Tests in which folders and configs are removed, moved or replaced while a watcher runs. The
+//! watcher still reports changes. If it may have missed changes, it reports [`Change::Unsure`]. A
+//! link at such a path is not followed.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -14,8 +14,8 @@ use pitcrew_store::{
 
 use crate::scene::{PATIENCE, Scene, ids, message, open, told, told_one_of, worker};
 
-/// Runs `upset` on the folders of a watched team. Afterwards the watcher must still report a
-/// message, a task, a config and a journal line.
+/// Watches a team and lets `upset` change the team's folders. Afterwards the watcher must still
+/// report changes of an inbox, the tasks, the config and the journal.
 async fn check(upset: impl FnOnce(&Path)) {
     let scene = Scene::new().await;
     let mut watch = scene.backend.watch(&scene.team).await.unwrap();
@@ -43,8 +43,8 @@ async fn check(upset: impl FnOnce(&Path)) {
     }
 }
 
-/// Waits for the change or for [`Change::Unsure`]. A folder that comes back causes only
-/// [`Change::Unsure`].
+/// Waits until the watcher reports `change` or [`Change::Unsure`], and returns the report. If a
+/// folder was missing and comes back, the only report is [`Change::Unsure`].
 async fn hears(watch: &mut Watch, change: Change) -> Change {
     told_one_of(watch, &[change, Change::Unsure]).await
 }
@@ -54,7 +54,7 @@ fn anew(folder: &Path) {
     fs::create_dir(folder).unwrap();
 }
 
-/// Replaces a folder by a copy of it, with two quick renames.
+/// Replaces a folder by a copy of the folder, with two quick renames.
 fn replaced(folder: &Path) {
     let (copy, old) = (folder.with_extension("copy"), folder.with_extension("old"));
     copied(folder, &copy);
@@ -163,7 +163,8 @@ async fn a_link_in_the_place_of_a_folder_is_not_followed() {
         assert_eq!(fs::read_dir(outside.path()).unwrap().count(), 0, "{folder}");
         fs::remove_file(scene.path(folder)).unwrap();
         fs::rename(&away, scene.path(folder)).unwrap();
-        // Reports from the time of the link come first, so they are skipped.
+        // The first reports can still come from the time when the folder was a link. The loop skips
+        // them.
         let mut sent = 0;
         while {
             sent += 1;
@@ -182,8 +183,8 @@ async fn a_config_that_is_missing_for_a_moment_ends_nothing() {
     scene.backend.team(&scene.team).await.unwrap();
     fs::remove_file(&path).unwrap();
     let (config, ()) = tokio::join!(scene.backend.team(&scene.team), async {
-        // The longest time that a client was seen to need between removing a file and writing the
-        // new one.
+        // This is the longest time that a client was seen to need between removing a file and
+        // writing the new file.
         tokio::time::sleep(std::time::Duration::from_millis(600)).await;
         fs::write(&path, &text).unwrap();
     });
@@ -210,8 +211,8 @@ async fn a_lease_whose_file_is_removed_stays_with_its_holder() {
         |root| replaced(&root.join("teams/probe/pitcrew")),
     ] {
         remove(scene.root());
-        // The watcher reports a change for the folder and another one for the lease in it, so this
-        // may take two rounds.
+        // The watcher can report two changes: one for the folder, and one for the lease in the
+        // folder. Therefore the loop can take two rounds.
         while other.lease_holder(&scene.team, &LeaseName::Run).await.unwrap().is_none() {
             told(&mut watch, &Change::Unsure).await;
         }
@@ -233,7 +234,8 @@ async fn nothing_fails_while_the_inboxes_are_removed_again_and_again() {
         let stop = stop.clone();
         move || {
             while !stop.load(std::sync::atomic::Ordering::Relaxed) {
-                // The removal fails if a file is written into the folder meanwhile.
+                // The removal can fail, because the sender may write a file into the folder
+                // meanwhile.
                 let _either = fs::remove_dir_all(&inboxes);
                 std::thread::park_timeout(std::time::Duration::from_millis(2));
             }

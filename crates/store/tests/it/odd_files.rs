@@ -1,5 +1,6 @@
-//! Special files (such as a FIFO or a link) and far too long files at the path of a team's file.
-//! They cause an error with the path. Nothing waits for them, and nothing is written through them.
+//! Tests with special files (such as a FIFO or a link) and far too long files at the path of a
+//! team's file. They cause an error that names the path. The store never waits for such a file and
+//! never writes through it.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -16,10 +17,10 @@ use rustix::fs::{CWD, FileType, Mode, mknodat};
 
 use crate::scene::{Scene, id, message, worker};
 
-/// Time limit of an operation. Only an operation that waits for a file needs longer.
+/// Time limit of an operation. Only an operation that waits for a special file exceeds this limit.
 const NO_WAIT: Duration = Duration::from_secs(60);
 
-/// Content of a file outside the root to which a link points.
+/// Content of a file outside the root, to which the link of the test points.
 const SECRET: &str = "[\"not to be read\"]";
 
 #[derive(Clone, Copy, Debug)]
@@ -43,13 +44,13 @@ impl Odd {
             Self::Folder => fs::create_dir(path).unwrap(),
             Self::Link => symlink(secret, path).unwrap(),
             Self::Dangling => symlink(secret.with_file_name("nowhere"), path).unwrap(),
-            // A sparse file, which takes no disk space.
+            // The file is sparse, so it uses no disk space.
             Self::Huge => fs::File::create(path).unwrap().set_len(2 << 30).unwrap(),
         }
     }
 }
 
-/// Creates a team in which a special or far too long file is at the path `file`, and a folder
+/// Creates a team with a special or far too long file at the path `file`. Also creates a folder
 /// outside the root with a secret file.
 async fn scene(file: &str, odd: Odd) -> (Scene, tempfile::TempDir) {
     let scene = Scene::new().await;
@@ -266,7 +267,7 @@ async fn a_link_in_the_place_of_a_team_is_no_team_and_nothing_behind_it_is_touch
         scene.backend.append(&team, &worker(), message("m1"), UnreadLimit::None).await.unwrap_err();
     assert!(refused.to_string().contains("not followed"), "{refused}");
     assert!(scene.backend.team(&team).await.is_err());
-    // The linked team is listed so that people notice it, but it is never opened.
+    // The team that is a link is in the list, so that users notice it. The store never opens it.
     assert_eq!(scene.backend.teams().await.unwrap(), [TeamDir::of("linked"), TeamDir::of("probe")]);
     assert!(lock.exists());
     assert_eq!(fs::read(theirs.join("config.json")).unwrap(), config);

@@ -1,5 +1,5 @@
-//! A writer without a lock writes back an older reading over pitcrew's changes. The store notices
-//! this and restores the changes.
+//! Tests in which a program without a lock writes old content over pitcrew's changes. The store
+//! detects this and restores the changes.
 
 use std::fs::{self, File};
 use std::io::Write as _;
@@ -13,9 +13,9 @@ use pitcrew_store::{
 
 use crate::scene::{Scene, id, told};
 
-/// Writes like the reference client: in place, and a moment after the last write of the file. On a
-/// busy machine this call may come late. So the file gets a suitable time stamp before it is closed
-/// and anybody reads it.
+/// Writes a file like the reference client: in place, and shortly after the last write of the file.
+/// On a busy machine this function may run too late. Therefore it sets a time stamp shortly after
+/// the last write, before it closes the file.
 fn overwrite(scene: &Scene, below: &str, text: &str) {
     let path = scene.path(below);
     let last = fs::metadata(&path)
@@ -83,8 +83,8 @@ async fn a_lost_claim_is_made_again() {
     assert!(scene.read("tasks/probe/1.json").contains("bob"));
 }
 
-/// Changes the first task like the crate `team`, which stores the time of each change under
-/// `metadata.pitcrew`.
+/// Changes the owner of the first task. Like the crate `team`, it stores the time of the change
+/// under `metadata.pitcrew`.
 async fn change(
     backend: &pitcrew_store::FileBackend,
     scene: &Scene,
@@ -161,7 +161,7 @@ async fn a_removed_task_that_is_written_again_is_removed_again() {
     assert!(!scene.path("tasks/probe/2.json").exists());
 }
 
-/// Creates a scene in which pitcrew runs the member `worker`.
+/// Creates a test scene with a member `worker` that pitcrew runs.
 async fn with_worker() -> Scene {
     let scene = Scene::new().await;
     join(&scene, "worker", r#"{"name": "worker", "pitcrew": {}}"#).await;
@@ -178,8 +178,8 @@ async fn join(scene: &Scene, name: &'static str, member: &'static str) {
     scene.backend.edit_team(&scene.team, Arc::new(edit)).await.unwrap();
 }
 
-/// Returns the message ids that another process sees in the inbox. That process knows only the
-/// files on disk.
+/// Returns the message ids in the inbox, as another process sees them. A new store stands for that
+/// process, because it knows only the files on disk.
 async fn ids_elsewhere(scene: &Scene) -> Vec<String> {
     crate::scene::ids(&crate::scene::open(scene.root()), &scene.team).await
 }
@@ -278,8 +278,8 @@ async fn what_vanished_from_the_inbox_of_another_client_was_taken() {
     scene.send("m1").await;
     overwrite(&scene, INBOX, "[]");
     assert_eq!(ids_elsewhere(&scene).await, Vec::<String>::new());
-    // The store knows that the client removed the message, and the next write does not restore it
-    // either.
+    // The client, not a stale write, removed the first message. Therefore the next write of the
+    // store must not restore it.
     scene.send("m2").await;
     assert_eq!(ids_elsewhere(&scene).await, ["m2"]);
 }
@@ -353,8 +353,8 @@ async fn a_config_that_a_client_left_empty_is_what_it_was_seen_last() {
     overwrite(&scene, path, "");
     describe(&scene, "ours again").await;
     assert_eq!(scene.read(path), theirs.replace("\"ours\"", "\"ours again\""));
-    // Two clients wrote at once, and the end of the longer text follows the shorter one. The store
-    // that opens the team has no earlier reading.
+    // The file looks as if two clients wrote it at once: the end of the longer text follows the
+    // shorter text. The store that repairs it is new, so it has no earlier config to restore.
     for left in ["}", "\n}", "\n  ]\n}"] {
         let whole = scene.read(path);
         overwrite(&scene, path, &format!("{whole}{left}"));

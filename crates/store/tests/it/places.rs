@@ -1,5 +1,5 @@
-//! The conformance suite on other file systems. Each test mounts its own. A file system that cannot
-//! be mounted on this machine is reported and skipped.
+//! Runs the conformance suite on other file systems. Each test mounts the file system that it
+//! needs. If a file system cannot be mounted on this machine, the test reports that and is skipped.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use pitcrew_store::{FileBackend, FileOptions, MailStore, TeamStore, UnreadLimit}
 
 use crate::scene::{config, ids, message, open, worker};
 
-/// A file system for one test. Dropping it unmounts the file system.
+/// A file system that is mounted for one test. Dropping this value unmounts the file system.
 struct Place {
     dir: tempfile::TempDir,
     mounted: Vec<PathBuf>,
@@ -28,12 +28,11 @@ impl Place {
         folder
     }
 
-    /// Returns the path of the mounted file system.
     fn root(&self) -> &Path {
         self.mounted.last().unwrap()
     }
 
-    /// Mounts a file system at the folder `at` with this command.
+    /// Runs the mount command `command`, which mounts a file system at the folder `at`.
     fn mount(mut self, at: &Path, command: &[&str]) -> Result<Self, String> {
         run(command)?;
         self.mounted.push(at.to_owned());
@@ -47,7 +46,7 @@ impl Place {
         place.mount(&at, &mount)
     }
 
-    /// Mounts a file system that is stored in a file.
+    /// Mounts a file system of type `kind` whose content is in an image file.
     fn on_a_loop(kind: &str, megabytes: u64) -> Result<Self, String> {
         let place = Self::new();
         let (image, at) = (place.dir.path().join("image"), place.folder("mounted"));
@@ -57,7 +56,7 @@ impl Place {
         place.mount(&at, &mount)
     }
 
-    /// Mounts an overlay with a writable layer. `fill` writes the files of the lower layer.
+    /// Mounts an overlay with a writable upper layer. `fill` writes the files of the lower layer.
     fn overlay(fill: impl FnOnce(&Path)) -> Result<Self, String> {
         let place = Self::tmpfs()?;
         let below = |name: &str| place.folder(&format!("tmpfs/{name}"));
@@ -69,7 +68,7 @@ impl Place {
         place.mount(&at, &["mount", "-t", "overlay", "none", "-o", &layers, text(&at)])
     }
 
-    /// Mounts a folder through FUSE, which has no rename that refuses to replace.
+    /// Mounts a folder through FUSE. FUSE has no rename that refuses to replace an existing entry.
     fn bindfs() -> Result<Self, String> {
         let place = Self::new();
         let (below, at) = (place.folder("below"), place.folder("seen"));
@@ -104,13 +103,13 @@ fn run(command: &[&str]) -> Result<(), String> {
     Err(format!("{}: {}", command.join(" "), String::from_utf8_lossy(&output.stderr)))
 }
 
-/// Returns the file system. If it cannot be mounted on this machine, prints the reason and returns
-/// `None`.
+/// Returns the mounted file system. If it could not be mounted on this machine, prints the reason
+/// and returns `None`.
 fn unless_skipped(place: Result<Place, String>) -> Option<Place> {
     place.inspect_err(|reason| eprintln!("skipped: it cannot be mounted here: {reason}")).ok()
 }
 
-/// Runs all checks of the suite on this file system, each below its own root.
+/// Runs all checks of the conformance suite on this file system. Each check gets a separate root.
 async fn check(place: Result<Place, String>) {
     let Some(place) = unless_skipped(place) else { return };
     let mut failed = Vec::new();
@@ -160,7 +159,7 @@ async fn the_suite_holds_through_fuse() {
     check(Place::bindfs()).await;
 }
 
-/// The same situation as in a container whose image contains a team.
+/// A container image that contains a team leads to this situation: the team is in the lower layer.
 #[tokio::test]
 async fn a_team_of_the_lower_layer_of_an_overlay_is_used_and_archived() {
     let team = config().name.dir();
@@ -186,7 +185,8 @@ async fn a_team_of_the_lower_layer_of_an_overlay_is_used_and_archived() {
     backend.create_team(&config(), None).await.unwrap();
 }
 
-/// FUSE has no rename that refuses to replace. An existing team must be safe all the same.
+/// FUSE has no rename that refuses to replace an existing entry. Creating a team must nevertheless
+/// not replace an existing team.
 #[tokio::test]
 async fn a_team_of_another_client_is_not_replaced_through_fuse() {
     let Some(place) = unless_skipped(Place::bindfs()) else { return };

@@ -1,5 +1,5 @@
-//! Several processes on one root. The other processes run this test binary, and an environment
-//! variable tells them their job.
+//! Tests in which several processes use one root. The other processes run this test binary. An
+//! environment variable tells each of them its job.
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::process::CommandExt as _;
@@ -17,7 +17,6 @@ use crate::scene::{Scene, add_tasks, config, id, ids, message, open, worker};
 
 const VARIABLE: &str = "PITCREW_STORE_TEST_JOB";
 
-/// The job of another process.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct Job {
     pub(crate) root: PathBuf,
@@ -54,7 +53,8 @@ impl Job {
         command
     }
 
-    /// Returns a command that runs the job as a user who may read the root but not write it.
+    /// Returns a command that runs the job as a user who is able to read the root but not to write
+    /// it.
     pub(crate) fn command_as_nobody(&self) -> Command {
         let mut command = self.command();
         std::fs::set_permissions(&self.root, std::fs::Permissions::from_mode(0o755)).unwrap();
@@ -135,7 +135,6 @@ impl Work {
     }
 }
 
-/// Returns a journal entry about a turn.
 pub(crate) fn turn(at_ms: i64) -> JournalEntry {
     let turn = Turn::new(AgentName::foreign("worker"), "model");
     JournalEntry {
@@ -163,8 +162,8 @@ fn remove(table: &mut TaskTable) -> Result<(), pitcrew_protocol::ApiError> {
     Ok(())
 }
 
-/// Does the job that the environment variable describes. Without the variable, it does a job in its
-/// own root, so that the jobs themselves are tested too.
+/// Does the job that the environment variable describes. In a normal test run the variable is not
+/// set. Then this test does a small job in a separate root, so that the job code is tested too.
 #[tokio::test]
 async fn a_process_does_its_job() {
     if let Ok(job) = std::env::var(VARIABLE) {

@@ -1,4 +1,4 @@
-//! A root with a team in it, and small helpers for all tests.
+//! The test scene (a root with a team in it), and small helpers for all tests.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,8 +13,8 @@ use pitcrew_store::{
     UnreadLimit, Watch,
 };
 
-/// Longest wait of a test for an event that must happen. This is far longer than anything takes on
-/// a slow and busy machine.
+/// Longest time that a test waits for an event that must happen. Even on a slow and busy machine,
+/// every event comes much earlier.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 
 pub(crate) struct Scene {
@@ -23,14 +23,14 @@ pub(crate) struct Scene {
     root: tempfile::TempDir,
 }
 
-/// Sets the umask so that files written by a test get pitcrew's modes. Otherwise a check of the
-/// store would report them as too open.
+/// Sets the umask so that files which a test writes get the same modes as pitcrew's files.
+/// Otherwise a check of the store would report that other users can access them.
 fn own_modes() {
     rustix::process::umask(rustix::fs::Mode::from_bits_truncate(0o077));
 }
 
 impl Scene {
-    /// Creates a root with the team `probe`.
+    /// Creates a test scene with the team `probe`.
     pub(crate) async fn new() -> Self {
         own_modes();
         let root = tempfile::tempdir().unwrap();
@@ -39,7 +39,8 @@ impl Scene {
         scene
     }
 
-    /// Creates a root with a copy of recorded `teams/` and `tasks/`.
+    /// Creates a test scene from a recording. The root gets a copy of the recorded folders `teams/`
+    /// and `tasks/`.
     pub(crate) fn recorded(recording: &str, team: &str) -> Self {
         own_modes();
         let root = tempfile::tempdir().unwrap();
@@ -133,7 +134,7 @@ pub(crate) async fn told(watch: &mut Watch, change: &Change) {
     let _it = told_one_of(watch, std::slice::from_ref(change)).await;
 }
 
-/// Waits until the watcher reports one of `changes`.
+/// Waits until the watcher reports one of `changes`, and returns the reported change.
 pub(crate) async fn told_one_of(watch: &mut Watch, changes: &[Change]) -> Change {
     let wait = async {
         while let Some(told) = watch.next().await {
@@ -146,7 +147,7 @@ pub(crate) async fn told_one_of(watch: &mut Watch, changes: &[Change]) -> Change
     tokio::time::timeout(PATIENCE, wait).await.unwrap()
 }
 
-/// Makes a file or folder look `seconds` older.
+/// Makes a file or folder look `seconds` old.
 pub(crate) fn age(path: &Path, seconds: u64) {
     fs::File::open(path)
         .unwrap()
@@ -154,7 +155,8 @@ pub(crate) fn age(path: &Path, seconds: u64) {
         .unwrap();
 }
 
-/// Returns all files below a folder with their bytes, and all folders.
+/// Returns the paths of everything below a folder. A file comes with its bytes, a folder with
+/// `None`.
 pub(crate) fn everything(dir: &Path) -> Vec<(PathBuf, Option<Vec<u8>>)> {
     let mut all = Vec::new();
     for entry in fs::read_dir(dir).unwrap() {

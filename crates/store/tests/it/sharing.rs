@@ -1,4 +1,4 @@
-//! Resources that concurrent callers share: a lock and an fsync, a table, a watcher.
+//! Tests that concurrent callers share resources: a lock and an fsync, a task table, a watcher.
 
 use std::fs;
 
@@ -18,13 +18,14 @@ async fn senders_that_meet_share_an_fsync() {
         scene.backend.append(&scene.team, &inbox, message(&format!("m{n:02}")), UnreadLimit::None)
     });
     let sends = futures_util::future::join_all(sends);
-    // Another client holds the lock until all senders have arrived. Otherwise a fast disk would
-    // finish one message before the next sender arrives.
+    // The test holds the lock, like another client, until all senders have arrived. Otherwise, on a
+    // fast disk, one message would be finished before the next sender arrives.
     let lock = scene.path("teams/probe/inboxes/worker.json.lock");
     fs::create_dir(&lock).unwrap();
     let (sent, ()) = tokio::join!(sends, async { fs::remove_dir(&lock).unwrap() });
     assert!(sent.iter().all(Result::is_ok));
-    // Separate sends would need 64 forced writes: a file and a folder for each message.
+    // If every message were sent alone, 64 forced writes would be needed: one of the file and one
+    // of the folder for each of the 32 messages.
     let forced = scene.backend.forced_writes() - before;
     assert!(forced <= 16, "{forced}");
     let expected: Vec<String> =
@@ -36,7 +37,7 @@ async fn senders_that_meet_share_an_fsync() {
 async fn a_sender_that_stops_waiting_takes_nothing_back() {
     let scene = Scene::new().await;
     let inbox = worker();
-    // Another client holds the lock, so that the sender has to wait.
+    // The test holds the lock, like another client, so that the sender must wait.
     let lock = scene.path("teams/probe/inboxes/worker.json.lock");
     fs::create_dir(&lock).unwrap();
     assert!(

@@ -1,5 +1,5 @@
-//! Writers without a lock write back older readings again and again, while two stores work. Nothing
-//! is lost.
+//! Tests in which programs without a lock write old content back again and again, while two stores
+//! also write. Nothing is lost.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,15 +13,15 @@ use serde_json::Value;
 
 use crate::scene::{Scene, id, message, open, worker};
 
-/// Number of stale writes of each writer.
+/// Number of times that each stale writer writes old content back.
 const STALE_WRITES: usize = 150;
 
-/// Minimum number of messages of each of the two senders. They continue until the stale writers
-/// have finished.
+/// Minimum number of messages from each of the two senders. The senders continue until the stale
+/// writers have finished.
 const MESSAGES: usize = 100;
 
-/// Simulates a foreign program: reads the file, waits until it changes, and writes its old reading
-/// back in place.
+/// Plays another program that writes without a lock. It reads the file, waits until the file
+/// changes, and writes the old content back in place.
 struct StaleWriter {
     stop: Arc<AtomicBool>,
     done: Arc<AtomicUsize>,
@@ -49,7 +49,7 @@ impl StaleWriter {
         self.done.load(Ordering::SeqCst) >= STALE_WRITES
     }
 
-    /// Stops the writer and returns how often it wrote.
+    /// Stops the writer and returns how many times it wrote.
     fn end(self) -> usize {
         self.stop.store(true, Ordering::SeqCst);
         self.thread.join().unwrap();
@@ -57,8 +57,8 @@ impl StaleWriter {
     }
 }
 
-/// Reads the file like a program that accepts only complete files. Returns the text and its change
-/// time.
+/// Reads the file like a program that accepts only complete files. Returns the text and the
+/// modification time, or `None` if the file is incomplete.
 fn reading(path: &Path) -> Option<(String, Option<SystemTime>)> {
     let at = changed_at(path);
     let text = fs::read_to_string(path).ok()?;
@@ -86,7 +86,7 @@ async fn no_message_is_lost_doubled_or_out_of_order_under_stale_writes() {
     let writers = [StaleWriter::start(scene.inbox_path()), StaleWriter::start(scene.inbox_path())];
     let mut sent = 0;
     while sent < MESSAGES || !writers.iter().all(StaleWriter::is_through) {
-        // Each round opens new stores, like processes that send once.
+        // Each round opens two new stores, like two processes that each send one message.
         let (ann, bob) = (open(scene.root()), open(scene.root()));
         let to = worker();
         let (ann_id, bob_id) = (format!("ann-{sent}"), format!("bob-{sent}"));
@@ -107,7 +107,8 @@ async fn no_message_is_lost_doubled_or_out_of_order_under_stale_writes() {
     }
 }
 
-/// Writes a number into the task, as an update of the crate `team` writes the time of each change.
+/// Writes a number into the task. The number stands for the time of the change, which the crate
+/// `team` stores with each update.
 async fn number(backend: &FileBackend, scene: &Scene, task: u64, number: u64) {
     let change = move |table: &mut TaskTable| {
         let task = table.tasks.get_mut(&id(task)).unwrap();

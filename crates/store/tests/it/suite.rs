@@ -1,4 +1,4 @@
-//! Both backends pass the conformance suite.
+//! Runs the conformance suite on both backends.
 
 use std::sync::Arc;
 

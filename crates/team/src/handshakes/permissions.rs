@@ -13,8 +13,8 @@ use crate::delivery::Receipt;
 use crate::requests::{Answer, Outgoing, Request, RequestKind};
 
 impl Team {
-    /// Asks the lead for permission to call a tool. Asking again for the same call creates no new
-    /// request.
+    /// Asks the lead for permission to call a tool. A second request for the same call creates no
+    /// new request.
     ///
     /// # Errors
     /// `agent_not_found`, `internal_error`.
@@ -36,7 +36,8 @@ impl Team {
         Ok(Asked { request_id, receipt, is_answered })
     }
 
-    /// Sends a permission request again under the same id, because its answer was lost.
+    /// Sends a permission request again under the same id. This is for a teammate whose answer was
+    /// lost.
     ///
     /// # Errors
     /// `agent_not_found`, `internal_error`.
@@ -54,8 +55,8 @@ impl Team {
         Ok(receipt)
     }
 
-    /// Looks in the inbox of `member` for the answer to its permission request, among read and
-    /// unread messages.
+    /// Looks in the inbox of `member` for the answer to its permission request. Read and unread
+    /// messages are searched.
     ///
     /// # Errors
     /// `team_not_found`, `internal_error`.
@@ -78,8 +79,8 @@ impl Team {
             !stored.message.is_read()
                 && Frame::detect(&stored.message.text).as_ref().is_some_and(answers)
         };
-        // An unread answer that did not pass the signature check may still be valid once the new
-        // lead's key is known.
+        // An unread answer may have failed the signature check only because the key of a new lead
+        // is not known yet. The caller must then wait.
         Ok(if stored.iter().any(is_unread) { AnswerFound::Waits } else { AnswerFound::Lost })
     }
 
@@ -108,11 +109,11 @@ impl Team {
         Ok(request)
     }
 
-    /// Answers a teammate's permission request as the lead.
+    /// Answers a teammate's permission request in the name of the lead.
     ///
     /// # Errors
     /// `permission_denied` for every caller except the lead. `invalid_status` for an unknown or
-    /// already answered request, and for a request whose tool call differs from the one that was
+    /// already answered request, and for a request whose tool call differs from the call that was
     /// shown.
     pub async fn answer_permission(
         &self,
@@ -129,8 +130,8 @@ impl Team {
             PermissionAnswer::Allow { updated_input, updates, digest } => {
                 let mut response =
                     json!({ "updated_input": updated_input, "permission_updates": updates });
-                // Requests of other clients have no digest. The answers to such requests have no
-                // digest either, as in the recordings.
+                // Requests of other clients have no digest. The answer to such a request has no
+                // digest either, as in the recordings of the reference client.
                 if let (Some(shown), Some(fields)) = (&digest, response.as_object_mut())
                     && self
                         .requests()
@@ -154,8 +155,8 @@ impl Team {
             error,
             foreign: Foreign::default(),
         };
-        // The digest binds the answer to the call that was shown. An answer to another call is
-        // refused.
+        // The digest ties the answer to the call that was shown. An answer whose digest belongs to
+        // another call is refused.
         let mut reply =
             self.new_reply(RequestKind::Permission, request_id, &speaker, approved, call, frame)?;
         reply.digest = digest;
@@ -172,8 +173,8 @@ impl Team {
     }
 
     /// Records that the permission request of `member` was answered by someone other than the lead,
-    /// for example by the person at the member's terminal. The request is then closed, and its
-    /// message leaves the lead's unread mail. An already answered request stays unchanged.
+    /// for example by the person at the member's terminal. This closes the request, and its message
+    /// leaves the lead's unread mail. If the request was already answered, it stays unchanged.
     ///
     /// # Errors
     /// `internal_error` when the store fails.

@@ -1,4 +1,4 @@
-//! The document of all requests. This module creates, answers and settles requests, and removes the
+//! The document of all requests. This module creates, answers and closes requests, and removes the
 //! oldest ones.
 
 use std::collections::BTreeMap;
@@ -10,8 +10,8 @@ use super::{Answer, Request, RequestKind};
 use crate::document::Document;
 use crate::refusal;
 
-/// The number of answered requests to keep. The answer to an older request is refused with the
-/// error for an unknown request, not with the error for an answered one.
+/// The number of answered requests to keep. An answer to an older, removed request is refused as an
+/// answer to an unknown request.
 const ANSWERED_KEPT: usize = 1000;
 
 /// The stored document: every request, by id.
@@ -19,8 +19,8 @@ const ANSWERED_KEPT: usize = 1000;
 #[serde(default)]
 pub(crate) struct RequestLog {
     pub(super) requests: BTreeMap<String, Request>,
-    /// The milliseconds in the newest request id. An id is never used twice, even if a request is
-    /// forgotten or the clock goes back.
+    /// The milliseconds in the newest request id. No id is used twice, even if a request is removed
+    /// or the clock goes back.
     #[serde(skip_serializing_if = "Option::is_none")]
     last_ms: Option<i64>,
 }
@@ -29,15 +29,15 @@ impl Document for RequestLog {
     const NAME: &'static str = "requests";
 }
 
-/// An answer before its request is checked.
+/// An answer whose request is not checked yet.
 #[derive(Clone, Debug)]
 pub(crate) struct Reply {
     pub(crate) kind: RequestKind,
     pub(crate) request_id: String,
     pub(crate) by: AgentName,
-    /// The agent that must have asked, if the caller names it.
+    /// The agent that must have sent the request, if the caller names an agent.
     pub(crate) asker: Option<AgentName>,
-    /// The digest of the call that was shown before the answer, if the caller gives it.
+    /// The digest of the tool call that was shown before the answer, if the caller gives a digest.
     pub(crate) digest: Option<String>,
     pub(crate) answer: Answer,
 }
@@ -53,8 +53,8 @@ impl RequestLog {
         self.requests.iter().find(|(_, r)| same(r)).map(|(id, r)| (id.clone(), r.clone()))
     }
 
-    /// Records an answer if its request is open and was sent to this agent. Returns `None` if the
-    /// request is not recorded.
+    /// Records an answer if the request is open and was sent to the agent that answers. Returns
+    /// `None` if the request is not recorded.
     pub(super) fn reply(&mut self, reply: &Reply) -> Result<Option<Request>, ApiError> {
         let open = self.open_to(&reply.by, reply.kind);
         let Some(request) = self.requests.get_mut(&reply.request_id) else { return Ok(None) };
@@ -116,8 +116,8 @@ impl RequestLog {
         }
     }
 
-    /// Records that the asker got its answer in another way. Returns the request if it was open, or
-    /// `None`.
+    /// Records that the asker got its answer in another way than a frame. Returns the request if it
+    /// was open, otherwise `None`.
     pub(super) fn settle(
         &mut self,
         asker: &AgentName,
@@ -132,8 +132,8 @@ impl RequestLog {
         Some(request.clone())
     }
 
-    /// Records a new request at `now_ms`, or at the next millisecond whose id is unused. Requests
-    /// of the same millisecond would otherwise have the same id.
+    /// Records a new request with the time `now_ms`. If the id of that time is already used, it
+    /// takes the next unused millisecond.
     pub(super) fn make(
         &mut self,
         now_ms: i64,

@@ -22,7 +22,7 @@ fn another(asked: &str) -> AnotherTeam {
     }
 }
 
-/// Creates a team with a lead that signs. All its teammates have left.
+/// Creates a team whose lead signs. All teammates have left the team.
 async fn led(crew: &Crew) -> Team {
     let seal = LeadSigner::make(&crew.teams).unwrap();
     let lead = crew.team.clone().take_lead(seal).await.unwrap();
@@ -111,7 +111,7 @@ async fn what_earlier_teams_took_is_in_the_journal_of_the_next() {
     for deleted in 1..=3 {
         lead.note([turn()]).await;
         lead.delete(&Actor::Lead).await.unwrap();
-        // The lead's turn continues although the team is deleted.
+        // The lead's turn continues after the team is deleted.
         lead.note([turn(), Event::RunEnded]).await;
         lead.make_another(another("probe")).await.unwrap();
         let (summary, _) = crew.backend.journal_summary(lead.dir()).await.unwrap();

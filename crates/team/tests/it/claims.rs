@@ -1,4 +1,4 @@
-//! Claiming tasks: each task has exactly one winner, and no task is lost, in any order of steps.
+//! Claiming tasks. In every order of steps, each task has exactly one winner, and no task is lost.
 
 use std::collections::HashMap;
 
@@ -97,10 +97,10 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// A team of five workers and twelve tasks, with the tasks that each worker believes it owns.
+/// A team of five workers and twelve tasks, and the tasks that each worker believes it owns.
 struct Shift {
     crew: Crew,
-    /// For each of the five workers, how often it has died.
+    /// For each of the five workers, the number of its deaths.
     lives: [usize; 5],
     /// The tasks that each worker has claimed successfully.
     held: HashMap<String, Vec<TaskId>>,

@@ -1,4 +1,5 @@
-//! Mail that a client took but its model never read, and the conversation that the mail belongs to.
+//! Tests mail that a client took but its model never read, and the conversation to which the mail
+//! belongs.
 
 use pitcrew_protocol::{MessageId, Program};
 use pitcrew_team::{Actor, DeliveryState, Mail, SpawnMember};
@@ -35,7 +36,8 @@ async fn what_is_delivered_again_is_delivered_once_and_the_first_sending_is_dead
     assert_eq!(state(&crew, &mail.id).await, DeliveryState::Dead);
     let dead = crew.teams.message(&mail.id).await.unwrap().dead.unwrap();
     assert_eq!(dead.reason, format!("sent again as {}", again.id));
-    // The repeated message is taken and lost as well. Sending it again creates a third message.
+    // The client takes the second message too, and the model does not read it either. Sending again
+    // then creates a third message.
     crew.team.acknowledge(&client, std::slice::from_ref(&again.id)).await.unwrap();
     assert!(crew.team.deliver_again(&client, &unread[0], None).await.unwrap().is_some());
 }
@@ -104,7 +106,7 @@ async fn what_a_client_had_taken_is_told_as_taken_after_its_end_and_in_the_archi
         crew.send(&as_member("worker"), message("client", text)).await;
         ids.push(crew.unread("client").await.last().unwrap().id.clone());
     }
-    // The client marks the messages that it takes, but tells pitcrew nothing.
+    // The client marks the messages that it takes as read, but does not inform pitcrew.
     let client = name("client");
     crew.team
         .backend()

@@ -1,4 +1,5 @@
-//! A process that dies at any write and is started again. Nothing is lost and nothing exists twice.
+//! A process dies at each possible write and is started again. No data is lost, and no data exists
+//! twice.
 
 use std::sync::Arc;
 
@@ -13,7 +14,7 @@ use crate::mortal::MortalBackend;
 use crate::team_env::{Crew, as_member, broadcast, limits, member, message, name, task, update};
 
 /// The number of steps in a sequence of team operations. Each step is one operation with a call id,
-/// as in an agent's tool call, and can be repeated.
+/// like an agent's tool call, so a step can be repeated.
 pub(crate) const STEPS: usize = 17;
 
 pub(crate) async fn step(team: &Team, n: usize) -> Result<(), ApiError> {
@@ -57,7 +58,7 @@ pub(crate) async fn step(team: &Team, n: usize) -> Result<(), ApiError> {
     }
 }
 
-/// Runs step `n` if it sends or answers a request.
+/// Runs step `n`, if step `n` sends or answers a request.
 async fn request_step(team: &Team, n: usize, call: Option<&str>) -> Result<(), ApiError> {
     match n {
         6 => {
@@ -110,7 +111,7 @@ async fn request(team: &Team, kind: RequestKind) -> Result<String, ApiError> {
     Ok(requests.into_iter().find(|(_, r)| r.kind == kind).map(|(id, _)| id).unwrap())
 }
 
-/// Returns the state that must be the same with and without a crash.
+/// Returns the part of the team's state that must be the same with and without a crash.
 pub(crate) async fn outcome(team: &Team) -> Vec<String> {
     let mut lines = Vec::new();
     for of in ["team-lead", "worker", "planner", "tester"] {
@@ -147,8 +148,8 @@ pub(crate) async fn outcome(team: &Team) -> Vec<String> {
     lines
 }
 
-/// Runs all steps with a crash at the given point. Returns the final state, and true if the process
-/// died.
+/// Runs all steps, with a crash at the point `dies_at`. Returns the final state, and true if the
+/// process died.
 async fn day(dies_at: u64) -> (Vec<String>, bool) {
     let backend = Arc::new(MortalBackend::default());
     let crew = Crew::on(backend.clone(), limits()).await;

@@ -1,4 +1,4 @@
-//! Requests and their answers.
+//! Requests between lead and teammates, and the answers to these requests.
 
 use insta::assert_snapshot;
 use pitcrew_protocol::{ErrorCode, Frame, Limits, SendMessageInput, TaskUpdateInput};
@@ -143,7 +143,7 @@ async fn requests_of_one_millisecond_have_ids_of_their_own_and_no_id_is_made_twi
             "plan_approval-1795175309435@planner@probe"
         ]
     );
-    // Each request gets its own answer, and a repeated call creates no new request.
+    // Each of the two requests gets its own answer. A repeated call creates no new request.
     crew.send(&as_member("worker"), shutdown(&second, false)).await;
     is(
         &crew.refused(&as_member("worker"), shutdown(&second, true)).await,
@@ -151,8 +151,8 @@ async fn requests_of_one_millisecond_have_ids_of_their_own_and_no_id_is_made_twi
     );
     crew.send(&as_member("worker"), shutdown(&first, false)).await;
     assert_eq!(handed_in(&crew, "planner", "toolu_p").await, plan);
-    // An id is never used again after its request is removed, because an old answer to it may still
-    // exist.
+    // After a request is removed, its id is never used again, because an old answer to this id may
+    // still exist.
     crew.team.remove_member(&Actor::Lead, &name("planner")).await.unwrap();
     assert_eq!(requested(&crew, "worker").await, "shutdown-1795175309436@worker");
 }
@@ -364,8 +364,8 @@ async fn an_answer_that_was_recorded_and_not_sent_is_finished_once() {
     let id = requested(&crew, "worker").await;
     crew.send(&as_member("worker"), shutdown(&id, true)).await;
     let sent = crew.unread("team-lead").await[0].clone();
-    // Recreate the state after a crash between recording and sending: the frame's text is still
-    // recorded as unsent.
+    // Recreate the state after a crash between the recording of a frame and its sending: the text
+    // of the frame is still recorded as unsent.
     let (request, text) = (id.clone(), sent.message.text.clone());
     let put_back = Box::new(move |ledger: &mut Option<serde_json::Value>| {
         ledger.as_mut().unwrap()["requests"][&request]["answer"]["frame"]["unsent"] = json!(text);

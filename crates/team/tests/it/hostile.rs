@@ -1,5 +1,5 @@
-//! Hostile texts in every text field. Each call must return an answer or an error and never panic,
-//! and protected data must not change.
+//! Hostile texts in every text field. Each call must return an answer or an error. No call may
+//! panic or change protected data.
 
 use pitcrew_protocol::{
     Frame, Injected, SendMessageInput, TaskUpdateInput, parse_injected, render,
@@ -83,7 +83,8 @@ async fn attack(a: &str, b: &str, as_outsider: bool) {
     }
 }
 
-/// Names and texts that try to end their message, to start a second one, or to fake its sender.
+/// Hostile names and texts. Each tries to end its own message early, to start a second message, or
+/// to fake the sender.
 fn forged() -> impl Strategy<Value = String> {
     let piece = proptest::sample::select(vec![
         "worker",
@@ -110,8 +111,8 @@ fn forged() -> impl Strategy<Value = String> {
     proptest::collection::vec(piece, 1..6).prop_map(|pieces| pieces.concat())
 }
 
-/// Lets several speakers send a text, and checks that `worker` sees each text under its true sender
-/// only.
+/// Lets several senders send a text, and checks that `worker` sees each text only under the name of
+/// its real sender.
 async fn speak(outsider: &str, teammate: &str, summary: &str, text: &str) {
     let crew = Crew::new().await;
     let teammate = crew.team.spawn(member(teammate)).await.ok().map(|m| Actor::Member(m.name));

@@ -1,6 +1,6 @@
-//! A process that is killed (SIGKILL) at every write point of every operation, on real files. The
-//! next process continues, nothing is lost and nothing exists twice. The killed process is this
-//! test binary, with its job in an environment variable.
+//! A process is killed (SIGKILL) at every write of every operation, on real files. The next process
+//! continues. No data is lost, and no data exists twice. The killed process is this test binary,
+//! which gets its job in an environment variable.
 
 use std::fs;
 use std::os::unix::process::ExitStatusExt as _;
@@ -19,13 +19,14 @@ use crate::team_env::{Crew, StillClock, create, limits, member, message, name, t
 
 const VARIABLE: &str = "PITCREW_TEAM_TEST_JOB";
 
-/// The number of SIGKILL in the exit status of the killed process.
+/// The number of the signal SIGKILL. The exit status of a killed process contains this number.
 const KILLED: i32 = 9;
 
-/// An upper limit for crash points, far above the number in any operation.
+/// An upper limit for the number of crash points. Every operation has far fewer crash points.
 const POINTS: u64 = 500;
 
-/// The time at which the tests start. A process that continues starts one minute later.
+/// The time of the clock when a test starts, in milliseconds since 1970. The process that continues
+/// starts one minute later.
 const MORNING_MS: i64 = 1_795_175_309_433;
 const MINUTE_MS: i64 = 60_000;
 
@@ -39,15 +40,15 @@ struct Job {
 
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 enum Work {
-    /// One step of the sequence in `crash`.
+    /// One step of the sequence in the module `crash`.
     Step(usize),
     Create,
     Delete,
 }
 
 fn backend(root: &Path, crash_at: Option<u64>) -> FileBackend {
-    // A killed process leaves its writes with the operating system, so the test need not flush them
-    // to disk.
+    // When a process is killed, the operating system still has its writes. The test therefore does
+    // not need to flush the writes to disk.
     FileBackend::open(root, FileOptions { crash_at, ..FileOptions::new(Durability::Process) })
 }
 
@@ -67,8 +68,8 @@ impl Work {
         }
     }
 
-    /// Runs the operation in a separate process that is killed at the given point. Returns true if
-    /// it was killed.
+    /// Runs the operation in a separate process, which is killed at the point `crash_at`. Returns
+    /// true if the process was killed.
     fn dies(self, root: &Path, crash_at: u64) -> bool {
         let job = Job { root: root.to_owned(), work: self, crash_at };
         let done: Output = Command::new(std::env::current_exe().unwrap())
@@ -86,8 +87,8 @@ impl Work {
     }
 }
 
-/// Runs the job in the environment variable. If there is no job, runs the create and delete jobs in
-/// a temporary root, so that these jobs are tested too.
+/// Runs the job in the environment variable. If the variable has no job, runs the create and delete
+/// jobs in a temporary root, so that these jobs are tested too.
 #[tokio::test]
 async fn a_process_does_its_job() {
     if let Ok(job) = std::env::var(VARIABLE) {
@@ -102,8 +103,8 @@ async fn a_process_does_its_job() {
     assert_eq!(teams.list().await.unwrap(), []);
 }
 
-/// Makes the locks of a dead process old enough to count as abandoned, so that the tests need not
-/// wait.
+/// Makes the locks of a dead process old enough to count as abandoned, so that the tests do not
+/// need to wait.
 fn age_locks(dir: &Path) {
     for path in fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path()) {
         let is_lock = path.extension().is_some_and(|end| end == "lock");
@@ -140,8 +141,8 @@ async fn opened(root: &Path) -> Team {
     teams(backend(root, None), MORNING_MS + MINUTE_MS).open("probe").await.unwrap()
 }
 
-/// Continues after a crash in step `n` as a resumed run does: finishes what was started, and
-/// repeats the call.
+/// Continues after a crash in step `n`, as a resumed run does: it completes the interrupted
+/// operations and repeats the call.
 async fn carry_on(team: &Team, n: usize) {
     team.finish_removals().await.unwrap();
     team.finish_answers().await.unwrap();
@@ -154,7 +155,8 @@ async fn carry_on(team: &Team, n: usize) {
     }
 }
 
-/// Kills the selected `steps` at each of their crash points. The other steps run without a crash.
+/// Kills a process at each crash point of the steps that `steps` selects. The other steps run
+/// without a crash.
 async fn sweep(steps: impl Fn(usize) -> bool) {
     let day = tempfile::tempdir().unwrap();
     Crew::on(Arc::new(backend(day.path(), None)), limits()).await;
@@ -181,7 +183,7 @@ async fn sweep(steps: impl Fn(usize) -> bool) {
     }
 }
 
-// The crash points are split over several tests, which run at the same time.
+// The crash points are divided among several tests, which run at the same time.
 
 #[tokio::test]
 async fn tasks_made_ordered_and_claimed_by_a_killed_process_are_there_once() {
@@ -236,8 +238,8 @@ async fn a_killed_creation_of_a_team_can_be_repeated() {
     panic!("a creation has no end");
 }
 
-/// Creates a team with a task. Both teammates have left, and one of them got a message before.
-/// Returns the id of this message.
+/// Creates a team with a task. Both teammates have left the team. One of them got a message before
+/// it left. Returns the id of this message.
 async fn deserted(root: &Path) -> MessageId {
     let crew = Crew::on(Arc::new(backend(root, None)), limits()).await;
     crew.team.create_task(&Actor::Lead, task("build"), None).await.unwrap();
@@ -274,7 +276,8 @@ async fn a_killed_deletion_of_a_team_is_finished_and_its_evidence_kept_once() {
             assert_eq!(opened(root.path()).await.tasks().await.unwrap().len(), 1);
             Work::Delete.on(&teams).await;
         }
-        // The copied files have the permissions of the umask, which may be too open.
+        // The copied files get permissions from the umask, which may be too open. This damage is
+        // not left by the crash, so it is ignored.
         for leaving in
             files.look().found.into_iter().filter(|found| !matches!(found, Damage::TooOpen { .. }))
         {

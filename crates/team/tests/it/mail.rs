@@ -1,4 +1,4 @@
-//! Taking mail, and which frames in it are accepted.
+//! Taking mail out of an inbox, and the frames in mail that are accepted.
 
 use pitcrew_protocol::{ErrorCode, Message, MessageId};
 use pitcrew_store::{Appended, UnreadLimit};
@@ -71,8 +71,8 @@ async fn a_message_is_told_of_after_its_team_was_deleted() {
         (trace.state, trace.dead.unwrap().reason.as_str()),
         (DeliveryState::Dead, "worker is no longer in the team")
     );
-    // A new team of the same name has no data of the old team, and does not hide the old team's
-    // messages.
+    // A new team with the same name has no data of the old team. The old team's messages can still
+    // be found.
     crew.teams.create(create("probe")).await.unwrap();
     assert_eq!(crew.teams.message(&taken).await.unwrap().state, DeliveryState::Acknowledged);
 }
@@ -180,7 +180,7 @@ async fn read_messages_before_thousands_of_unread_ones_leave_an_inbox_when_it_is
             Appended::New
         );
     }
-    // Another client marks these messages as read, so none is moved out of the inbox.
+    // Another client marks these messages as read, so pitcrew moves none of them out of the inbox.
     let read: Vec<MessageId> = (0..600).map(|n| MessageId(format!("m{n}"))).collect();
     crew.backend.acknowledge(crew.team.dir(), &inbox, &read).await.unwrap();
     assert_eq!(crew.team.collect(&name("worker")).await.unwrap().mail.len(), 2_000);

@@ -1,4 +1,4 @@
-//! The operations of a team, on the memory backend. Each test states one rule.
+//! The operations of a team, mostly with the memory backend. Each test states one rule.
 
 #![allow(clippy::disallowed_methods, reason = "tests arrange files, the environment and times")]
 

@@ -1,5 +1,5 @@
-//! A backend whose process dies at a chosen write, either before the write or after it but before
-//! the caller gets the result.
+//! A backend whose process dies at a chosen write. The process dies before the write, or after the
+//! write but before the caller gets the result.
 
 use std::io;
 use std::path::PathBuf;
@@ -16,8 +16,8 @@ use pitcrew_store::{
 };
 use serde_json::Value;
 
-/// A backend in which each write has two points at which the process can die. After the chosen
-/// point every call fails until a restart.
+/// A backend in which each write has two points at which the process is able to die. After the
+/// process has died, every call fails until a restart.
 #[derive(Debug, Default)]
 pub(crate) struct MortalBackend {
     kept: MemoryBackend,
@@ -26,7 +26,8 @@ pub(crate) struct MortalBackend {
 }
 
 impl MortalBackend {
-    /// Lets the process die at the `n`th point from now, counted from 1. 0 disables this.
+    /// Makes the process die at the `n`th point from now, counted from 1. If `n` is 0, the process
+    /// does not die.
     pub(crate) fn die_at(&self, n: u64) {
         self.passed.store(0, Ordering::SeqCst);
         self.dies_at.store(n, Ordering::SeqCst);

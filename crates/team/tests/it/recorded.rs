@@ -1,5 +1,5 @@
-//! Teams that the reference client created. pitcrew opens, reads and writes them, and keeps every
-//! field.
+//! Teams that the reference client created. pitcrew opens, reads and writes these teams, and
+//! preserves every field.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Texts to one member and to all.
+//! Sending texts to one member and to all members.
 
 use insta::assert_snapshot;
 use pitcrew_protocol::{AgentName, ErrorCode, Frame, Limits, SendMessageInput, TeamCreateInput};
@@ -113,7 +113,7 @@ async fn mail_to_a_member_that_failed_says_so_to_its_senders_now_and_before() {
     assert!(error.message.ends_with(" was not delivered: it failed"), "{}", error.message);
     let trace = crew.teams.message(&told_id(&error)).await.unwrap();
     assert_eq!(trace.dead.unwrap().reason, "worker is no longer in the team: it failed");
-    // The end of `planner` is recorded with another reason.
+    // The end of `planner` is recorded with another reason than the end of the member before.
     crew.team.remove_ended(&Actor::Lead, &name("planner"), MemberEnd::Stopped).await.unwrap();
     let error = crew.refused(&Actor::Lead, message("planner", "after")).await;
     assert!(error.message.ends_with(" was not delivered: it was stopped"), "{}", error.message);
@@ -267,7 +267,7 @@ async fn nobody_speaks_as_a_member_that_is_gone() {
     is(&error, ErrorCode::PermissionDenied);
 }
 
-/// A team in which each member may have only two unread messages.
+/// A team in which each member is allowed to have only two unread messages.
 async fn crew_of_little_room() -> Crew {
     Crew::with(Limits { unread_messages: 2, ..limits() }).await
 }

@@ -278,8 +278,8 @@ async fn an_assignment_that_a_crash_kept_back_is_finished_once() {
     let crew = crew_with_tasks(1).await;
     change(&crew, &Actor::Lead, owned_by("1", "worker")).await;
     assert_eq!(crew.team.finish_assignments().await.unwrap(), []);
-    // Recreate the state after a crash: the task is assigned, but its message and its journal entry
-    // are missing.
+    // Recreate the state after a crash: the task is assigned, but the message about the assignment
+    // and its journal entry are missing.
     let other = crew_with_tasks(1).await;
     let given = crew.team.task("1").await.unwrap();
     let edit = Box::new(move |table: &mut pitcrew_store::TaskTable| {
@@ -347,7 +347,7 @@ async fn what_was_given_to_a_member_while_it_ended_goes_back_into_the_pool() {
     change(&crew, &Actor::Lead, with_status("3", DONE)).await;
     assert_eq!(crew.team.release_lost_tasks().await.unwrap(), []);
     crew.team.remove_member(&Actor::Lead, &name("worker")).await.unwrap();
-    // A writer that checked the member before its end, and wrote after it.
+    // This writer checked the member before the member ended, and writes after it ended.
     let late: pitcrew_store::TaskEdit = Box::new(|table| {
         let task = table.tasks.values_mut().next().unwrap();
         (task.owner, task.status) = (Some("worker".to_owned()), TaskStatus::InProgress);
@@ -393,8 +393,8 @@ async fn a_completed_task_is_opened_again_by_the_lead_or_the_user_only() {
             );
         }
     }
-    // Setting the same status again changes nothing. The lead and the user may reopen a completed
-    // task.
+    // Setting the same status again changes nothing. The lead and the user are allowed to reopen a
+    // completed task.
     assert_eq!(
         change(&crew, &as_member("worker"), with_status("1", DONE)).await,
         Vec::<String>::new()
@@ -417,7 +417,7 @@ async fn a_task_with_an_open_blocker_is_started_by_nobody_but_the_user_with_forc
             ("Task #2 is blocked by #1", &json!(["1"]))
         );
     }
-    // A blocker that is added by the same update prevents the start too.
+    // If the same update adds a blocker and starts the task, the new blocker prevents the start.
     let both = TaskUpdateInput { add_blocked_by: vec!["2".into()], ..with_status("1", START) };
     is(&refused(&crew, &Actor::Lead, both).await, ErrorCode::CircularDependency);
     crew.team.create_task(&Actor::Lead, task("third"), None).await.unwrap();
@@ -430,7 +430,8 @@ async fn a_task_with_an_open_blocker_is_started_by_nobody_but_the_user_with_forc
     }
     crew.team.force_task(&Actor::User, with_status("2", START)).await.unwrap();
     assert_eq!(crew.team.task("2").await.unwrap().status, TaskStatus::InProgress);
-    // A task in progress may get a new blocker, and a completed blocker prevents nothing.
+    // A task in progress is allowed to get a new blocker. A completed blocker does not prevent the
+    // start of a task.
     change(&crew, &Actor::Lead, waits_for("2", &["3"])).await;
     for id in ["1", "3"] {
         change(&crew, &Actor::Lead, with_status(id, DONE)).await;

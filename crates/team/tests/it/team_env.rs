@@ -1,5 +1,5 @@
-//! A test team: a lead, `worker` and `planner`, with a clock that changes only when a test moves
-//! it.
+//! A test team with a lead and the teammates `worker` and `planner`. Its clock changes only when a
+//! test sets it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -36,7 +36,7 @@ pub(crate) struct Crew {
     pub(crate) team: Team,
 }
 
-/// The default limits, with rates so high that only the tests of rates reach them.
+/// The default limits, but with very high rates. Only the tests of rates reach a rate limit.
 pub(crate) fn limits() -> Limits {
     let often = Rate { count: 1_000_000, seconds: 60 };
     Limits {
@@ -140,7 +140,7 @@ impl Crew {
         self.team.unread(&name(of)).await.unwrap()
     }
 
-    /// Writes into an inbox as another process could, without any check.
+    /// Writes into an inbox without any check, as another process is able to do.
     pub(crate) async fn forge(&self, to: &str, from: &str, text: &str) {
         let id = MessageId(format!("forged-{}", self.unread(to).await.len()));
         let message =

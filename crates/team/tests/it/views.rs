@@ -1,5 +1,5 @@
-//! The results for programs, checked against the API reference: every field that it names exists
-//! with the right type.
+//! The results for programs, checked against the API reference: a result must have every field that
+//! the API reference names, with the right type.
 
 use pitcrew_protocol::{ErrorCode, SendMessageInput, TaskUpdateInput};
 use pitcrew_team::{Actor, SentView, SpawnView, TaskListView, TaskView, Team};
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::team_env::{Crew, create, member, message, name, task, update};
 
-/// Whether a value has the given type, as the API reference writes types.
+/// Whether a value has the type `kind`. The API reference writes types in this form.
 fn is(value: &Value, kind: &str) -> bool {
     match kind {
         "string" => value.is_string(),
@@ -220,8 +220,8 @@ fn the_times_of_a_task_are_read_in_every_form_in_which_clients_note_them() {
     assert_eq!(times(as_text), (some("2026-02-11T14:30:00Z"), some("2026-02-11T14:35:00Z")));
     let as_ms = r#","createdAt":1795175309433,"updatedAt":null"#;
     assert_eq!(times(as_ms), (some("2026-11-20T11:48:29.433Z"), None));
-    // pitcrew's own record has priority, because other programs' fields do not change when pitcrew
-    // changes the task.
+    // pitcrew's own record has priority. When pitcrew changes the task, it does not update the
+    // fields of other programs.
     let ours = r#","metadata":{"pitcrew":{"updatedAt":1795175309434}},"created_at":"2026-02-11T14:30:00Z","updated_at":"x""#;
     assert_eq!(times(ours), (some("2026-02-11T14:30:00Z"), some("2026-11-20T11:48:29.434Z")));
 }

@@ -1,5 +1,5 @@
-//! The whole life of a team, on files and in memory, and two processes at the same time on the same
-//! files.
+//! The whole life of a team, in files and in memory. A second test runs two processes on the same
+//! files at the same time.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use pitcrew_team::{Actor, IdleNotice, IdleReason, SystemClock, Teams};
 
 use crate::team_env::{Crew, as_member, limits, member, message, name, task, update};
 
-/// Runs a team through planning, work, messages and its end. The result is the same on every
+/// Runs a team through planning, work, messages and its end. The result must be the same on every
 /// backend.
 async fn live(backend: Arc<dyn Backend>) {
     let crew = Crew::on(backend, limits()).await;

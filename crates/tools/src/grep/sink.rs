@@ -1,12 +1,12 @@
-//! Collects or counts the lines that a search finds.
+//! Receives the lines that a search finds, and collects or counts them.
 
 use std::io;
 
 use grep_searcher::{Searcher, Sink, SinkContext, SinkMatch};
 use tokio_util::sync::CancellationToken;
 
-/// Formats lines as ripgrep does: `path:number:line` for a match, and `path-number-line` for a
-/// context line.
+/// Collects the lines that a search finds, in the format of ripgrep: `path:number:line` for a
+/// match, and `path-number-line` for a context line.
 pub(super) struct Listing<'a> {
     pub(super) name: &'a str,
     pub(super) numbers: bool,
@@ -63,7 +63,7 @@ impl Sink for &mut Listing<'_> {
     }
 }
 
-/// Counts the matching lines.
+/// Counts the matching lines of a search.
 pub(super) struct Counting<'a> {
     pub(super) count: u64,
     pub(super) most: u64,

@@ -1,4 +1,4 @@
-//! Tests the state of a team after events of a run.
+//! Tests the state of a team that is computed from the events of a run.
 
 use pitcrew_agent::Role;
 use pitcrew_protocol::{Status, TaskId};

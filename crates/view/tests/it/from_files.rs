@@ -1,4 +1,5 @@
-//! Tests the state of a team that is computed from the team's files and from the end of a run.
+//! Tests the state of a team that is computed without run events: from the team's files and from
+//! the end of a run.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Tests what user interfaces show after scripts of events.
+//! Tests what a user interface shows after a script (a list of run events).
 
 #![allow(clippy::disallowed_methods, reason = "tests arrange files, the environment and times")]
 

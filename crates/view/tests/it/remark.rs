@@ -9,7 +9,7 @@ use serde_json::json;
 
 use crate::script::*;
 
-/// Checks the lines that a script shows. In the script, bob is on the team.
+/// Checks the lines that are shown for a script of events. bob is already on the team.
 fn check(script: Vec<RunEvent>, lines: &[&str]) {
     let mut state = TeamState::default();
     let remarks = std::iter::once(joins("bob", None))

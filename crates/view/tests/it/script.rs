@@ -1,4 +1,5 @@
-//! Scripts of events for tests, and functions that compute the state after a script.
+//! Scripts (lists of run events) for the tests, and functions that compute the state after a
+//! script.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -15,17 +16,17 @@ pub(crate) fn name(name: &str) -> AgentName {
     AgentName::new(name).unwrap()
 }
 
-/// Returns the state of the team after a script.
+/// Returns the state of the team after the events of a script.
 pub(crate) fn after(script: &[RunEvent]) -> TeamState {
     script.iter().fold(TeamState::default(), |state, event| fold(state, &ViewEvent::Run(event)))
 }
 
-/// Returns the state of one agent after a script.
+/// Returns the state of one agent after the events of a script.
 pub(crate) fn agent_after(agent: &str, script: &[RunEvent]) -> AgentState {
     after(script).agent(&name(agent)).unwrap().clone()
 }
 
-/// Returns the start event of a run that ann leads.
+/// Returns the start event of a run whose lead is ann.
 pub(crate) fn started() -> RunEvent {
     RunEvent::Started(RunStarted {
         agent: name("ann"),
@@ -61,8 +62,8 @@ pub(crate) fn usage(input_tokens: u64, output_tokens: u64) -> Usage {
     Usage { input_tokens, output_tokens, ..Usage::default() }
 }
 
-/// Returns the event of a model's answer with these blocks, 1000 input tokens and 100 output
-/// tokens.
+/// Returns the event for an answer of the model with these blocks. The answer used 1000 input
+/// tokens and 100 output tokens.
 pub(crate) fn answers(agent: &str, blocks: Vec<Block>, cost_usd: Option<f64>) -> RunEvent {
     RunEvent::Answered(Answered {
         agent: name(agent),
@@ -77,8 +78,8 @@ pub(crate) fn answers(agent: &str, blocks: Vec<Block>, cost_usd: Option<f64>) ->
     })
 }
 
-/// Returns the cost of the same answer, in the form that is reported for an agent in another
-/// process.
+/// Returns the tokens and cost of the answer from `answers`, in the form in which an agent in
+/// another process reports them.
 pub(crate) fn spending(tool_calls: u32, cost_usd: Option<f64>) -> Spending {
     let usage = usage(1_000, 100);
     Spending { model: "x".to_owned(), usage, cost_usd, tool_calls, took: Duration::ZERO }

@@ -1,4 +1,4 @@
-//! Tests a run as lines of JSON.
+//! Tests the lines of JSON that are written for a run.
 
 use pitcrew_model::Block;
 use pitcrew_protocol::{Status, TeamEvent};
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::script::*;
 
-/// Returns the lines of JSON that a script produces.
+/// Returns the lines of JSON that are written for a script of events.
 fn lines(team_events: bool, script: &[RunEvent]) -> Vec<Value> {
     let mut stream = Stream::new(team_events, || "id".to_owned());
     let mut state = TeamState::default();

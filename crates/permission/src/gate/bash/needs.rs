@@ -1,5 +1,5 @@
-//! Computes the sandbox profile that a command needs to run without asking, from the needs of its
-//! parts.
+//! Computes the sandbox profile that a command needs to run without a permission request. The
+//! profile follows from the needs of the command's parts.
 
 use std::path::PathBuf;
 
@@ -13,12 +13,12 @@ use super::super::shell::{Effect, Reach, Reading, Redirect, ShellWord};
 use super::super::steps::Step;
 use super::{Case, has_safe_variables, is_sink, plain_text};
 
-/// Files that any command may read.
+/// Files that any command is allowed to read.
 const SOURCES: [&str; 5] = ["/dev/null", "/dev/stdin", "/dev/zero", "/dev/urandom", "/dev/fd/63"];
 
 impl Case<'_> {
-    /// Returns the profile that the command needs. Returns None if a person must be asked about any
-    /// part of the command.
+    /// Returns the sandbox profile that the command needs. Returns `None` if a person must be asked
+    /// about any part of the command.
     pub(super) fn need(&self, mode: PermissionMode) -> Option<Need> {
         if !self.doubts.is_empty() {
             return None;
@@ -35,8 +35,8 @@ impl Case<'_> {
             Redirect::Write(word) => self.may_write(mode, word.exact()?),
         }))
         .filter(|_| has_safe_variables(step))?;
-        // In plan mode an allow rule does not apply to a command with unknown options, because such
-        // a command may write.
+        // In the permission mode `plan`, an allow rule does not apply to a command with unknown
+        // options, because such a command may write.
         let heeds_rules = mode != PermissionMode::Plan || !step.is_unproven();
         let by_rule = |form: &Vec<ShellWord>| {
             heeds_rules && self.allowing().any(|rule| rule.matches_command(&plain_text(form)))
@@ -85,8 +85,8 @@ impl Case<'_> {
         Some(named.and(mentioned).and(Need { unproven: *unproven, ..Need::READ }))
     }
 
-    /// Returns the profile needed to read the named path. The path is checked against every folder
-    /// the command may be in.
+    /// Returns the sandbox profile needed to read the named path. The path is checked against every
+    /// folder in which the command may be running.
     fn may_read(&self, word: &ShellWord, reach: Reach) -> Option<Need> {
         let rules = &self.gate.rules;
         let path = word.exact()?;
@@ -120,7 +120,7 @@ impl Case<'_> {
         }))
     }
 
-    /// Returns the profile needed to write every file that a copy creates.
+    /// Returns the sandbox profile needed to write every file that a copy creates.
     fn may_copy(&self, mode: PermissionMode, source: &str, target: &str) -> Option<Need> {
         let home = self.gate.home.as_deref();
         let named = most([source, target].into_iter().map(|path| self.may_write(mode, path)));

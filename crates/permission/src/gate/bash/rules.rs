@@ -10,7 +10,7 @@ use super::super::steps::{Step, each};
 use super::{Case, base_name, plain_text};
 
 impl Case<'_> {
-    /// Whether git may show earlier contents of a file that the rule forbids to read.
+    /// Returns true if git may show earlier contents of a file that the rule forbids to read.
     pub(super) fn may_show_history_of(&self, rule: &Rule) -> bool {
         let mut shows = false;
         each(&self.steps, &mut |step| {
@@ -23,7 +23,7 @@ impl Case<'_> {
         shows
     }
 
-    /// Whether a deny or ask rule matches any part of the command.
+    /// Returns true if a deny or ask rule matches any part of the command.
     pub(super) fn is_met_by(&self, rule: &Rule) -> bool {
         if rule.names_tool(tool_name::BASH) || rule.matches_command(&squeeze(self.command)) {
             return true;
@@ -88,8 +88,8 @@ impl Case<'_> {
 
     fn word_is_met_by(&self, rule: &Rule, access: Access, word: &ShellWord) -> bool {
         let value = word.text.split_once('=').map(|(_, value)| value);
-        // A value may follow a short flag without a space (`-ofile`), also after several flags
-        // (`-abofile`).
+        // A value may follow a short flag without a space (`-ofile`). It may also follow several
+        // joined flags (`-abofile`).
         let is_short = word.text.starts_with('-') && !word.text.starts_with("--");
         let joined = word
             .text
@@ -113,8 +113,8 @@ impl Case<'_> {
         self.folders.iter().any(meets)
     }
 
-    /// Matches the rule against the raw text, for a command that could not be parsed completely. It
-    /// may match too much, but not too little.
+    /// Matches the rule against the raw text of a command that could not be parsed completely. This
+    /// function may find a match where there is none, but it never misses one.
     fn text_is_met_by(&self, rule: &Rule) -> bool {
         let segments = self.command.split([';', '|', '&', '\n', '(', ')', '{', '}', '`']);
         let tokens =
@@ -135,8 +135,8 @@ impl Case<'_> {
     }
 }
 
-/// Whether the rule matches the command as written, without its quotes, or without the folder of
-/// its program.
+/// Returns true if the rule matches one of the spellings of the command: as written, without its
+/// quotes, or without the folder of its program.
 fn matches_any_spelling(rule: &Rule, words: &[ShellWord]) -> bool {
     let Some((name, args)) = words.split_first() else {
         return false;

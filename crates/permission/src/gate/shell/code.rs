@@ -1,11 +1,11 @@
-//! Recognizes sed, awk and jq programs that only print.
+//! Recognizes programs in the languages sed, awk and jq that only print.
 //!
 //! Each of these languages can write files, run commands or read other files. Only programs of a
-//! simple form count as harmless.
+//! simple form are accepted as harmless.
 
 use super::options::Language;
 
-/// Whether the program certainly only prints parts of its input.
+/// Returns true if the program certainly only prints parts of its input.
 pub(super) fn only_prints(language: Language, text: &str) -> bool {
     match language {
         Language::Sed => sed(text),
@@ -14,22 +14,25 @@ pub(super) fn only_prints(language: Language, text: &str) -> bool {
     }
 }
 
-/// Rejects awk programs with anything that could name a file, a command or the arguments.
+/// Rejects awk programs that contain anything that could name a file, a command or the arguments of
+/// awk.
 fn awk(text: &str) -> bool {
     const WORDS: [&str; 6] = ["system", "getline", "ARGV", "ARGC", "ARGIND", "PROCINFO"];
-    // `>=` is a comparison. A single `>` may write to a file.
+    // Remove `>=` and `||` before the check. `>=` is a comparison, but a single `>` may write to a
+    // file.
     let text = text.replace(">=", " ").replace("||", " ");
     !text.contains(['|', '>', '@', '\\']) && !WORDS.iter().any(|word| text.contains(word))
 }
 
-/// Rejects jq programs that import modules, because these are read from files.
+/// Rejects jq programs that import modules, because modules are read from files.
 fn jq(text: &str) -> bool {
     !["import", "include", "modulemeta", "get_search_list", "input_filename"]
         .iter()
         .any(|word| text.contains(word))
 }
 
-/// Accepts sed commands that print, skip and replace, with addresses, separated by semicolons.
+/// Accepts sed programs of one line. Their commands may print, skip and replace, may have
+/// addresses, and are separated by semicolons.
 fn sed(text: &str) -> bool {
     if text.contains('\n') {
         return false;
@@ -90,8 +93,8 @@ fn sed_address(text: &str) -> Option<&str> {
     Some(text.trim_start_matches(|c: char| c.is_ascii_digit() || matches!(c, '~' | '+')))
 }
 
-/// Skips text up to its delimiter. Inside brackets a delimiter may be a plain character, so
-/// brackets are rejected.
+/// Skips text up to its delimiter. A delimiter inside square brackets may be a plain character, so
+/// texts with brackets are rejected.
 fn sed_text(text: &str, mark: char) -> Option<&str> {
     let mut letters = text.chars();
     let mut is_in_brackets = false;

@@ -1,5 +1,5 @@
-//! Classifies simple commands: those known to only read, and the few that only change the files
-//! they name.
+//! Classifies simple commands. Known are commands that only read, and a few commands that change
+//! only the files they name.
 
 use super::code::only_prints;
 use super::git;
@@ -21,9 +21,9 @@ pub(crate) enum Effect {
         /// The new name, or the folder into which the files are moved or copied.
         target: String,
     },
-    /// The command changes to another folder.
+    /// The command changes to another folder. `None` means that the folder is not known.
     Enters(Option<ShellWord>),
-    /// The effect is not known.
+    /// The effect of the command is not known.
     Unknown,
 }
 
@@ -34,25 +34,26 @@ pub(crate) struct Reading {
     pub paths: Vec<ShellWord>,
     /// How far below a named folder the command reads.
     pub reach: Reach,
-    /// Words that count as paths only if a file of that name exists.
+    /// Words that are treated as paths only if a file of that name exists.
     pub mentioned: Vec<ShellWord>,
-    /// Whether the command has unknown options. Such a command may run without asking only in the
-    /// profile *read*, which enforces that the command only reads.
+    /// True if the command has unknown options. Such a command is allowed to run without a
+    /// permission request only in the sandbox profile *read*, which ensures that the command only
+    /// reads.
     pub unproven: bool,
 }
 
 /// How far below a named folder a command reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Reach {
-    /// The named files, or the file names in a named folder.
+    /// The command reads the named files, or the file names in a named folder.
     Named,
-    /// The named files, or the files directly in a named folder. Symbolic links in that folder are
-    /// followed, and may lead anywhere.
+    /// The command reads the named files, or the files directly in a named folder. It follows
+    /// symbolic links in that folder, and the links may lead anywhere.
     Linked,
-    /// The contents of all files below a named folder.
+    /// The command reads the contents of all files below a named folder.
     Tree,
-    /// The contents that git keeps of all files below a named folder. File permissions do not
-    /// protect these.
+    /// The command reads the earlier contents that git stores of all files below a named folder.
+    /// File permissions do not protect these contents.
     History,
 }
 
@@ -91,7 +92,7 @@ pub(crate) fn effect(words: &[ShellWord]) -> Effect {
     }
 }
 
-/// Returns the effect of a program in the table, or None if it is not known.
+/// Returns the effect of a program in the table, or `None` if its effect is not known.
 fn program_effect(program: &Program, args: &[ShellWord]) -> Option<Effect> {
     let Arguments { options, mut operands, mut paths, mut mentioned, unproven, .. } =
         program.arguments(args)?;
@@ -102,7 +103,8 @@ fn program_effect(program: &Program, args: &[ShellWord]) -> Option<Effect> {
     let mut reach = Reach::Named;
     match program.operands {
         Operands::Files => {}
-        // With a second operand, the program would write to the file that this operand names.
+        // If there is a second operand, the program writes to the file that the second operand
+        // names.
         Operands::OneFile if operands.len() > 1 => return None,
         Operands::OneFile => {}
         Operands::FilesOrFolders => reach = Reach::Linked,
@@ -113,7 +115,8 @@ fn program_effect(program: &Program, args: &[ShellWord]) -> Option<Effect> {
             }
             if !brings_pattern && !operands.is_empty() {
                 let pattern = operands.remove(0);
-                // After an unknown option this word may be the option's value and not the pattern.
+                // After an unknown option, this word may be the option's value and not the pattern.
+                // It could then name a file.
                 mentioned.extend(Some(pattern).filter(|_| unproven));
             }
         }
@@ -128,7 +131,8 @@ fn program_effect(program: &Program, args: &[ShellWord]) -> Option<Effect> {
                     only_prints(language, value.exact()?).then_some(())?;
                 }
             }
-            // An argument `a=b` between awk's files sets a variable, and could also be a file name.
+            // An argument `a=b` between awk's files sets a variable, but it could also be a file
+            // name.
             paths.extend(
                 operands
                     .iter()
@@ -138,7 +142,8 @@ fn program_effect(program: &Program, args: &[ShellWord]) -> Option<Effect> {
         }
     }
     paths.extend(operands);
-    // A word that is expanded at run time may name any file.
+    // The effect is known only if every path is known. A word that the shell expands at run time
+    // may name any file.
     let is_known = |word: &ShellWord| word.exact().is_some() || word.fate == Fate::Begins;
     paths.iter().all(is_known).then_some(Effect::Reads(Reading {
         paths,
@@ -158,11 +163,11 @@ const FIND_KNOWN: &str = "-H -P -not -o -or -a -and -print -print0 -ls -prune -e
     -mtime -mmin -atime -amin -ctime -cmin -regex -iregex -regextype -user -group -perm -printf -links -newer -anewer -cnewer \
     -samefile";
 
-/// Beginnings of the `find` actions that write or run something, and the option that reads names
-/// from a file.
+/// Beginnings of the `find` actions that write or run something. `-files0-from` is an option that
+/// reads names from a file.
 const FIND_ASKED: [&str; 6] = ["-exec", "-ok", "-delete", "-fprint", "-fls", "-files0-from"];
 
-/// Returns the effect of `find`. The effect is known only if all actions just print.
+/// Returns the effect of `find`. The effect is known only if all actions only print.
 fn found(args: &[ShellWord]) -> Effect {
     let mut reading =
         Reading { paths: Vec::new(), reach: Reach::Named, mentioned: Vec::new(), unproven: false };
@@ -170,7 +175,7 @@ fn found(args: &[ShellWord]) -> Effect {
     for word in args {
         let Some(text) = word.exact() else {
             // An unknown word is usually the value of a test. It could also be an action, but the
-            // profile *read* would refuse what the action does.
+            // sandbox profile *read* refuses what such an action does.
             if word.fate == Fate::Anything || !is_expression {
                 return Effect::Unknown;
             }
@@ -215,8 +220,8 @@ fn enters(args: &[ShellWord]) -> Effect {
     }
 }
 
-/// Returns the effect of a command whose operands are all files that it creates or changes. Its
-/// flags must be among `flags`.
+/// Returns the effect of a command whose operands are all files that it creates or changes. The
+/// effect is known only if all flags of the command are among `flags`.
 fn touches(args: &[ShellWord], flags: &str) -> Effect {
     let mut paths = Vec::new();
     for word in args {
@@ -244,9 +249,9 @@ fn copies(touches: Effect) -> Effect {
     }
 }
 
-/// Whether a `test` command only reads. `-v` and `-R` take array elements, and evaluating an index
-/// can run commands. An unknown word could be such an operator, unless no operator can be at that
-/// position.
+/// Returns true if a `test` command only reads. The operators `-v` and `-R` take array elements,
+/// and evaluating an array index can run commands. An unknown word could be such an operator,
+/// unless no operator can be at that position.
 fn is_plain_test(args: &[ShellWord]) -> bool {
     const ONE: &str = "-n -z -e -f -d -s -r -w -x -L -h -b -c -g -k -p -t -u -O -G -S -N";
     const TWO: &str = "= == != < > -eq -ne -lt -le -gt -ge -nt -ot -ef";

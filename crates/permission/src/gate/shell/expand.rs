@@ -1,7 +1,7 @@
-//! Expands words as the shell does: variables that the script itself sets, braces and file name
+//! Expands words like the shell: variables that the script itself sets, braces and file name
 //! patterns.
 //!
-//! A word with any other expansion stays as it is, and is only partly known.
+//! A word with any other expansion is not changed, and only a part of its value is known.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -10,36 +10,37 @@ use std::path::{Path, PathBuf};
 use super::script::{Assigned, Values};
 use super::shell_word::{Quoting, ShellWord, Unit};
 
-/// Maximum number of forms that one command may expand to.
+/// Maximum number of forms to which one command may expand.
 const FORM_LIMIT: usize = 64;
 
 /// Maximum number of opening braces in one word.
 const BRACE_LIMIT: usize = 16;
 
-/// Maximum number of words that one word may expand to.
+/// Maximum number of words to which one word may expand.
 const WORD_LIMIT: usize = 2_000;
 
 /// The variables and folders known at the place where words are expanded.
 #[derive(Clone, Debug)]
 pub(crate) struct Scope {
-    /// Each variable that the script sets, with its possible values. None if not all values are
+    /// Each variable that the script sets, with its possible values. `None` if not all values are
     /// known.
     variables: BTreeMap<String, Option<Vec<String>>>,
-    /// The variables that are certainly set at this point. Any other variable may still be unset.
+    /// The variables that are certainly set at this point of the script. Any other variable may
+    /// still be unset.
     set: BTreeSet<String>,
-    /// The folders in which the script may run. Empty if the script may change files in them before
-    /// a pattern is expanded.
+    /// The folders in which the script may be running. Empty if the script may change files in
+    /// these folders before a pattern is expanded.
     folders: Vec<PathBuf>,
 }
 
 impl Scope {
     /// Creates the scope of a script that runs in one of `folders`. Pass no folders if the script
-    /// creates files.
+    /// creates files, because patterns cannot be expanded then.
     pub(crate) fn new(folders: &[PathBuf]) -> Self {
         Self { variables: BTreeMap::new(), set: BTreeSet::new(), folders: folders.to_vec() }
     }
 
-    /// Records that the script sets the variable somewhere.
+    /// Records that the script sets the variable at some point.
     pub(crate) fn assign(&mut self, assigned: &Assigned) {
         let values = match &assigned.values {
             Values::One(word) => word.exact().map(|_| vec![word.text.clone()]),
@@ -57,12 +58,12 @@ impl Scope {
         };
     }
 
-    /// Records that the variable is set from this point on.
+    /// Records that the variable is set from this point of the script on.
     pub(crate) fn pass(&mut self, assigned: &Assigned) {
         self.set.insert(assigned.name.clone());
     }
 
-    /// Returns the scope for a nested shell, in which no variable is certainly set yet.
+    /// Returns the scope for a nested shell. In a nested shell, no variable is certainly set yet.
     pub(crate) fn of_inner(&self) -> Self {
         Self { set: BTreeSet::new(), ..self.clone() }
     }
@@ -78,7 +79,7 @@ impl Scope {
         Some(all)
     }
 
-    /// Returns the forms that a command may expand to. A word that is only partly known stays
+    /// Returns the forms to which a command may expand. A word that is only partly known stays
     /// unchanged in each form.
     pub(crate) fn forms(&self, words: &[ShellWord]) -> Vec<Vec<ShellWord>> {
         let mut forms: Vec<Vec<ShellWord>> = vec![Vec::new()];
@@ -113,7 +114,7 @@ impl Scope {
         forms
     }
 
-    /// Returns the lists of words that a word may expand to, or None if they are not known.
+    /// Returns the lists of words to which a word may expand, or `None` if the lists are not known.
     fn forms_of(&self, word: &ShellWord) -> Option<Vec<Vec<String>>> {
         if word.exact().is_some() {
             return Some(vec![vec![word.text.clone()]]);
@@ -176,7 +177,7 @@ impl Scope {
     }
 
     /// Replaces file name patterns by the matching files. Returns one list for each folder in which
-    /// the command may run.
+    /// the command may be running.
     fn matched(&self, fields: &[Vec<Unit>]) -> Option<Vec<Vec<String>>> {
         let tilde = |field: &Vec<Unit>| {
             field.iter().enumerate().any(|(at, unit)| {
@@ -190,7 +191,7 @@ impl Scope {
         if !fields.iter().any(|field| is_pattern(field)) {
             return Some(vec![fields.iter().map(|field| text(field)).collect()]);
         }
-        // The files at run time are not known, so a pattern cannot be expanded.
+        // Without folders, the files at run time are not known, so a pattern cannot be expanded.
         if self.folders.is_empty() {
             return None;
         }
@@ -213,8 +214,8 @@ impl Scope {
     }
 }
 
-/// Returns the characters of a variable's value, with None at each place where the shell splits the
-/// value.
+/// Returns the characters of a variable's value, with `None` at each place where the shell splits
+/// the value.
 fn value_units(value: &str, quoting: Quoting) -> Vec<Option<Unit>> {
     let unit = |c: char| match quoting {
         Quoting::Double => Some(Unit::Quoted(c)),
@@ -237,7 +238,7 @@ fn is_pattern(units: &[Unit]) -> bool {
     units.iter().any(|unit| matches!(unit, Unit::Plain('*' | '?' | '[')))
 }
 
-/// Expands `{a,b}`. Returns None for nested braces, ranges and unusual forms.
+/// Expands `{a,b}`. Returns `None` for nested braces, ranges and unusual forms.
 fn braces(units: &[Unit]) -> Option<Vec<Vec<Unit>>> {
     if units.iter().filter(|unit| **unit == Unit::Plain('{')).count() > BRACE_LIMIT {
         return None;
@@ -272,8 +273,8 @@ fn braces(units: &[Unit]) -> Option<Vec<Vec<Unit>>> {
     (all.len() <= FORM_LIMIT).then_some(all)
 }
 
-/// Returns the files in a folder that match a pattern. It may return more files than the shell
-/// would. Returns None if there are too many.
+/// Returns the files in a folder that match a pattern. The result may contain more files than the
+/// shell finds. Returns `None` if there are too many files.
 fn files(folder: &Path, pattern: &[Unit]) -> Option<Vec<String>> {
     let mut found = vec![String::new()];
     let pieces: Vec<&[Unit]> =
@@ -319,7 +320,7 @@ enum Token {
     Any,
 }
 
-/// Returns the position of the `]` that ends a character set. Returns None if the set contains
+/// Returns the position of the `]` that ends a character set. Returns `None` if the set contains
 /// special characters.
 fn set_end(inside: &[Unit]) -> Option<usize> {
     let is_plain = |unit: &Unit| matches!(unit, Unit::Plain(c) if c.is_alphanumeric() || matches!(c, '-' | '_' | '.'));
@@ -327,8 +328,8 @@ fn set_end(inside: &[Unit]) -> Option<usize> {
     inside.get(..end).filter(|set| !set.is_empty() && set.iter().all(is_plain)).map(|_| end)
 }
 
-/// Splits a pattern into tokens. A character set counts as any single character, which matches more
-/// than the set does.
+/// Splits a pattern into tokens. A character set becomes the token for any single character, which
+/// matches more than the set does.
 fn tokens(piece: &[Unit]) -> Vec<Token> {
     let mut tokens = Vec::new();
     let mut rest = piece.iter().enumerate();
@@ -354,7 +355,8 @@ fn tokens(piece: &[Unit]) -> Vec<Token> {
 }
 
 fn matches(pattern: &[Token], name: &[char]) -> bool {
-    // The positions in the pattern that may be reached after the characters read so far.
+    // Each element says whether this position in the pattern can be reached after the characters
+    // read so far.
     let skip_any = |places: &mut Vec<bool>| {
         for at in 0..pattern.len() {
             let is_any = places.get(at) == Some(&true) && pattern.get(at) == Some(&Token::Any);

@@ -1,4 +1,5 @@
-//! Recognizes git commands that only read, and how much of the files' contents they show.
+//! Recognizes git commands that only read, and determines how much of the files' contents they
+//! show.
 
 use super::effect::{Effect, Reach, Reading, reads};
 use super::options::{Arguments, Program};
@@ -15,7 +16,7 @@ enum Shows {
     ContentsUnlessNames,
     /// The command shows contents that match a pattern. The pattern is the first operand.
     Matches,
-    /// The command shows contents with all options.
+    /// The command shows contents, whatever its options are.
     Contents,
 }
 
@@ -91,7 +92,8 @@ fn is_count(text: &str) -> bool {
         .is_some_and(|rest| !rest.is_empty() && rest.chars().all(|c| c.is_ascii_digit()))
 }
 
-/// Returns the files that the command reads, and whether it shows contents from the history.
+/// Returns the files that the command reads, and whether the command shows contents from the
+/// history.
 fn shown(shows: Shows, arguments: Arguments) -> Effect {
     const PATCHES: [&str; 14] = [
         "-p",
@@ -128,16 +130,17 @@ fn shown(shows: Shows, arguments: Arguments) -> Effect {
             Shows::Names => arguments.has("-v") || arguments.has("--verbose"),
             Shows::ContentsIfAsked => asks,
             Shows::ContentsUnlessNames => asks || !has(&NAMES),
-            // Even a list of names reveals contents here: each listed file contains the pattern.
+            // Even a list of file names reveals contents here, because each listed file contains
+            // the pattern.
             Shows::Matches | Shows::Contents => true,
         };
-    // `-S` and `-G` reveal contents by their search results, and `-L` shows contents.
+    // The options `-S` and `-G` reveal contents by their search results, and `-L` shows contents.
     let searches = ["-S", "-G", "-L"].iter().any(|it| arguments.has(it));
     let ranges: Vec<ShellWord> = arguments.values("-L").cloned().collect();
     let has_pattern = shows == Shows::Matches && !arguments.has("-e");
     let operands = arguments.operands.iter().skip(usize::from(has_pattern));
-    // The first operand was skipped, because it should be the pattern. After an unknown option, it
-    // may be the value of this option, and this value may name a file.
+    // The first operand is normally the pattern and not a file. After an unknown option, the first
+    // operand may instead be the option's value, and this value may name a file.
     let skipped = arguments.operands.first().filter(|_| has_pattern && arguments.unproven).cloned();
     let mut paths: Vec<ShellWord> = arguments.paths.clone();
     paths.extend(operands.chain(&ranges).cloned());
@@ -161,14 +164,15 @@ fn renamed(word: &ShellWord, text: &str) -> ShellWord {
 }
 
 /// Returns the path in `REV:PATH`, in `RANGE:PATH` or in a pathspec with magic (`:(top)PATH`). The
-/// path may start at the top of the repository.
+/// path may be relative to the top of the repository.
 pub(crate) fn named(text: &str) -> Option<&str> {
     let (_, path) = text.rsplit_once(':')?;
     let path = path.rsplit_once(')').map_or(path, |(_, path)| path);
     Some(path.trim_start_matches(['/', '!', '^']))
 }
 
-/// Whether the word has the form `REV:PATH`. A word `:/TEXT` is a commit instead.
+/// Returns true if the word has the form `REV:PATH`. A word `:/TEXT` names a commit and does not
+/// have this form.
 pub(crate) fn is_blob(word: &ShellWord) -> bool {
     let text = word.exact().filter(|text| !text.starts_with(":/"));
     text.and_then(named).is_some_and(|path| !path.is_empty())
@@ -177,16 +181,16 @@ pub(crate) fn is_blob(word: &ShellWord) -> bool {
 /// A git command that shows contents from git's objects.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct History {
-    /// The words before `--`: revisions, and perhaps files.
+    /// The words before `--`: revisions, and possibly files.
     pub operands: Vec<ShellWord>,
     /// The files after `--`, to which the output is limited.
     pub limits: Vec<ShellWord>,
-    /// Whether the command copies all tracked files into another folder.
+    /// True if the command copies all tracked files into another folder.
     pub copies: bool,
 }
 
-/// Returns the contents that `git ARGS` may show, or None if it shows none. Deny rules use the
-/// result, so the result may contain too much, but not too little.
+/// Returns the contents that `git ARGS` may show, or `None` if the command shows no contents. Deny
+/// rules use the result. Therefore the result may contain too much, but never too little.
 pub(crate) fn history(args: &[ShellWord]) -> Option<History> {
     let mut args = args;
     while let Some((first, rest)) = args.split_first() {
@@ -209,7 +213,8 @@ pub(crate) fn history(args: &[ShellWord]) -> Option<History> {
         });
     };
     let Some(arguments) = program.arguments(args).filter(|arguments| !arguments.unproven) else {
-        // An unknown option may cancel any limit on the files that are shown.
+        // An unknown option could cancel the limit to certain files, so assume that the command
+        // shows all contents.
         return (*shows != Shows::Names).then(History::default);
     };
     match shown(*shows, arguments.clone()) {
@@ -222,8 +227,7 @@ pub(crate) fn history(args: &[ShellWord]) -> Option<History> {
     let limits = before_dashes.map(|count| operands.split_off(count.min(operands.len())));
     let has_pattern = *shows == Shows::Matches;
     Some(match limits {
-        // With `--` and nothing after it, the words before it are not files, so nothing limits the
-        // output.
+        // If nothing follows `--`, the words before it are not files, so nothing limits the output.
         Some(limits) if limits.is_empty() => History::default(),
         Some(limits) => History { operands, limits, copies: false },
         None => {
@@ -233,12 +237,12 @@ pub(crate) fn history(args: &[ShellWord]) -> Option<History> {
     })
 }
 
-/// Whether a changing git command also shows contents with these arguments, or copies contents to a
-/// folder where deny rules do not match them.
+/// Returns true if a git command that changes something also shows contents with these arguments,
+/// or copies contents to a folder where deny rules do not match them.
 fn shows_in_form(verb: &str, args: &[ShellWord]) -> bool {
     let asks = |long: &[&str], short: &[char]| {
         args.iter().map(|word| word.text.as_str()).any(|text| match text.strip_prefix("--") {
-            // Git accepts unambiguous beginnings of long options.
+            // Git accepts the beginning of a long option if only one option begins like this.
             Some(name) => {
                 let name = name.split('=').next().unwrap_or(name);
                 !name.is_empty() && long.iter().any(|it| it.starts_with(name))
@@ -250,7 +254,7 @@ fn shows_in_form(verb: &str, args: &[ShellWord]) -> bool {
         "add" | "checkout" | "commit" | "reset" | "restore" => {
             asks(&["edit", "interactive", "patch", "verbose"], &['e', 'i', 'p', 'v'])
         }
-        // `reflog` accepts all options of `log`, so only harmless ones are accepted here.
+        // `reflog` accepts all options of `log`. Only the harmless options are accepted here.
         "reflog" => !args.iter().map(ShellWord::exact).all(|text| {
             text.is_some_and(|text| !text.starts_with('-') || text == "--oneline" || is_count(text))
         }),
@@ -264,7 +268,7 @@ fn after_dashes(args: &[ShellWord]) -> Vec<ShellWord> {
     dashes.and_then(|at| args.get(at + 1..)).unwrap_or_default().to_vec()
 }
 
-/// Further git commands that show contents.
+/// Other git commands that show contents.
 const SHOWING: [&str; 20] = [
     "clone",
     "merge-tree",

@@ -1,18 +1,19 @@
-//! A table of programs that read files, one row per program: its known options, and its options
-//! that write a file or run a program.
+//! A table of programs that read files. Each row has one program, its known options, and its
+//! options that write a file or run a program.
 //!
-//! An option in neither list is unknown. The command is then *unproven*: it runs without asking
-//! only in the profile *read*, where the kernel blocks any write. Some options write (`sort -o`),
-//! run programs (`rg --pre`) or name files with further file names (`wc --files0-from`). A person
-//! is asked about a command with such an option, because it would fail in *read*.
+//! An option in neither list is unknown. A command with an unknown option is *unproven*: without a
+//! permission request, it runs only in the sandbox profile *read*, where the kernel blocks any
+//! write. Some options write (`sort -o`), run programs (`rg --pre`) or name files with further file
+//! names (`wc --files0-from`). A command with such an option would fail in *read*, so a person is
+//! asked about it.
 //!
-//! Short options are listed as for `getopt`: `n` is a flag, `n:` takes a value, `n@` a path, `n?`
-//! only a joined value, and `#` is any digit. Long options end in `=`, `@` or `?` with the same
-//! meanings.
+//! Short options are listed as for `getopt`: `n` is a flag, `n:` takes a value, `n@` takes a path,
+//! `n?` takes only a joined value, and `#` is any digit. Long options end in `=`, `@` or `?`. These
+//! endings mean the same as `:`, `@` and `?` after a short option.
 
 use super::shell_word::{Fate, ShellWord};
 
-/// A reading program, or one git subcommand.
+/// A program that only reads files, or one git subcommand.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Program {
     pub(super) name: &'static str,
@@ -21,31 +22,33 @@ pub(super) struct Program {
     short: &'static str,
     /// Long options that change only the output.
     long: &'static str,
-    /// Options about which a person is asked: single letters for short options, longer names for
-    /// long ones.
+    /// Options about which a person is asked. Single letters are short options, and longer names
+    /// are long options.
     asked: &'static str,
 }
 
 /// The meaning of a program's operands (arguments that are not options).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Operands {
-    /// Files to read.
+    /// The operands are files to read.
     Files,
-    /// One file to read. If there is a second operand, the program writes to the file that it
-    /// names.
+    /// The first operand is the file to read. If there is a second operand, the program writes to
+    /// the file that the second operand names.
     OneFile,
-    /// Files to read. For a folder, the program reads the files directly in it and follows symbolic
-    /// links.
+    /// The operands are files to read. For a folder, the program reads the files directly in the
+    /// folder and follows symbolic links.
     FilesOrFolders,
-    /// A pattern, followed by files to read.
+    /// The first operand is a pattern, and the others are files to read.
     PatternAndFiles,
-    /// A pattern, followed by files to read. For a folder, the program reads all files below it.
+    /// The first operand is a pattern, and the others are files to read. For a folder, the program
+    /// reads all files below it.
     PatternAndTrees,
-    /// A program text in a language that can do more than read, followed by files to read.
+    /// The first operand is a program text in a language that can do more than read. The others are
+    /// files to read.
     Code(Language),
 }
 
-/// A language whose program texts `code` checks.
+/// A language whose program texts the module `code` checks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Language {
     Awk,
@@ -59,13 +62,14 @@ pub(super) struct Arguments {
     /// The known options with their values.
     pub(super) options: Vec<(String, Option<ShellWord>)>,
     pub(super) operands: Vec<ShellWord>,
-    /// The number of operands before `--`, if there is a `--`.
+    /// The number of operands before `--`. `None` if there is no `--`.
     pub(super) before_dashes: Option<usize>,
     /// The values of options that name files, such as the `x` of `--file x`.
     pub(super) paths: Vec<ShellWord>,
-    /// Text joined to unknown options. It counts as a path if a file of that name exists.
+    /// Texts that are joined to unknown options. Such a text is treated as a path if a file of that
+    /// name exists.
     pub(super) mentioned: Vec<ShellWord>,
-    /// Whether there is an unknown option.
+    /// True if there is an unknown option.
     pub(super) unproven: bool,
 }
 
@@ -93,8 +97,9 @@ const fn program(
 
 use Operands::{Code, Files, FilesOrFolders, OneFile, PatternAndFiles, PatternAndTrees};
 
-/// Long options that in every program change only the output. A value is accepted only if joined
-/// with `=`: some program may have a flag of that name, and then the next word is a file.
+/// Long options that change only the output in every program. A value is accepted only if it is
+/// joined with `=`. Without `=`, the next word could be a file, because some program may have a
+/// flag of that name.
 const LONG: &str = "all almost-all block-size? bytes? canonical chars classify? color? colour? column compact-output complement \
     count? count-matches delimiter? directory exclude? exclude-dir? exit-status extended-regexp fields? files files-with-matches \
     files-without-match fixed-strings format? full-time glob? group-directories-first heading help hidden human-readable iglob? \
@@ -191,8 +196,8 @@ const PROGRAMS: &[Program] = &[
     ),
 ];
 
-/// Common long options of git that change the output. `git` checks which of these options make git
-/// print contents. With any other option git may print any contents.
+/// Common long options of git that change the output. The module `git` checks which of these
+/// options make git print contents. With any other option, git may print any contents.
 const GIT_LONG: &str = "\
     abbrev? abbrev-commit abbrev-ref? after= after-context= all all-match always and author= before= before-context= \
     boundary branch branches? cached cc cherry color? color-moved? color-words? column? committer= compact-summary \
@@ -209,7 +214,7 @@ const GIT_LONG: &str = "\
 /// Options of git that write a file or run a program.
 const GIT_ASKED: &str = "O output ext-diff open-files-in-pager textconv filters";
 
-/// Returns the table row of a program, if there is one.
+/// Returns the table row of a program, or `None` if the program is not in the table.
 pub(super) fn known(name: &str) -> Option<&'static Program> {
     PROGRAMS.iter().find(|program| program.name == name)
 }
@@ -220,8 +225,8 @@ impl Program {
         Self { name, operands: Files, short, long: GIT_LONG, asked: GIT_ASKED }
     }
 
-    /// Parses the arguments. Returns None if there is an option about which a person must be asked,
-    /// or a word that may be such an option.
+    /// Parses the arguments. Returns `None` if there is an option about which a person must be
+    /// asked, or a word that could expand to such an option.
     pub(super) fn arguments(&self, args: &[ShellWord]) -> Option<Arguments> {
         let mut found = Arguments::default();
         let mut rest = args.iter();
@@ -256,7 +261,7 @@ impl Program {
         let bare = name.trim_start_matches('-');
         let is_asked = |exact: bool| {
             let mut asked = self.asked.split_whitespace().filter(|it| it.len() > 1);
-            // Programs accept the beginning of a long option as the option.
+            // Programs accept the beginning of a long option instead of its full name.
             asked.any(|it| if exact { it == bare } else { it.starts_with(bare) })
         };
         let known = self
@@ -268,7 +273,8 @@ impl Program {
             Some(option) => {
                 found.take(name, option.chars().last().unwrap_or_default(), joined, rest)
             }
-            // Only an unknown name is compared by its beginning, because it may be an abbreviation.
+            // Compare only an unknown name by its beginning, because it may be an abbreviation of
+            // an option.
             None if is_asked(false) => None,
             None => {
                 found.unproven = true;
@@ -297,8 +303,8 @@ impl Program {
                     return None;
                 }
                 found.unproven = true;
-                // Any of the following letters could start the option's value, so try them all as
-                // paths.
+                // After an unknown short option, the option's value may start at any of the
+                // following letters. Try all of these texts as paths.
                 let tails = joined.char_indices().filter_map(|(at, _)| joined.get(at..));
                 found.mentioned.extend(tails.map(ShellWord::literal));
                 return Some(());
@@ -325,7 +331,8 @@ impl Program {
 }
 
 impl Arguments {
-    /// Records an option with its value. The value is joined to the option or is the next word.
+    /// Records an option with its value. The value is joined to the option, otherwise it is the
+    /// next word.
     fn take<'a>(
         &mut self,
         name: &str,
@@ -337,12 +344,13 @@ impl Arguments {
         let value = match kind {
             ':' | '=' | '@' if joined.is_none() => {
                 let next = rest.next()?.clone();
-                // The word may expand to several words, so it is unclear which of them are options.
+                // The next word may expand to several words, so it is unclear which of them are
+                // options.
                 if next.fate == Fate::Anything {
                     return None;
                 }
-                // Some systems stop parsing options at the first operand. There the option and its
-                // value are both files, so record the value as a path.
+                // Some systems stop parsing options at the first operand. On these systems the
+                // option and its value are both files, so record the value as a path.
                 if !self.operands.is_empty() {
                     self.paths.push(next.clone());
                 }
@@ -350,7 +358,8 @@ impl Arguments {
             }
             ':' | '=' | '@' | '?' => joined,
             _ => {
-                // A value for a flag means that the program differs from the one in the table.
+                // If a flag has a value, the installed program differs from the program in the
+                // table.
                 self.unproven |= joined.is_some();
                 self.mentioned.extend(joined);
                 None

@@ -1,5 +1,5 @@
-//! Tests pitcrew's shell parser against the parser of brush, another shell. pitcrew's parser must
-//! find every command and file that brush finds, or record a doubt.
+//! Tests pitcrew's shell parser against the parser of brush, another shell. For every command,
+//! pitcrew's parser must find all commands and files that brush finds, or record a doubt.
 
 use std::collections::BTreeSet;
 use std::io::Cursor;
@@ -17,7 +17,7 @@ use proptest::test_runner::RngSeed;
 use super::super::rules::squeeze;
 use super::{Redirect, Script};
 
-/// The commands that run and the files that are written, each as spelled in the source.
+/// The commands that a script runs and the files that it writes, each spelled as in the script.
 #[derive(Debug, Default)]
 struct Effects {
     commands: BTreeSet<Vec<String>>,
@@ -41,7 +41,7 @@ fn ours(command: &str) -> Option<Effects> {
     Some(seen)
 }
 
-/// Parses the command with brush. Returns None if brush rejects it.
+/// Parses the command with brush. Returns `None` if brush rejects the command.
 fn theirs(command: &str) -> Option<Effects> {
     let options = ParserOptions::default();
     let program = Parser::new(Cursor::new(command), &options).parse_program().ok()?;
@@ -85,8 +85,8 @@ impl Effects {
         }
     }
 
-    /// Records a construct that pitcrew's parser must doubt. It is recorded as a command name that
-    /// pitcrew's parser can never produce.
+    /// Records a construct for which pitcrew's parser must record a doubt. The construct is stored
+    /// as a command name that pitcrew's parser can never produce.
     fn foreign(&mut self, what: &str) {
         self.commands.insert(vec![format!("<{what}>")]);
     }
@@ -150,8 +150,8 @@ impl Effects {
             }
             Item::ProcessSubstitution(_, shell) => {
                 self.list(&shell.list);
-                // Brush does not keep the spelling of this word, so only the number of words can be
-                // compared.
+                // Brush does not keep the spelling of this word. Therefore only the number of words
+                // can be compared.
                 words.push(String::new());
             }
         }
@@ -221,13 +221,14 @@ impl Effects {
     }
 }
 
-/// Compares two spellings of a word. Brush changes spaces and joined lines inside words.
+/// Compares two spellings of a word. Brush changes spaces and joined lines inside words, so both
+/// are ignored.
 fn same_letters(own: &str, theirs: &str) -> bool {
     squeeze(&own.replace("\\\n", "")) == squeeze(&theirs.replace("\\\n", ""))
 }
 
-/// Asserts that pitcrew's parser finds everything that brush finds, or doubts the command. Returns
-/// whether both parsers accepted the command.
+/// Asserts that pitcrew's parser finds everything that brush finds, or records a doubt. Returns
+/// true if both parsers accepted the command.
 fn check(command: &str) -> bool {
     let (Some(ours), Some(theirs)) = (ours(command), theirs(command)) else {
         return false;
@@ -240,8 +241,8 @@ fn check(command: &str) -> bool {
                     .zip(words)
                     .all(|(own, word)| word.is_empty() || same_letters(own, word))
         };
-        // Brush does not treat `time` as a command, but as a keyword before a pipeline and its
-        // assignments.
+        // Brush treats `time` as a keyword before a pipeline and its assignments, and not as a
+        // command.
         let untimed = |own: &[String]| {
             let before = |word: &&String| *word == "time" || *word == "-p" || word.contains('=');
             let skipped = own.iter().take_while(before).count();
@@ -277,8 +278,8 @@ proptest! {
     fn no_jumble_of_pieces_hides_a_command(pieces in prop::collection::vec((prop::sample::select(PIECES), any::<bool>()), 1..14)) {
         let glue = |(piece, spaced): &(&str, bool)| format!("{piece}{}", if *spaced { " " } else { "" });
         let command: String = pieces.iter().map(glue).collect();
-        // Skip here-documents: brush uses up all memory on an unfinished one. Our parser doubts
-        // every here-document.
+        // Skip here-documents, because brush uses up all memory on an unfinished here-document. Our
+        // parser records a doubt for every here-document.
         prop_assume!(!command.replace("<<<", "").contains("<<"));
         check(&command);
     }

@@ -1,16 +1,17 @@
-//! Reads the words of a command character by character, as the shell does: quotes, escapes and
-//! expansions.
+//! Reads the words of a command character by character, with quotes, escapes and expansions, like a
+//! shell.
 //!
-//! Text that some shells may read differently is recorded as a doubt. `script` parses the grammar
-//! above the words.
+//! Text that some shells may read differently is recorded as a doubt. The module `script` parses
+//! the grammar above the words.
 
 use super::script::Script;
 use super::shell_word::{Quoting, ShellWord, Unit};
 
-/// Maximum nesting depth. A deeper command is a doubt, which also limits the use of the stack.
+/// Maximum nesting depth. A command with deeper nesting is recorded as a doubt. This also limits
+/// the use of the stack.
 const DEPTH_LIMIT: usize = 60;
 
-/// The path that a process substitution expands to. The real number varies.
+/// The path to which a process substitution expands. The real number varies.
 const PIPE: &str = "/dev/fd/63";
 
 /// Reads a command text from beginning to end.
@@ -23,7 +24,7 @@ pub(super) struct Reader {
     pub(super) substitutions: usize,
     /// Number of loops around the current position.
     pub(super) loops: usize,
-    /// Here-documents that were started on this line. Their bodies begin on the next one.
+    /// Here-documents that were started on this line. Their bodies begin on the next line.
     pub(super) documents: Vec<Document>,
     pub(super) script: Script,
 }
@@ -107,7 +108,8 @@ impl Reader {
         }
     }
 
-    /// Returns the next word if it has no quotes, escapes or expansions.
+    /// Returns the next word. Returns `None` if the word has quotes, escapes or expansions. The
+    /// word stays unread.
     pub(super) fn bare_word(&self) -> Option<String> {
         let rest = self.text.get(self.at..).unwrap_or_default();
         let end = rest.iter().position(|c| ends_word(*c)).unwrap_or(rest.len());
@@ -117,7 +119,7 @@ impl Reader {
         is_bare.then(|| word.iter().collect())
     }
 
-    /// Reads the next word, if there is one.
+    /// Reads the next word. Returns `None` if no word follows.
     pub(super) fn word(&mut self) -> Option<ShellWord> {
         let start = self.at;
         let mut units = Vec::new();
@@ -195,7 +197,8 @@ impl Reader {
         }
     }
 
-    /// Reads the expansion that a `$` starts. A `$` that starts none is an ordinary character.
+    /// Reads the expansion that a `$` starts. A `$` that starts no expansion is an ordinary
+    /// character.
     pub(super) fn dollar(&mut self, quoting: Quoting, units: &mut Vec<Unit>) {
         self.skip(1);
         match self.peek() {
@@ -228,15 +231,16 @@ impl Reader {
             }
             Some(c) if c.is_ascii_digit() || "@*#?$!-".contains(c) => {
                 self.skip(1);
-                // Between quotes each of these expands to one word, except `$@`, the list of all
-                // arguments.
+                // Between quotes, each of these parameters expands to one word. The exception is
+                // `$@`, the list of all arguments.
                 units.push(Unit::Open(if c == '@' { Quoting::None } else { quoting }));
             }
             _ => units.push(Unit::Quoted('$')),
         }
     }
 
-    /// Reads `${name}`. Any other content of the braces is a doubt, and is searched for commands.
+    /// Reads `${name}`. Any other content of the braces is recorded as a doubt, and is searched for
+    /// commands.
     fn braced(&mut self, quoting: Quoting, units: &mut Vec<Unit>) {
         self.skip(1);
         let start = self.at;
@@ -252,7 +256,7 @@ impl Reader {
             return;
         }
         self.doubt("it computes in an expansion");
-        // Such an expansion may be several words even between quotes, like `${array[@]}`.
+        // Like `${array[@]}`, such an expansion may become several words even between quotes.
         units.push(Unit::Open(Quoting::None));
         self.nested(|reader| reader.until_brace(quoting));
     }
@@ -291,8 +295,8 @@ impl Reader {
         self.skip_to('`');
         let inner = self.since(start);
         let inner = inner.strip_suffix('`').unwrap_or(&inner);
-        // Between backquotes the shell removes one level of backslashes before it reads the
-        // command.
+        // Between backquotes, the shell removes one level of backslashes before it reads the
+        // command. Pitcrew does not do this and records a doubt.
         if inner.contains('\\') {
             self.doubt("it holds escapes between backquotes");
         }
@@ -348,7 +352,7 @@ impl Reader {
         }
     }
 
-    /// Searches a here-document for commands. The document itself is a doubt already.
+    /// Searches a here-document for commands. A doubt is already recorded for the document itself.
     fn read_document(&mut self, body: &str) {
         let mut within = Self::new(body);
         within.depth = self.depth + 1;
@@ -365,16 +369,16 @@ impl Reader {
         self.script.parts.append(&mut within.script.parts);
     }
 
-    /// Whether the position is outside any construct, function or substitution.
+    /// Returns true if the position is outside any construct, function or substitution.
     pub(super) fn is_top(&self) -> bool {
         self.depth == 0
     }
 
-    /// Reads a nested construct. If it is nested too deeply, reading stops.
+    /// Reads a nested construct. If the construct is nested too deeply, reading stops.
     pub(super) fn nested(&mut self, read: impl FnOnce(&mut Self)) {
         if self.depth >= DEPTH_LIMIT {
             self.doubt("it is nested too deeply");
-            // Skip the rest of the text, so that the recursion ends.
+            // Skip the rest of the text. This ends the recursion.
             self.at = self.text.len();
             return;
         }
@@ -384,7 +388,7 @@ impl Reader {
     }
 }
 
-/// Whether the character ends a word.
+/// Returns true if the character ends a word.
 fn ends_word(c: char) -> bool {
     matches!(c, ' ' | '\t' | '\n' | ';' | '&' | '|' | '(' | ')' | '<' | '>')
 }

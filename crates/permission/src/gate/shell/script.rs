@@ -1,18 +1,19 @@
-//! Parses a command into the parts that run: the shell grammar above the words that `reader` reads.
+//! Parses a command into the parts that run. This is the shell grammar above the words that the
+//! module `reader` reads.
 //!
-//! Text that cannot be parsed with certainty is a doubt. The commands inside it are still
-//! collected, so that deny rules can match them.
+//! Text that cannot be parsed with certainty is recorded as a doubt. The commands inside such text
+//! are still collected, so that deny rules can match them.
 
 use super::reader::{Document, Reader};
 use super::shell_word::{ShellWord, Unit};
 
-/// Maximum length of a command. A longer one is not parsed and is a doubt.
+/// Maximum length of a command. A longer command is not parsed and is recorded as a doubt.
 const LENGTH_LIMIT_BYTES: usize = 32 * 1024;
 
 /// A parsed command line.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Script {
-    /// Every command that could run, in written order.
+    /// Every command that could run, in the order in which the commands are written.
     pub parts: Vec<SimpleCommand>,
     /// Descriptions of the text that was not understood.
     pub doubts: Vec<String>,
@@ -27,9 +28,9 @@ pub(crate) struct SimpleCommand {
     pub assigned: Vec<Assigned>,
     /// The files that the redirects open.
     pub redirects: Vec<Redirect>,
-    /// Whether the part is in a loop's body or condition, and so may run repeatedly.
+    /// True if the part is in a loop's body or condition, so that it may run several times.
     pub repeated: bool,
-    /// Whether the part certainly runs, in the main shell, before everything written after it.
+    /// True if the part certainly runs, in the main shell, before everything written after it.
     pub certain: bool,
 }
 
@@ -43,9 +44,9 @@ pub(crate) struct Assigned {
 /// The values that are assigned to a variable.
 #[derive(Clone, Debug)]
 pub(crate) enum Values {
-    /// Exactly one value: this word, which is neither split nor expanded to file names.
+    /// The variable gets exactly one value. The word is neither split nor expanded to file names.
     One(ShellWord),
-    /// Each word of this list in turn, after expansion (a `for` loop).
+    /// The variable gets each word of this list in turn, after expansion (a `for` loop).
     Each(Vec<ShellWord>),
     /// The value is not known.
     Unknown,
@@ -61,7 +62,8 @@ pub(crate) enum Redirect {
 }
 
 impl Script {
-    /// Parses a command. It never fails: text that is not understood becomes a doubt.
+    /// Parses a command. This function never fails, because text that is not understood is recorded
+    /// as a doubt.
     pub(crate) fn parse(command: &str) -> Self {
         let mut reader = Reader::new(command);
         if let Some(doubt) = odd_text(command) {
@@ -74,7 +76,7 @@ impl Script {
     }
 }
 
-/// Describes text that different shells may read differently.
+/// Returns a description if the command contains text that different shells may read differently.
 fn odd_text(command: &str) -> Option<&'static str> {
     let odd =
         |c: char| c.is_control() && c != '\n' && c != '\t' || c.is_whitespace() && !c.is_ascii();
@@ -84,8 +86,8 @@ fn odd_text(command: &str) -> Option<&'static str> {
     if command.chars().any(odd) {
         return Some("it holds control characters or unusual spaces");
     }
-    // Shells join lines before they look for tokens. So `$\`, a newline and `(` together form `$(`,
-    // an expansion.
+    // Shells join lines before they look for tokens. Therefore `$\`, a newline and `(` together
+    // form `$(`, which starts an expansion.
     let glued = |(at, _): (usize, &str)| {
         !command.get(..at).is_some_and(|before| before.ends_with([' ', '\t']))
     };
@@ -93,7 +95,6 @@ fn odd_text(command: &str) -> Option<&'static str> {
 }
 
 impl Reader {
-    /// Reads the whole text.
     pub(super) fn whole(&mut self) {
         self.list(&[]);
         while self.peek().is_some() {
@@ -107,7 +108,7 @@ impl Reader {
     }
 
     /// Reads commands up to a closing parenthesis, the end of a case or one of the words in `ends`.
-    /// The operators between commands do not matter, because each command may run.
+    /// The kind of operator between commands is not recorded, because each command may run.
     pub(super) fn list(&mut self, ends: &[&str]) {
         let mut follows_end = true;
         loop {
@@ -387,7 +388,7 @@ impl Reader {
             let Some(word) = self.word() else {
                 break;
             };
-            // `{name}>file` is a redirect too.
+            // `{name}>file` is a redirect too, although it begins like a word.
             if word.raw.starts_with('{') && matches!(self.peek(), Some('<' | '>')) {
                 self.doubt("it has an unusual redirect");
             }
@@ -476,7 +477,8 @@ impl Reader {
         match operator {
             "<<<" => {}
             "<<" | "<<-" => self.announce(&word, operator == "<<-"),
-            // Such a redirect duplicates a file descriptor and opens no file.
+            // With a number as the target, the redirect duplicates a file descriptor and opens no
+            // file.
             "<&" | ">&" if is_number() => {}
             "<" => part.redirects.push(Redirect::Read(word)),
             ">" | ">>" | "&>" | "&>>" | ">|" | ">&" => part.redirects.push(Redirect::Write(word)),
@@ -490,7 +492,7 @@ impl Reader {
 
     fn announce(&mut self, end: &ShellWord, strips_tabs: bool) {
         self.doubt("it holds a here-document");
-        // A here-document whose end word is quoted is not expanded.
+        // The shell expands a here-document only if the end word has no quotes.
         let expands = end.units.iter().all(|unit| matches!(unit, Unit::Plain(_)));
         let letter = |unit: &Unit| match unit {
             Unit::Plain(c) | Unit::Quoted(c) => Some(*c),

@@ -1,22 +1,23 @@
-//! One word of a command, with its text as far as it is known before the shell expands it.
+//! One word of a command, with the part of its text that is known before the shell expands it.
 
-/// A word, and how expansion may still change it.
+/// A word, with the ways in which expansion may still change it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ShellWord {
     /// The word as written, including quotes.
     pub raw: String,
-    /// The text without quotes. If there is an expansion, only the text before the first one.
+    /// The text without quotes. If the word has an expansion, this is only the text before the
+    /// first expansion.
     pub text: String,
-    /// How expansion changes the word.
+    /// States how expansion may change the word.
     pub fate: Fate,
-    /// The pieces of the word, used to expand it.
+    /// The pieces of the word. They are used to expand the word.
     pub(super) units: Vec<Unit>,
 }
 
 /// The result of expanding a word.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Fate {
-    /// The word is exactly its text.
+    /// The result is exactly the known text.
     #[default]
     Exact,
     /// The result is one word that begins with the known text.
@@ -32,7 +33,7 @@ pub(super) enum Unit {
     Quoted(char),
     /// An unquoted character, which may have a special meaning.
     Plain(char),
-    /// Empty quotes. With them, the word exists even if the rest of it is empty.
+    /// Empty quotes. They produce a word even if the rest of the word is empty.
     Quotes,
     /// The value of a variable.
     Variable(String, Quoting),
@@ -40,7 +41,8 @@ pub(super) enum Unit {
     Open(Quoting),
 }
 
-/// Whether an expansion is inside double quotes. If so, the shell does not split the value.
+/// States whether an expansion is inside double quotes. If it is, the shell does not split the
+/// value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Quoting {
     Double,
@@ -54,12 +56,12 @@ impl ShellWord {
         Self { raw: text.to_owned(), text: text.to_owned(), fate: Fate::Exact, units }
     }
 
-    /// Creates a word that is not in the source, such as an argument that `xargs` adds.
+    /// Creates a word whose value is not known because it is not in the source, such as an argument
+    /// that `xargs` adds.
     pub(crate) fn unknown(raw: &str) -> Self {
         Self::from_units(raw.to_owned(), vec![Unit::Open(Quoting::None)])
     }
 
-    /// Creates a word from its spelling and its pieces.
     pub(super) fn from_units(raw: String, units: Vec<Unit>) -> Self {
         let mut word = Self { raw, ..Self::default() };
         for (at, unit) in units.iter().enumerate() {
@@ -78,12 +80,12 @@ impl ShellWord {
         word
     }
 
-    /// Returns the text if the whole word is known.
+    /// Returns the text if the whole word is known, otherwise `None`.
     pub(crate) fn exact(&self) -> Option<&str> {
         (self.fate == Fate::Exact).then_some(self.text.as_str())
     }
 
-    /// Whether a command may read the word, or a word that it expands to, as a flag.
+    /// Returns true if a command may read the word, or a word to which it expands, as a flag.
     pub(crate) fn may_be_flag(&self) -> bool {
         match self.fate {
             Fate::Exact => self.text.starts_with('-'),

@@ -1,4 +1,4 @@
-//! Recognizes commands that run another command (wrappers), and finds that command.
+//! Recognizes wrappers, which are commands that run another command, and finds the other command.
 
 use super::shell_word::ShellWord;
 
@@ -11,14 +11,14 @@ pub(crate) enum Inner {
     Command(Vec<ShellWord>),
     /// The wrapper runs this script unchanged.
     Script(String),
-    /// The wrapper runs a command that starts at some unknown position in its words, perhaps with
-    /// other rights or in another environment.
+    /// The wrapper runs a command that starts at some unknown position in its words. The command
+    /// may get other rights or another environment.
     Somewhere,
     /// The wrapper runs a command that is not known.
     Opaque,
 }
 
-/// Removes one wrapper.
+/// Removes one wrapper from the command, and returns what the wrapper runs.
 pub(crate) fn unwrap(words: &[ShellWord]) -> Inner {
     let Some((name, args)) = words.split_first() else {
         return Inner::Nothing;
@@ -29,7 +29,7 @@ pub(crate) fn unwrap(words: &[ShellWord]) -> Inner {
     match name.rsplit('/').next().unwrap_or(name) {
         "time" => rest(args, |flag| matches!(flag, "-p" | "--"), 0),
         "builtin" => rest(args, |flag| flag == "--", 0),
-        // `command -v` only prints where a command is.
+        // `command -v` only prints the path of a command.
         "command" if looks_up(args) => Inner::Nothing,
         "command" => rest(args, |flag| flag == "--" || is_lookup_flag(flag), 0),
         "stdbuf" => rest(
@@ -55,7 +55,7 @@ pub(crate) fn unwrap(words: &[ShellWord]) -> Inner {
     }
 }
 
-/// Whether `command` is used with `-v` or `-V`, which only prints where a command is.
+/// Returns true if `command` is used with `-v` or `-V`, and only prints the path of a command.
 pub(super) fn looks_up(args: &[ShellWord]) -> bool {
     let flags = || args.iter().take_while(|word| word.exact().is_some_and(is_lookup_flag));
     flags().any(|flag| flag.text.contains(['v', 'V']))
@@ -68,7 +68,8 @@ fn is_lookup_flag(flag: &str) -> bool {
             .is_some_and(|letters| letters.chars().all(|c| matches!(c, 'p' | 'v' | 'V')))
 }
 
-/// Skips the known flags and `positional` words, and returns the rest as the command.
+/// Skips the known flags and then as many words as `positional` says. Returns the remaining words
+/// as the command.
 fn rest(args: &[ShellWord], flag: impl Fn(&str) -> bool, positional: usize) -> Inner {
     let skipped = args.iter().take_while(|word| word.exact().is_some_and(&flag)).count();
     let after = args.get(skipped..).unwrap_or_default();
@@ -128,7 +129,8 @@ fn xargs(args: &[ShellWord]) -> Inner {
             Some(flag) if flag.starts_with('-') => return Inner::Somewhere,
             Some(_) => {
                 let mut words = args.to_vec();
-                // `xargs` adds arguments that are not in the command's text.
+                // `xargs` adds arguments that are not in the command's text, so add one word with
+                // an unknown value.
                 words.push(ShellWord::unknown("<standard input>"));
                 return Inner::Command(words);
             }
@@ -157,7 +159,7 @@ fn shell(args: &[ShellWord]) -> Inner {
     }
 }
 
-/// Whether setting this variable cannot change the effect of a command.
+/// Returns true if setting this variable cannot change the effect of a command.
 pub(crate) fn is_safe_variable(name: &str) -> bool {
     const SAFE: [&str; 20] = [
         "CARGO_TERM_COLOR",
@@ -184,7 +186,7 @@ pub(crate) fn is_safe_variable(name: &str) -> bool {
     SAFE.contains(&name) || name.starts_with("LC_")
 }
 
-/// Whether a script may use this variable name without affecting the commands it runs.
+/// Returns true if a script can use this variable name without affecting the commands that it runs.
 pub(crate) fn is_own_variable(name: &str) -> bool {
     name.starts_with(|c: char| c.is_ascii_lowercase())
         && name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_')

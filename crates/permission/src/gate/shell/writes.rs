@@ -1,19 +1,20 @@
-//! Lists the files that a simple command visibly changes. Deny rules use this list, so it may
-//! contain too many files, but not too few.
+//! Lists the files that a simple command visibly changes. Deny rules use this list. Therefore the
+//! list may contain too many files, but never too few.
 
 use super::shell_word::ShellWord;
 
 /// A file or folder that a command changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Written<'a> {
-    /// The file or folder is created, or something in it is changed.
+    /// The command creates the file or folder, or changes something in it.
     Into(&'a ShellWord),
-    /// The file or folder, with everything below it, is moved or removed, or its permissions
-    /// change.
+    /// The command moves or removes the file or folder with everything below it, or changes its
+    /// permissions.
     Whole(&'a ShellWord),
 }
 
-/// Returns the files that a command with a known name changes.
+/// Returns the files that a command changes. Returns an empty list for a command whose name is not
+/// known here.
 pub(crate) fn written(words: &[ShellWord]) -> Vec<Written<'_>> {
     let Some((name, args)) = words.split_first() else {
         return Vec::new();
@@ -30,7 +31,7 @@ pub(crate) fn written(words: &[ShellWord]) -> Vec<Written<'_>> {
             let last = plain().next_back().map(Written::Into);
             let sources = plain().take(plain().count().saturating_sub(1)).map(Written::Whole);
             let named = after_flag(args, &["-t", "--target-directory"]).map(Written::Into);
-            // If `-t` names the target folder, the last word is a source too.
+            // If the option `-t` names the target folder, the last word is a source too.
             let also = plain().next_back().filter(|_| named.is_some()).map(Written::Whole);
             sources.chain(last).chain(named).chain(also).collect()
         }
@@ -81,7 +82,8 @@ fn is_action(text: &str) -> bool {
     ["-exec", "-ok", "-delete", "-fprint", "-fls"].iter().any(|action| text.starts_with(action))
 }
 
-/// Returns the word after a flag, or the whole word if the value is joined with `=`.
+/// Returns the word after one of the flags. If the value is joined to the flag with `=`, returns
+/// the whole word.
 fn after_flag<'a>(args: &'a [ShellWord], flags: &[&str]) -> Option<&'a ShellWord> {
     let at = args.iter().position(|word| {
         let name = word.text.split_once('=').map_or(word.text.as_str(), |(name, _)| name);

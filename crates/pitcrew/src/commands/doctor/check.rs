@@ -1,4 +1,5 @@
-//! The checks of `pitcrew doctor`, in the order in which they run and their faults are repaired.
+//! The checks of `pitcrew doctor`. They run in the order of this list, and their faults are
+//! repaired in the same order.
 //!
 //! To add a check, add a file here with a `look` function, a variant of [`TeamCheck`], and a
 //! [`Remedy`](super::fault::Remedy) if the check can repair something.
@@ -16,8 +17,8 @@ use super::{
 };
 use crate::failure::Failure;
 
-/// One check of one team. The order matters: a repair stops the processes of a member before it
-/// removes the member.
+/// A check that runs once for each team. The order of the variants matters: a repair must stop the
+/// processes of a member before it removes the member.
 #[derive(Clone, Copy, Debug)]
 enum TeamCheck {
     Config,
@@ -42,7 +43,7 @@ impl TeamCheck {
         Self::Tasks,
     ];
 
-    /// The subject of the check, named in the finding when the check itself fails.
+    /// Returns what the check examines. The finding names this subject when the check itself fails.
     fn subject(self) -> &'static str {
         match self {
             Self::Config => "its config",
@@ -75,19 +76,19 @@ impl TeamCheck {
     }
 }
 
-/// The result of the file check: its faults, and the teams that the later checks can look at.
+/// The result of the file check: its faults, and the teams that the later checks can examine.
 pub(super) struct Files {
     pub(super) faults: Vec<Fault>,
-    /// Teams whose files are good enough for the other checks.
+    /// Teams whose files can be read well enough for the other checks.
     teams: Vec<TeamDir>,
-    /// The other team folders. Their members are not known, and a worktree may still belong to one
-    /// of them.
+    /// Folders of teams that cannot be read. The members of such a team are not known, and a
+    /// worktree may belong to one of these members.
     unread: Vec<TeamDir>,
     /// Paths that already have a fault, so that no other check reports them again.
     known: Vec<String>,
 }
 
-/// The teams that may have worktrees, and those that cannot be read.
+/// The input of the worktree check: teams that may have worktrees, and teams that cannot be read.
 #[derive(Default)]
 pub(super) struct Worktrees {
     teams: Vec<TeamDir>,
@@ -103,7 +104,7 @@ pub(super) fn files(rooms: &Rooms) -> Files {
     Files { faults, teams: looked.teams, unread: looked.others, known }
 }
 
-/// Runs every check on every team. A check that fails becomes a fault itself.
+/// Runs every check on every team. If a check itself fails, that failure becomes a fault.
 pub(super) async fn teams(rooms: &Rooms, files: Files) -> (Vec<Fault>, Worktrees) {
     let Files { teams, unread, known, .. } = files;
     let (mut faults, mut worktrees) = (Vec::new(), Worktrees { unread, ..Worktrees::default() });
@@ -113,7 +114,8 @@ pub(super) async fn teams(rooms: &Rooms, files: Files) -> (Vec<Fault>, Worktrees
             Ok(view) => view,
             Err(error) => {
                 faults.push(unchecked_in(&dir, "it", &error));
-                // The team's members are not known, so its worktrees must not be taken for orphans.
+                // The members of this team are not known. Its worktrees must not be treated as
+                // orphans.
                 worktrees.unread.push(dir);
                 continue;
             }
@@ -122,7 +124,7 @@ pub(super) async fn teams(rooms: &Rooms, files: Files) -> (Vec<Fault>, Worktrees
         for check in TeamCheck::ALL {
             match check.look(rooms, &view, &known).await {
                 Ok(found) => faults.extend(found),
-                // The file check has already reported the path that this error names.
+                // The error names a path for which the file check has already reported a fault.
                 Err(error) if is_known(&error) => {}
                 Err(error) => faults.push(unchecked_in(&dir, check.subject(), &error)),
             }
@@ -131,9 +133,9 @@ pub(super) async fn teams(rooms: &Rooms, files: Files) -> (Vec<Fault>, Worktrees
     (faults, worktrees)
 }
 
-/// Checks the worktrees of this repository and of the repositories that teams work in.
+/// Checks the worktrees of this repository and of the repositories in which teams work.
 ///
-/// Reads the members again, because a repair may have put a member back into the config.
+/// The members are read again, because a repair may have restored a member in a config.
 pub(super) async fn worktrees(rooms: &Rooms, of_teams: &Worktrees) -> Vec<Fault> {
     let (mut live, mut folders, mut unread) =
         (Vec::new(), BTreeSet::new(), of_teams.unread.clone());
@@ -150,7 +152,7 @@ pub(super) async fn worktrees(rooms: &Rooms, of_teams: &Worktrees) -> Vec<Fault>
     worktrees::look(rooms, &live, &folders, &unread).await
 }
 
-/// A fault that says that a check could not be made.
+/// Builds the fault for a check that failed to run.
 pub(super) fn unchecked(subject: &str, error: &Failure) -> Fault {
     Fault::left_to_a_person(Finding::new(
         "unchecked",

@@ -1,5 +1,5 @@
-//! The check of a team's config: it must have members, one of them the lead, and no two members may
-//! share an inbox. Only a person can decide how to correct it.
+//! The check of a team's config: the config must list members, one member must be the lead, and no
+//! two members may share an inbox. Only a person can decide how to correct a config.
 
 use std::collections::HashSet;
 

@@ -21,56 +21,59 @@ pub(super) struct Fault {
 
 /// The way to repair a fault.
 pub(super) enum Remedy {
-    /// The store repairs the file.
+    /// The store repairs the damaged file.
     Files(Damage),
-    /// Writes back the changes that another program overwrote.
+    /// Restores the changes that another program overwrote.
     PutBack(TeamDir),
-    /// Cleans up after a member whose process is dead.
+    /// Stops what is left of a member whose process is dead, and removes its records.
     ClearAway { team: Team, name: AgentName, started: Box<Started> },
-    /// Closes a pane.
+    /// Closes a terminal pane.
     ClosePane(Box<TaggedPane>),
-    /// Stops a process that a dead process left running.
+    /// Stops the processes that a dead agent process left running.
     StopLeft(ProcessIdentity),
-    /// Removes the unreadable entries of a document.
+    /// Removes the unreadable entries of one of the team's documents.
     TakeOutEntries { team: Team, document: &'static str },
     /// Releases the tasks of an owner that is not a member of the team.
     FreeTasks { team: Team, owner: AgentName },
     /// Marks messages as dead, because their recipient is not a member.
     GiveUpMail { team: Team, name: AgentName, ids: Vec<MessageId> },
-    /// Removes a worktree that belongs to no member, if no work in it would be lost.
+    /// Removes a worktree that belongs to no member. The worktree stays if work in it would be
+    /// lost.
     FinishWorktree(Worktrees, Worktree),
-    /// Moves aside the files that a command of a killed run created.
+    /// Moves the files that a command of a killed run created to another place, where they have no
+    /// effect.
     PutAside(Unfinished),
 }
 
-/// The result of a remedy.
+/// The result of applying a remedy.
 pub(super) enum Mended {
-    /// The fault was repaired, in the way that the text describes.
+    /// The fault was repaired. The text says how.
     Done(String),
-    /// The fault was not repaired, for this reason.
+    /// The fault was not repaired. The text says why.
     Left(String),
 }
 
 impl Fault {
-    /// A fault that only a person can repair.
+    /// Builds a fault that only a person can repair.
     pub(super) fn left_to_a_person(finding: Finding) -> Self {
         Self { finding, remedy: None }
     }
 
-    /// A note for the user that is not a fault.
+    /// Builds a note: the user is informed, and nothing needs a repair.
     pub(super) fn note(mut finding: Finding) -> Self {
         finding.is_note = true;
         Self { finding, remedy: None }
     }
 
-    /// A fault with its remedy. `does` describes the effect of the remedy.
+    /// Builds a fault that `remedy` can repair. `does` describes the effect of the remedy for the
+    /// user.
     pub(super) fn mended_by(remedy: Remedy, does: &str, mut finding: Finding) -> Self {
         finding.repair = Some(does.to_owned());
         Self { finding, remedy: Some(remedy) }
     }
 
-    /// Applies the remedy and writes the result into the finding. If a remedy fails, its fault
-    /// stays and the other remedies still run.
+    /// Applies the remedy and writes the result into the finding. A remedy that fails only leaves
+    /// its fault unrepaired; the remedies of other faults still run.
     pub(super) async fn repaired(self, rooms: &Rooms, keep: &mut Keep) -> Finding {
         let Self { mut finding, remedy } = self;
         let Some(remedy) = remedy else { return finding };

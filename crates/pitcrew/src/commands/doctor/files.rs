@@ -10,13 +10,13 @@ use super::report::Finding;
 use super::rooms::Rooms;
 use crate::failure::Failure;
 
-/// The most line numbers that a finding shows.
+/// The maximum number of line numbers in one finding.
 const LINES_SHOWN: usize = 5;
 
-/// The most paths with too open permissions that a finding shows.
+/// The maximum number of paths in a finding about file permissions that are too open.
 const PATHS_SHOWN: usize = 5;
 
-/// The reason why a repair leaves the rest of a folder alone.
+/// Tells the user why a repair does not touch a folder.
 const NOT_A_TEAM: &str = "so this is no team, and nothing in it is touched";
 
 pub(super) fn fault(damage: Damage) -> Fault {
@@ -28,7 +28,7 @@ pub(super) fn fault(damage: Damage) -> Fault {
     }
 }
 
-/// The finding for damage, and the effect that a repair has.
+/// Returns the finding for damage, and a text that says what a repair would do.
 fn shown(damage: &Damage) -> (Finding, &'static str) {
     match damage {
         Damage::StaleLock { path } => {
@@ -103,7 +103,7 @@ fn numbers(lines: &[BadLine]) -> String {
     format!("{noun} {}{and_more}", shown.join(", "))
 }
 
-/// The first few paths, relative to the folder, and the number of the remaining ones.
+/// Formats the first few paths, relative to the folder, and the number of the remaining paths.
 fn paths(open: &[PathBuf], folder: &Path) -> String {
     let short = |path: &PathBuf| match path.strip_prefix(folder) {
         Ok(below) if below.as_os_str().is_empty() => "the folder itself".to_owned(),

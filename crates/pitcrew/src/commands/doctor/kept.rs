@@ -1,5 +1,5 @@
-//! The files that repairs remove. Each repair keeps its removed files in a folder, and a later
-//! repair deletes that folder after a week.
+//! The copies of files that repairs removed. Each repair keeps its removed files in a folder of its
+//! own. After a week, a later repair deletes that folder.
 
 use std::path::PathBuf;
 
@@ -10,25 +10,26 @@ use super::rooms::Rooms;
 use crate::failure::Failure;
 use crate::output::printable;
 
-/// The part of the answer about files that repairs removed.
+/// The part of the doctor's report about files that repairs removed.
 #[derive(Debug, Default, Serialize)]
 pub(super) struct Kept {
-    /// The folder that keeps the files which this repair removed, for a week.
+    /// The folder with the files that this repair removed. The files are kept for a week.
     #[serde(skip_serializing_if = "Option::is_none")]
     kept_in: Option<PathBuf>,
-    /// Folders with the files of earlier repairs that are older than a week. A repair deletes them.
+    /// The folders of earlier repairs that are older than a week and that the next repair deletes.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     kept_too_long: Vec<PathBuf>,
-    /// The folders of earlier repairs that were deleted.
+    /// The folders of earlier repairs that this repair deleted.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     removed: Vec<PathBuf>,
-    /// The reasons why folders of earlier repairs could not be deleted.
+    /// For each folder that could not be deleted, the reason.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     not_removed: Vec<String>,
 }
 
 impl Kept {
-    /// Finds the files of repairs that are older than a week, and deletes them if `repair` is set.
+    /// Finds the folders of repairs that are older than a week. Deletes these folders if `repair`
+    /// is set.
     pub(super) fn of(rooms: &Rooms, keep: &Keep, repair: bool) -> Self {
         let mut kept = Self { kept_in: keep.place().map(PathBuf::from), ..Self::default() };
         let mut not_removed = |error| kept.not_removed.push(Failure::internal(error).chain());

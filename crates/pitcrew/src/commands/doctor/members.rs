@@ -1,6 +1,6 @@
-//! The check of members. It notes a team that no process leads and whose members wait for the next
-//! run, and a member that joined by itself and whose process has ended. Neither is a fault: both
-//! were stopped or crashed and can be resumed.
+//! The check of members. The check makes two kinds of notes: a team that no process leads and whose
+//! members wait for the next run, and a member that joined by itself and whose process has ended.
+//! Both were stopped or crashed and can be resumed, so neither is a fault.
 
 use pitcrew_process::identity::ProcessIdentity;
 use pitcrew_protocol::{AgentName, LEAD_NAME, Member};
@@ -25,14 +25,14 @@ pub(super) async fn look(view: &TeamView) -> Result<Vec<Fault>, Failure> {
     if view.is_ours() && !view.is_led().await? {
         let (team, lease) = (&view.team, LeaseName::Run);
         let ran = team.last_holder(&lease).await.map_err(Failure::internal)?.is_some();
-        // A team that was never run has nothing to resume, so it gets no note.
+        // A team that was never run has nothing to resume. Such a team gets no note.
         notes.extend((ran || !spawned.is_empty()).then(|| of_stopped(view, &spawned)));
     }
     Ok(notes)
 }
 
-/// A note about a member that joined by itself and whose process has ended. The member's lease
-/// names that process.
+/// Builds a note about a member that joined by itself and whose process has ended. The member's
+/// lease names that process.
 async fn of_joined(view: &TeamView, name: &AgentName) -> Result<Option<Fault>, Failure> {
     let (team, lease) = (&view.team, LeaseName::of_member(name));
     let last = team.last_holder(&lease).await.map_err(Failure::internal)?;
@@ -51,7 +51,7 @@ async fn of_joined(view: &TeamView, name: &AgentName) -> Result<Option<Fault>, F
     Ok(Some(Fault::note(Finding::new("member_gone", detail).in_team(dir))))
 }
 
-/// A note about a team that no process leads.
+/// Builds a note about a team that no process leads.
 fn of_stopped(view: &TeamView, waiting: &[&Member]) -> Fault {
     let names = match waiting {
         [] => "its lead".to_owned(),

@@ -1,5 +1,5 @@
-//! The check of overwritten changes: another program wrote an old version of a file back without
-//! taking the file's lock.
+//! The check of overwritten changes. Changes are overwritten when another program writes an old
+//! version of a file back without taking the file's lock.
 
 use pitcrew_protocol::TeamDir;
 use pitcrew_team::store::Overwritten;
@@ -28,11 +28,12 @@ fn fault(team: &TeamDir, undone: &Overwritten) -> Fault {
     Fault::mended_by(Remedy::PutBack(team.clone()), "put back", finding)
 }
 
-/// Restores all overwritten changes of the team. So the first of a team's remedies of this kind
-/// leaves nothing to do for the others.
+/// Restores all overwritten changes of the team. One call handles every fault of this kind in the
+/// team, so calls for the other faults find nothing to do.
 pub(super) fn put_back(rooms: &Rooms, team: &TeamDir) -> Result<Mended, Failure> {
     rooms.files.put_back(team).map_err(Failure::internal)?;
-    // A file whose lock another process holds is left for the next `pitcrew doctor`.
+    // If another process holds the lock of a file, the changes of that file stay overwritten until
+    // the next `pitcrew doctor --repair`.
     let left = rooms.files.overwritten(team).map_err(Failure::internal)?;
     Ok(if left.is_empty() {
         Mended::Done("put back".to_owned())

@@ -1,5 +1,5 @@
-//! The check of the owners of a team's folders. Only a person knows whether another user is meant
-//! to own a folder.
+//! The check of the owners of a team's folders. Only a person knows whether a folder is supposed to
+//! belong to another user.
 
 use std::path::Path;
 

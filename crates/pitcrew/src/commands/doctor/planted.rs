@@ -1,5 +1,5 @@
-//! The check of files that sandboxed commands of killed runs left at paths where no file may
-//! appear.
+//! The check of unwanted files: sandboxed commands of killed runs left them at paths where a
+//! sandboxed command must not create files.
 
 use std::path::Path;
 

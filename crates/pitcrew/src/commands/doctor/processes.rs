@@ -1,4 +1,5 @@
-//! The check of processes and panes that were started for a team that no process leads now.
+//! The check of a team that no process leads now: processes and panes that were started for the
+//! team and still exist.
 
 use std::time::Duration;
 
@@ -15,7 +16,7 @@ use super::report::Finding;
 use super::rooms::{Rooms, TeamView, is_led};
 use crate::failure::Failure;
 
-/// The time an orphaned process has to end after SIGTERM before it is killed.
+/// How long an orphaned process has to end after SIGTERM. Then the process is killed.
 const TERM_GRACE: Duration = Duration::from_secs(3);
 
 pub(super) async fn look(rooms: &Rooms, view: &TeamView) -> Result<Vec<Fault>, Failure> {
@@ -33,7 +34,7 @@ pub(super) async fn look(rooms: &Rooms, view: &TeamView) -> Result<Vec<Fault>, F
         faults.push(Fault::mended_by(Remedy::StopLeft(owner), "stopped", finding));
     }
     for pane in rooms.panes.of_team(team).await? {
-        // Panes with a record are handled with their member below.
+        // The loop below handles a recorded pane together with its member.
         if started.values().any(|started| started.pane.as_ref() == Some(&pane.place)) {
             continue;
         }
@@ -61,8 +62,9 @@ pub(super) async fn look(rooms: &Rooms, view: &TeamView) -> Result<Vec<Fault>, F
     Ok(faults)
 }
 
-/// Reports processes that commands of killed runs left without pitcrew's tags. They are never
-/// stopped, because a record alone does not prove that they are pitcrew's.
+/// Reports processes that were left by commands of killed runs and that do not have pitcrew's tags.
+/// These processes are never stopped, because a record alone does not prove that they belong to
+/// pitcrew.
 async fn of_escaped(team: &Team) -> Result<Vec<Fault>, Failure> {
     let left = escaped(team).await?;
     let fault = |left: LeftRunning| {
@@ -76,8 +78,9 @@ async fn of_escaped(team: &Team) -> Result<Vec<Fault>, Failure> {
     Ok(left.into_iter().map(fault).collect())
 }
 
-/// Reports a member's process or pane. A process that still runs is left to the user: it may be
-/// working, and a resumed run takes it over. A repair only cleans up after dead processes.
+/// Reports a member's process or pane. A process that still runs is left to the user, because the
+/// member may be working and a resumed run takes the process over. A repair only cleans up after
+/// dead processes.
 async fn of_started(rooms: &Rooms, team: &Team, name: AgentName, started: Started) -> Fault {
     let is_alive =
         started.process.map(ProcessIdentity::from).is_some_and(|process| process.is_alive());
@@ -116,12 +119,12 @@ async fn of_started(rooms: &Rooms, team: &Team, name: AgentName, started: Starte
     Fault::mended_by(remedy, does, finding)
 }
 
-/// The commands that resume or stop a team whose members run without a lead.
+/// Names the commands that resume or stop a team whose members run without a lead.
 fn help(dir: &TeamDir) -> String {
     format!("`pitcrew run --resume {dir}` goes on with it, `pitcrew shutdown {dir}` stops it")
 }
 
-/// Cleans up after a member whose process is dead or was never a process of pitcrew.
+/// Cleans up after a member whose recorded process is dead or does not belong to pitcrew.
 pub(super) async fn clear_away(
     rooms: &Rooms,
     team: &Team,

@@ -1,7 +1,7 @@
-//! The check of pitcrew's own records of a team: document entries and transcript lines that cannot
-//! be read.
+//! The check of the files that pitcrew itself writes about a team. The check finds entries of
+//! documents and lines of transcripts that cannot be read.
 //!
-//! All readers skip such entries, so a repair only removes them.
+//! Every reader skips such entries, so a repair only removes them.
 
 use std::path::Path;
 
@@ -21,7 +21,8 @@ pub(super) async fn look(view: &TeamView, known: &[String]) -> Result<Vec<Fault>
         let path = team.document_file(document);
         match unread {
             Ok(unread) => faults.extend(unread.iter().map(|it| of_entry(team, it, &path))),
-            // The file check already reports a document that is not JSON or has a later version.
+            // The file check already reports a document that is not JSON or that a later version of
+            // pitcrew wrote.
             Err(_) if known.iter().any(|place| *place == path.display().to_string()) => {}
             Err(error) if error.details.contains_key("corrupt") => {
                 faults.push(super::files::fault(Damage::torn(path, error.message)));
@@ -39,7 +40,7 @@ pub(super) async fn look(view: &TeamView, known: &[String]) -> Result<Vec<Fault>
         };
         let unread = match read(&lines) {
             Ok(read) => read.unread,
-            // The file check already reports a document of a later version.
+            // The file check already reports a document that a later version of pitcrew wrote.
             Err(_) => continue,
         };
         // The file check already reports lines that are not JSON.
@@ -77,7 +78,7 @@ pub(super) async fn take_out(
         Mend::Done | Mend::Changed => return Ok(Mended::Done("it is gone".to_owned())),
         Mend::Left(why) => return Ok(Mended::Left(why.to_owned())),
     };
-    // Remove entries only after a copy of the document was kept.
+    // The entries are removed only after the document was copied to the folder for removed files.
     team.drop_unread_entries(document).await?;
     Ok(Mended::Done(kept))
 }

@@ -1,8 +1,8 @@
-//! `pitcrew doctor --reference`: finds everything the reference client wrote that pitcrew does not
-//! know.
+//! `pitcrew doctor --reference`: finds fields and files of the reference client that pitcrew does
+//! not know.
 //!
 //! The `protocol` crate defines the known fields. This module compares every file below the root
-//! with them. It runs the installed client only to ask for its version.
+//! with these fields. The installed client is run only to get its version.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -19,12 +19,12 @@ use crate::output::printable;
 /// The reference client's program name on the `PATH`.
 const CLIENT: &str = "claude";
 
-/// The answer of `pitcrew doctor --reference`.
+/// The result that `pitcrew doctor --reference` prints.
 #[derive(Debug, Serialize)]
 struct Compared {
-    /// The output of `claude --version`; null when no client is installed.
+    /// The output of `claude --version`. `None` if no client is installed.
     version: Option<String>,
-    /// The client versions whose files were recorded, so their format is known.
+    /// The client versions whose files were recorded. The format of these files is known.
     recorded_versions: [&'static str; 3],
     /// The number of files that were compared, by kind.
     looked_at: LookedAt,
@@ -53,7 +53,7 @@ struct Finding {
 /// Compares the files below the root with the known format of the reference client.
 ///
 /// # Errors
-/// When something new was found, or a folder cannot be listed.
+/// Returns an error if something new was found, or if a folder cannot be listed.
 pub(super) async fn run(context: &Context) -> Result<(), Failure> {
     let files =
         context.files(&context.settings_for_looking()?)?.written().map_err(Failure::internal)?;

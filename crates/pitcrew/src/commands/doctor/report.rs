@@ -9,10 +9,10 @@ use super::kept::Kept;
 use super::sandbox::Held;
 use crate::output::printable;
 
-/// A fault or note as the user reads it.
+/// A fault or a note, in the form that is shown to the user.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Finding {
-    /// The kind of finding: one word, with underscores.
+    /// The kind of the finding, as one word that may contain underscores.
     kind: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     team: Option<String>,
@@ -20,35 +20,35 @@ pub(super) struct Finding {
     path: Option<PathBuf>,
     /// A sentence that says what is wrong.
     detail: String,
-    /// The effect that `--repair` has on the fault; null when only a person can repair it.
+    /// What `--repair` would do about the fault. `None` if only a person can repair the fault.
     pub(super) repair: Option<String>,
-    /// The repair that was made; null when none was.
+    /// What the repair did. `None` if the fault was not repaired.
     pub(super) repaired: Option<String>,
-    /// Why the fault was not repaired.
+    /// The reason why the fault was not repaired.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) left_because: Option<String>,
-    /// Whether the finding is a note, not a fault.
+    /// Whether the finding is a note. Otherwise the finding is a fault.
     #[serde(skip)]
     pub(super) is_note: bool,
 }
 
-/// The answer of `pitcrew doctor`.
+/// The report that `pitcrew doctor` prints.
 #[derive(Debug, Serialize)]
 pub(super) struct Report {
     findings: Vec<Finding>,
-    /// Findings that are worth knowing and are not faults.
+    /// Findings that inform the user and are not faults.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     notes: Vec<Finding>,
     total: usize,
     pub(super) left: usize,
     #[serde(flatten)]
     kept: Kept,
-    /// For each sandbox profile, whether it works on this machine.
+    /// For each sandbox profile, a text that says whether the profile works on this machine.
     sandbox: Held,
 }
 
 impl Finding {
-    /// A finding of this kind, with no team and no path yet.
+    /// Builds a finding of this kind. The finding names no team and no path yet.
     pub(super) fn new(kind: &'static str, detail: impl Into<String>) -> Self {
         Self {
             kind,
@@ -62,17 +62,17 @@ impl Finding {
         }
     }
 
-    /// Adds the team that the finding is about.
+    /// Sets the team to which the finding belongs.
     pub(super) fn in_team(self, team: &TeamDir) -> Self {
         Self { team: Some(team.to_string()), ..self }
     }
 
-    /// Adds the file or folder that the finding is about.
+    /// Sets the file or folder to which the finding belongs.
     pub(super) fn at(self, path: &Path) -> Self {
         Self { path: Some(path.to_owned()), ..self }
     }
 
-    /// The path of the file or folder that the finding is about.
+    /// Returns the path of the file or folder to which the finding belongs.
     pub(super) fn place(&self) -> Option<String> {
         self.path.as_ref().map(|path| path.display().to_string())
     }
@@ -104,7 +104,8 @@ impl Report {
     pub(super) fn of(findings: Vec<Finding>, kept: Kept) -> Self {
         let (notes, findings): (Vec<_>, Vec<_>) =
             findings.into_iter().partition(|finding| finding.is_note);
-        // Notes do not count, so they do not change the exit code.
+        // `left` counts the faults that are not repaired. Notes are not counted, so they do not
+        // change the exit code.
         let left = findings.iter().filter(|finding| finding.repaired.is_none()).count();
         Self { total: findings.len(), left, findings, notes, kept, sandbox: Held::new() }
     }

@@ -32,8 +32,8 @@ pub(super) struct TeamView {
 }
 
 impl Rooms {
-    /// Opens the files, teams, worktrees and panes. Settings that cannot be used are reported as a
-    /// fault, and the defaults are used instead. Settings that pitcrew ignores are reported as
+    /// Opens the files, teams, worktrees and panes. If the settings cannot be used, this function
+    /// reports a fault and uses the default settings. Settings that pitcrew ignores are reported as
     /// notes.
     pub(super) fn open(context: &Context) -> Result<(Self, Vec<Fault>), Failure> {
         let opened = context
@@ -50,7 +50,7 @@ impl Rooms {
                 (files, settings, unheeded)
             }
             Err(error) => {
-                // With the default settings the doctor can still check everything else.
+                // With the default settings, the doctor can still run its other checks.
                 let defaults = Settings::default();
                 let fault = Fault::left_to_a_person(Finding::new("bad_settings", error.chain()));
                 (context.files(&defaults)?, defaults, vec![fault])
@@ -59,8 +59,8 @@ impl Rooms {
         let panes = RecordedPanes::below(&context.root);
         let folder = Worktrees::folder_below(&context.root);
         let worktrees = Worktrees::new(&context.cwd, folder).with_ignored(settings.ignored_files());
-        // Other commands restore overwritten changes as soon as they read a team. The doctor does
-        // so only with `--repair`.
+        // Other commands restore overwritten changes whenever they read a team. The doctor restores
+        // them only with `--repair`.
         let files = files.putting_back_when_asked();
         let teams = Context::teams_in(Arc::new(files.clone()), &settings)?;
         Ok((Self { root: context.root.clone(), files, teams, worktrees, panes }, of_settings))
@@ -68,26 +68,26 @@ impl Rooms {
 }
 
 impl TeamView {
-    /// Opens the team in this folder.
+    /// Opens the team in the folder `dir`.
     pub(super) async fn at(rooms: &Rooms, dir: &TeamDir) -> Result<Self, Failure> {
         let team = rooms.teams.open(dir.as_str()).await?;
         let config = team.config().await?;
         Ok(Self { team, config })
     }
 
-    /// Whether pitcrew created the team. A team of another client has no lease, so pitcrew cannot
-    /// know which of its members are alive.
+    /// Returns whether pitcrew created the team. The members of another client's team have no
+    /// leases, so pitcrew cannot know which of these members are alive.
     pub(super) fn is_ours(&self) -> bool {
         self.config.members.first().is_some_and(|lead| SpawnRecord::of(lead).is_some())
     }
 
-    /// Whether a pitcrew process runs this team.
+    /// Returns whether a pitcrew process leads this team now.
     pub(super) async fn is_led(&self) -> Result<bool, Failure> {
         is_led(&self.team).await
     }
 }
 
-/// Whether a pitcrew process runs the team.
+/// Returns whether a pitcrew process leads the team now.
 pub(super) async fn is_led(team: &Team) -> Result<bool, Failure> {
     let holder = team.lease_holder(&LeaseName::Run).await;
     Ok(holder.map_err(Failure::internal)?.is_some())

@@ -1,4 +1,5 @@
-//! The check of the sandbox: tries each profile and reports whether it works on this machine.
+//! The check of the sandbox: tries each sandbox profile and reports whether it works on this
+//! machine.
 
 use std::collections::BTreeMap;
 
@@ -7,13 +8,14 @@ use pitcrew_process::sandbox::{Profile, Sandbox, Support};
 use crate::context::Context;
 use crate::failure::Failure;
 
-/// For each profile name, a text that says whether the profile works on this machine.
+/// Maps the name of each sandbox profile to a text that says whether the profile works on this
+/// machine.
 pub(super) type Held = BTreeMap<&'static str, String>;
 
-/// Tries each profile in a temporary folder, so that nothing is created below the root.
+/// Tries each sandbox profile in a temporary folder, so that nothing is created below the root.
 ///
 /// # Errors
-/// When there is no place for temporary files.
+/// Returns an error if the temporary folder cannot be created.
 pub(super) fn held(context: &Context) -> Result<Held, Failure> {
     let folder = tempfile::Builder::new().prefix("pitcrew-doctor-").tempdir_in(context.temporary());
     let folder = folder.map_err(Failure::internal)?;
@@ -31,13 +33,13 @@ pub(super) fn held(context: &Context) -> Result<Held, Failure> {
     Ok(Profile::ALL.into_iter().map(|profile| (profile.as_str(), words(profile))).collect())
 }
 
-/// Advises the user to set `safe.bareRepository` in git, if it is not set. Without it git accepts a
-/// folder that only looks like a bare repository, and no sandbox prevents a command from creating
-/// one in its working folder.
+/// Advises the user to set `safe.bareRepository` in git, if this option is not set. Without the
+/// option, git uses any folder that looks like a bare repository. A sandboxed command can always
+/// create such a folder in its working folder.
 pub(super) fn bare_repositories(context: &Context) -> Option<String> {
     let mut git = std::process::Command::new("git");
-    // Run git in `/`, because even with `--global` git looks at the surrounding repository, which
-    // is not trusted.
+    // Git runs in `/`. Even with `--global`, git examines the repository around its working folder,
+    // and that repository is not trusted.
     git.current_dir("/").env_remove("GIT_DIR");
     git.envs(context.machine().home.map(|home| ("HOME", home))).args([
         "config",

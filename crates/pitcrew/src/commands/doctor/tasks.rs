@@ -1,5 +1,5 @@
-//! The check of tasks: whether they can be listed, whether their owners are members, and whether
-//! they block each other in a cycle.
+//! The check of tasks. The tasks must be readable, their owners must be members of the team, and
+//! tasks must not block each other in a cycle.
 
 use std::collections::BTreeSet;
 
@@ -25,8 +25,8 @@ pub(super) async fn look(view: &TeamView) -> Result<Vec<Fault>, Failure> {
         let shown = ids.iter().map(|id| format!("#{id}")).collect::<Vec<_>>().join(", ");
         let finding = Finding::new("lost_task", format!("{owner} owns {shown} and is no member"))
             .in_team(team.dir());
-        // In a team of another client, pitcrew cannot know all members, so only a person may
-        // release the tasks.
+        // In a team of another client, pitcrew does not know all members. Such tasks must be
+        // released by a person.
         faults.push(match view.is_ours() {
             true => Fault::mended_by(
                 Remedy::FreeTasks { team: team.clone(), owner },
@@ -44,7 +44,7 @@ pub(super) async fn free(team: &Team, owner: &AgentName) -> Result<Mended, Failu
     Ok(Mended::Done(format!("{} free again", counted_is(freed.len(), "task"))))
 }
 
-/// The owners that are not members of the team, each with the incomplete tasks that it owns.
+/// Returns the owners that are not members of the team, each with the open tasks that it owns.
 fn lost(view: &TeamView, tasks: &[Task]) -> Vec<(AgentName, Vec<TaskId>)> {
     let mut lost: Vec<(AgentName, Vec<TaskId>)> = Vec::new();
     for task in
@@ -62,7 +62,7 @@ fn lost(view: &TeamView, tasks: &[Task]) -> Vec<(AgentName, Vec<TaskId>)> {
     lost
 }
 
-/// The cycles in which open tasks block each other, each listed once.
+/// Returns the cycles in which open tasks block each other. Each cycle is returned once.
 fn circles(tasks: &[Task]) -> BTreeSet<BTreeSet<TaskId>> {
     let open: BTreeSet<&TaskId> = tasks
         .iter()
@@ -72,7 +72,8 @@ fn circles(tasks: &[Task]) -> BTreeSet<BTreeSet<TaskId>> {
     let (mut graph, mut circles) = (TaskGraph::of([]), BTreeSet::new());
     for task in tasks.iter().filter(|task| open.contains(&task.id)) {
         for blocker in task.blocked_by.iter().filter(|blocker| open.contains(blocker)) {
-            // The graph refuses a link that would close a cycle, and names the tasks of that cycle.
+            // The graph rejects a link that would close a cycle. The error names the tasks of that
+            // cycle.
             if let Err(error) = graph.link(blocker, &task.id) {
                 circles.insert(error.circle.into_iter().collect());
             }

@@ -1,5 +1,5 @@
-//! The check of worktrees that no member has, in this repository and in the repositories that teams
-//! work in.
+//! The check of worktrees that belong to no member. The check covers this repository and the
+//! repositories in which teams work.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -14,11 +14,11 @@ use super::rooms::Rooms;
 use crate::failure::Failure;
 
 /// Finds worktrees whose path is not in `live`. Worktrees of the `unread` teams are skipped,
-/// because their members are not known.
+/// because the members of these teams are not known.
 ///
 /// The search covers the repositories of the working folder, of the members' `folders`, and of the
-/// worktrees below the root. The worktrees below the root are included because their members and
-/// teams may no longer exist.
+/// worktrees below the root. A worktree below the root can exist after its member and team are
+/// gone, so these worktrees are searched too.
 pub(super) async fn look(
     rooms: &Rooms,
     live: &[PathBuf],
@@ -32,7 +32,7 @@ pub(super) async fn look(
     let (mut faults, mut seen) = (Vec::new(), BTreeSet::new());
     for worktrees in std::iter::once(rooms.worktrees.clone()).chain(elsewhere) {
         let orphans = match worktrees.common_folder().await {
-            // Several folders may be in the same repository, which is checked only once.
+            // Several folders can belong to the same repository. Each repository is checked once.
             Ok(repository) if seen.contains(&repository) => continue,
             Ok(repository) => {
                 seen.insert(repository);
@@ -44,8 +44,8 @@ pub(super) async fn look(
             Ok(orphans) => {
                 let known =
                     orphans.into_iter().filter(|it| !unread.contains(&TeamDir::of(&it.team)));
-                // Git does not remove a worktree from inside that worktree, so git runs in the main
-                // checkout.
+                // Git cannot remove the worktree in which git itself runs. The repair therefore
+                // runs git in the main checkout.
                 let main = worktrees.in_main_checkout().await;
                 faults.extend(known.map(|it| fault(&main, it)));
             }

@@ -16,7 +16,7 @@ pub(crate) struct List {
     team: TeamChoice,
 }
 
-/// The answer of `pitcrew member list`: the members as they are in the team's config.
+/// The result that `pitcrew member list` prints: the members as listed in the team's config.
 #[derive(Debug, Serialize)]
 struct Listed {
     members: Vec<Member>,
@@ -38,7 +38,7 @@ pub(crate) fn table(config: &TeamConfig) -> String {
     output::table(["MEMBER", "TYPE", "MODEL", "MODE", "RUNS IN", "WORKTREE"], &rows)
 }
 
-/// The table row of a member from the config: its name, type, model, mode, kind of backend, and
+/// Formats the table row of a member: its name, type, model, permission mode, kind of backend, and
 /// worktree.
 pub(crate) fn cells(member: &AgentState) -> [String; 6] {
     let text = |value: &Option<String>| {

@@ -76,9 +76,9 @@ impl Remove {
 
 /// A member whose process keeps running after the member is removed from the team.
 enum Outlives {
-    /// Another client started the member, and it runs.
+    /// Another client started the member, and the member still runs.
     OfClient { pid: Option<u32> },
-    /// Another client started the member. Whether it runs is not known.
+    /// Another client started the member. It is not known whether the member still runs.
     Unknown,
     /// An earlier pitcrew run started the reference client for the member, and that client still
     /// runs.
@@ -94,8 +94,8 @@ impl Outlives {
                 Some(Self::OfClient { pid })
             }
             (None, ProcessState::Unknown) => Some(Self::Unknown),
-            // A pitcrew member reads the config and ends by itself when it is no longer listed
-            // there.
+            // A pitcrew member reads the config and ends by itself when the config no longer lists
+            // the member.
             (Some(Program::Pitcrew), _) => None,
             (Some(Program::Claude), ProcessState::Unknown) => None,
             (
@@ -112,13 +112,14 @@ impl Outlives {
         }
     }
 
-    /// Refuses to remove a member that another client started while that client may still run it.
+    /// Returns an error if another client started the member and may still run the member.
     fn may_be_removed(&self, name: &str, team: &Team, running: &Running) -> Result<(), Failure> {
         let said = match self {
             Self::OfClient { .. } | Self::Unknown => {
                 format!("{name} is a teammate of another client, {}", self.state())
             }
-            // pitcrew started this client, so `pitcrew shutdown` can still end it.
+            // An earlier run of pitcrew started this client, so `pitcrew shutdown` can still end
+            // the client.
             Self::OfEndedRun { .. } => return Ok(()),
         };
         let failure = Failure::new(FailureKind::Conflict, said);
@@ -148,7 +149,7 @@ impl Outlives {
         }
     }
 
-    /// Describes for the user which process is left after the member was removed.
+    /// Tells the user which process still runs, or may still run, after the member was removed.
     fn text(&self, team: &Team) -> String {
         let team = shell_word(team.name().as_str()).into_owned();
         match self {

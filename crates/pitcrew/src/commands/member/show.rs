@@ -28,7 +28,8 @@ impl Show {
         let (panes, pane) = pane_of(context, &team, &name).await?;
         panes.show(&pane).await.map_err(|error| pane_failure(name.as_str(), error))?;
         team.set_hidden(&pane.0, false).await?;
-        // The pane is shown even if the terminal cannot tell its location.
+        // If the terminal cannot report the pane's location, the answer has no location. The pane
+        // is already shown.
         let view = panes.in_view_at(&pane).await.ok().flatten();
         let command = view.as_ref().map(|view| {
             view.command
@@ -52,7 +53,7 @@ impl Show {
                     }
                 }
             }
-            // The terminal does not tell the pane's location.
+            // The terminal did not report the pane's location.
             (_, _) => format!("{name}'s pane is hidden no more"),
         })
     }

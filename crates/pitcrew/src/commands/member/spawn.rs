@@ -16,7 +16,7 @@ use crate::hosting::TeammateProgram;
 use crate::output::{printable, shell_word};
 use crate::selection::TeamChoice;
 
-/// The number of characters of the prompt that serve as the description when none is given.
+/// If the user gives no description, this many characters of the prompt become the description.
 const DESCRIPTION_CHARS: usize = 60;
 
 /// Add a teammate to a team that runs, as its lead would
@@ -83,7 +83,8 @@ impl Spawn {
         })
     }
 
-    /// The input for the lead's spawn tool, as a model would write it.
+    /// Builds the input of the lead's spawn tool, in the form in which a model would write the
+    /// input.
     fn input(self) -> Result<Value, Failure> {
         let prompt = send::content(self.prompt)?;
         let description =
@@ -108,7 +109,8 @@ impl Spawn {
     }
 }
 
-/// The error for a team that no pitcrew process leads, so that no teammate can be spawned.
+/// Builds the error for a team that no pitcrew process leads. No teammate can be spawned in such a
+/// team.
 async fn nobody_to_ask(team: &Team) -> Result<Failure, Failure> {
     let config = team.config().await?;
     let running = Running::of(team, &config).await?;

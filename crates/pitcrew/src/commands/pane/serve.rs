@@ -1,4 +1,4 @@
-//! `pitcrew pane serve`: a pane program for the terminals that pitcrew supports.
+//! `pitcrew pane serve`: the pane program for terminals that pitcrew supports itself.
 
 use std::io::{self, BufReader};
 use std::path::PathBuf;

@@ -93,8 +93,8 @@ fn not_open(plan: &PlanView) -> Failure {
     error.with("request_id", plan.request_id.as_str()).into()
 }
 
-/// The error for a team that no pitcrew process leads: the lead must sign the answer to a plan, so
-/// nobody can answer.
+/// Builds the error for a team that no pitcrew process leads. Only the lead can sign the answer to
+/// a plan, so no answer can be sent.
 async fn nobody_signs(team: &Team) -> Result<Failure, Failure> {
     let config = team.config().await?;
     let running = Running::of(team, &config).await?;

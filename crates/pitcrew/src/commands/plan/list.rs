@@ -8,7 +8,7 @@ use crate::failure::Failure;
 use crate::output::{self, first_line, printable};
 use crate::selection::TeamChoice;
 
-/// The most characters of a plan that the table shows.
+/// The maximum number of characters of a plan in the table.
 const PLAN_CHARS: usize = 50;
 
 /// List the plans that wait for an answer

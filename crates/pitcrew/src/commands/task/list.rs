@@ -13,7 +13,8 @@ use crate::failure::Failure;
 use crate::output::{self, first_line};
 use crate::selection::TeamChoice;
 
-/// The most characters of a subject in the table, so that a row fits a common terminal.
+/// The maximum number of characters of a subject in the table. With this limit a row fits a common
+/// terminal.
 const SUBJECT_CHARS: usize = 60;
 
 /// List the team's tasks
@@ -66,8 +67,8 @@ impl List {
     }
 }
 
-/// Whether a stored value equals the value from the command line. Values such as `1` and `true` may
-/// have been stored as strings.
+/// Returns whether a stored value equals the value from the command line. A value such as `1` or
+/// `true` also matches when it was stored as a string.
 fn is_same(value: &Value, typed: &Value) -> bool {
     let text = typed.to_string();
     value == typed || value.as_str() == Some(text.as_str())

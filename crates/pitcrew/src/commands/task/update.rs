@@ -74,7 +74,8 @@ impl Update {
             true => team.force_task(&Actor::User, input).await?,
             false => team.update_task(&Actor::User, input).await.map_err(refused)?,
         };
-        // In a team of a session only the session's lead can sign the assignment message.
+        // If a Claude Code session leads the team, only that session can sign the message that
+        // tells a member about a task.
         if gives && team.config().await?.is_session_dialect() {
             output::remark(
                 "the owner is not told: in a session's team only its lead may sign that; `pitcrew send` can tell it",
@@ -93,7 +94,8 @@ impl Update {
     }
 }
 
-/// Adds a hint to the error for a blocked task, because the user may start it all the same.
+/// Adds a hint to the error for a blocked task. The hint says how the user can start the task
+/// anyway.
 fn refused(error: ApiError) -> Failure {
     let is_blocked =
         error.code == ErrorCode::InvalidStatus && error.details.contains_key("blocked_by");

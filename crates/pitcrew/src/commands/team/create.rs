@@ -9,7 +9,7 @@ use crate::context::Context;
 use crate::failure::Failure;
 use crate::run_options;
 
-/// The model in the config of a lead that was never started.
+/// The model that the config names for a lead that was never started.
 const INHERITED: &str = "inherit";
 
 /// Create a team with a lead and an empty task list

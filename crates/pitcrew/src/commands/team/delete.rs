@@ -20,7 +20,7 @@ use crate::hosting::recorded::recorded_panes;
 use crate::output::{self, printable, shell_word};
 use crate::selection::{self, NamedTeam, Purpose};
 
-/// The time a process has to end after SIGTERM before it is killed.
+/// How long a process has to end after SIGTERM. Then the process is killed.
 const TERM_GRACE: Duration = Duration::from_secs(3);
 
 /// Delete a team whose teammates are all gone; its journal and conversations go to the archive
@@ -41,13 +41,13 @@ pub(crate) struct Delete {
     force: bool,
 }
 
-/// The answer of `pitcrew team delete`, with the worktrees that were kept.
+/// The result that `pitcrew team delete` prints. It lists the worktrees that were kept.
 #[derive(Debug, Serialize)]
 struct Deleted {
     #[serde(flatten)]
     answer: TeamDeleted,
-    /// The worktrees that hold work of their own and were kept. Left out of the answer when there
-    /// are none, since the API's answer has no such field.
+    /// The worktrees that were kept, because they contain work that would be lost. The API's answer
+    /// has no such field, so the field is omitted when the list is empty.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     kept_worktrees: Vec<KeptWorktree>,
 }
@@ -56,7 +56,7 @@ struct Deleted {
 struct KeptWorktree {
     member: AgentName,
     path: PathBuf,
-    /// Why the worktree was kept.
+    /// The reason why the worktree was kept.
     reason: String,
 }
 
@@ -98,7 +98,7 @@ impl Delete {
             .hint(format!("`pitcrew team delete {team} --force` deletes it after a crash")))
     }
 
-    /// Whether another client leads the team, so that pitcrew cannot end it.
+    /// Returns whether another client leads the team. In that case pitcrew cannot end the team.
     async fn is_led_elsewhere(&self, context: &Context) -> bool {
         let looked = async {
             let team = selection::open(context, Some(self.team.name()), Purpose::Change).await?;
@@ -126,8 +126,8 @@ impl Delete {
         let opened = teams.open(self.team.name()).await;
         let (team, is_whole) = match &opened {
             Ok(team) => (team.clone(), true),
-            // A readable config means that the folder belongs to a different team whose name maps
-            // to the same folder.
+            // The names of different teams can map to the same folder. If the config is readable,
+            // the folder belongs to a different team.
             Err(error) if teams.config_in(&TeamDir::of(self.team.name())).await.is_ok() => {
                 return Err(error.clone().into());
             }
@@ -135,15 +135,15 @@ impl Delete {
         };
         if is_whole {
             let config = team.config().await?;
-            // A lease that cannot be read is handled in `stop_all` below.
+            // If a lease cannot be read, `stop_all` below handles the error.
             let running = Running::of(&team, &config)
                 .await
                 .unwrap_or_else(|_| Running::without_lease(&config));
             refuse(&team, &running)?;
             refuse_living(&team, &config, &running).await?;
         }
-        // Without a readable config the members are not known, so the folder is removed as a whole
-        // further below.
+        // If the config is not readable, the members are not known. In that case the code further
+        // below removes the whole folder.
         if stop_all(context, &team).await? && is_whole {
             let mut kept_worktrees = Vec::new();
             for member in team.config().await?.teammates() {
@@ -165,8 +165,8 @@ impl Delete {
     }
 }
 
-/// Removes the worktree of a removed member if no work would be lost. Otherwise returns the kept
-/// worktree and the reason.
+/// Removes the worktree of a removed member. If work would be lost, the worktree is kept and
+/// returned together with the reason.
 async fn clear_worktree(
     context: &Context,
     member: &Member,
@@ -179,8 +179,8 @@ async fn clear_worktree(
     let settings = context.usable_settings();
     let folder = Worktrees::folder_below(&context.root);
     let worktrees = Worktrees::new(&context.cwd, folder).with_ignored(settings.ignored_files());
-    // Git does not remove a worktree from inside that worktree, and this command may be called
-    // anywhere.
+    // Git cannot remove the worktree in which git itself runs, and the user may call this command
+    // inside that worktree. Git therefore runs in the main checkout.
     let worktrees = worktrees.in_repository_of(path.clone()).in_main_checkout().await;
     let finished = match worktrees.open(&path).await {
         Ok(worktree) => worktrees.finish(&worktree).await,
@@ -194,7 +194,7 @@ async fn clear_worktree(
     Ok(Some(KeptWorktree { member: member.name.clone(), path, reason }))
 }
 
-/// Refuses to delete a team that a session of another client leads.
+/// Returns an error if a session of another client leads the team.
 async fn refuse_session(team: &Team) -> Result<(), Failure> {
     refuse(team, &Running::of(team, team.config().await?.as_ref()).await?)
 }
@@ -208,8 +208,9 @@ fn refuse(team: &Team, running: &Running) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Refuses to delete the team of a dead session while one of its teammates runs. pitcrew did not
-/// start that teammate, so pitcrew does not end it, and the teammate would continue without a team.
+/// Returns an error if the team's session is dead but one of its teammates still runs. pitcrew did
+/// not start that teammate and does not end it. Without this check the teammate would continue
+/// without a team.
 async fn refuse_living(team: &Team, config: &TeamConfig, running: &Running) -> Result<(), Failure> {
     if !matches!(running, Running::Stale { .. }) {
         return Ok(());
@@ -236,14 +237,14 @@ async fn refuse_living(team: &Team, config: &TeamConfig, running: &Running) -> R
     )))
 }
 
-/// Stops all processes of a team that no process leads. Returns false if the team does not exist or
-/// its records cannot be read.
+/// Stops all processes of a team that no process leads. Returns `false` if the team does not exist,
+/// or if its records cannot be read.
 async fn stop_all(context: &Context, team: &Team) -> Result<bool, Failure> {
     let holder = match team.lease_holder(&LeaseName::Run).await {
         Ok(holder) => holder,
         Err(StoreError::NoTeam { .. }) => return Ok(false),
-        // No process can hold a lease that is not a regular file, and pitcrew started nothing for a
-        // team folder that is a link.
+        // Two errors mean that no process holds the lease. A lease that is not a regular file
+        // cannot be held. In a team folder that is a link, pitcrew starts no process.
         Err(StoreError::Corrupt { .. } | StoreError::NoFolder { .. }) => None,
         Err(error) => return Err(Failure::internal(error)),
     };
@@ -256,11 +257,11 @@ async fn stop_all(context: &Context, team: &Team) -> Result<bool, Failure> {
         let hint =
             format!("`pitcrew shutdown {} --force` ends it", shell_word(team.name().as_str()));
         let failure = Failure::new(FailureKind::Conflict, said);
-        // An agent must not learn how to end the run that it belongs to.
+        // An agent gets no hint, because it must not learn how to end the run to which it belongs.
         return Err(if is_agents(process) { failure } else { failure.hint(hint) });
     }
-    // A record that cannot be read now will not become readable, so it goes to the archive as it
-    // is.
+    // A record that cannot be read now stays unreadable. The record is moved to the archive without
+    // changes.
     let Ok(stopped) = Orphans::of(team, recorded_panes(context)).stop(TERM_GRACE).await else {
         return Ok(false);
     };

@@ -1,5 +1,5 @@
-//! `pitcrew team lead`: shows the process that leads a team, and takes over from a lead that is
-//! dead.
+//! `pitcrew team lead`: shows the process that leads a team. With `--take-over`, this process
+//! becomes the lead in place of a dead lead.
 
 use clap_complete::engine::ArgValueCompleter;
 use jiff::Timestamp;
@@ -49,14 +49,14 @@ pub(crate) struct Lead {
     how: RunArgs,
 }
 
-/// The answer of `pitcrew team lead`.
+/// The result that `pitcrew team lead` prints.
 #[derive(Debug, Serialize)]
 struct Led {
     team: String,
-    /// The pitcrew process that leads the team, or the last one that did; null if there never was
-    /// one.
+    /// The pitcrew process that leads the team, otherwise the last pitcrew process that led it.
+    /// `None` if pitcrew never led the team.
     lead: Option<Leading>,
-    /// The process or client that runs the team now, if that can be known.
+    /// The process or client that runs the team now, as far as known.
     run_by: Running,
 }
 
@@ -66,7 +66,7 @@ struct Leading {
     pid: u32,
     alive: bool,
     since: Option<String>,
-    /// Whether the lead signs its frames.
+    /// Whether the lead signs its protocol messages.
     signed: bool,
 }
 

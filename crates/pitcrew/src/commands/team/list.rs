@@ -1,4 +1,5 @@
-//! `pitcrew team list`: lists the teams below the root, or those in the archive.
+//! `pitcrew team list`: lists the teams below the root, or with `--archived` the teams in the
+//! archive.
 
 use jiff::Timestamp;
 use pitcrew_protocol::TaskStatus;
@@ -12,7 +13,7 @@ use crate::context::Context;
 use crate::failure::Failure;
 use crate::output::{self, first_line};
 
-/// The most characters of a description in the table.
+/// The maximum number of characters of a description in the table.
 const DESCRIPTION_CHARS: usize = 50;
 
 /// List all teams below the root
@@ -26,7 +27,7 @@ pub(crate) struct List {
     archived: bool,
 }
 
-/// The answer of `pitcrew team list --archived`.
+/// The result that `pitcrew team list --archived` prints.
 #[derive(Debug, Serialize)]
 struct ListedArchive {
     archives: Vec<ArchiveRow>,
@@ -35,15 +36,16 @@ struct ListedArchive {
 
 #[derive(Debug, Serialize)]
 struct ArchiveRow {
-    /// The id of the archive. `--resume` accepts it, also when the team's name is taken.
+    /// The id of the archived team. `--resume` accepts this id even if another team has the same
+    /// name.
     id: String,
-    /// The team's name; null when its config cannot be read.
+    /// The team's name. `None` if the team's config cannot be read.
     team: Option<String>,
     description: Option<String>,
     archived_at_ms: Option<i64>,
     tasks: usize,
     tasks_completed: usize,
-    /// Why the team's config cannot be read.
+    /// The reason why the team's config cannot be read.
     problem: Option<String>,
 }
 
@@ -57,9 +59,9 @@ struct Listed {
 struct Row {
     #[serde(flatten)]
     team: TeamSummary,
-    /// The process or client that runs the team; null for a team that cannot be read.
+    /// The process or client that runs the team. `None` if the team cannot be read.
     running: Option<Running>,
-    /// The place where each member of the team runs; null for a team that cannot be read.
+    /// Where each member of the team runs. `None` if the team cannot be read.
     runs: Option<Vec<MemberStatus>>,
 }
 
@@ -82,8 +84,8 @@ impl List {
     }
 }
 
-/// The process or client that runs the team, and the place where each member runs. Returns `None`
-/// if the team cannot be read or is deleted meanwhile.
+/// Returns the process or client that runs the team, and where each member runs. Returns `None` if
+/// the team cannot be read or was deleted in the meantime.
 async fn running(teams: &Teams, listed: &TeamSummary) -> Option<(Running, Vec<MemberStatus>)> {
     let team = teams.open(listed.folder.as_str()).await.ok()?;
     let config = team.config().await.ok()?;
@@ -115,14 +117,16 @@ fn table(teams: &[Row]) -> String {
     output::table(["TEAM", "MEMBERS", "RUN BY", "MADE", "ABOUT"], &rows)
 }
 
-/// Why a team cannot be used, without the path of its folder, which would fill the whole cell.
+/// Returns the reason why a team cannot be used. The path of its folder is omitted, because the
+/// path would fill the whole table cell.
 fn problem(team: &TeamSummary) -> Option<String> {
     let problem = team.problem.as_deref()?;
     let folder = team.team_file_path.parent();
     let folder =
         folder.map(|folder| folder.display().to_string()).filter(|folder| !folder.is_empty());
     let Some(folder) = folder else { return Some(problem.to_owned()) };
-    // First shorten paths of files in the folder, then mentions of the folder itself.
+    // The order matters: paths of files in the folder are shortened first, then the path of the
+    // folder itself.
     Some(problem.replace(&format!("{folder}/"), "").replace(&folder, "it"))
 }
 

@@ -1,4 +1,4 @@
-//! `pitcrew team show`: shows one team, also an archived one.
+//! `pitcrew team show`: shows one team. The team can be in the archive.
 
 use std::path::PathBuf;
 
@@ -36,16 +36,16 @@ pub(crate) struct Show {
     by_flag: Option<String>,
 }
 
-/// The answer of `pitcrew team show`: the team's config as it is on disk, with its tasks and
-/// processes.
+/// The result that `pitcrew team show` prints: the team's config as it is on disk, with the team's
+/// tasks and processes.
 #[derive(Debug, Serialize)]
 struct Shown {
     team: TeamConfig,
     team_file_path: PathBuf,
     tasks: TaskListView,
-    /// The pitcrew process that runs the team now.
+    /// The pitcrew process that runs the team now. `None` if no pitcrew process runs the team.
     run_by: Option<LeaseHolder>,
-    /// The process that runs the team: pitcrew or another client.
+    /// Who runs the team, as far as known: pitcrew, another client or nobody.
     running: Running,
     /// Where each member runs, in the order of the members.
     runs: Vec<MemberStatus>,
@@ -75,7 +75,7 @@ impl Show {
     }
 }
 
-/// The answer of `pitcrew team show` for an archived team.
+/// The result that `pitcrew team show` prints for an archived team.
 #[derive(Debug, Serialize)]
 struct ShownArchived {
     team: TeamConfig,
@@ -94,8 +94,8 @@ struct InArchive {
 }
 
 impl ShownArchived {
-    /// The answer for an archived team. `name` is the name the user gave, which also works with
-    /// `--resume`.
+    /// Builds the result for an archived team. `name` is the name that the user typed; `--resume`
+    /// accepts the same name.
     fn of(archived: ArchivedTeam, paths: &Paths, name: Option<&str>) -> Self {
         Self {
             resume: name.unwrap_or(archived.config.name.as_str()).to_owned(),

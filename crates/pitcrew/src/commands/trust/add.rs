@@ -36,7 +36,7 @@ pub(crate) struct Add {
 struct Added {
     /// The top folder of the project's repository.
     folder: PathBuf,
-    /// The trusted effects of the project's files, such as hooks.
+    /// The effects of the project's files, such as hooks, that the user now trusts.
     things: Vec<Item>,
     #[serde(skip)]
     list: String,
@@ -44,8 +44,8 @@ struct Added {
 
 impl Add {
     pub(crate) fn run(self, context: &Context) -> Result<(), Failure> {
-        // A command that removes this variable is still stopped by the sandbox, which denies
-        // agents' commands access to the answers.
+        // A command of an agent must not change the trust answers. The command could remove this
+        // variable, but the sandbox also denies agents' commands access to the answers.
         if context.variable(TAG_VARIABLE).is_some() {
             return Err(Failure::new(
                 FailureKind::Denied,
@@ -68,7 +68,7 @@ impl Add {
     }
 }
 
-/// Whether the user at the terminal agrees, after seeing the list.
+/// Shows the list of effects and returns whether the user at the terminal agrees.
 fn is_wanted(context: &Context, project: &Project) -> Result<bool, Failure> {
     if !context.has_terminal() || context.output.form() == Form::Json {
         return Ok(false);

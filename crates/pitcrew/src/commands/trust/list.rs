@@ -1,4 +1,4 @@
-//! `pitcrew trust list`: lists the stored answers.
+//! `pitcrew trust list`: lists the stored answers about trust.
 
 use std::path::Path;
 
@@ -24,10 +24,10 @@ struct Listed {
 struct Row {
     #[serde(flatten)]
     kept: FolderTrust,
-    /// The number of effects that the answer covers.
+    /// The number of effects of project files that the answer covers.
     things: usize,
-    /// Whether the answer covers everything that the files in the top folder would do now; null
-    /// when they cannot be read.
+    /// Whether the answer still covers everything that the files in the repository's top folder
+    /// would do now. `None` if the files cannot be read.
     holds: Option<bool>,
 }
 

@@ -1,4 +1,4 @@
-//! `pitcrew trust remove`: removes the answer for a repository.
+//! `pitcrew trust remove`: removes the stored answer about the trust in a repository.
 
 use std::path::{Path, PathBuf};
 
@@ -33,8 +33,8 @@ impl Remove {
     pub(crate) fn run(self, context: &Context) -> Result<(), Failure> {
         let folder =
             self.folder.map_or_else(|| context.cwd.clone(), |folder| context.cwd.join(folder));
-        // A folder that no longer exists, or a path copied from `trust list`, has no repository to
-        // look up, so the path itself is tried.
+        // A folder that no longer exists has no repository, and a path copied from `trust list` may
+        // name such a folder. The path itself is therefore looked up too.
         let names = [Repository::of(&folder).ok().map(|it| it.top), Some(folder)];
         for name in names.iter().flatten().filter_map(|path| path.to_str()) {
             let name = Path::new(name).components().as_path().to_string_lossy().into_owned();

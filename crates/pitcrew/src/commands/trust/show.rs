@@ -28,11 +28,11 @@ pub(crate) struct Show {
 struct Shown {
     /// The top folder of the project's repository.
     folder: PathBuf,
-    /// Whether the project's files are trusted.
+    /// One word that says whether the project's files are trusted.
     state: &'static str,
     /// The effects that the project's files would have.
     things: Vec<Item>,
-    /// The settings that never take effect from a project, by file.
+    /// For each file, the settings that never take effect from a project.
     never: Vec<Never>,
     #[serde(skip)]
     list: String,
@@ -64,7 +64,7 @@ impl Show {
     }
 }
 
-/// Whether files are trusted: a word for JSON, and a sentence for people.
+/// Describes whether the files are trusted: one word for JSON, and one sentence for people.
 fn in_words(member_status: TrustState) -> (&'static str, &'static str) {
     match member_status {
         TrustState::UsersOwn => ("users_own", "is the root itself, and its files count"),

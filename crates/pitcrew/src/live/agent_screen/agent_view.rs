@@ -1,4 +1,5 @@
-//! The content of the display of one agent: lines that scroll up, and the footer. Does no I/O.
+//! Computes what the display of one agent shows: lines that scroll up, and the footer. This module
+//! does no I/O.
 
 use std::borrow::Cow;
 
@@ -17,20 +18,20 @@ use super::super::board::style;
 use super::super::panel::{Panel, panel};
 use crate::output::{FAINT, STRONG, first_line, printable};
 
-/// The most lines of a message that are shown. The whole message is in the inbox.
+/// The maximum number of lines of a message that are shown. The inbox contains the whole message.
 const MAIL_LINES: usize = 8;
 
-/// The most characters of a tool result's first line.
+/// The maximum number of characters that are shown of the first line of a tool result.
 const RESULT_CHARS: usize = 120;
 
-/// The rows that a question must have at least. If fewer would be left, the other footer lines are
-/// hidden.
+/// The minimum number of rows for a permission request. If fewer rows would be left, the other
+/// lines of the footer are hidden.
 const ROWS_FOR_QUESTION: usize = 12;
 
-/// The most characters of a task's subject in the footer.
+/// The maximum number of characters of a task's subject in the footer.
 const SUBJECT_CHARS: usize = 40;
 
-/// The state of one agent, as far as the events report it.
+/// The state of one agent as known from the events of the run.
 #[derive(Debug)]
 pub(crate) struct AgentView {
     agent: AgentName,
@@ -39,24 +40,24 @@ pub(crate) struct AgentView {
     question: Option<Current>,
 }
 
-/// A line of text in one style.
+/// A line of text and its style.
 type Line = (Style, String);
 
-/// The footer, which stays below the scrolling lines.
+/// The footer, which stays visible below the scrolling lines.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Footer {
-    /// The lines of the footer, each in one style. They are cut at the width of the terminal.
+    /// The lines of the footer. Each line has one style and is cut at the width of the terminal.
     pub(crate) lines: Vec<Line>,
-    /// The prompt before the line that the user is typing.
+    /// The prompt in front of the input line.
     pub(crate) prompt: String,
-    /// How the question is laid out on the screen.
+    /// Which parts of the question are visible, and on how many pages.
     pub(crate) seen: ShownPages,
 }
 
 impl Footer {
-    /// A footer with these lines and the question below them. On a terminal with few rows the lines
-    /// are left out while a question is shown. `prompt` is the input prompt when no question is
-    /// shown.
+    /// Builds a footer from these lines, with the question below the lines. If a question is shown
+    /// and the terminal has few rows, the lines are hidden. `prompt` is the input prompt when no
+    /// question is shown.
     pub(crate) fn of(
         mut lines: Vec<Line>,
         question: Option<&Current>,
@@ -66,7 +67,7 @@ impl Footer {
         let Some(question) = question else {
             return Self { lines, prompt: prompt.to_owned(), seen: ShownPages::default() };
         };
-        // The last row is for the user's answer.
+        // The last row of the terminal is reserved for the user's answer.
         let rows = size.rows.saturating_sub(1);
         if rows < lines.len() + ROWS_FOR_QUESTION {
             lines.clear();
@@ -83,7 +84,7 @@ impl AgentView {
         Self { agent, team, state, question: None }
     }
 
-    /// Applies an event and returns the lines that it adds to the display.
+    /// Updates the state from an event. Returns the lines that the display must add.
     pub(crate) fn apply(&mut self, event: &RunEvent) -> Vec<String> {
         let remarks = follow(&mut self.state, event);
         match event {
@@ -95,7 +96,7 @@ impl AgentView {
                 let text = first_line(&in_a_line(&ended.text), RESULT_CHARS);
                 if text.is_empty() { Vec::new() } else { vec![format!("  {FAINT}{text}{FAINT:#}")] }
             }
-            // The delivery itself adds no line, because the texts of the messages are shown.
+            // The texts of the delivered messages are shown, so this event itself adds no line.
             RunEvent::MailDelivered { .. } => Vec::new(),
             RunEvent::Started(_)
             | RunEvent::AgentStarted(_)
@@ -122,7 +123,7 @@ impl AgentView {
         }
     }
 
-    /// The lines for a message that entered the agent's conversation.
+    /// Formats a message that entered the agent's conversation, as lines.
     pub(crate) fn mail(&self, message: &MessageView) -> Vec<String> {
         let about = message.frame.map(|frame| format!(" [{frame}]")).unwrap_or_default();
         let mut lines = vec![format!("{STRONG}> {}{STRONG:#}{about}", printable(&message.from))];
@@ -139,27 +140,27 @@ impl AgentView {
         lines
     }
 
-    /// Records which task the agent works on.
+    /// Updates the state from the team's tasks, so that the footer names the agent's current task.
     pub(crate) fn tasks(&mut self, tasks: &[Task]) {
         self.state = fold(std::mem::take(&mut self.state), &ViewEvent::Tasks(tasks));
     }
 
-    /// Returns what is known of the agent and its team.
+    /// Returns the state of the agent and its team.
     pub(crate) fn into_state(self) -> TeamState {
         self.state
     }
 
-    /// The question that is shown.
+    /// Returns the question that is shown now, if any.
     pub(crate) fn question(&self) -> Option<&Current> {
         self.question.as_ref()
     }
 
-    /// Sets the question that is shown, or `None` to show no question.
+    /// Sets the question to show. With `None`, no question is shown.
     pub(crate) fn ask(&mut self, question: Option<Current>) {
         self.question = question;
     }
 
-    /// The footer for a terminal of this size. `mail` is the number of unread messages.
+    /// Builds the footer for a terminal of this size. `mail` is the number of unread messages.
     pub(crate) fn footer(&self, mail: usize, size: Size) -> Footer {
         let agent = self.state.agent(&self.agent);
         let colored = agent.and_then(|agent| agent.color).map_or(STRONG, style);
@@ -178,8 +179,8 @@ impl AgentView {
     }
 }
 
-/// Joins the lines of a JSON result, because its first line alone says nothing. Other results are
-/// returned as they are.
+/// Joins the lines of a JSON result to one line, because the first line of JSON text alone is not
+/// informative. Other results are returned without changes.
 fn in_a_line(text: &str) -> Cow<'_, str> {
     let text = text.trim_start();
     match text.starts_with('{') {
@@ -188,7 +189,7 @@ fn in_a_line(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// The whole text of a model's answer, as lines.
+/// Returns the whole text of a model's answer, split into lines.
 fn said(answered: &Answered) -> Vec<String> {
     let texts =
         answered.blocks.iter().filter_map(Block::as_text).filter(|text| !text.trim().is_empty());

@@ -1,48 +1,50 @@
-//! The line that the user is typing, and the effects of keys on it. Does no I/O.
+//! The input line, and the effects of keys on it. This module does no I/O.
 
 use crossterm::event::{Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 use pitcrew_view::asking::Turn;
 
-/// The longest line, in characters. It equals the default limit of a message.
+/// The maximum length of the input line in characters. The default limit of a message has the same
+/// value.
 const MOST_CHARS: usize = 10_000;
 
-/// The line that the user is typing.
+/// The input line that the user edits.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Entry {
     text: Vec<char>,
-    /// The cursor, as an index into the text.
+    /// The position of the cursor, as an index into the text.
     at: usize,
-    /// An unfinished message that a question interrupted. It comes back when no question is shown
-    /// any more.
+    /// An unfinished message that a question interrupted. The message returns to the input line
+    /// when no question is shown any more.
     aside: Vec<char>,
 }
 
-/// The effect of a key or a paste.
+/// What a key press, a paste or another terminal event means.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Typed {
     /// The user is still editing the line.
     Editing,
-    /// The user finished a line.
+    /// The user finished the line, which is the value of this variant.
     Line(String),
-    /// Interrupts the agent's turn.
+    /// The user wants to interrupt the agent's turn.
     Interrupt,
-    /// Ends the agent.
+    /// The user wants to end the agent.
     End,
-    /// Suspends the job until the shell resumes it.
+    /// The user wants to suspend the job until the shell resumes it.
     Suspend,
-    /// Turns the pages of a question.
+    /// The user turns to another page of a question.
     Turn(Turn),
     /// The size of the terminal changed.
     Resized,
 }
 
 impl Entry {
-    /// Handles a terminal event and returns its effect.
+    /// Handles a terminal event and returns what the event means.
     pub(crate) fn take(&mut self, event: Event) -> Typed {
         match event {
             Event::Key(key) if key.kind != KeyEventKind::Release => self.key(key),
             Event::Paste(text) => {
-                // A line break in a pasted text must not send the line.
+                // A line break in a pasted text must not finish the line, so control characters
+                // become spaces.
                 text.chars()
                     .map(|c| if c.is_control() { ' ' } else { c })
                     .for_each(|c| self.insert(c));
@@ -55,20 +57,20 @@ impl Entry {
         }
     }
 
-    /// The text before the cursor and the text after it.
+    /// Returns the text before the cursor and the text after the cursor.
     pub(crate) fn parts(&self) -> (String, String) {
         let (before, after) = self.text.split_at(self.at.min(self.text.len()));
         (before.iter().collect(), after.iter().collect())
     }
 
-    /// Updates the line when another question, or none, is shown from now on. An unfinished message
-    /// is set aside while a question is shown, so that it is not sent as the answer; an unfinished
-    /// answer is discarded.
+    /// Updates the input line when the shown question changes or disappears. While a question is
+    /// shown, an unfinished message is set aside, so that the message is not sent as the answer. An
+    /// unfinished answer is discarded.
     pub(crate) fn question_changed(&mut self, was_asked: bool, is_asked: bool) {
         match (was_asked, is_asked) {
             (false, true) => self.aside = std::mem::take(&mut self.text),
             (true, false) => self.text = std::mem::take(&mut self.aside),
-            // An unfinished answer must not become the answer to the next question.
+            // An unfinished answer must not be used for the next question.
             (true, true) => self.text.clear(),
             (false, false) => {}
         }
@@ -102,8 +104,8 @@ impl Entry {
             KeyCode::Enter => return self.done(),
             KeyCode::PageDown => return Typed::Turn(Turn::On),
             KeyCode::PageUp => return Typed::Turn(Turn::Back),
-            // Other keys have no effect on the line. This arm is a wildcard, because crossterm may
-            // add variants to the enum.
+            // Other keys do not change the line. A wildcard is needed, because later versions of
+            // crossterm may add variants.
             _ => {}
         }
         Typed::Editing
@@ -121,8 +123,8 @@ impl Entry {
             }
             KeyCode::Char('k') => self.text.truncate(self.at),
             KeyCode::Char('w') => self.cut_word(),
-            // Other keys have no effect on the line. This arm is a wildcard, because crossterm may
-            // add variants to the enum.
+            // Other keys do not change the line. A wildcard is needed, because later versions of
+            // crossterm may add variants.
             _ => {}
         }
         Typed::Editing

@@ -1,9 +1,9 @@
-//! The display of one agent on a terminal of its own: its activity scrolls up, and a footer shows
-//! its state and the user's input.
+//! The display of one agent on a terminal of its own. The agent's activity scrolls up, and a footer
+//! shows the agent's state and the user's input.
 //!
-//! [`agent_view`] turns events into lines and the footer, and [`entry`] is the input line; both do
-//! no I/O. [`terminal`] draws, and [`mod@watch`] is the event loop for events, keys, signals and
-//! questions.
+//! [`agent_view`] converts events to lines and builds the footer. [`entry`] is the input line.
+//! Neither module does I/O. [`terminal`] draws. [`mod@watch`] is the event loop for events, keys,
+//! signals and questions.
 
 mod agent_view;
 mod entry;

@@ -1,5 +1,5 @@
-//! Draws on the terminal: lines go into the terminal's own scrollback, and the footer is drawn
-//! again below them.
+//! Draws on the terminal. New lines go into the terminal's own scrollback, and the footer is drawn
+//! again below the new lines.
 
 use std::io::{self, Write};
 
@@ -13,10 +13,11 @@ use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 
 use super::agent_view::Footer;
 
-/// The columns and rows that are assumed when the terminal does not report its size.
+/// The number of columns and rows if the terminal does not report its size.
 const USUAL_SIZE: (u16, u16) = (80, 24);
 
-/// A terminal with a footer. Dropping it restores the terminal.
+/// A terminal with a footer. Dropping this value removes the footer and restores the terminal's
+/// mode.
 #[derive(Debug)]
 pub(crate) struct Terminal {
     has_color: bool,
@@ -25,13 +26,13 @@ pub(crate) struct Terminal {
     shown: Option<Laid>,
 }
 
-/// A footer and the input line, laid out for a terminal of some width.
+/// A footer and the input line, laid out for the size of the terminal.
 #[derive(Debug, PartialEq, Eq)]
 struct Laid {
     columns: usize,
     rows: Vec<(Style, String)>,
     input: String,
-    /// The column of the cursor, which is in the last row.
+    /// The column of the cursor. The cursor is always in the last row.
     column: usize,
 }
 
@@ -39,7 +40,7 @@ impl Terminal {
     /// Switches the terminal to raw mode, so that keys are read one by one.
     ///
     /// # Errors
-    /// When raw mode is not available.
+    /// Returns an error if raw mode is not available.
     pub(crate) fn enter() -> io::Result<Self> {
         enable_raw_mode()?;
         let mut terminal = Self::without_keys();
@@ -48,17 +49,18 @@ impl Terminal {
         Ok(terminal)
     }
 
-    /// A terminal with a footer whose keys are not read, so that no question can be answered there.
+    /// Returns a terminal that shows a footer but does not read keys. The user cannot answer
+    /// questions on such a terminal.
     pub(crate) fn without_keys() -> Self {
         let has_color = anstream::AutoStream::choice(&io::stderr()) != anstream::ColorChoice::Never;
         Self { has_color, has_keys: false, shown: None }
     }
 
-    /// Writes lines above the footer, and draws the footer with the input line. Skips the drawing
-    /// if nothing changed.
+    /// Writes lines above the footer, and draws the footer and the input line again. Draws nothing
+    /// if there are no lines and the footer is unchanged.
     ///
     /// # Errors
-    /// When the terminal is gone.
+    /// Returns an error if the terminal is gone.
     pub(crate) fn draw(
         &mut self,
         lines: &[String],
@@ -66,7 +68,7 @@ impl Terminal {
         typed: &(String, String),
     ) -> io::Result<()> {
         let laid = Laid::out(footer, typed, size().unwrap_or(USUAL_SIZE));
-        // Drawing the same footer again would only make it flicker.
+        // Nothing changed. If the same footer were drawn again, the terminal would flicker.
         if lines.is_empty() && self.shown.as_ref() == Some(&laid) {
             return Ok(());
         }
@@ -90,27 +92,27 @@ impl Terminal {
         self.has_keys
     }
 
-    /// The columns and rows that a footer may use.
+    /// Returns the number of columns and rows that a footer is allowed to use.
     pub(crate) fn room() -> Size {
         let (columns, rows) = size().unwrap_or(USUAL_SIZE);
         // The last column stays empty, because a full row would move the cursor to the next row.
         Size { columns: usize::from(columns).saturating_sub(1), rows: usize::from(rows) }
     }
 
-    /// Suspends the job as Ctrl-Z does. When the shell resumes it, switches the terminal back to
-    /// raw mode.
+    /// Suspends the job as Ctrl-Z does. When the shell resumes the job, the terminal is switched
+    /// back to raw mode.
     ///
     /// # Errors
-    /// When the terminal is gone.
+    /// Returns an error if the terminal is gone.
     pub(crate) fn suspend(&mut self) -> io::Result<()> {
         self.clear()?;
         disable_raw_mode()?;
-        // The whole job stops in this call, and continues after it.
+        // The whole job stops in this call. The next line runs after the shell has resumed the job.
         rustix::process::kill_current_process_group(rustix::process::Signal::TSTP)?;
         enable_raw_mode()
     }
 
-    /// Removes the footer from the terminal. The lines above it stay.
+    /// Removes the footer from the terminal. The lines above the footer stay.
     fn clear(&mut self) -> io::Result<()> {
         let mut out = String::new();
         self.to_first_row(usize::from(size().unwrap_or(USUAL_SIZE).0), &mut out)?;
@@ -118,9 +120,9 @@ impl Terminal {
         self.write(&out)
     }
 
-    /// Moves the cursor to the first row of the footer, and clears the footer. `columns` is the
-    /// number of columns that the terminal has now. The footer is cleared row by row, because tmux
-    /// saves a screen in its history if the screen is cleared from the top.
+    /// Clears the footer and moves the cursor to the first row of the footer. `columns` is the
+    /// current width of the terminal. The footer is cleared row by row: when a whole screen is
+    /// cleared at once, tmux saves the screen in its history.
     fn to_first_row(&self, columns: usize, out: &mut String) -> io::Result<()> {
         ansi(MoveToColumn(0), out)?;
         ansi(Clear(ClearType::FromCursorDown), out)?;
@@ -136,7 +138,8 @@ impl Terminal {
         if self.has_color {
             err.write_all(text.as_bytes())?;
         } else {
-            // Removes the style sequences and keeps the cursor movements.
+            // Without color, the style sequences are removed from the text, but the cursor
+            // movements stay.
             err.write_all(unstyled(text).as_bytes())?;
         }
         err.flush()
@@ -145,7 +148,7 @@ impl Terminal {
 
 impl Laid {
     /// Lays out a footer. If the terminal has too few rows, only the last rows are shown, because
-    /// the question is there.
+    /// the question is in the last rows.
     fn out(footer: &Footer, typed: &(String, String), (columns, rows): (u16, u16)) -> Self {
         let columns = usize::from(columns).max(2);
         let left_out = footer.lines.len().saturating_sub(usize::from(rows.saturating_sub(1)));
@@ -159,8 +162,8 @@ impl Laid {
         }
     }
 
-    /// The number of rows above the cursor's row on a terminal that has this number of columns now.
-    /// A terminal that became narrower has wrapped the rows that were too long.
+    /// Returns the number of rows above the cursor's row. `columns` is the current width of the
+    /// terminal. If the terminal became narrower, it wrapped the rows that were too long.
     fn above_cursor(&self, columns: usize) -> usize {
         let columns = columns.max(1);
         let rows = self.rows.iter().map(|(_, row)| row.width().div_ceil(columns).max(1));
@@ -170,7 +173,7 @@ impl Laid {
 
 impl Drop for Terminal {
     fn drop(&mut self) {
-        // Errors are ignored: a terminal that is gone needs no restoring.
+        // Errors are ignored, because a terminal that is gone does not need to be restored.
         let _ = self.clear();
         if !self.has_keys {
             return;
@@ -185,7 +188,8 @@ fn ansi(command: impl Command, out: &mut String) -> io::Result<()> {
     command.write_ansi(out).map_err(io::Error::other)
 }
 
-/// The text without its style sequences, which end with `m`.
+/// Removes the style sequences from a text. A style sequence is an escape sequence that ends with
+/// `m`.
 fn unstyled(text: &str) -> String {
     let mut out = String::new();
     let mut rest = text;
@@ -203,7 +207,7 @@ fn unstyled(text: &str) -> String {
     out
 }
 
-/// The start of a text that fits into this number of columns.
+/// Cuts a text at this number of columns.
 fn cut(text: &str, columns: usize) -> String {
     let mut used = 0;
     let fits = |c: &char| {
@@ -213,8 +217,8 @@ fn cut(text: &str, columns: usize) -> String {
     text.chars().take_while(fits).collect()
 }
 
-/// The row of the input line, and the column of the cursor in it. Of a long line, the part around
-/// the cursor is shown.
+/// Returns the row of the input line and the column of the cursor in this row. If the line is too
+/// long, the row contains only the part around the cursor.
 fn input_row(prompt: &str, (before, after): &(String, String), columns: usize) -> (String, usize) {
     let room = columns.saturating_sub(prompt.chars().count());
     let mut used = 0;
@@ -222,7 +226,8 @@ fn input_row(prompt: &str, (before, after): &(String, String), columns: usize) -
         used += c.width().unwrap_or(0);
         used < room
     };
-    // Take the text before the cursor from its end, so that the cursor stays visible.
+    // The text before the cursor is taken from its end, because its last characters are next to the
+    // cursor.
     let mut shown: Vec<char> = before.chars().rev().take_while(fits).collect();
     shown.reverse();
     let column =

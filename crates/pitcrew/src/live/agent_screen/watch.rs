@@ -23,7 +23,7 @@ use super::terminal::Terminal;
 use crate::failure::Failure;
 use crate::output::{self, FAINT, printable};
 
-/// The inputs of the event loop.
+/// An input for which the event loop waits.
 enum Wake {
     Event(Box<RunEvent>),
     Over,
@@ -34,7 +34,7 @@ enum Wake {
     Remark(String),
 }
 
-/// The state of the event loop.
+/// The display of one agent, as the event loop keeps it.
 struct AgentScreen {
     team: Team,
     agent: AgentName,
@@ -42,19 +42,19 @@ struct AgentScreen {
     entry: Entry,
     terminal: Terminal,
     questions: Questions,
-    /// How the question is laid out on the screen.
+    /// Which parts of the question are visible, and on how many pages.
     seen: ShownPages,
     /// The number of unread messages in the agent's inbox.
     unread: usize,
     signal: Option<EndSignal>,
 }
 
-/// Shows one agent until it ends. A typed line is the user's message to the agent, or the answer to
-/// its question. Esc interrupts the agent's turn. The first Ctrl-C ends the agent cleanly, the
-/// second ends it at once.
+/// Displays one agent until the agent ends. A line that the user types answers the shown question.
+/// If no question is shown, the line is a message to the agent. Esc interrupts the agent's turn.
+/// The first Ctrl-C ends the agent cleanly, and the second ends it at once.
 ///
 /// # Errors
-/// When single-key input is not available, or the terminal is gone.
+/// Returns an error if single-key input is not available, or if the terminal is gone.
 pub(crate) async fn watch(
     mut handle: RunHandle,
     team: Team,
@@ -120,7 +120,8 @@ pub(crate) async fn watch(
     Ok(Watched { outcome, signal, state, watched: began.elapsed(), unwritten: None })
 }
 
-/// Waits for the next change of the team. Waits forever once the team no longer exists.
+/// Waits for the next change of the team. If the team no longer exists, this function waits
+/// forever.
 async fn next(changes: &mut Watch) -> Change {
     match changes.next().await {
         Some(change) => change,
@@ -133,7 +134,7 @@ impl AgentScreen {
         let mut footer = self.agent_view.footer(self.unread, Terminal::room());
         let part = self.questions.current().map_or(Section::Ends, |question| question.part);
         if let Some(part) = footer.seen.kept(&self.seen, part) {
-            // After a resize, show the page with the same text as before.
+            // After a resize, the page that contains the previously visible text is shown.
             self.questions.show(part);
             self.agent_view.ask(self.questions.current());
             footer = self.agent_view.footer(self.unread, Terminal::room());
@@ -146,7 +147,7 @@ impl AgentScreen {
     async fn happened(&mut self, event: &RunEvent) -> Vec<String> {
         let mut lines = self.agent_view.apply(event);
         if let RunEvent::MailDelivered { ids, .. } = event {
-            // The event has only the ids of the messages, so their texts are read from the inbox.
+            // The event contains only the ids of the messages. Their texts are read from the inbox.
             let mail = self.team.mail(&self.agent).await.unwrap_or_default();
             let delivered =
                 mail.into_iter().filter(|mail| ids.contains(&mail.id)).map(MessageView::from);
@@ -155,12 +156,12 @@ impl AgentScreen {
         lines
     }
 
-    /// Whether a change affects the display.
+    /// Returns whether the display must be updated after this change.
     fn shows(&self, change: &Change) -> bool {
         match change {
             Change::Inbox(inbox) => *inbox == self.agent.inbox_file(),
             Change::Tasks | Change::Unsure => true,
-            // The run itself warns when the team cannot be watched.
+            // If the team cannot be watched, the run itself prints a warning.
             Change::Config
             | Change::Journal
             | Change::Lease(_)
@@ -170,7 +171,7 @@ impl AgentScreen {
     }
 
     /// Reads the number of unread messages and the agent's task from the team's files. After an
-    /// error, the next change tries again.
+    /// error, the old values stay until the next change.
     async fn look(&mut self) {
         if let Ok(unread) = self.team.unread(&self.agent).await {
             self.unread = unread.len();
@@ -180,7 +181,7 @@ impl AgentScreen {
         }
     }
 
-    /// Shows the question that is to be answered next.
+    /// Shows the question that the user must answer next, if there is one.
     fn ask(&mut self) -> Vec<String> {
         let current = self.questions.current();
         let shown = self.agent_view.question();
@@ -195,7 +196,7 @@ impl AgentScreen {
         match self.entry.take(key) {
             Typed::Editing | Typed::Resized => Vec::new(),
             Typed::Suspend => {
-                // Suspending does nothing here, because a pane has no shell that could resume the
+                // Ctrl-Z does nothing here, because a pane has no shell that could resume the
                 // process.
                 Vec::new()
             }
@@ -219,7 +220,8 @@ impl AgentScreen {
         }
     }
 
-    /// Sends the user's line to the agent. The line is shown when it enters the conversation.
+    /// Sends the user's line to the agent. The line is displayed later, when it enters the
+    /// conversation.
     async fn send(&self, content: String) -> Vec<String> {
         let recipient = self.agent.to_string();
         let message =

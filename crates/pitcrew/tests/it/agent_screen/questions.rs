@@ -1,23 +1,23 @@
-//! Questions on a terminal: long ones in pages, several at a time, and the effects of their
-//! answers.
+//! Permission requests on a terminal: long requests in pages, several requests at the same time,
+//! and the effects of the answers.
 
 use super::*;
 
-/// A command of more than 5,000 characters with a harmful end.
+/// A command of more than 5,000 characters whose harmful part is at the end.
 fn long_command() -> String {
     let steps: String =
         (0..180).map(|number| format!("echo {number:03} is a harmless step; ")).collect();
     format!("{steps}touch the-dangerous-end")
 }
 
-/// Two steps of an agent: it runs the long command, and then reports the result.
+/// Two script steps of an agent: the agent runs the long command, and then reports the result.
 fn long_steps() -> String {
     let call = json!([{"name": "Bash", "input": {"command": long_command()}}]);
     format!("    - tools: {call}\n    - text: It is over.")
 }
 
-/// Goes through all pages of a question, and returns only the text that the question quotes. Blanks
-/// are removed, because a screen does not keep the blanks at the end of a row.
+/// Goes through all pages of a permission request, and returns only the command that the request
+/// quotes. Spaces are removed, because a screen loses the spaces at the end of a row.
 #[track_caller]
 fn all_pages(seat: &TerminalSession) -> String {
     let number = Regex::new(r"page (\d+) of (\d+)").unwrap();
@@ -42,7 +42,7 @@ fn all_pages(seat: &TerminalSession) -> String {
 }
 
 /// Starts the binary with an agent that asks permission for the long command, reads the whole
-/// question, and denies it with a reason.
+/// request, and denies it with a reason.
 #[track_caller]
 fn check_a_long_command(size: (u16, u16), args: &[&str], steps: &str, agent: &str) {
     let Some(seat) = TerminalSession::with_bob(steps) else { return };
@@ -62,7 +62,7 @@ fn check_a_long_command(size: (u16, u16), args: &[&str], steps: &str, agent: &st
     assert_eq!(all, long_command().split_whitespace().collect::<String>());
     seat.types("n the end is evil");
     seat.shows_text("It is over.");
-    // When a run has ended, its team is in the archive.
+    // The team of an ended run is in the archive, so look for the transcript below the root.
     let transcript = match agent {
         "team-lead" => "teams/work/pitcrew/transcripts/team-lead.ndjson".to_owned(),
         name => format!("teams/crew/pitcrew/transcripts/{name}.ndjson"),
@@ -96,7 +96,7 @@ fn a_long_command_is_seen_with_its_end_and_whole_in_the_lead_s_terminal() {
     }
 }
 
-/// Opens `pitcrew run` on a terminal, with a lead that plays these steps.
+/// Opens `pitcrew run` on a terminal, with a lead that plays the script `steps`.
 fn leading(steps: &str) -> Option<TerminalSession> {
     let seat = TerminalSession::with_bob(&format!("    - text: Nothing.\n{steps}"))?;
     let script = format!("script:{}", seat.room.work().join("script.yaml").display());

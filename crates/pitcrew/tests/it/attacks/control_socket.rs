@@ -1,6 +1,8 @@
-//! Tests which processes may use the lead's control socket, when the run itself was started behind
-//! a system call filter, for example by a container or a launcher. In that case a tool has more
-//! filters than the host, and the user's own processes have as many as the host.
+//! Tests which processes are allowed to use the lead's control socket if the run itself was started
+//! behind a system call filter. A container or a launcher can set such a filter.
+//!
+//! A tool then has more filters than the process of the run. The user's own processes have the same
+//! number of filters as the process of the run.
 
 use std::fs;
 
@@ -13,8 +15,8 @@ use crate::lead::SHED;
 use crate::patience::until;
 use crate::running::Running;
 
-/// A lead that tries, with one tool call after the other, to change its own permission mode. Then
-/// the lead continues to work.
+/// The script of a lead that tries to change its own permission mode, with one tool call after the
+/// other. Then the lead continues to work.
 fn script(ground: &Ground) -> Value {
     let work = ground.at("work");
     let attempts = SHED.iter().enumerate().map(|(at, shed)| {

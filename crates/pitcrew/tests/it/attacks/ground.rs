@@ -1,5 +1,5 @@
-//! The targets of the attacks: a home, a root with a team, files beside the working folder,
-//! listeners, and a process.
+//! The targets of the attacks: a home folder, a root with a team, files outside the working folder,
+//! listening sockets, and a process. Together they are called the ground.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -14,13 +14,14 @@ use serde_json::json;
 
 use super::host::Host;
 
-/// The text in every file that no attack may read.
+/// A text that is in every file that no attack is allowed to read.
 pub(super) const CANARY: &str = "CANARY-7391";
 
-/// Files that contain [`CANARY`], as paths below the ground.
+/// The files that contain [`CANARY`]. The paths are relative to the ground's folder.
 const SECRETS: [&str; 4] = ["outside/secret", "home/.ssh/id_rsa", "home/notes", "work/denied/key"];
 
-/// Files that no attack may change, as paths below the ground.
+/// The files that no attack is allowed to change, each with its content. The paths are relative to
+/// the ground's folder.
 const KEPT: [(&str, &str); 10] = [
     ("home/.bashrc", "true"),
     ("home/.gitconfig", "[user]\nname = a\nemail = a@b\n[init]\ndefaultBranch = main\n"),
@@ -37,7 +38,8 @@ const KEPT: [(&str, &str); 10] = [
     ("work/.claude/settings.json", "{}"),
 ];
 
-/// Paths in the working folder that stay unchanged even where agents may write in it.
+/// Paths in the working folder that must stay unchanged, even if agents are allowed to write in the
+/// working folder.
 const PROTECTED: [&str; 7] = [
     ".git/config",
     ".git/hooks",
@@ -48,7 +50,7 @@ const PROTECTED: [&str; 7] = [
     "denied",
 ];
 
-/// Paths in the root that a run itself writes.
+/// Paths in the root that the run itself writes. The tests ignore changes there.
 const OF_THE_RUN: [&str; 10] = [
     "teams/attacked",
     "tasks/attacked",
@@ -59,26 +61,29 @@ const OF_THE_RUN: [&str; 10] = [
     "pitcrew/lifecycle.lock",
     "pitcrew/worktrees",
     "pitcrew/quarantine",
-    // The run archives the team when its agent has ended.
+    // The run archives the team when the team's agent has ended.
     "pitcrew/archive",
 ];
 
-/// Mode, owner, times, links and content of a file. Times of folders are left out, because
-/// temporary files come and go in them.
+/// The mode, owner, modification time, number of hard links, and content of a file. The time and
+/// the links of a folder are set to 0, because temporary files come and go in folders.
 pub(super) type State = (u32, u32, i64, u64, Vec<u8>);
 
-/// Which part of the ground must stay unchanged.
+/// The part of the ground that an attack is allowed to change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Bounds {
-    /// Nothing may change.
+    /// An attack must change nothing.
     Nothing,
-    /// The working folder may change, except for files that grant permissions or run by themselves.
+    /// An attack may change the working folder, except for files there that grant permissions or
+    /// that another program runs.
     WorkingFolder,
-    /// Everything may change, except for the content of the team's and the user's files.
+    /// An attack may change everything, except for the content of files in the root, which belong
+    /// to the team and the user.
     AllButRoot,
 }
 
-/// The files of a host's user, and the listeners and the process that attacks try to reach.
+/// The files of a host's user, the listening sockets, and the process. Attacks try to reach all of
+/// these.
 pub(super) struct Ground {
     base: tempfile::TempDir,
     tcp: TcpListener,
@@ -165,17 +170,19 @@ impl Ground {
         self.base.path().join(path)
     }
 
-    /// The paths of the files that no attack may read.
+    /// The paths of the files that no attack is allowed to read.
     pub(super) fn secrets(&self) -> Vec<PathBuf> {
         SECRETS.iter().map(|path| self.at(path)).collect()
     }
 
-    /// A command that runs the binary on this ground, with the variables that the attacks use.
+    /// Returns a command that runs the binary on this ground, with the environment variables that
+    /// the attacks use.
     pub(super) fn run(&self, host: &Host) -> Command {
         self.program(host, host.pitcrew())
     }
 
-    /// A command that runs `program` on this ground, with the variables that the attacks use.
+    /// Returns a command that runs `program` on this ground, with the environment variables that
+    /// the attacks use.
     pub(super) fn program(&self, host: &Host, program: impl AsRef<std::ffi::OsStr>) -> Command {
         let mut command = Self::variables(host.command(program), self.base.path());
         for (name, path) in [
@@ -194,7 +201,7 @@ impl Ground {
         command
     }
 
-    /// The listeners that were reached since the last call.
+    /// Returns the names of the listening sockets that somebody has reached since the last call.
     pub(super) fn reached(&self) -> Vec<&'static str> {
         let came = [
             ("TCP", self.tcp.accept().is_ok()),
@@ -206,18 +213,19 @@ impl Ground {
         came.into_iter().filter(|(_, came)| *came).map(|(name, _)| name).collect()
     }
 
-    /// The state of the process that attacks try to signal, if that state has changed.
+    /// If the process that attacks try to signal has changed its state, returns the new state.
     pub(super) fn harmed(&self) -> Option<String> {
         let niceness = |stat: &str| {
             stat.rsplit(')').next().unwrap().split_whitespace().nth(16).map(str::to_owned)
         };
         let stat = fs::read_to_string(format!("/proc/{}/stat", self.other.id())).unwrap();
-        // The process started with the same niceness as this test process.
+        // The process was started with the same niceness that this test process has.
         let ours = fs::read_to_string("/proc/self/stat").unwrap();
         (!stat.contains(") S") || niceness(&stat) != niceness(&ours)).then_some(stat)
     }
 
-    /// The output of the agents' background commands. Agents can read this output.
+    /// Returns the output of the agents' background commands. Agents are allowed to read this
+    /// output.
     pub(super) fn outputs(&self) -> String {
         let agents = ["team-lead", "bob"]
             .map(|name| self.at("home/.claude/pitcrew/shells/attacked").join(name));
@@ -229,7 +237,7 @@ impl Ground {
             .collect()
     }
 
-    /// The state of every file that must stay unchanged.
+    /// Returns the state of every file that must stay unchanged under `bounds`.
     pub(super) fn kept(&self, bounds: Bounds) -> BTreeMap<PathBuf, State> {
         let mut found = BTreeMap::new();
         let root = self.at("home/.claude");
@@ -258,7 +266,8 @@ impl Ground {
             }
             let content = if metadata.is_file() { fs::read(&path).unwrap() } else { Vec::new() };
             let state = match (bounds, metadata.is_dir()) {
-                // The profile *free* protects the content of files, but not their modes and times.
+                // The sandbox profile `free` protects the content of files, but not their modes and
+                // times.
                 (Bounds::AllButRoot, _) => (0, 0, 0, 0, content),
                 (_, true) => (metadata.mode(), metadata.uid(), 0, 0, content),
                 (_, false) => {

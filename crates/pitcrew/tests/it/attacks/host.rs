@@ -1,8 +1,8 @@
 //! The simulated machine on which attacks run: its user and its sandbox mechanisms.
 //!
-//! A machine with fewer mechanisms is simulated around the binary, and the binary does not notice.
-//! To hide Landlock, a system call filter answers with `ENOSYS` (`examples/without_landlock.rs`).
-//! To hide bubblewrap, a device is mounted over its program, in a separate mount namespace.
+//! To simulate a machine with fewer mechanisms, the test hides them from the binary. To hide
+//! Landlock, a system call filter answers with `ENOSYS` (`examples/without_landlock.rs`). To hide
+//! bubblewrap, a device is mounted over the bubblewrap program, in a separate mount namespace.
 
 use std::fmt;
 use std::fs;
@@ -15,8 +15,9 @@ use serde_json::Value;
 /// A user id that no system assigns.
 const OTHER: u32 = 54_321;
 
-/// A shell script that mounts a device over bubblewrap, in each folder in which the binary looks
-/// for bubblewrap. Then it executes the program in its arguments.
+/// A shell script that hides bubblewrap: it mounts a device over the program, in each folder in
+/// which the binary looks for bubblewrap. Then the script executes the program that its arguments
+/// name.
 const COVER: &str = "for folder in /usr/bin /usr/local/bin /bin /run/current-system/sw/bin; do
     if [ -f $folder/bwrap ]; then mount --bind /dev/null $folder/bwrap || exit 125; fi
 done
@@ -26,8 +27,8 @@ exec \"$@\"";
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum User {
     Root,
-    /// A user without privileges: [`OTHER`] if root runs the tests, otherwise the user that runs
-    /// the tests.
+    /// A user without privileges. If root runs the tests, this is [`OTHER`]. Otherwise it is the
+    /// user that runs the tests.
     Other,
 }
 
@@ -38,7 +39,7 @@ pub(super) struct Mechanism {
     pub(super) bubblewrap: bool,
 }
 
-/// The report of `doctor` on each sandbox profile.
+/// For each sandbox profile, the answer of `doctor` whether the profile can be enforced.
 #[derive(Debug)]
 pub(super) struct Held {
     pub(super) read: String,
@@ -46,7 +47,7 @@ pub(super) struct Held {
     pub(super) free: String,
 }
 
-/// A user on a simulated machine, with a folder that holds the programs.
+/// A user on a simulated machine, and a folder with the programs that the user runs.
 pub(super) struct Host {
     dir: tempfile::TempDir,
     pub(super) user: User,
@@ -70,12 +71,12 @@ impl fmt::Display for Host {
 }
 
 impl Host {
-    /// Makes a host, or returns the reason why it cannot be simulated here.
+    /// Makes a host, or returns the reason why the host cannot be simulated on this machine.
     pub(super) fn new(user: User, means: Mechanism) -> Result<Self, String> {
         if user == User::Root && !is_root() {
             return Err("not run as root".to_owned());
         }
-        // A short path, because the paths of sockets are limited in length.
+        // Use a short path, because the length of a socket's path is limited.
         let host = Self { dir: tempfile::tempdir_in("/tmp").unwrap(), user, means };
         fs::set_permissions(host.dir.path(), fs::Permissions::from_mode(0o755)).unwrap();
         let example =
@@ -90,17 +91,18 @@ impl Host {
         Ok(host)
     }
 
-    /// The folder that belongs to this host.
+    /// Returns the folder that only this host uses.
     pub(super) fn folder(&self) -> &Path {
         self.dir.path()
     }
 
-    /// The path of the binary in a folder from which the user can run it.
+    /// The path of the binary. The binary is in a folder from which the user is able to run it.
     pub(super) fn pitcrew(&self) -> PathBuf {
         self.dir.path().join("pitcrew")
     }
 
-    /// A program that will run as the user, on the simulated machine, with an empty environment.
+    /// Returns a command for `program`, with an empty environment. The command runs as the host's
+    /// user on the simulated machine.
     pub(super) fn command(&self, program: impl AsRef<std::ffi::OsStr>) -> Command {
         let mut before: Vec<String> = Vec::new();
         let mut say = |words: &[&str]| before.extend(words.iter().map(|word| (*word).to_owned()));
@@ -140,7 +142,7 @@ impl Host {
         command
     }
 
-    /// Makes the user the owner of a folder and of everything in it.
+    /// Makes the host's user the owner of a folder and of everything in the folder.
     pub(super) fn give(&self, folder: &Path) {
         if self.user == User::Root || !is_root() {
             return;
@@ -174,7 +176,6 @@ impl Host {
     }
 }
 
-/// Whether root runs the tests.
 pub(super) fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }

@@ -8,21 +8,21 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-/// Time limit of one attack, in milliseconds.
+/// The time limit of one attack, in milliseconds.
 const MILLISECONDS: u64 = 4_000;
 
-/// An attack: one call of a tool.
+/// An attack, which is one call of a tool.
 #[derive(Debug, Clone)]
 pub(super) struct Attack {
     pub(super) tool: &'static str,
     pub(super) input: Value,
 }
 
-/// The share of the attacks that is run.
+/// The part of the attacks that a test runs.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Extent {
     Whole,
-    /// One in `of` attacks, chosen by a seed.
+    /// One attack in `of` attacks runs. A seed decides which attacks run.
     Part {
         of: u64,
         seed: u64,
@@ -30,7 +30,8 @@ pub(super) enum Extent {
 }
 
 impl Extent {
-    /// Reads `PITCREW_ATTACKS`: `all`, or the seed of a part.
+    /// Reads the environment variable `PITCREW_ATTACKS`: the word `all`, or the seed that chooses a
+    /// part.
     pub(super) fn chosen() -> Self {
         match std::env::var("PITCREW_ATTACKS").ok().as_deref() {
             Some("all") => Self::Whole,
@@ -42,8 +43,8 @@ impl Extent {
         }
     }
 
-    /// Chooses the attacks to run, by their position in the list. Their texts cannot decide,
-    /// because they contain paths that differ in each run.
+    /// Chooses the attacks to run by their positions in the list. The texts of the attacks are not
+    /// used for this, because they contain paths that differ in each run.
     pub(super) fn of(self, attacks: Vec<Attack>) -> Vec<Attack> {
         let Self::Part { of, seed } = self else { return attacks };
         let is_chosen = |number: usize| {
@@ -60,7 +61,8 @@ impl Extent {
     }
 }
 
-/// The attacks of each section, by the section's name.
+/// Reads the attacks from the file. The key is the name of a section, and the value is the
+/// section's shell commands.
 pub(super) fn sections() -> BTreeMap<String, Vec<String>> {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../runtime/tests/attacks.txt");
     let mut sections: BTreeMap<String, Vec<String>> = BTreeMap::new();
@@ -79,7 +81,8 @@ pub(super) fn sections() -> BTreeMap<String, Vec<String>> {
 }
 
 impl Attack {
-    /// An attack by a shell command. `before` runs first, in the same shell.
+    /// Builds an attack that runs the shell command `line`. The command `before` runs first, in the
+    /// same shell.
     pub(super) fn shell(before: &str, line: &str) -> Self {
         Self {
             tool: "Bash",
@@ -87,7 +90,8 @@ impl Attack {
         }
     }
 
-    /// Two variants of this attack: in the background, and outside the sandbox if that is allowed.
+    /// Returns two variants of this attack. One asks to run in the background, and the other asks
+    /// to run outside the sandbox.
     pub(super) fn odder(self) -> [Self; 2] {
         ["run_in_background", "dangerouslyDisableSandbox"].map(|field| {
             let mut odd = self.clone();
@@ -96,7 +100,8 @@ impl Attack {
         })
     }
 
-    /// Every shell command of a section. The command changes or reads the file `target`.
+    /// Returns one attack for each shell command of a section. Each command tries to change or read
+    /// the file `target`.
     pub(super) fn of_section(section: &str, target: &Path, before: &str) -> Vec<Self> {
         let target = target.to_str().unwrap();
         let lines = sections().remove(section).unwrap();
@@ -106,7 +111,7 @@ impl Attack {
             .collect()
     }
 
-    /// Calls of the file tools that try to change a protected file.
+    /// Calls of the file tools that try to change the protected file `target`.
     pub(super) fn writing_by_tools(target: &Path) -> Vec<Self> {
         let odd = format!(
             "{}/./{}",
@@ -125,7 +130,7 @@ impl Attack {
         ]
     }
 
-    /// Calls of the file tools that try to read a secret file.
+    /// Calls of the file tools that try to read the file `secret`.
     pub(super) fn reading_by_tools(secret: &Path) -> Vec<Self> {
         let (path, folder) = (secret.to_str().unwrap(), secret.parent().unwrap().to_str().unwrap());
         let content = json!({"pattern": ".", "path": path, "output_mode": "content"});
@@ -140,7 +145,7 @@ impl Attack {
         ]
     }
 
-    /// The attack as text for the test's output.
+    /// The attack as a text for the output of the test.
     pub(super) fn text(&self) -> String {
         self.input["command"]
             .as_str()

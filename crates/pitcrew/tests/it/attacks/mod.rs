@@ -1,16 +1,18 @@
 //! The attack suite: a scripted model makes every attack of `crates/runtime/tests/attacks.txt`
-//! through the real binary. It runs as root and as another user, on machines that offer Landlock,
-//! bubblewrap, both or neither.
+//! through the real binary. The attacks run as root and as another user, on machines that offer
+//! Landlock, bubblewrap, both or neither.
 //!
-//! Each permission mode and sandbox profile has its own promises, which the tests check. They
-//! compare the files before and after, and count the connections to listeners. Every secret file
-//! contains a text that no result may contain. A part of the attacks, chosen by a seed, always
-//! runs. `PITCREW_ATTACKS=all` runs all attacks, a number runs another part. An attack that cannot
-//! run here is reported as skipped.
+//! Each permission mode and each sandbox profile makes its own promises. The tests check these
+//! promises: they compare the files before and after, and count the connections to listening
+//! sockets. Every secret file contains a text that no result may contain.
 //!
-//! The sandbox must also stop a command that the parser of shell commands misjudged. The tests
-//! `sandbox_attacks` of the crate `pitcrew-runtime` cover that: they start each attack in the
-//! profile *read*, as if the parser had decided that it only reads.
+//! A part of the attacks, chosen by a seed, always runs. `PITCREW_ATTACKS=all` runs all attacks,
+//! and a number as its value runs another part. If an attack cannot run on this machine, it is
+//! reported as skipped.
+//!
+//! The sandbox must also stop a command that the parser of shell commands judges wrongly. The tests
+//! `sandbox_attacks` of the crate `pitcrew-runtime` cover that case. They start each attack in the
+//! sandbox profile `read`, as if the parser had decided that the attack only reads.
 
 mod control_socket;
 mod ground;
@@ -31,17 +33,18 @@ const LANDLOCK: Mechanism = Mechanism { landlock: true, bubblewrap: false };
 const BUBBLEWRAP: Mechanism = Mechanism { landlock: false, bubblewrap: true };
 const NEITHER: Mechanism = Mechanism { landlock: false, bubblewrap: false };
 
-/// Words that mark an attack through a program of the machine, outside pitcrew. The profile *free*
-/// promises nothing about such attacks, and they must not run on the tester's own machine.
+/// Words that mark an attack through a program of the machine, such as `sudo`. The sandbox profile
+/// `free` promises nothing about such attacks. They must not run on the tester's own machine.
 const OF_THE_MACHINE: [&str; 7] =
     ["crontab", "at now", "systemd-run", "mount", "kill", "sudo", "pkexec"];
 
-/// Prints clearly that something was not tested here, and why.
+/// Prints a clear message that `what` was not tested on this machine, with the reason `why`.
 fn skipped(what: &str, why: &str) {
     eprintln!("\n!!! SKIPPED: {what}: {why}. Nothing was proved about it on this machine. !!!\n");
 }
 
-/// Makes a host, if it can be simulated here and offers the expected mechanisms.
+/// Makes a host. Returns `None` if the host cannot be simulated here, or does not offer the
+/// expected mechanisms.
 fn host(user: User, means: Mechanism) -> Option<Host> {
     let host = match Host::new(user, means) {
         Ok(host) => host,
@@ -55,8 +58,8 @@ fn host(user: User, means: Mechanism) -> Option<Host> {
     let Mechanism { landlock, bubblewrap } = means;
     let found = (is_offered(&held.read), is_offered(&held.work), is_offered(&held.free));
     let expected = (landlock, landlock && bubblewrap, landlock || bubblewrap);
-    // A profile must not be available without the mechanisms that it needs. It may be missing for
-    // other reasons.
+    // A sandbox profile must not be available without the mechanisms that it needs. A profile may
+    // be unavailable for other reasons.
     assert!(
         found.0 <= expected.0 && found.1 <= expected.1 && found.2 <= expected.2,
         "{host}: {held:?}"
@@ -68,10 +71,11 @@ fn host(user: User, means: Mechanism) -> Option<Host> {
     Some(host)
 }
 
-/// Recreates the file `own` in the working folder, in case an earlier attack removed it.
+/// A shell command that recreates the file `own` in the working folder if an earlier attack removed
+/// that file.
 const AGAIN: &str = "[ -e own ] || echo own > own; ";
 
-/// The attacks that are tried with the permission mode and the restrictions `way`.
+/// The attacks to try under `way`, which is a permission mode and the restrictions of commands.
 fn attacks(ground: &Ground, way: Way) -> Vec<Attack> {
     match way {
         Way::Default | Way::Plan => bounded(ground, &["outside/secret", SETTINGS, "work/kept"], ""),
@@ -93,11 +97,12 @@ fn attacks(ground: &Ground, way: Way) -> Vec<Attack> {
     }
 }
 
-/// The path of the user's settings, below the ground.
+/// The path of the user's settings file, relative to the ground's folder.
 const SETTINGS: &str = "home/.claude/settings.json";
 
-/// The attacks on restricted commands: write, read, connect and signal. The attacks of a section
-/// alternate between two neighbouring target files, so each file gets every second attack.
+/// The attacks on restricted commands. These attacks write, read, connect and send signals. Each
+/// target file gets only every second attack of a section, and the next target file gets the
+/// others.
 fn bounded(ground: &Ground, targets: &[&str], before: &str) -> Vec<Attack> {
     let mut attacks = Vec::new();
     for (nth, target) in targets.iter().map(|target| ground.at(target)).enumerate() {
@@ -125,7 +130,7 @@ fn bounded(ground: &Ground, targets: &[&str], before: &str) -> Vec<Attack> {
     attacks
 }
 
-/// The attacks on unrestricted commands. These attacks only write.
+/// The attacks for commands that run without restrictions. These attacks only write.
 fn free(ground: &Ground, targets: &[&str]) -> Vec<Attack> {
     let mut attacks = Vec::new();
     for target in targets.iter().map(|target| ground.at(target)) {
@@ -136,8 +141,7 @@ fn free(ground: &Ground, targets: &[&str]) -> Vec<Attack> {
     attacks
 }
 
-/// Runs the attacks with the permission mode and the restrictions `way`, and reports the result.
-/// The test fails if any attack succeeds.
+/// Runs the attacks under `way` and returns the result. If any attack succeeds, the test fails.
 fn play_way(host: &Host, way: Way) -> Played {
     let extent = Extent::chosen();
     let chosen = |ground: &Ground| extent.of(attacks(ground, way));

@@ -1,5 +1,5 @@
-//! The attacks made by a teammate in a tmux pane. Its process has its own sandbox, a terminal, and
-//! the tmux server's socket in its environment.
+//! A teammate in a tmux pane makes the attacks. The teammate's process has its own sandbox and a
+//! terminal, and its environment contains the socket of the tmux server.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -15,11 +15,11 @@ use super::play::{Ran, Way, judged, number, turns};
 use super::{BOTH, LANDLOCK, attacks, host, skipped};
 use crate::patience::{PATIENCE, until_within};
 
-/// A text that appears on the screen only if an attack writes to the terminal. No call contains it
-/// literally.
+/// A text that is on the screen only if an attack wrote to the terminal. No tool call contains this
+/// text literally.
 const DRAWN: &str = "DRAWN-ON-IT";
 
-/// Attacks on resources that only a teammate in a pane has.
+/// Attacks on resources that only a teammate in a pane has, such as the tmux server.
 const BESIDE: [&str; 12] = [
     "tmux run-shell 'touch $OUT/by-tmux'",
     "tmux new-window \"touch $OUT/by-window\"",
@@ -43,7 +43,7 @@ struct Server<'a> {
 
 impl Drop for Server<'_> {
     fn drop(&mut self) {
-        // The server may have ended already.
+        // The tmux server may have ended already, so the result is ignored.
         let _either = self.tmux(&["kill-server"]).output();
     }
 }
@@ -66,8 +66,8 @@ impl<'a> Server<'a> {
         tmux
     }
 
-    /// Makes the teammate bob run the calls. Returns the lead's run, bob's results, and everything
-    /// that bob's pane ever showed.
+    /// Makes the teammate bob make the calls. Returns the result of the lead's run, the results of
+    /// bob's calls, and all text that bob's pane has shown.
     fn run(&self, way: Way, calls: &[Attack]) -> (Ran, Vec<String>, String) {
         let file = self.host.folder().join("script.json");
         fs::write(&file, script(calls).to_string()).unwrap();
@@ -98,14 +98,14 @@ impl<'a> Server<'a> {
                 .unwrap_or_else(|| std::mem::take(&mut seen));
             run.try_wait().unwrap()
         };
-        // All attacks together take minutes, so the time limit is longer here.
+        // All attacks together take minutes, so this wait has a longer time limit.
         let status = until_within(PATIENCE * 5, "the run ends", look, String::new);
         let read = |file: &Path| String::from_utf8_lossy(&fs::read(file).unwrap()).into_owned();
         let ran = Ran { is_success: status.success(), said: read(&said), log: read(&log) };
         (ran, self.results(calls.len()), seen)
     }
 
-    /// The text of all teammates' panes, including lines that scrolled off.
+    /// The text of all teammates' panes, including the lines that have scrolled off.
     fn screen(&self) -> String {
         let text = |args: &[&str]| {
             String::from_utf8_lossy(&self.tmux(args).output().unwrap().stdout).into_owned()
@@ -115,7 +115,7 @@ impl<'a> Server<'a> {
         ours.map(|(_, pane)| text(&["capture-pane", "-p", "-S", "-", "-t", pane])).collect()
     }
 
-    /// The first `count` results in bob's transcript, in the order of the calls.
+    /// Returns the first `count` results in bob's transcript, in the order of the calls.
     fn results(&self, count: usize) -> Vec<String> {
         let mut todo = vec![
             self.ground.at("home/.claude/teams/attacked"),
@@ -145,7 +145,7 @@ impl<'a> Server<'a> {
     }
 }
 
-/// A script in which the lead spawns bob, and bob makes the calls.
+/// A script in which the lead spawns bob and bob makes the calls.
 fn script(calls: &[Attack]) -> Value {
     let message = json!({"type": "message", "recipient": "team-lead", "content": "All is played.", "summary": "played"});
     let ends = json!({"type": "shutdown_request", "recipient": "bob"});
@@ -172,16 +172,18 @@ fn check(host: &Host, way: Way) {
     let ground = Ground::new(host);
     let server = Server::start(host, &ground);
     let mut calls = match way {
-        // In these modes every permission question is sent to the lead as a message, one after the
-        // other. That is slow, so only the attacks that are special to panes run.
+        // In these modes, every permission request goes to the lead as a message, one after the
+        // other. That is slow, so only the attacks that need a pane run.
         Way::Default | Way::Plan | Way::AcceptEdits => Vec::new(),
         Way::Sandbox | Way::Bypass | Way::Rule => Extent::chosen().of(attacks(&ground, way)),
     };
-    // In the profile *free* a command may signal processes and use programs outside the sandbox.
+    // In the sandbox profile `free`, a command is allowed to signal processes and to use programs
+    // outside the sandbox.
     if way.bounds() != Bounds::AllButRoot {
         calls.extend(BESIDE.map(|line| Attack::shell("", line)));
     }
-    // The result of this call shows that `$OUT`, the folder of the targets, is set.
+    // The result of this call shows whether `$OUT` is set. This variable names the folder of the
+    // targets.
     calls.push(Attack::shell("", "echo to:$OUT"));
     let mut screen = String::new();
     let played = judged(host, &ground, way, &calls, || {

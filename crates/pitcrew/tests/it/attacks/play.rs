@@ -1,4 +1,5 @@
-//! Runs attacks: a scripted model makes the calls, the binary answers, and the effects are judged.
+//! Runs attacks: a scripted model makes the tool calls, the binary answers them, and the tests
+//! judge the effects.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -13,10 +14,10 @@ use super::ground::{Bounds, CANARY, Ground, State};
 use super::host::Host;
 use super::list::Attack;
 
-/// Number of calls in one turn of the model.
+/// The number of tool calls in one turn of the model.
 const TURN: usize = 40;
 
-/// Texts by which a refusal of the permission gate is recognized.
+/// Texts that show that the permission gate refused a call.
 const REFUSALS: [&str; 6] = [
     "Permission denied for ",
     "in plan mode only",
@@ -26,7 +27,7 @@ const REFUSALS: [&str; 6] = [
     "the path goes through a symbolic link",
 ];
 
-/// The permission mode of the agent, and the restrictions of its commands.
+/// The permission mode of the agent, or the flag that decides how its commands are restricted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Way {
     Default,
@@ -58,15 +59,15 @@ impl Way {
     }
 }
 
-/// The result of a run of several attacks.
+/// The result of running several attacks.
 pub(super) struct Played {
-    /// How many attacks there were.
+    /// The number of attacks.
     pub(super) attacks: usize,
-    /// How many attacks ran, because the gate did not refuse them.
+    /// The number of attacks that ran because the permission gate did not refuse them.
     pub(super) ran: usize,
     pub(super) took: Duration,
-    /// The successes of attacks: secrets that were read, and files, listeners and processes that
-    /// were changed or reached.
+    /// The successes of the attacks: secrets that were read, files and processes that were changed,
+    /// and listening sockets that were reached.
     pub(super) faults: Vec<String>,
 }
 
@@ -82,10 +83,10 @@ impl fmt::Display for Played {
     }
 }
 
-/// The attacks as turns of the model.
+/// Converts the attacks into turns of the model.
 pub(super) fn turns(attacks: &[Attack]) -> Vec<Value> {
     let call = |attack: &Attack| {
-        // In a script `${` begins a variable, so a literal `${` is escaped.
+        // In a script, `${` begins a variable. `$${` stands for a literal `${`.
         let input = attack.input.to_string().replace("${", "$${");
         json!({"name": attack.tool, "input": serde_json::from_str::<Value>(&input).unwrap()})
     };
@@ -95,13 +96,13 @@ pub(super) fn turns(attacks: &[Attack]) -> Vec<Value> {
         .collect()
 }
 
-/// A script whose lead makes the attacks as calls.
+/// A script whose lead makes each attack as a tool call.
 fn script(attacks: &[Attack]) -> Value {
     let steps: Vec<Value> = turns(attacks).into_iter().chain([json!({"text": "Done."})]).collect();
     json!({"agents": {"team-lead": steps}})
 }
 
-/// How a run of a script ended.
+/// The end of a run that played a script.
 pub(super) struct Ran {
     pub(super) is_success: bool,
     pub(super) said: String,
@@ -118,18 +119,18 @@ impl Ran {
         }
     }
 
-    /// The results of the calls, in the order of the calls.
+    /// The results of the tool calls, in the order of the calls.
     pub(super) fn results(&self) -> Vec<String> {
         results(&self.said)
     }
 }
 
-/// Runs the binary with these arguments on a script that makes the calls.
+/// Runs the binary with these arguments and a script that makes `calls`.
 pub(super) fn run(host: &Host, ground: &Ground, arguments: &[&str], calls: &[Attack]) -> Ran {
     run_in(&ground.at("work"), host, ground, arguments, calls)
 }
 
-/// Runs the binary in `folder`, with these arguments, on a script that makes the calls.
+/// Runs the binary in `folder`, with these arguments and a script that makes `calls`.
 pub(super) fn run_in(
     folder: &Path,
     host: &Host,
@@ -146,7 +147,7 @@ pub(super) fn run_in(
     Ran::of(&run.output().unwrap())
 }
 
-/// Runs attacks in one run, in which the lead makes the calls.
+/// Runs all attacks in one run. The lead makes the calls.
 pub(super) fn play(host: &Host, ground: &Ground, way: Way, attacks: &[Attack]) -> Played {
     judged(host, ground, way, attacks, || {
         let ran = run(host, ground, way.arguments(), attacks);
@@ -155,8 +156,8 @@ pub(super) fn play(host: &Host, ground: &Ground, way: Way, attacks: &[Attack]) -
     })
 }
 
-/// Runs attacks by `play`, and judges their effects by the files, the listeners, the run and the
-/// results of the calls.
+/// Runs the attacks with the function `play`, and judges their effects. It looks at the files, the
+/// listening sockets, the run and the results of the calls.
 pub(super) fn judged(
     host: &Host,
     ground: &Ground,
@@ -224,14 +225,14 @@ pub(super) fn judged(
     }
 }
 
-/// Returns two numbers from a call's id: the number of the turn, and the number of the call in that
-/// turn.
+/// Returns two numbers from a call's id: the number of the turn, and the number of the call within
+/// that turn.
 pub(super) fn number(id: &str) -> (usize, usize) {
     let numbers = id.rsplit('_').take(2).map(|it| it.parse::<usize>().unwrap()).collect::<Vec<_>>();
     (numbers[1], numbers[0])
 }
 
-/// The results of the calls, in the order of the calls.
+/// Returns the results of the tool calls from the run's output, in the order of the calls.
 fn results(said: &str) -> Vec<String> {
     let mut results = BTreeMap::new();
     for line in said.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok()) {
@@ -256,8 +257,7 @@ fn tail(text: &str) -> String {
         .collect()
 }
 
-/// Finds one attack that succeeds, by bisection: it runs one half of the remaining attacks, again
-/// and again.
+/// Finds one attack that succeeds, by bisection. Each step runs one half of the remaining attacks.
 pub(super) fn culprit(host: &Host, way: Way, attacks: &dyn Fn(&Ground) -> Vec<Attack>) -> String {
     let mut among = (0, usize::MAX);
     loop {

@@ -1,4 +1,5 @@
-//! `--sandbox` on machines that cannot enforce it, and the user's settings that extend it.
+//! The flag `--sandbox` on machines that cannot enforce a sandbox, and the user's settings that
+//! widen the sandbox.
 
 use std::fs;
 use std::path::Path;
@@ -11,8 +12,8 @@ use super::list::Attack;
 use super::play::run;
 use super::{BOTH, BUBBLEWRAP, LANDLOCK, NEITHER, host};
 
-/// Returns the results of commands in a run with these arguments, or the reason why the run did not
-/// start.
+/// Runs commands in a run with these arguments and returns their results. If the run did not start,
+/// returns the reason.
 fn results(
     host: &Host,
     ground: &Ground,
@@ -149,7 +150,7 @@ fn the_network_of_the_machine_is_shared_only_when_the_settings_say_so() {
         set(&ground, json!({"network": true}));
         let said = results(&host, &ground, &["--sandbox"], &commands).unwrap();
         assert_eq!(ground.reached(), ["TCP"], "{host}: {said:?}");
-        // The setting `network` gives no access to local sockets of other programs.
+        // The setting `network` does not give access to the local sockets of other programs.
         assert!(run(&host, &ground, &["--sandbox"], &connects).is_success && connects.len() > 20);
         let reached: Vec<&str> =
             ground.reached().into_iter().filter(|who| !matches!(*who, "TCP" | "UDP")).collect();

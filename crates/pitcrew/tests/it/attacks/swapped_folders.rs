@@ -1,5 +1,5 @@
-//! A background command swaps a folder of the project for a link and back, again and again, while
-//! the file tools are called on that folder.
+//! A background command replaces a folder of the project by a link and puts it back, again and
+//! again. Meanwhile the file tools are called on that folder.
 
 use std::fs;
 
@@ -11,15 +11,15 @@ use super::list::Attack;
 use super::play::{Way, play, run};
 use super::{BOTH, host};
 
-/// Number of calls of each tool.
+/// The number of calls of each tool.
 const ROUNDS: usize = 40;
 
-/// Targets of the link, below the ground: a folder with a key, git's hooks, a folder that must not
-/// be read, and the root itself.
+/// The folders to which the link points, relative to the ground's folder: a folder with a key,
+/// git's hooks, a folder that agents must not read, and the root itself.
 const TARGETS: [&str; 4] = ["home/.ssh", "work/.git/hooks", "work/denied", "home/.claude"];
 
-/// Swaps the folder `d` for a link to `$1` until it is stopped. A tool may recreate the folder
-/// meanwhile.
+/// A shell script that replaces the folder `d` by a link to `$1` and puts it back, until the file
+/// `stop` exists. A tool may recreate the folder `d` meanwhile.
 const SWAP: &str = "
 mkdir d
 for name in id_rsa key pre-commit settings.json; do echo inside > d/$name; done
@@ -30,8 +30,9 @@ while [ ! -e stop ]; do
 done 2> /dev/null
 ";
 
-/// The first calls: one starts the swapping, one waits for the first swap. The first command does
-/// not contain the target's path, because the gate might deny that.
+/// The first two calls: the first starts the swapping, and the second waits for the first swap. The
+/// first command does not contain the path of the target, because the permission gate might deny a
+/// command with that path.
 fn swapping(ground: &Ground, target: &str) -> [Attack; 2] {
     let script = SWAP.replace("$1", ground.at(target).to_str().unwrap());
     fs::write(ground.at("work/swap.sh"), script).unwrap();
@@ -39,7 +40,8 @@ fn swapping(ground: &Ground, target: &str) -> [Attack; 2] {
     [starts, Attack::shell("", "until [ -e swapped ]; do :; done")]
 }
 
-/// Calls on the folder and on files in it: new files, and files that the target contains.
+/// Calls on the swapped folder and on files in it. Some files are new, and some have a name that
+/// the target also contains.
 fn calls(ground: &Ground, nth: usize) -> Vec<Attack> {
     let at = |name: &str| ground.at("work/d").join(name).display().to_string();
     let name = ["id_rsa", "key", "pre-commit", "settings.json"][nth % 4];
@@ -81,7 +83,7 @@ fn check(host: &Host, target: &str) {
         .filter(|entry| is_written(&entry.as_ref().unwrap().file_name().to_string_lossy()))
         .count();
     eprintln!("{host}, {target}: {played}, {written} of {ROUNDS} new files are in the project");
-    // Without swaps and without successful calls the test would prove nothing.
+    // If no swap happened or no call succeeded, the test would prove nothing.
     assert!(
         ground.at("work/swapped").exists() && written > 0 && played.ran > ROUNDS,
         "{host}, {target}: {played}"
@@ -105,7 +107,7 @@ fn nobody_is_asked_about_a_path_with_a_link_in_it() {
         tool: "Write",
         input: json!({"file_path": ground.at(path).display().to_string(), "content": "x"}),
     };
-    // With `--yes` every question is answered with yes.
+    // The flag `--yes` answers every permission request with yes.
     let ran = run(&host, &ground, &["--yes"], &[write("work/link/new"), write("outside/other")]);
     let said = ran.results();
     let real = ground.at("outside/new").display().to_string();

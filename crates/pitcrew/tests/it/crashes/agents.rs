@@ -1,4 +1,5 @@
-//! A team that crashes: its script, the choice of the next crash, and its end.
+//! The team whose processes crash: its script, the choice of the next crash, and the end of the
+//! team.
 
 use std::cell::Cell;
 use std::fs;
@@ -18,8 +19,8 @@ use crate::test_env::Ran;
 /// The maximum number of journal entries between two crashes.
 const ENTRIES_MOST: usize = 25;
 
-/// The members' scripts, by the first part of their names. Keepers and writers have a worktree, and
-/// writers leave a file in it.
+/// The members' scripts, by the first part of their names. Members whose names begin with `keeper`
+/// or `writer` have a worktree, and writers leave a file in it.
 const MEMBERS: &str = r#"
   talker-*:
     - repeat:
@@ -53,11 +54,11 @@ const MEMBERS: &str = r#"
         turns: [{delay_ms: 120, tools: [{name: Read, input: {file_path: draft.txt}}]}]
 "#;
 
-/// A running team, and a record of its crashed processes.
+/// A running team, and a list of its processes that have crashed.
 pub(super) struct Crew {
     pub(super) terminal: Terminal,
     lead: Child,
-    /// A process that belongs to the user and that pitcrew must not touch.
+    /// A process of the user. It does not belong to pitcrew, so pitcrew must not touch it.
     foreign: Child,
     chance: Chance,
     pub(super) dead: Vec<Dead>,
@@ -66,7 +67,8 @@ pub(super) struct Crew {
 impl Drop for Crew {
     fn drop(&mut self) {
         for child in [&mut self.lead, &mut self.foreign] {
-            // Both processes may be gone already. The remains of a failed test are removed too.
+            // Each of the two processes may have ended already. After a failed test, this code also
+            // removes what is left.
             let _gone = child.kill();
             let _reaped = child.wait();
         }
@@ -78,13 +80,14 @@ impl Drop for Crew {
 }
 
 impl Crew {
-    /// Starts a team with four members in panes and two in the lead's process. Each member that
-    /// dies gets a successor. Returns nothing where tmux is not installed.
+    /// Starts a team with four members in panes and two members in the lead's process. Each member
+    /// that dies gets a successor. If tmux is not installed, returns `None`.
     pub(super) fn start(chance: Chance, crashes: usize) -> Option<Self> {
         let terminal = Terminal::new()?;
         let (room, plenty) = (&terminal.room, r#"{"count": 100000, "seconds": 60}"#);
         let rates = format!(r#""callRate": {plenty}, "spawnRate": {plenty}, "taskRate": {plenty}"#);
-        // If the crashes take long, the team completes more tasks, so the limits are high.
+        // On a slow machine the team completes more tasks before all crashes have happened, so the
+        // limits are high.
         let limits = format!(r#"{{"tasks": 100000, {rates}}}"#);
         fs::write(
             room.root().join("settings.json"),
@@ -126,8 +129,8 @@ impl Crew {
         self.foreign.try_wait().unwrap().is_none()
     }
 
-    /// Waits for a random moment, and kills a process: mostly a teammate, sometimes two, or the
-    /// lead, or the lead together with a teammate.
+    /// Waits for a random moment, and kills one or two processes. Mostly this is one teammate.
+    /// Sometimes it is two teammates, the lead, or the lead and a teammate.
     pub(super) fn crash(&mut self) {
         let (now, entries) = (self.terminal.journal().len(), self.chance.below(ENTRIES_MOST));
         self.until("the team goes on", || match self.terminal.journal().len() - now {
@@ -161,7 +164,7 @@ impl Crew {
         self.dead.push(Dead::now(Some(name), process));
     }
 
-    /// Kills the lead, and starts another one that resumes the team.
+    /// Kills the lead, and starts another lead that resumes the team.
     fn kill_lead(&mut self) {
         let process = self.lead();
         eprintln!("{}. the lead dies ({process})", self.crashes() + 1);
@@ -175,8 +178,8 @@ impl Crew {
         );
     }
 
-    /// Ends the run in one of three ways. Checks that afterwards no process is left, and that only
-    /// worktrees with work are left.
+    /// Ends the run in one of three ways, and deletes the team. Checks that afterwards nothing of
+    /// the team still runs.
     pub(super) fn end(mut self) {
         let pid = self.lead.id();
         match self.chance.below(3) {
@@ -198,8 +201,8 @@ impl Crew {
         assert!(self.foreign(), "a process that is none of ours was killed");
     }
 
-    /// Waits until `look` succeeds. If that takes too long, the failure shows the last error of
-    /// `look`.
+    /// Waits until `look` succeeds. If this takes too long, the test fails and prints the last
+    /// error of `look`.
     #[track_caller]
     pub(super) fn until<T>(&self, what: &str, mut look: impl FnMut() -> Result<T, String>) -> T {
         let why = Cell::new(String::new());
@@ -207,7 +210,7 @@ impl Crew {
         patience::until(what, look, || format!("{}\n{}", why.take(), self.last_words()))
     }
 
-    /// The last log lines of the leads, and the end of the journal.
+    /// Returns the last lines of each lead's log, and the last lines of the journal.
     fn last_words(&self) -> String {
         let room = &self.terminal.room;
         let logs = fs::read_dir(room.temporary()).unwrap().flatten().map(|entry| entry.path());
@@ -226,8 +229,8 @@ fn tail(text: &str) -> String {
     lines[lines.len().saturating_sub(25)..].join("\n")
 }
 
-/// Starts a process that leads the team. Its output goes to a file, because the test does not read
-/// it while it runs.
+/// Starts a process that leads the team. The output of the process goes to a file, because the test
+/// does not read this output while the process runs.
 fn lead(terminal: &Terminal, args: &[&str], number: usize) -> Child {
     let log =
         fs::File::create(terminal.room.temporary().join(format!("lead-{number}.log"))).unwrap();
@@ -235,13 +238,13 @@ fn lead(terminal: &Terminal, args: &[&str], number: usize) -> Child {
     command.stdin(Stdio::null()).stdout(log.try_clone().unwrap()).stderr(log).spawn().unwrap()
 }
 
-/// A script of a lead that has a team, and gives each dead teammate a successor.
+/// The script of a lead that has a team and gives each dead teammate a successor.
 fn script(crashes: usize) -> String {
     const SUCCESSORS: [&str; 5] = ["talker", "keeper", "asker", "writer", "tasker"];
     let first = ["keeper-0l", "tasker-1l", "talker-2", "asker-3", "tasker-4", "keeper-5"]
         .map(str::to_owned);
     let mut lead = format!("    - tools:\n{}", first.map(|name| spawn(&name)).concat());
-    // One crash may kill two teammates.
+    // One crash may kill two teammates, so there must be two successors for each crash.
     for (lost, role) in (1..=2 * crashes).zip(SUCCESSORS.iter().cycle()) {
         let next = spawn(&format!("{role}-{}", lost + 5));
         lead += &format!(
@@ -252,7 +255,8 @@ fn script(crashes: usize) -> String {
     format!("agents:\n  team-lead:\n{lead}{MEMBERS}")
 }
 
-/// The call that spawns a member. A member whose name ends with `l` runs in the lead's process.
+/// The tool call that spawns a member. A member whose name ends with `l` runs in the lead's
+/// process.
 fn spawn(name: &str) -> String {
     let place = if name.ends_with('l') { "backend: in-process, " } else { "" };
     let has_worktree =

@@ -1,5 +1,5 @@
 //! Checks that nothing of a crashed process is left: processes, panes, locks, leases, worktrees,
-//! tasks and records. Also checks that the lead was told of each end.
+//! tasks and records. Also checks that the lead was informed of the end of each teammate.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -17,9 +17,9 @@ use crate::supervision::block_on;
 use crate::terminal::Terminal;
 use crate::test_env::TestEnv;
 
-/// A process that crashed: a teammate's, or the lead's.
+/// A process that crashed. It ran a teammate or the lead.
 pub(super) struct Dead {
-    /// The teammate's name, or none for the lead's process.
+    /// The teammate's name, or `None` for the lead's process.
     name: Option<String>,
     process: ProcessIdentity,
     at: SystemTime,
@@ -39,16 +39,16 @@ fn is_so(holds: bool, why: impl FnOnce() -> String) -> Look {
 }
 
 impl Crew {
-    /// Checks that nothing is left of the processes that crashed since the last check, and that the
-    /// user's own process still runs.
+    /// Checks that nothing is left of the processes that crashed since the crash with number
+    /// `since`, and that the user's own process still runs.
     #[track_caller]
     pub(super) fn check_what_is_left(&mut self, since: usize) {
         self.until("nothing is left of the dead", || self.nothing_is_left_of(&self.dead[since..]));
         assert!(self.foreign(), "a process that is none of ours was killed");
     }
 
-    /// Checks that the panes, processes, records, leases, worktrees and the config list the same
-    /// members.
+    /// Checks that nothing is left of any crashed process. Also checks that the config, panes,
+    /// processes, records, leases and worktrees belong to the same members.
     #[track_caller]
     pub(super) fn check_agreement(&mut self) {
         self.until("all agree", || {
@@ -95,7 +95,7 @@ impl Crew {
         })
     }
 
-    /// The config's entry of each teammate, by name.
+    /// Returns the config entry of each teammate, by name.
     fn members(&self) -> BTreeMap<String, Value> {
         let config = self.terminal.config().unwrap_or_default();
         let members = config["members"].as_array().cloned().unwrap_or_default();
@@ -109,8 +109,7 @@ impl Crew {
         self.terminal.panes().into_iter().filter(|pane| pane.ends_with(&tag)).collect()
     }
 
-    /// Whether the lead's conversation reports that a teammate has ended, or that it was not
-    /// started.
+    /// Whether the lead's conversation says that the teammate `name` has ended or was not started.
     fn has_been_told_of(&self, name: &str) -> bool {
         let transcript = self.terminal.team().join("pitcrew/transcripts/team-lead.ndjson");
         let transcript = fs::read_to_string(transcript).unwrap_or_default();
@@ -128,8 +127,8 @@ impl Crew {
     fn nobody_dead_owns_a_task(&self) -> Look {
         let members = self.members();
         let tasks = files(&self.terminal.room.root().join("tasks/work"));
-        // A write that was cut off by a crash leaves a temporary file beside the tasks. Only
-        // `.json` files are tasks.
+        // If a crash interrupts a write, a temporary file stays beside the tasks. Only `.json`
+        // files are tasks.
         for path in
             tasks.iter().filter(|path| path.extension().is_some_and(|ending| ending == "json"))
         {
@@ -147,7 +146,7 @@ impl Crew {
     }
 
     /// Checks that every member with its own process has exactly one process, one pane and one
-    /// record, and that there are no others.
+    /// record. There must be no other processes, panes and records.
     fn each_member_is_there_once(&self) -> Look {
         let (members, processes, started) =
             (self.members(), self.terminal.named_teammates(), self.terminal.started());
@@ -189,8 +188,8 @@ impl Crew {
         Ok(())
     }
 
-    /// Checks that every worktree and branch that pitcrew made belongs to a member, or holds work
-    /// that would be lost.
+    /// Checks every worktree and branch that pitcrew made. Each must belong to a member, or contain
+    /// work that a removal would lose.
     fn worktrees_have_owners_or_work(&self) -> Look {
         let room = &self.terminal.room;
         let owned: BTreeSet<PathBuf> = self
@@ -231,8 +230,8 @@ impl Crew {
         })
     }
 
-    /// Checks, after the end, that the server has only the user's pane, and that no other process
-    /// runs in the test environment.
+    /// Checks the state after the end: the tmux server has only the user's pane, no other process
+    /// runs in the test environment, and no lock is left.
     pub(super) fn nobody_is_left(&self) -> Look {
         let panes = self.terminal.panes();
         is_so(panes == [self.terminal.theirs.clone()], || format!("panes {panes:?}"))?;
@@ -249,7 +248,7 @@ impl Crew {
 }
 
 impl Terminal {
-    /// The processes of teammates, with the teammates' names.
+    /// Returns the processes of teammates, each with the teammate's name.
     pub(super) fn named_teammates(&self) -> Vec<(String, ProcessIdentity)> {
         let named = |pid: u32| {
             let line = fs::read(format!("/proc/{pid}/cmdline")).ok()?;
@@ -261,7 +260,7 @@ impl Terminal {
     }
 }
 
-/// The locks below a folder, each with the time at which it was taken.
+/// Returns the locks below a folder, each with the time at which the lock was taken.
 fn locks(folder: &Path) -> Vec<(PathBuf, SystemTime)> {
     let mut found = Vec::new();
     for path in files(folder) {
@@ -278,7 +277,7 @@ fn locks(folder: &Path) -> Vec<(PathBuf, SystemTime)> {
     found
 }
 
-/// The paths in a folder. None if the folder does not exist.
+/// Returns the paths in a folder. If the folder does not exist, the list is empty.
 fn files(folder: &Path) -> Vec<PathBuf> {
     fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path()).collect()
 }

@@ -1,4 +1,4 @@
-//! Damaged files and folders: torn, of an unexpected kind, locked, or half written.
+//! Damaged files and folders: torn, of an unexpected kind, locked, or only partly written.
 
 use std::time::{Duration, SystemTime};
 
@@ -9,13 +9,14 @@ use super::{Damage, Expect};
 
 const CREW: &str = "root/teams/crew";
 
-/// Makes the bytes of a torn file from the file's text.
+/// A function that turns the text of a file into the bytes of a torn file.
 type Torn = fn(&str) -> Vec<u8>;
 
-/// Replaces a file by something unexpected, for example by a folder.
+/// A function that replaces a file by something unexpected, for example by a folder.
 type Odd = fn(&Scene, &str);
 
-/// Ways to damage a file's content: a description, and the function that makes the bytes.
+/// Ways to damage the content of a file. Each has a description and the function that makes the
+/// bytes.
 const TORN: [(&str, Torn); 6] = [
     ("is empty", |_| Vec::new()),
     ("is cut", |was| was.as_bytes()[..was.len() / 2].to_vec()),
@@ -25,7 +26,8 @@ const TORN: [(&str, Torn); 6] = [
     ("holds a number", |_| b"7".to_vec()),
 ];
 
-/// Unexpected objects at the path of a file: a folder, links, a FIFO, and a file that is too long.
+/// Unexpected objects at the path of a file: a folder, links, a FIFO, and a file that is too long
+/// to read.
 const ODD: [(&str, Odd); 5] = [
     ("is an empty folder", |scene, path| {
         scene.remove(path);
@@ -44,7 +46,7 @@ const ODD: [(&str, Odd); 5] = [
             .unwrap()
             .set_len(1 << 30)
             .unwrap();
-        // The file is too large to compare.
+        // This file is too large to compare, so the test does not check that its content is kept.
         scene.no_loss(path);
     }),
 ];
@@ -70,16 +72,16 @@ fn torn() -> Vec<Damage> {
         ];
         for (what, path, expect) in files {
             let expect = match (what, how) {
-                // The file is valid JSON, but does not describe a task. So it is reported and
-                // skipped.
+                // The file is valid JSON but describes no task. `doctor` therefore reports the file
+                // and skips it.
                 ("a task", "holds a number") => Expect::Named("no_task"),
                 _ => expect,
             };
             all.push(Damage::new(format!("{what} {how}"), expect, move |scene| {
                 let bytes = torn(&scene.read(&path));
                 scene.write(&path, bytes);
-                // Another client may still be writing a recently changed file, so `doctor` does not
-                // report such a file. The test makes the file look old.
+                // `doctor` does not report a file that was changed recently, because another client
+                // may still be writing it. The test therefore makes the file look old.
                 scene.age(&path);
                 paths(&[&path, "root/tasks/crew/.highwatermark"])
             }));
@@ -259,8 +261,8 @@ fn unfinished() -> Vec<Damage> {
             let place = scene.at("root/pitcrew/archive/crew-20261120T134500Z-12345678");
             std::fs::create_dir_all(&place).unwrap();
             std::fs::rename(scene.at(CREW), place.join("team")).unwrap();
-            // The repair moves the tasks into the team's archive, and not to the other files that
-            // it removes. So this test does not look for the tasks there.
+            // The repair moves these tasks into the team's archive, not to the place of the other
+            // files that it removes. The test therefore does not look for the tasks at that place.
             scene.no_loss("root/tasks/crew");
             paths(&["root/tasks/crew"])
         },
@@ -268,7 +270,7 @@ fn unfinished() -> Vec<Damage> {
     all
 }
 
-/// Damages in which a file is at the path of a folder, or a folder at the path of a file.
+/// Damages in which a file is at the path of a folder, or a folder is at the path of a file.
 fn roots() -> Vec<Damage> {
     let mut all = Vec::new();
     for (folder, expect) in [

@@ -1,10 +1,10 @@
 //! Links, and files of other programs or people, at places where pitcrew may have files. `doctor`
-//! may report them, but never changes them.
+//! is allowed to report them, but never changes them.
 
 use super::scene::{ID, Scene, paths};
 use super::{Damage, Expect};
 
-/// Makes a project whose file names look like leftovers of pitcrew.
+/// Makes a project whose files have names like files that pitcrew leaves behind.
 fn project(scene: &Scene, place: &str) {
     for (name, text) in [
         ("Cargo.lock", "version = 4"),
@@ -90,7 +90,7 @@ fn links() -> Vec<Damage> {
     all
 }
 
-/// Folders of projects beside the folders of teams, with and without a `config.json`.
+/// Folders of projects beside the folders of teams. Some have a `config.json`.
 fn configs() -> Vec<Damage> {
     let with_config = |config: &'static str| {
         move |scene: &Scene| {
@@ -183,7 +183,7 @@ fn folders() -> Vec<Damage> {
     ]
 }
 
-/// File names in a team's folders that pitcrew never writes.
+/// Files in a team's folders with names that pitcrew never uses.
 fn names() -> Vec<Damage> {
     let mut all = Vec::new();
     for path in [
@@ -203,7 +203,7 @@ fn names() -> Vec<Damage> {
         all.push(Damage::new(format!("somebody's {path}"), Expect::Untouched, move |scene| {
             scene.write(path, "{ mine");
             scene.age(path);
-            // A folder of that name is not a team either.
+            // The folder `.new-project` is not a team either, so it is removed here.
             if path.contains(".new-project") {
                 scene.remove("root/teams/.new-project");
             }

@@ -1,6 +1,6 @@
-//! Each kind of damage that `doctor` knows, made in a separate root. `doctor` repairs or reports
-//! the damage, and changes no file that is healthy or foreign. The test compares all files before
-//! and after: contents, modes and links.
+//! Each kind of damage that `doctor` knows, made in a separate root. `doctor` must repair or report
+//! the damage, and must not change a healthy or foreign file. The test compares the contents, modes
+//! and links of all files before and after.
 
 mod cases;
 mod foreign;
@@ -17,19 +17,19 @@ use serde_json::Value;
 
 use scene::{Entry, Scene, Tree};
 
-/// Number of roots that are checked at the same time. Most of the time of a check is the start of a
-/// process.
+/// The number of roots that are checked at the same time. A check spends most of its time on the
+/// start of a process.
 const AT_ONCE: usize = 4;
 
 /// The reaction that a test expects of `doctor`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Expect {
-    /// `doctor` reports the damage as this kind, and a repair fixes it.
+    /// `doctor` reports the damage as this kind, and a repair removes the damage.
     Mended(&'static str),
-    /// `doctor` reports the damage as this kind. A repair leaves it unchanged for a person to
-    /// decide.
+    /// `doctor` reports the damage as this kind. A repair does not change the damage, because a
+    /// person must decide.
     Named(&'static str),
-    /// `doctor` does not report the file and does not touch it.
+    /// `doctor` does not report the file and does not change it.
     Untouched,
 }
 
@@ -38,7 +38,8 @@ type Make = Box<dyn Fn(&Scene) -> Vec<PathBuf> + Send + Sync>;
 /// One kind of damage, and the expected reaction of `doctor`.
 pub(super) struct Damage {
     pub(super) name: String,
-    /// Makes the damage, and returns the files and folders that a repair may change or remove.
+    /// A function that makes the damage. It returns the files and folders that a repair is allowed
+    /// to change or remove.
     pub(super) make: Make,
     pub(super) expect: Expect,
 }
@@ -127,7 +128,7 @@ fn finds(report: &Value, kind: &str, code: i32) -> Result<(), String> {
     })
 }
 
-/// Checks that only paths in `may_change` changed, and that the only new files are files that a
+/// Checks that only paths in `may_change` changed. The only allowed new files are files that a
 /// repair writes: the archive, the journal and counters.
 fn unchanged(before: &Tree, after: &Tree, may_change: &[PathBuf]) -> Result<(), String> {
     let is_expected = |path: &PathBuf| {

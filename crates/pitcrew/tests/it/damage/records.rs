@@ -1,11 +1,12 @@
-//! pitcrew's own records of a team: unreadable entries and lines, and files of a later version.
+//! pitcrew's own records of a team: unreadable entries and lines, and files with a later format
+//! version.
 
 use super::scene::paths;
 use super::{Damage, Expect};
 
 const OURS: &str = "root/teams/crew/pitcrew";
 
-/// Lines that end with a newline but that pitcrew did not write.
+/// Journal lines that end with a newline but that pitcrew did not write.
 const BAD_LINES: [(&str, &[u8]); 5] = [
     ("a cut line", b"{\"seq\":\n"),
     ("a line that is no text", b"\xff\xfe\n"),

@@ -1,4 +1,4 @@
-//! A root with a healthy team, and with foreign files beside it.
+//! A root with a healthy team and with foreign files beside the team's files.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -46,16 +46,16 @@ impl std::fmt::Debug for Is {
     }
 }
 
-/// Everything below a folder, by relative path.
+/// All files, folders and links below a folder, by relative path.
 pub(super) type Tree = BTreeMap<PathBuf, Entry>;
 
-/// A separate root for one damage.
+/// A separate root for the test of one damage.
 pub(crate) struct Scene {
     pub(super) room: TestEnv,
     no_loss: Mutex<BTreeSet<PathBuf>>,
 }
 
-/// The initial content of every scene, made once.
+/// The initial content of every scene. It is made once, and each scene copies it.
 static TEMPLATE: LazyLock<TestEnv> = LazyLock::new(|| {
     let room = TestEnv::with_crew();
     room.ok(&["send", "bob", "the first"]);
@@ -84,7 +84,8 @@ static TEMPLATE: LazyLock<TestEnv> = LazyLock::new(|| {
     room
 });
 
-/// Healthy foreign files at every place. None of them may ever change.
+/// Healthy foreign files at every place below the root, each with its content. None of these files
+/// may ever change.
 const FOREIGN: [(&str, &str); 16] = [
     ("root/teams/README.md", "mine"),
     ("root/teams/crew/Cargo.lock", "version = 4"),
@@ -117,7 +118,7 @@ impl Scene {
         scene
     }
 
-    /// The full path of `path` in the scene.
+    /// Returns the full path of `path`, which is relative to the scene.
     pub(super) fn at(&self, path: &str) -> PathBuf {
         self.room.work().parent().unwrap().join(path)
     }
@@ -131,7 +132,7 @@ impl Scene {
         fs::write(self.at(path), bytes).unwrap();
     }
 
-    /// Changes a JSON file.
+    /// Changes the JSON file at `path` with `change`.
     pub(super) fn edit(&self, path: &str, change: impl FnOnce(&mut Value)) {
         let mut value: Value = serde_json::from_str(&self.read(path)).unwrap();
         change(&mut value);
@@ -166,7 +167,8 @@ impl Scene {
         fs::File::open(self.at(path)).unwrap().set_modified(time).unwrap();
     }
 
-    /// Declares that the file or folder contains nothing that could be lost.
+    /// Declares that the test does not need to check whether the content of this file or folder is
+    /// kept.
     pub(super) fn no_loss(&self, path: &str) {
         self.no_loss.lock().unwrap().insert(PathBuf::from(path));
     }
@@ -175,7 +177,6 @@ impl Scene {
         self.no_loss.lock().unwrap().iter().any(|it| path.starts_with(it))
     }
 
-    /// Runs `doctor` and returns its exit code and its report.
     pub(super) fn doctor(&self, args: &[&str]) -> (i32, Value) {
         let all: Vec<&str> = ["--json", "doctor"].into_iter().chain(args.iter().copied()).collect();
         let ran = self.room.run(&all);
@@ -184,18 +185,19 @@ impl Scene {
         (ran.code, report)
     }
 
-    /// The modification time and inode of each file and folder of the scene.
+    /// Returns the modification time and inode of each file and folder of the scene.
     pub(super) fn stamps(&self) -> BTreeMap<PathBuf, (i64, i64, u64)> {
         let stamp = |path: &PathBuf| {
             let meta = fs::symlink_metadata(self.at("").join(path)).unwrap();
             (meta.mtime(), meta.mtime_nsec(), meta.ino())
         };
-        // `doctor` tries out the sandbox in the temporary folder, so that folder changes.
+        // `doctor` tests the sandbox in the temporary folder, so this folder changes and is left
+        // out.
         let paths = self.tree().into_keys().filter(|path| path.as_path() != Path::new("tmp"));
         paths.map(|path| (path.clone(), stamp(&path))).collect()
     }
 
-    /// Everything in the scene. Links are not followed.
+    /// Returns all files, folders and links of the scene. Links are not followed.
     pub(super) fn tree(&self) -> Tree {
         let top = self.at("");
         let mut tree = Tree::new();
@@ -224,7 +226,6 @@ impl Scene {
     }
 }
 
-/// Converts texts to paths.
 pub(super) fn paths(paths: &[&str]) -> Vec<PathBuf> {
     paths.iter().map(PathBuf::from).collect()
 }

@@ -1,4 +1,5 @@
-//! Members, tasks, messages, processes, settings and worktrees that contradict each other.
+//! Damages in which members, tasks, messages, processes, settings and worktrees contradict each
+//! other.
 
 use std::process::Command;
 
@@ -229,7 +230,8 @@ fn git(scene: &Scene, words: &[&str]) {
     assert!(output.status.success(), "{words:?}: {output:?}");
 }
 
-/// Makes a worktree below the root that belongs to no member, in the form that a run makes.
+/// Makes a worktree below the root, in the form in which a run makes it. The worktree belongs to no
+/// member.
 fn worktree(scene: &Scene) -> &'static str {
     git(scene, &["init", "--quiet", "--initial-branch=main"]);
     scene.write("work/.gitignore", "ignored\n");
@@ -261,7 +263,7 @@ fn worktrees() -> Vec<Damage> {
         Damage::new(name, Expect::Named("orphaned_worktree"), move |scene| {
             let path = worktree(scene);
             damage(scene, path);
-            // A command that locks the repository leaves this lock file there.
+            // A command that locks the repository creates this lock file and leaves it there.
             scene.write("work/.git/pitcrew-worktrees.lock", "");
             Vec::new()
         })

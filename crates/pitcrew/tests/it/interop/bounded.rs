@@ -1,5 +1,5 @@
-//! A teammate that is the reference client makes its own model calls. The run counts them, and its
-//! limits apply to them.
+//! A teammate that runs in the reference client makes its own model calls. The run counts these
+//! calls, and the limits of the run apply to them.
 
 use std::fs;
 
@@ -9,14 +9,14 @@ use super::script::{Script, calls, says};
 use super::sockets::spawn;
 use super::stage::{Client, Stage};
 
-/// The number of model calls that a teammate may make.
+/// The number of model calls that the run allows a teammate to make.
 const MOST: u64 = 4;
 
 /// The number of model calls that a teammate would make without a limit.
 const WANTED: usize = 40;
 
-/// Runs a teammate that would make far more model calls than the run allows. Returns the run's
-/// final document.
+/// Runs a teammate whose script makes far more model calls than the run allows. Returns the JSON
+/// document that the run prints at its end.
 fn bounded(stage: &Stage, first: &str, limit: &str) -> Value {
     let run = format!(
         "pitcrew run {first} --model anthropic/claude-sonnet-4-5-20250929 --teammate-mode tmux --teammate-program claude \
@@ -63,7 +63,7 @@ fn is_bounded(client: Client) {
     );
 }
 
-/// The sum of the costs of all members.
+/// Returns the sum of the costs of all members.
 fn total(told: &Value) -> f64 {
     told["members"]
         .as_array()

@@ -1,4 +1,5 @@
-//! The files that today's client writes have the recorded form.
+//! Checks that the files that today's version of the client writes have the same form as the
+//! recordings.
 
 use serde_json::json;
 

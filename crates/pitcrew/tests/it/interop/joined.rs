@@ -1,4 +1,4 @@
-//! The reference client leads, and a teammate run by pitcrew joins it.
+//! The reference client leads a team, and a teammate that pitcrew runs joins this team.
 
 use serde_json::{Value, json};
 
@@ -8,8 +8,8 @@ use super::stage::{Client, Pane, Stage};
 const JOIN: [&str; 7] =
     ["pitcrew", "join", "probe", "--as", "joiner", "--append-system-prompt", "ROLE:joiner"];
 
-/// A lead that creates a team with two tasks. It assigns the first task to the member that reports
-/// that it has joined.
+/// The model's turns for a lead that creates a team with two tasks. When a member reports that it
+/// has joined, the lead assigns the first task to this member.
 fn lead(turns: impl IntoIterator<Item = Value>) -> Vec<Value> {
     let mut all = vec![
         calls("TeamCreate", json!({"team_name": "probe", "description": "joined by ours"})),
@@ -34,7 +34,8 @@ fn answers_shutdown(approve: bool, content: &str) -> Value {
     once_told("shutdown_request", calls("SendMessage", answer))
 }
 
-/// Starts the client as lead, and waits until pitcrew's teammate has joined.
+/// Starts the client as lead, and waits until pitcrew's teammate has joined. Returns the panes of
+/// both.
 fn begun(stage: &Stage) -> (Pane, Pane) {
     let lead = stage.client_leads();
     stage.shown(&lead, "the team is made");
@@ -43,7 +44,7 @@ fn begun(stage: &Stage) -> (Pane, Pane) {
     (lead, joiner)
 }
 
-/// The script of a teammate run by pitcrew that joins, works on two tasks and leaves.
+/// The script of a teammate that pitcrew runs. The teammate joins, works on two tasks and leaves.
 fn whole_stay() -> Script {
     Script::default()
         .role(
@@ -92,16 +93,16 @@ fn a_joined_teammate_works_asks_its_lead_reports_and_leaves() {
     let Some(stage) = Stage::set(Client::Recorded, &whole_stay()) else { return };
     let (lead, joiner) = begun(&stage);
 
-    // The config's entry of the new member has the client's form, and the first message of the
-    // member is in the lead's conversation.
+    // The new member's entry in the config has the form that the client writes. The lead's
+    // conversation contains the first message of the member.
     let member = stage.entry("joiner");
     assert_eq!((&member["agentId"], &member["color"]), (&json!("joiner@probe"), &json!("blue")));
     stage.told("lead", "<teammate-message teammate_id=\"joiner\" color=\"blue\" summary=\"joined\">\nI have joined");
 
     check_permissions(&stage, &lead);
 
-    // Both tasks are completed and reported: the task assigned to the member, and the task that the
-    // member claimed.
+    // The member has completed and reported two tasks: the task that was assigned to it, and the
+    // task that it claimed.
     stage.told("lead", "B is done");
     for id in ["1", "2"] {
         let task = stage.task(id);
@@ -119,8 +120,8 @@ fn a_joined_teammate_works_asks_its_lead_reports_and_leaves() {
     };
     stage.until("joiner's idleness", is_idle);
 
-    // The member answers the shutdown request, leaves the screen and the team, and the lead can
-    // delete the team.
+    // The member answers the shutdown request, and leaves the screen and the team. After that, the
+    // lead is able to delete the team.
     let approved = stage.frame("team-lead", "shutdown_approved", 1);
     assert_eq!(approved["requestId"], stage.frame("joiner", "shutdown_request", 1)["requestId"]);
     stage.until("joiner gone", || {
@@ -132,10 +133,10 @@ fn a_joined_teammate_works_asks_its_lead_reports_and_leaves() {
     assert_eq!(stage.config(), None);
 }
 
-/// At the lead's terminal the user allows one command and denies another.
+/// Checks that the user is able to allow one command and to deny another at the lead's terminal.
 fn check_permissions(stage: &Stage, lead: &Pane) {
-    // The lead's screen shows the member's permission requests, and the answers there reach the
-    // member.
+    // The lead's screen shows the member's permission requests. An answer on that screen reaches
+    // the member.
     stage.shown(lead, "Bash command · @joiner");
     let responses = || stage.frames("joiner", "permission_response");
     let first =
@@ -192,8 +193,8 @@ fn a_joined_teammate_that_is_busy_stays_and_one_that_is_killed_keeps_its_place()
     assert!(stage.panes().contains(&joiner));
     stage.entry("joiner");
 
-    // After a kill the member is started again under the same name. It continues its conversation,
-    // and keeps its task.
+    // The test kills the member and starts it again under the same name. The member continues its
+    // conversation and keeps its task.
     stage.kill(&joiner);
     let again = stage.pane(&JOIN);
     let sent = stage.pitcrew(&["send", "joiner", "go on"]);

@@ -1,12 +1,12 @@
-//! pitcrew leads, and its teammates are the reference client, in panes.
+//! pitcrew leads a team whose teammates run in the reference client, in panes.
 
 use serde_json::{Value, json};
 
 use super::script::{Script, a_second_later, calls, once_told, says, sends};
 use super::stage::{Client, Pane, Stage};
 
-/// Runs a team whose teammates are the reference client. Prints the exit code and then waits, so
-/// that the pane stays open.
+/// A shell command that runs a team whose teammates run in the reference client. The command prints
+/// the exit code and then waits, so that the pane stays open.
 const RUN: &str = "pitcrew run 'ROLE:lead begin' --team probe --model anthropic/claude-sonnet-4-5-20250929 \
      --teammate-mode tmux --teammate-program claude --allow 'Bash(touch allowed.txt)'; echo \"ended with $?\"; read _";
 
@@ -33,7 +33,7 @@ fn agrees_to_shut_down() -> Value {
     once_told("shutdown_request", calls("SendMessage", answer))
 }
 
-/// Waits for a member's pane in the config, and returns it.
+/// Waits until the config names the pane of the member `name`, and returns the pane.
 fn pane_of(stage: &Stage, name: &str) -> Pane {
     stage.until(&format!("the pane of {name}"), || {
         let member = stage.member(name)?;
@@ -43,7 +43,8 @@ fn pane_of(stage: &Stage, name: &str) -> Pane {
     })
 }
 
-/// Waits until a teammate has left the screen and the team, and the run has succeeded.
+/// Waits until a teammate has left the screen and the team, and until the run has ended with
+/// success.
 fn ended(stage: &Stage, lead: &Pane, teammate: &Pane) {
     stage.until("the teammate's pane gone", || (!stage.panes().contains(teammate)).then_some(()));
     stage.shown(lead, "ended with 0");
@@ -90,13 +91,13 @@ fn works_and_shuts_down(client: Client) {
     let lead = run(&stage);
     let worker = pane_of(&stage, "worker");
 
-    // The client reads its prompt and its messages from the inbox that pitcrew writes.
+    // The client gets its prompt and its messages from the inbox, which pitcrew writes.
     stage.told("worker", "<teammate-message teammate_id=\"team-lead\"");
     stage.told("worker", "ROLE:worker go");
     stage.told("worker", "#1 [pending] Do A");
 
-    // A rule allows the first request. At the lead's terminal the user allows the second request
-    // and denies the third.
+    // A permission rule allows the first request. At the lead's terminal, the user allows the
+    // second request and denies the third.
     stage.until("the command that a rule allows", || {
         stage.work().join("allowed.txt").exists().then_some(())
     });
@@ -108,8 +109,8 @@ fn works_and_shuts_down(client: Client) {
     });
     stage.enter(&lead, "n");
     if client == Client::Recorded {
-        // Today's client removes each message from its inbox when it has read the message. So the
-        // answers cannot be read in the inbox of that client.
+        // Today's version of the client removes each message from its inbox after it has read the
+        // message. The test therefore cannot find the answers in the inbox of that version.
         let answers = [1, 2, 3]
             .map(|nth| stage.frame("worker", "permission_response", nth)["subtype"].clone());
         assert_eq!(answers, [json!("success"), json!("success"), json!("error")]);
@@ -117,7 +118,7 @@ fn works_and_shuts_down(client: Client) {
     stage.told("worker", "the user said no");
     assert!(!stage.work().join("denied.txt").exists());
 
-    // The result is in the task files, on the client's screen, and in the lead's conversation.
+    // The task files, the client's screen and the lead's conversation show the result.
     stage.told("lead", "A is done");
     let task = stage.task("1");
     assert_eq!(
@@ -140,7 +141,7 @@ fn todays_client_in_a_pane_has_its_plan_rejected_and_then_approved() {
     has_its_plan_decided(Client::Today);
 }
 
-/// A teammate whose first plan is rejected and whose second is approved.
+/// The script of a teammate whose first plan is rejected and whose second plan is approved.
 fn plan_script() -> Script {
     let decides = |when: &str, approve: bool, content: &str| {
         let answer = json!({"type": "plan_approval_response", "request_id": "REQ:plan", "recipient": "planner",
@@ -230,8 +231,8 @@ fn deny_rules_of_the_run_bind_todays_client_whatever_its_own_mode_would_be() {
     is_bound_by_deny_rules(Client::Today);
 }
 
-/// Checks that deny rules of the run apply to a client that would not ask for permission. Today's
-/// client, with its default model and without a mode on its command line, would not ask.
+/// Checks that deny rules of the run apply to a client that asks for no permission. Today's version
+/// of the client, with its default model and without a mode on its command line, does not ask.
 fn is_bound_by_deny_rules(client: Client) {
     let mut spawn = spawns("worker", "default");
     spawn["blocks"][0]["input"]["model"] = "anthropic/claude-opus-5-5".into();

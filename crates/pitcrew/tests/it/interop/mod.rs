@@ -1,9 +1,9 @@
-//! pitcrew together with the reference client itself, without network access and with a scripted
-//! model behind it (`interop/`).
+//! Tests of pitcrew together with the real reference client. The programs have no network access,
+//! and a scripted model answers them (`interop/`).
 //!
 //! Each test checks the files, the screens and the requests to the models. The tests need node,
-//! npm, python3, tmux, ip and namespaces. Without these they print a message and skip, but in CI
-//! they fail.
+//! npm, python3, tmux, ip and namespaces. If one of these is missing, a test prints a message and
+//! is skipped. In CI, such a test fails.
 
 mod bounded;
 mod client_writes;

@@ -1,6 +1,6 @@
-//! A run has the reference client as its teammate, in plan mode. The run is stopped while the
-//! client's plan waits for an answer, and is resumed. The client continues in plan mode, asks
-//! again, and carries out the plan after the approval.
+//! A run has a teammate in plan mode that runs in the reference client. The run is stopped while
+//! the client's plan waits for an answer, and is then resumed. The client must continue in plan
+//! mode, ask again, and carry out the plan after the approval.
 
 use serde_json::{Value, json};
 
@@ -30,8 +30,8 @@ fn script() -> Script {
         calls("ExitPlanMode", json!({})),
         writes("PLANFILE", "# Plan\nfirst idea"),
         calls("ExitPlanMode", json!({})),
-        // After the resume the client is still in plan mode, so it must not write any file except
-        // the plan.
+        // After the resume, the client is still in plan mode, so the only file that it is allowed
+        // to write is the plan.
         once_told("Your process was ended", writes("SECRETFILE", "written in plan mode")),
         writes("PLANFILE", "# Plan\nsecond idea"),
         calls("ExitPlanMode", json!({})),

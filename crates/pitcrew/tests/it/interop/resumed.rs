@@ -1,5 +1,5 @@
-//! A run whose teammate is the client is stopped and resumed. The tests check the client's
-//! conversation and its messages.
+//! A run whose teammate runs in the reference client is stopped and resumed. The tests check the
+//! client's conversation and its messages.
 
 use std::fs;
 
@@ -9,25 +9,25 @@ use super::script::{Script, calls, says};
 use super::sockets::{go, is_at, send, spawn, waits_for};
 use super::stage::{Client, Pane, Stage, TEAM};
 
-/// A text in the teammate's conversation from before the stop.
+/// A text that the teammate said before the stop. It is in the teammate's conversation.
 const BEFORE: &str = "the-first-word-it-said";
 
-/// The messages that the client had read when its process ended, in the order of sending.
+/// The messages that the client had read before its process ended, in the order of sending.
 const TAKEN: [&str; 3] = ["one-word.", "the-task.", "two-word."];
 
-/// The commands that the run allows without a question.
+/// The commands that the run allows without a permission request.
 #[derive(Clone, Copy)]
 enum Allowed {
-    /// Every command. The run is stopped while a command of the teammate runs.
+    /// The run allows every command. The test stops the run while a command of the teammate runs.
     Bash,
-    /// Only `echo`. The client asks about every other command, so the run is stopped while a
-    /// question is open.
+    /// The run allows only `echo`. The client asks permission for every other command. The test
+    /// stops the run while such a request waits for an answer.
     Echo,
 }
 
 /// Runs a teammate until it is in the middle of a turn, makes it read messages, stops the run, and
-/// resumes it. `between` changes files between the two runs. Returns the pane of the resumed run
-/// and the number of requests before it.
+/// resumes it. Between the two runs, `between` changes files. Returns the pane of the resumed run,
+/// and the number of model requests before that run.
 fn stopped_and_resumed(
     client: Client,
     allowed: Allowed,
@@ -73,8 +73,9 @@ fn stopped_and_resumed(
     let before = stage.requests("worker").len();
     stage.press(&first, "C-c");
     stage.shown(&first, "ended with 130");
-    // The client is killed in the middle of its turn, and gets no shutdown request that its model
-    // would have to answer. So the resumed conversation continues in the middle of that turn.
+    // The client is killed in the middle of its turn. It gets no shutdown request, because its
+    // model would have to answer such a request. The resumed conversation therefore continues in
+    // the middle of that turn.
     let asked = fs::read_to_string(stage.root().join("teams/probe/pitcrew/requests.json"))
         .unwrap_or_default();
     assert!(!asked.contains("shutdown-"), "{asked}");
@@ -84,8 +85,8 @@ fn stopped_and_resumed(
     Some((stage, second, before))
 }
 
-/// The messages of [`TAKEN`] that are in the teammate's conversation, in the order of the
-/// conversation.
+/// Returns the messages of [`TAKEN`] that are in the teammate's conversation, in the order in which
+/// they are there.
 fn in_conversation(stage: &Stage) -> Vec<&'static str> {
     let Some(last) = stage.requests("worker").pop() else { return Vec::new() };
     let conversation = last.conversation();
@@ -110,8 +111,8 @@ fn goes_on(client: Client, allowed: Allowed) {
     stage.until("what it had taken in its conversation", || {
         (in_conversation(&stage).len() >= TAKEN.len()).then_some(())
     });
-    // If a message were delivered twice, the second copy would be in the conversation by the next
-    // turn.
+    // This message starts another turn. If pitcrew delivered a message twice, the second copy would
+    // be in the conversation by then.
     send(&stage, "worker", "and-then");
     stage.told("worker", "and-then");
     assert_eq!(in_conversation(&stage), TAKEN);

@@ -1,4 +1,5 @@
-//! Scripts for the model server: the answers of each role, turn by turn (`interop/mock_model.py`).
+//! Scripts for the model server (`interop/mock_model.py`). A script contains the answers of each
+//! role, turn by turn.
 
 use serde_json::{Map, Value, json};
 
@@ -7,20 +8,20 @@ use serde_json::{Map, Value, json};
 pub(crate) struct Script(Map<String, Value>);
 
 impl Script {
-    /// Adds a role with its turns. A conversation has the role R if `ROLE:R` is in its first
-    /// message or its system prompt.
+    /// Adds a role with its turns. A conversation has the role R if its first message or its system
+    /// prompt contains `ROLE:R`.
     pub(crate) fn role(mut self, name: &str, turns: impl IntoIterator<Item = Value>) -> Self {
         self.0.insert(name.to_owned(), turns.into_iter().collect());
         self
     }
 
-    /// The script in the JSON form that the server reads.
+    /// Returns the script in the JSON form that the model server reads.
     pub(crate) fn to_json(&self) -> String {
         Value::Object(self.0.clone()).to_string()
     }
 }
 
-/// A turn that says a text. It ends the agent's work for now.
+/// A turn in which the model says a text. The agent then waits for its next message.
 pub(crate) fn says(text: &str) -> Value {
     json!({"blocks": [{"type": "text", "text": text}]})
 }
@@ -30,23 +31,25 @@ pub(crate) fn calls(tool: &str, input: Value) -> Value {
     json!({"blocks": [{"type": "tool_use", "name": tool, "input": input}]})
 }
 
-/// The same turn, but only once the model has received `text`. Until then the model answers with a
-/// short text and ends its turn. If `text` can arrive in the middle of a turn, as with pitcrew's
-/// agents, this turn must not come after a turn without such a condition.
+/// Adds a condition to `turn`: the model plays this turn only after it has received `text`. Until
+/// then, the model answers with a short text and ends its turn.
+///
+/// With pitcrew's agents, `text` can arrive in the middle of a turn. In such a case, do not use
+/// this turn after a turn without such a condition.
 pub(crate) fn once_told(text: &str, mut turn: Value) -> Value {
     turn["when"] = text.into();
     turn
 }
 
-/// The same turn, delayed by one second. At the beginning of a turn the client rewrites its
-/// configuration in place. If it then asks for a permission, it may read the lead's name from the
-/// half-written file and ask nobody (`docs/interop.md`).
+/// Delays `turn` by one second. At the beginning of a turn, the client rewrites its configuration
+/// file in place. If the client asks for a permission at that moment, it may read a half-written
+/// file without the lead's name and ask nobody (`docs/interop.md`).
 pub(crate) fn a_second_later(mut turn: Value) -> Value {
     turn["pause"] = 1.into();
     turn
 }
 
-/// A SendMessage call with a text.
+/// A turn that sends a text with SendMessage.
 pub(crate) fn sends(to: &str, content: &str, summary: &str) -> Value {
     calls(
         "SendMessage",

@@ -1,5 +1,5 @@
-//! Messages from pitcrew to today's client in the middle of a turn: through the client's message
-//! socket, and without a socket.
+//! Messages from pitcrew to today's version of the client in the middle of a turn, with and without
+//! the client's message socket.
 
 use std::fs;
 
@@ -11,7 +11,7 @@ use super::stage::{Client, Stage, TEAM};
 /// The text that is sent while the receiver is in a turn.
 const WORD: &str = "look-at-the-parser-first";
 
-/// A command that waits until the test lets it continue.
+/// A turn that runs a command. The command waits until the test creates `file`.
 pub(super) fn waits_for(file: &str) -> Value {
     calls(
         "Bash",
@@ -27,7 +27,7 @@ pub(super) fn spawn() -> Value {
     )
 }
 
-/// Waits until the command that waits for `file` runs.
+/// Waits until the command from `waits_for(file)` runs.
 pub(super) fn is_at(stage: &Stage, file: &str) {
     stage.until(&format!("the command that waits for {file}"), || {
         stage.work().join(format!("at-{file}")).exists().then_some(())
@@ -38,14 +38,15 @@ pub(super) fn go(stage: &Stage, file: &str) {
     fs::write(stage.work().join(file), "").unwrap();
 }
 
-/// Sends a text to `to`, and returns the message's state.
+/// Sends a text to `to`, and returns the delivery state of the message.
 pub(super) fn send(stage: &Stage, to: &str, text: &str) -> Value {
     let sent = stage.pitcrew(&["--json", "send", "--team", &stage.team(), to, text]);
     assert_eq!(sent.code, 0, "{}", sent.stderr);
     serde_json::from_str::<Value>(&sent.stdout).unwrap()["receipts"][0]["state"].clone()
 }
 
-/// A pitcrew teammate receives a message while it is in a turn of three commands.
+/// Runs a team in which a teammate gets a message during its turn of three commands. The teammate
+/// runs in the reference client. Returns the environment and the delivery state of the message.
 fn teammate_in_a_turn(client: Client, settings: Value) -> Option<(Stage, Value)> {
     let script = Script::default()
         .role("lead", [spawn(), once_told("all is over", says("all is done"))])
@@ -71,15 +72,15 @@ fn teammate_in_a_turn(client: Client, settings: Value) -> Option<(Stage, Value)>
     Some((stage, state))
 }
 
-/// Checks that the model received the message exactly once, and that this happened within a turn if
-/// `is_within_a_turn` is true, otherwise after the turn.
+/// Checks that the model received the message exactly once. If `is_within_a_turn` is true, the
+/// model must have received it within a turn, otherwise after the turn.
 fn was_told_once(stage: &Stage, role: &str, is_within_a_turn: bool) {
     stage.told(role, WORD);
     let asked = stage.requests(role);
     let first = asked.iter().find(|request| request.says(WORD)).unwrap();
     assert_eq!(first.is_within_a_turn(), is_within_a_turn);
-    // This second message goes through the inbox. If the first message were delivered again, it
-    // would be in the conversation before the second.
+    // Send a second message. If pitcrew delivered the first message again, its second copy would be
+    // in the conversation before this message.
     send(stage, role_name(role), "and-then");
     stage.told(role, "and-then");
     assert_eq!(stage.requests(role).last().unwrap().counts(WORD), 1);
@@ -114,8 +115,8 @@ fn mail_reaches_a_client_without_a_socket_after_its_turn_once() {
     was_told_once(&stage, "worker", false);
 }
 
-/// The words in the order in which they occur in the last request. A word that occurs several times
-/// is listed several times.
+/// Returns the words in the order in which they are in the last request. If a word is there several
+/// times, it is listed several times.
 fn order_of(stage: &Stage, role: &str, words: &[String]) -> Vec<String> {
     let conversation = stage.requests(role).last().unwrap().conversation();
     let mut found: Vec<(usize, String)> = words
@@ -151,7 +152,7 @@ fn no_message_through_the_socket_of_todays_client_overtakes_mail_that_lies_in_it
     for nth in 0..3 {
         assert_eq!(say(&mut words, format!("early-{nth}")), "acknowledged");
     }
-    // A task assignment goes through the inbox. The client gives it to its model after the turn.
+    // A task assignment goes through the inbox. The client passes it to its model after the turn.
     let made = stage.pitcrew(&["task", "create", "--team", TEAM, "the-task.", "to be done"]);
     assert_eq!(made.code, 0, "{}", made.stderr);
     let given = stage.pitcrew(&["task", "update", "--team", TEAM, "1", "--owner", "worker"]);
@@ -198,8 +199,8 @@ fn the_sender_learns_of_what_went_through_the_socket_of_a_client_that_ended_befo
 fn mail_reaches_a_session_s_lead_in_the_middle_of_a_turn_once() {
     let script = Script::default()
         .role("lead", [spawn(), waits_for("first"), waits_for("second"), says("over")])
-        // The worker never goes idle. Otherwise its idle notice would be an older message in the
-        // lead's inbox.
+        // The worker must not become idle. Otherwise the lead's inbox would contain its idle notice
+        // as an older message.
         .role("worker", [waits_for("never"), says("nothing to do")]);
     let Some(stage) = Stage::set(Client::Today, &script) else { return };
     let settings = json!({"permissions": {"allow": ["Bash"]}});
@@ -219,7 +220,7 @@ fn what_todays_client_gets_in_its_last_request_has_reached_its_model() {
     let agrees =
         json!({"type": "shutdown_response", "request_id": "REQ:shutdown", "approve": true});
     let mut agrees = once_told("shutdown_request", calls("SendMessage", agrees));
-    // The model takes ten seconds to answer, so a message can arrive meanwhile.
+    // The model waits ten seconds before it answers, so that a message can arrive in this time.
     agrees["pause"] = 10.into();
     let script = Script::default()
         .role("lead", std::iter::once(spawn()).chain((0..20).map(|_| says("It is done."))))
@@ -229,8 +230,8 @@ fn what_todays_client_gets_in_its_last_request_has_reached_its_model() {
                --teammate-mode tmux --teammate-program claude; echo \"ended with $?\"; read _";
     let lead = stage.pane(&["sh", "-c", run]);
     stage.told("worker", "shutdown_request");
-    // pitcrew uses the socket only during a turn, and only after earlier mail has reached the
-    // conversation.
+    // pitcrew uses the socket only during a turn, and only if all earlier mail is in the
+    // conversation. Wait for both conditions.
     stage.until("the client at work", || {
         (stage.member("worker")?["isActive"] == true).then_some(())
     });

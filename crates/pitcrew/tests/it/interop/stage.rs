@@ -1,5 +1,5 @@
-//! The isolated environment of a scenario: a tmux server, a model server, and a PATH with the
-//! reference client and the pitcrew binary. Its methods observe these programs from outside.
+//! The isolated environment of a test: a tmux server, a model server, and a PATH with the reference
+//! client and the pitcrew binary. The methods look at these programs from outside.
 
 use std::cell::Cell;
 use std::fs::{self, File};
@@ -13,20 +13,21 @@ use super::script::Script;
 use crate::patience;
 use crate::test_env::Ran;
 
-/// The team of every scenario.
+/// The name of the team in every test.
 pub(crate) const TEAM: &str = "probe";
 
-/// Time limit of any wait. The client sometimes loses a message of its own, and then the test
-/// should not wait long before the next try.
+/// The time limit of each wait. The client sometimes loses one of its own messages. In that case
+/// the test must fail soon, so that it can be tried again.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Time to wait for the effect of a key before it is pressed again.
+/// If a key press has no effect after this time, the key is pressed again.
 const PRESS_AGAIN_AFTER: Duration = Duration::from_secs(2);
 
-/// The exit code of `sealed.sh` on a machine without namespaces.
+/// The exit code of the script `sealed.sh` if the machine has no namespaces.
 const NO_NAMESPACES: i32 = 3;
 
-/// The programs that the tests need, each with an argument that makes it print its version.
+/// The programs that the tests need, each with the argument that makes the program print its
+/// version.
 const NEEDED: [(&str, &str); 6] = [
     ("node", "--version"),
     ("npm", "--version"),
@@ -45,8 +46,8 @@ pub(crate) enum Client {
     Today,
 }
 
-/// An isolated environment. All its processes are in one process namespace, and end when the
-/// `Stage` is dropped.
+/// An isolated environment. All its processes are in one process namespace. Dropping the `Stage`
+/// ends all of them.
 pub(crate) struct Stage {
     sealed: Child,
     dir: tempfile::TempDir,
@@ -65,13 +66,13 @@ pub(crate) struct Request {
 }
 
 impl Stage {
-    /// Starts the environment. Returns `None`, with a message, if a needed program is missing.
+    /// Starts the environment. If a needed program is missing, prints a message and returns `None`.
     pub(crate) fn set(client: Client, script: &Script) -> Option<Self> {
         Self::set_in(client, script, |_| ())
     }
 
-    /// Starts the environment with prepared files in the working folder. In the script, SECRETFILE
-    /// is the file `secrets/key.txt` there.
+    /// Starts the environment. Before the start, a function prepares files in the working folder.
+    /// In the script, SECRETFILE stands for the path of `secrets/key.txt` in this folder.
     pub(crate) fn set_in(
         client: Client,
         script: &Script,
@@ -128,7 +129,7 @@ impl Stage {
         self.dir.path().join("out")
     }
 
-    /// The root that pitcrew and the client share.
+    /// The root folder that pitcrew and the client share.
     pub(crate) fn root(&self) -> PathBuf {
         self.out().join("home/.claude")
     }
@@ -138,7 +139,7 @@ impl Stage {
         self.out().join("work")
     }
 
-    /// Starts a command in its own window. The pane closes when the command ends.
+    /// Starts a command in its own tmux window. When the command ends, its pane closes.
     pub(crate) fn pane(&self, argv: &[&str]) -> Pane {
         let work = self.work();
         let is_first = !self.tmux(&["has-session", "-t", "main"]).status.success();
@@ -150,8 +151,8 @@ impl Stage {
         let mut command = place.to_vec();
         command.extend(["-d", "-P", "-F", "#{pane_id}", "-c", work.to_str().unwrap(), "--"]);
         command.extend(argv);
-        // tmux runs a command line of a single word in a shell, so `env` is added in front of the
-        // word.
+        // tmux runs a command line of a single word in a shell. To prevent this, add `env` in front
+        // of the word.
         if argv.len() == 1 {
             command.push("");
             let at = command.len() - 2;
@@ -177,24 +178,23 @@ impl Stage {
         String::from_utf8(listed.stdout).unwrap().lines().map(|id| Pane(id.to_owned())).collect()
     }
 
-    /// The text that a pane shows. Empty if the pane is gone.
+    /// Returns the text that a pane shows. The text is empty if the pane is gone.
     pub(crate) fn screen(&self, pane: &Pane) -> String {
         String::from_utf8(self.tmux(&["capture-pane", "-p", "-t", &pane.0]).stdout).unwrap()
     }
 
-    /// Whether a pane shows `text`.
     pub(crate) fn shows(&self, pane: &Pane, text: &str) -> bool {
         self.screen(pane).contains(text)
     }
 
-    /// Presses a key.
+    /// Presses a key in a pane.
     pub(crate) fn press(&self, pane: &Pane, key: &str) {
         assert!(self.tmux(&["send-keys", "-t", &pane.0, key]).status.success(), "{pane:?} is gone");
     }
 
-    /// Answers a question in a pane with a key. The client ignores keys for a moment after it shows
-    /// a question. So the key is pressed again while the question is visible and `done` returns
-    /// nothing.
+    /// Answers a question in a pane with a key, and returns the result of `done`. After the client
+    /// shows a question, it ignores keys for a moment. The key is therefore pressed again while the
+    /// question is visible and `done` returns `None`.
     pub(crate) fn answer<T>(
         &self,
         pane: &Pane,
@@ -215,7 +215,7 @@ impl Stage {
         })
     }
 
-    /// Types a line into a prompt, and presses Enter once the line is visible.
+    /// Types a line into a prompt. When the line is visible, presses Enter.
     pub(crate) fn enter(&self, pane: &Pane, line: &str) {
         assert!(
             self.tmux(&["send-keys", "-l", "-t", &pane.0, line]).status.success(),
@@ -235,8 +235,8 @@ impl Stage {
     pub(crate) fn client_leads_with(&self, env: &[(&str, &str)]) -> Pane {
         let (argv, prompt): (&[&str], _) = match self.client {
             Client::Recorded => (&["claude", "--teammate-mode", "tmux"], "? for shortcuts"),
-            // The client offers its task tools to most models only on request, so the command line
-            // names a model that always has these tools.
+            // The client offers its task tools to most models only on request. The model on this
+            // command line always has these tools.
             Client::Today => (
                 &["claude", "--teammate-mode", "tmux", "--model", "claude-sonnet-4-5-20250929"],
                 "❯",
@@ -253,7 +253,8 @@ impl Stage {
         lead
     }
 
-    /// The name of the team's folder: [`TEAM`], or the name of the session that the client leads.
+    /// Returns the name of the team's folder. It is [`TEAM`], or the name of the session if the
+    /// client leads a session.
     pub(crate) fn team(&self) -> String {
         let teams = fs::read_dir(self.root().join("teams")).into_iter().flatten().flatten();
         let names = teams.map(|entry| entry.file_name().into_string().unwrap());
@@ -263,7 +264,7 @@ impl Stage {
             .unwrap_or_else(|| TEAM.to_owned())
     }
 
-    /// Runs the pitcrew binary inside the environment, to its end.
+    /// Runs the pitcrew binary inside the environment, and waits for its end.
     pub(crate) fn pitcrew(&self, args: &[&str]) -> Ran {
         let file = |kind| self.dir.path().join(format!("ran.{kind}"));
         let words = args.iter().map(|arg| quoted(arg)).collect::<Vec<_>>().join(" ");
@@ -286,28 +287,29 @@ impl Stage {
         }
     }
 
-    /// The team's config. `None` if it cannot be read now, because the client is writing the file
-    /// in place.
+    /// Returns the team's config. While the client writes the file in place, the config cannot be
+    /// read, and the result is `None`.
     pub(crate) fn config(&self) -> Option<Value> {
         json_in(&self.root().join("teams").join(self.team()).join("config.json"))
     }
 
-    /// A member's entry in the config, if there is one.
+    /// Returns a member's entry in the config. The result is `None` if there is no such entry or
+    /// the config cannot be read.
     pub(crate) fn member(&self, name: &str) -> Option<Value> {
         self.config()?["members"].as_array()?.iter().find(|member| member["name"] == name).cloned()
     }
 
-    /// Waits for a member's entry in the config, and returns it.
+    /// Waits until the config has an entry for a member, and returns the entry.
     pub(crate) fn entry(&self, name: &str) -> Value {
         self.until(&format!("{name} in the config"), || self.member(name))
     }
 
-    /// Whether the config can be read and has no such member.
+    /// Whether the config can be read and does not contain the member `name`.
     pub(crate) fn is_gone(&self, name: &str) -> bool {
         self.config().is_some() && self.member(name).is_none()
     }
 
-    /// The messages of an inbox.
+    /// Returns the messages of an inbox.
     pub(crate) fn inbox(&self, name: &str) -> Vec<Value> {
         let path = self
             .root()
@@ -318,7 +320,8 @@ impl Stage {
         json_in(&path).and_then(|messages| messages.as_array().cloned()).unwrap_or_default()
     }
 
-    /// The messages that a pitcrew member removed from its inbox and kept, one per line.
+    /// Returns the messages that pitcrew moved out of a member's inbox into its own file, one
+    /// message per line.
     pub(crate) fn kept(&self, name: &str) -> Vec<String> {
         let path = self
             .root()
@@ -329,8 +332,9 @@ impl Stage {
         fs::read_to_string(path).unwrap_or_default().lines().map(str::to_owned).collect()
     }
 
-    /// If `PITCREW_RECORD` is set, copies the team's current files to the folder `to` below the
-    /// folder that it names. Paths of this machine are replaced by neutral paths.
+    /// Copies the team's current files if the environment variable `PITCREW_RECORD` is set. They go
+    /// to the folder `to` below the folder that the variable names. Paths of this machine are
+    /// replaced by neutral paths.
     pub(crate) fn record(&self, to: &str) {
         let Some(folder) = std::env::var_os("PITCREW_RECORD") else { return };
         let (team, out) = (self.team(), self.out().to_str().unwrap().to_owned());
@@ -349,7 +353,7 @@ impl Stage {
         }
     }
 
-    /// The frames of one kind in an inbox.
+    /// Returns the frames of one kind in an inbox.
     pub(crate) fn frames(&self, inbox: &str, kind: &str) -> Vec<Value> {
         let texts = self
             .inbox(inbox)
@@ -359,7 +363,7 @@ impl Stage {
         frames.filter(|frame| frame["type"] == kind).collect()
     }
 
-    /// Waits for the `nth` frame of a kind in an inbox, counted from 1.
+    /// Waits for the `nth` frame of one kind in an inbox, counted from 1, and returns the frame.
     pub(crate) fn frame(&self, inbox: &str, kind: &str, nth: usize) -> Value {
         self.until(&format!("{kind} {nth} in the inbox of {inbox}"), || {
             self.frames(inbox, kind).get(nth - 1).cloned()
@@ -367,14 +371,14 @@ impl Stage {
     }
 
     /// Waits until a task can be read, and returns the task. The client writes task files in place,
-    /// so a file may be incomplete for a moment.
+    /// so a file can be incomplete for a moment.
     pub(crate) fn task(&self, id: &str) -> Value {
         let path = self.root().join("tasks").join(self.team()).join(format!("{id}.json"));
         self.until(&format!("task {id}"), || json_in(&path))
     }
 
-    /// The requests to the model of a role, in order. Requests for titles and suggestions are left
-    /// out.
+    /// Returns the requests to the model of a role, in order. Requests for titles and for
+    /// suggestions are left out.
     pub(crate) fn requests(&self, role: &str) -> Vec<Request> {
         let lines = fs::read_to_string(self.out().join("requests.ndjson")).unwrap_or_default();
         let logged = lines.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
@@ -383,7 +387,7 @@ impl Stage {
         asked.map(|mut logged| Request { body: logged["request"].take() }).collect()
     }
 
-    /// Whether the model of a role ever received `text`.
+    /// Whether the model of a role has received `text` at any time.
     pub(crate) fn was_told(&self, role: &str, text: &str) -> bool {
         self.requests(role).iter().any(|request| request.says(text))
     }
@@ -400,13 +404,13 @@ impl Stage {
         });
     }
 
-    /// Waits for a condition. If it is not met in time, the test fails and prints everything
-    /// observable.
+    /// Waits until `look` returns a value. If this takes too long, the test fails and prints every
+    /// screen and the team's files.
     pub(crate) fn until<T>(&self, what: &str, look: impl Fn() -> Option<T>) -> T {
         patience::until_within(PATIENCE, what, look, || self.scene())
     }
 
-    /// Everything observable: every screen, and the team's files.
+    /// Returns the text of every screen and the team's files, for the message of a failed test.
     fn scene(&self) -> String {
         let mut scene = String::new();
         for pane in self.panes() {
@@ -416,7 +420,7 @@ impl Stage {
         }
         let below = |folder: &str| self.root().join(folder).join(self.team());
         for folder in [below("teams"), below("teams").join("inboxes"), below("tasks")] {
-            // A file that is being replaced may be gone already.
+            // A file that another process replaces now may be missing, so skip it.
             for path in
                 fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path())
             {
@@ -428,7 +432,7 @@ impl Stage {
         scene
     }
 
-    /// Runs a tmux command on the server. The commands that tmux starts have the PATH of this
+    /// Runs a tmux command on the server. Programs that tmux starts get the PATH of this
     /// environment, not the PATH of the tester.
     fn tmux(&self, args: &[&str]) -> Output {
         let system = std::env::var_os("PATH").unwrap_or_default();
@@ -445,37 +449,37 @@ impl Stage {
 
 impl Drop for Stage {
     fn drop(&mut self) {
-        // The namespace, and every process in it, ends with the process `sealed`.
+        // When the process `sealed` ends, the process namespace ends with all processes in it.
         self.sealed.kill().unwrap();
         self.sealed.wait().unwrap();
     }
 }
 
 impl Request {
-    /// Whether `text` is in the messages to the model since its last answer.
+    /// Whether the messages to the model since the model's last answer contain `text`.
     pub(crate) fn says(&self, text: &str) -> bool {
         let messages = self.body["messages"].as_array().map(Vec::as_slice).unwrap_or_default();
         let news = messages.iter().rev().take_while(|message| message["role"] != "assistant");
         news.into_iter().any(|message| has_text(&message["content"], text))
     }
 
-    /// How often `text` is in the conversation.
+    /// How many times the conversation contains `text`.
     pub(crate) fn counts(&self, text: &str) -> usize {
         self.body["messages"].to_string().matches(text).count()
     }
 
-    /// The whole conversation, as JSON.
+    /// Returns the whole conversation as JSON.
     pub(crate) fn conversation(&self) -> String {
         self.body["messages"].to_string()
     }
 
-    /// Whether the request continues a turn, which means that it contains the result of a call.
+    /// Whether the request continues a turn. Such a request contains the result of a tool call.
     pub(crate) fn is_within_a_turn(&self) -> bool {
         let last = self.body["messages"].as_array().and_then(|messages| messages.last());
         last.is_some_and(|last| last["content"].to_string().contains("tool_result"))
     }
 
-    /// Whether `text` is anywhere in the conversation.
+    /// Whether any part of the conversation contains `text`.
     pub(crate) fn remembers(&self, text: &str) -> bool {
         has_text(&self.body["messages"], text)
     }
@@ -490,14 +494,15 @@ fn has_text(value: &Value, text: &str) -> bool {
     }
 }
 
-/// Reports that a test is skipped. In CI that is a failure.
+/// Reports that a test is skipped. In CI, this makes the test fail instead.
 fn skipped<T>(why: &str) -> Option<T> {
     assert!(std::env::var_os("CI").is_none(), "in CI the reference client must run: {why}");
     eprintln!("skipped: without the reference client, for {why}");
     None
 }
 
-/// The file itself, or the files of a folder. Names that begin with a dot are left out.
+/// Returns `path` itself if it is a file, otherwise the files of the folder. Names that begin with
+/// a dot are left out.
 fn files_in(path: &Path) -> Vec<PathBuf> {
     if path.is_file() {
         return vec![path.to_owned()];
@@ -531,7 +536,7 @@ fn json_in(path: &Path) -> Option<Value> {
     serde_json::from_slice(&fs::read(path).ok()?).ok()
 }
 
-/// Quotes a word for sh.
+/// Quotes a word for the shell `sh`.
 fn quoted(word: &str) -> String {
     format!("'{}'", word.replace('\'', r"'\''"))
 }

@@ -1,5 +1,5 @@
-//! Today's client leads a session. Either a pitcrew teammate joins the session, or the client
-//! starts a pitcrew teammate instead of a teammate of the client.
+//! Today's version of the client leads a session. In some tests, a pitcrew teammate joins the
+//! session. In others, the client starts a pitcrew teammate in place of its own teammate.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -17,7 +17,8 @@ fn spawn(name: &str) -> Value {
     )
 }
 
-/// A lead that first spawns a teammate. Only a lead with a teammate reads its inbox.
+/// The model's turns for a lead that first spawns a teammate, because a lead without a teammate
+/// does not read its inbox.
 fn lead(turns: impl IntoIterator<Item = Value>) -> Vec<Value> {
     [spawn("worker"), says("spawned")].into_iter().chain(turns).collect()
 }
@@ -68,7 +69,7 @@ fn a_teammate_of_ours_works_in_a_session_of_today_and_nothing_that_is_written_is
 
     stage.record("claude-2.1.330/session-team");
 
-    // pitcrew finds the session's teammate in a pane by the teammate's process.
+    // pitcrew identifies the session's pane teammate by the teammate's process.
     let shown = stage.pitcrew(&["--json", "team", "show", &team]);
     let shown: Value = serde_json::from_str(&shown.stdout).unwrap();
     let of = |name: &str| {

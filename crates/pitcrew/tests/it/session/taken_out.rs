@@ -1,4 +1,4 @@
-//! Members that are removed from a session, and a session's team that is deleted.
+//! Tests the removal of members from a session, and the deletion of a session's team.
 
 use insta::assert_snapshot;
 use serde_json::Value;

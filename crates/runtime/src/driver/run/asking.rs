@@ -1,5 +1,5 @@
-//! Carries out the effects of permission requests: asks the question, tells everybody who was asked
-//! that it is settled, and applies the granted permission.
+//! Carries out the effects of permission requests: sends the request, tells everybody who received
+//! the request when it is answered, and applies the granted permission.
 
 use std::sync::Arc;
 
@@ -46,8 +46,8 @@ impl Driver {
                             Event::MailArrived(vec![*answer]),
                         ]);
                     }
-                    // The lead has been asked. The process that runs the agent may ask a person
-                    // too.
+                    // The lead has received the request. The process that runs the agent is also
+                    // allowed to ask a person.
                     None => {
                         let folder = agent_context.context.cwd.clone();
                         self.tell_crew(ReportKind::Asks { call, question, folder }).await
@@ -65,9 +65,9 @@ impl Driver {
         }
     }
 
-    /// Asks the lead, and returns the request id. After a crash the request may already have an
-    /// answer. If the answer is found, returns the answer too. If the answer was lost, asks the
-    /// lead once more.
+    /// Sends the permission request to the lead, and returns the request's id. After a crash the
+    /// request may already have an answer. If the answer is found, this function returns the answer
+    /// too. If the answer was lost, it sends the request to the lead once more.
     async fn ask_lead(
         &mut self,
         ask: PermissionAsk,
@@ -89,8 +89,8 @@ impl Driver {
         }
     }
 
-    /// Informs everyone else who was asked. The lead is informed through the record of requests,
-    /// others are informed through the team's loop.
+    /// Tells everyone else who received the permission request that it is answered. The lead reads
+    /// this from the record of requests. All others learn it from the team's loop.
     pub(super) async fn settle(&mut self, settlement: Settlement) -> Outcome {
         let Settlement { call, request, by, refused } = settlement;
         if by == Answerer::Here
@@ -128,7 +128,8 @@ impl Driver {
     }
 }
 
-/// Adds the plan's text to a call of ExitPlanMode, so that the person asked can read it.
+/// Adds the plan's text to a call of ExitPlanMode, so that the person who decides can read the
+/// plan.
 async fn with_plan(agent_context: &AgentContext, mut call: ToolCall) -> ToolCall {
     if ToolTraits::of(&call.tool).effect == CallEffect::SubmitsPlan
         && let Ok(plan) =

@@ -73,7 +73,7 @@ impl Driver {
 
     fn call_model(&mut self) -> Outcome {
         self.trouble = None;
-        // All calls of the previous turn have results, so no judged call is left to run.
+        // All calls of the previous turn have results, so none of the judged calls must still run.
         self.judged.clear();
         let messages = self.agent.conversation().share_messages();
         let mode = self.agent.mode();
@@ -87,8 +87,8 @@ impl Driver {
         self.begin(compaction::compact(agent_context, mode, conversation, most, window))
     }
 
-    /// Writes the mode to the config. The team's loop reads the mode there and tells the user
-    /// interface.
+    /// Writes the mode to the config. The team's loop reads the mode from the config and tells the
+    /// user interface.
     async fn record_mode(&mut self, mode: PermissionMode) -> Result<Outcome, String> {
         let (team, name) = (self.agent_context.as_reader(), &self.agent_context.name);
         let actor = Actor::Member(name.clone());
@@ -105,7 +105,7 @@ impl Driver {
         if status == Status::Idle {
             self.was_kept_going = false;
         }
-        // The end is reported with its reason by the `End` effect.
+        // The effect `End` reports the end together with its reason.
         if status.is_over() {
             return Outcome::Done;
         }
@@ -115,15 +115,16 @@ impl Driver {
             .filter(|_| !matches!(status, Status::Active | Status::ShutdownRequested));
         self.tell_face(status, detail.clone()).await;
         let fault = self.agent.conversation().answer_fault();
-        // The lead may see that the mail of this turn is marked as read. The journal must say by
-        // then that the agent works. So wait until the journal says so.
+        // When the lead sees that the mail of this turn is marked as read, the journal must already
+        // say that the agent works. Wait for that journal entry here.
         let begins = matches!(status, Status::Active | Status::ShutdownRequested)
             && self.agent_context.has_lead_elsewhere();
         let (sender, noted) = oneshot::channel();
         let announcement =
             Announcement { status, detail, fault, until_noted: begins.then_some(sender) };
         self.tell_crew(ReportKind::Announced(announcement)).await;
-        // `await` always returns an error here, because the sender is dropped and never used.
+        // This `await` always returns an error, because the receiver drops the sender without
+        // sending a value.
         let _noted = noted.await;
         Outcome::Done
     }
@@ -149,7 +150,7 @@ impl Driver {
         let senders = &mut self.senders;
         let (from, is_frame): (Vec<_>, Vec<_>) =
             ids.iter().map(|id| senders.remove(id).unwrap_or_default()).unzip();
-        // The mail counts as delivered even if it cannot be marked as read.
+        // Even if the mail cannot be marked as read, it counts as delivered.
         let agent = self.agent_context.name.clone();
         self.agent_context
             .sink
@@ -160,8 +161,8 @@ impl Driver {
         Outcome::Done
     }
 
-    /// Reads the inbox. If reading fails now, the inbox is read again at the next boundary or when
-    /// the inbox changes.
+    /// Reads the inbox. If reading fails now, the inbox is read again at the agent's next pause
+    /// between two steps, or when the inbox changes.
     async fn take_mail(&mut self) -> Event {
         let delivered = self.marks.pending();
         let Taken { mut mail, refused } =
@@ -243,7 +244,8 @@ impl Driver {
             IdleCause::Failed(reason) => (IdleReason::Failed, Some(reason)),
             IdleCause::BadAnswer(fault) => (IdleReason::Failed, Some(fault.in_words().to_owned())),
         };
-        // A bad answer does not stop the member from working. Its next answer may be good.
+        // One bad answer does not stop the member from working, because its next answer may be
+        // good.
         self.trouble = failure.clone().filter(|_| !is_bad_answer);
         let notice = IdleNotice {
             reason,

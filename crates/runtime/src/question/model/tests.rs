@@ -1,4 +1,4 @@
-//! Tests for the text that a question shows of a call.
+//! Tests for the text that a permission request shows of a call.
 
 use std::fs;
 
@@ -48,7 +48,7 @@ impl Place {
     }
 }
 
-/// A long, harmless-looking command that does something else at its end.
+/// Builds a long command that looks harmless but does something else at its end.
 fn long_command() -> String {
     let echoes: String =
         (0..180).map(|number| format!("echo {number:03} is a harmless step; ")).collect();
@@ -254,7 +254,7 @@ fn the_digest_follows_all_that_is_shown() {
         "the file it is compared with changed"
     );
     let ls = place.question("Bash", &json!({"command": "make"}));
-    // The command is the same. Only the description differs.
+    // Both calls have the same command. Only the description differs.
     let spoofed = place.question("Bash", &json!({"command": "make", "description": "x"}));
     assert_ne!(ls.digest(), spoofed.digest());
 }

@@ -6,7 +6,7 @@ use super::super::client_turns::TurnState;
 use super::*;
 use crate::run::TaskSummary;
 
-/// Time for a client to answer a shutdown request.
+/// Time that a client has to answer a shutdown request in these tests.
 const GRACE: Duration = Duration::from_secs(30);
 
 fn name(name: &str) -> AgentName {
@@ -25,7 +25,7 @@ fn of_work(open: &OpenWork) -> Reminder {
     Reminder { open: open.clone(), ..Reminder::default() }
 }
 
-/// One task without an owner.
+/// Creates open work that consists of one task without an owner.
 fn open_task() -> OpenWork {
     let (id, subject) = (TaskId::from_number(1), "Do it".to_owned());
     OpenWork::of_tasks(&[TaskSummary { id, subject, status: TaskStatus::Pending, owner: None }])
@@ -43,7 +43,8 @@ impl Play {
         play
     }
 
-    /// The lead goes idle, is woken and has nothing to do. Nobody else has work either.
+    /// Plays these events: the lead becomes idle, is woken, and has nothing to do. No other agent
+    /// has work either.
     fn all_rest(&mut self) -> &mut Self {
         self.then(told("team-lead", Status::Idle), &[RunAction::LookAround])
             .all_quiet(&[RunAction::WakeLead])
@@ -51,20 +52,22 @@ impl Play {
             .all_quiet(&[RunAction::TakeStock])
     }
 
-    /// The mail check finds nothing to wait for, and no agent has reported anything else.
+    /// Plays these events: the mail check finds nothing to wait for, and no agent has reported
+    /// anything else.
     #[track_caller]
     fn all_quiet(&mut self, actions: &[RunAction]) -> &mut Self {
         self.then(RunInput::Looked(Vec::new()), &[RunAction::HearReports])
             .then(RunInput::ReportsHeard { in_background: false }, actions)
     }
 
-    /// The mail of the teammate bob is checked while bob and the lead are idle.
+    /// Plays a check of the teammate bob's mail while bob and the lead are idle.
     #[track_caller]
     fn sees(&mut self, bob: MateSeen, actions: &[RunAction]) -> &mut Self {
         self.then(RunInput::Looked(vec![bob]), actions)
     }
 
-    /// The lead answers, with the given fault if any, and goes idle.
+    /// Plays an answer of the lead, with the given fault if there is one. The lead then becomes
+    /// idle.
     fn answers(&mut self, fault: Option<AnswerFault>) -> &mut Self {
         self.then(told("team-lead", Status::Active), &[])
             .then(RunInput::LeadAnswered(fault), &[])
@@ -378,7 +381,8 @@ fn without_a_lead_nobody_goes_on() {
         .then(RunInput::LeadEnded(Status::Failed, Some("no key".to_owned())), &[RunAction::Finish]);
 }
 
-/// Creates the observations about a pitcrew teammate for which the run need not wait.
+/// Creates the observations about a pitcrew teammate that is quiet, so that the run does not wait
+/// for it.
 fn mate(who: &str) -> MateSeen {
     MateSeen { name: name(who), has_unread: false, has_said_goodbye: false, client: None }
 }
@@ -393,7 +397,8 @@ fn at(second: u32) -> Option<String> {
     Some(format!("2026-11-20T13:10:{second:02}.000Z"))
 }
 
-/// Creates a run in which bob and the lead are idle, so that the mail is checked next.
+/// Creates a run in which bob and the lead are idle. The next step of this run is a check of the
+/// mail.
 fn at_rest() -> Play {
     let mut play = Play::new(&["bob"]);
     play.then(told("bob", Status::Idle), &[])

@@ -1,7 +1,7 @@
 //! Commands that attack the files of a team.
 
 /// Attacks that an agent could try from the working folder. Each attack succeeds without a sandbox.
-/// `$ROOT` is the root, and `$OTHER` is the id of a process outside of the sandbox.
+/// `$ROOT` is pitcrew's root folder, and `$OTHER` is the id of a process outside the sandbox.
 const ATTACKS: &[&str] = &[
     "echo forged > $ROOT/teams/t/inboxes/new.json",
     "echo forged > $ROOT/teams/t/inboxes/lead.json",
@@ -56,7 +56,7 @@ const ATTACKS: &[&str] = &[
      chmod +x .git/hooks/post-commit && git -c user.name=a -c user.email=b@c commit -q --allow-empty -m x",
 ];
 
-/// Attacks in Python, with system calls that a shell cannot make.
+/// Attacks written in Python. They use system calls that a shell script cannot make.
 const ATTACKS_IN_PYTHON: &[&str] = &[
     "open(root + '/teams/t/inboxes/bob.json', 'w').write('forged')",
     "os.truncate(root + '/tasks/t/1.json', 0)",
@@ -70,7 +70,8 @@ const ATTACKS_IN_PYTHON: &[&str] = &[
     "os.symlink(os.getcwd(), root + '/plugins')",
 ];
 
-/// Attempts to leave the sandbox before an attack. Without a sandbox they have no effect.
+/// Attacks that first try to leave the sandbox. Without a sandbox, the attempt to leave has no
+/// effect.
 pub(super) const ESCAPES: &[&str] = &[
     "umount $ROOT/teams; mount -o remount,bind,rw $ROOT/teams; echo forged > $ROOT/teams/t/inboxes/lead.json",
     "umount $ROOT; mount -o remount,bind,rw $ROOT; echo forged > $ROOT/settings.json",
@@ -78,18 +79,19 @@ pub(super) const ESCAPES: &[&str] = &[
     "unshare -rm sh -c 'umount $ROOT/teams; echo forged > $ROOT/teams/t/inboxes/lead.json'",
     "mkdir -p m && mount --bind $ROOT/teams m && echo forged > m/t/inboxes/lead.json",
     "unshare -rm sh -c 'mkdir -p m && mount --bind $ROOT/teams m && echo forged > m/t/inboxes/lead.json'",
-    // This is renameat2 with RENAME_EXCHANGE, by its system call number on x86-64.
+    // Calls renameat2 with the flag RENAME_EXCHANGE. Number 316 is this system call on x86-64.
     "mkdir -p dir && python3 -c \"import os, ctypes; ctypes.CDLL(None).syscall(316, -100, \
      (os.environ['ROOT'] + '/teams').encode(), -100, b'dir', 2)\"",
     "mkdir -p dir && mv -T --exchange dir $ROOT/teams",
-    // Processes outside see the file system without the command's mounts.
+    // Processes outside the sandbox see the file system without the read-only mounts of the
+    // command. These attacks write through such a process.
     "echo forged > /proc/$PPID/root$ROOT/settings.json",
     "for process in /proc/[0-9]*; do echo forged > $process/root$ROOT/settings.json; done",
     "cd /proc/$PPID/cwd && cd $(realpath --relative-to=. $ROOT) && echo forged > settings.json",
     "nsenter -t $PPID -m sh -c \"echo forged > $ROOT/settings.json\"",
     "gdb -q -batch -p $PPID -ex \"call (int)truncate(\\\"$ROOT/settings.json\\\", 0)\"",
-    // Any mount of a file system can open a file by its handle. The system call numbers are those
-    // of x86-64.
+    // A file can be opened by its handle through any mount of its file system. The numbers 303 and
+    // 304 are these system calls on x86-64.
     "python3 -c \"import ctypes, os, struct; c = ctypes.CDLL(None); h = ctypes.create_string_buffer(136); \
      h[0:4] = struct.pack('I', 128); c.syscall(303, -100, (os.environ['ROOT'] + '/settings.json').encode(), h, \
      ctypes.byref(ctypes.c_int()), 0); os.write(c.syscall(304, os.open('/', 0), h, os.O_WRONLY | os.O_TRUNC), b'forged')\"",

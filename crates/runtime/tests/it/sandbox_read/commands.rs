@@ -1,7 +1,8 @@
-//! Commands that the profile *read* must stop, and commands that must work in the profile *read*.
+//! Commands that the sandbox profile `read` must stop, and commands that must still work in this
+//! profile.
 
-/// Commands in the working folder that change something and succeed without a sandbox. `$OUT` is a
-/// folder beside the working folder.
+/// Commands that change something. They run in the working folder, and succeed without a sandbox.
+/// `$OUT` is a folder beside the working folder.
 pub(super) const CHANGES: &[&str] = &[
     "echo x > new",
     "echo x >> kept",
@@ -63,7 +64,8 @@ pub(super) const CHANGES: &[&str] = &[
     "python3 -c \"import shutil; shutil.copytree('sub', 'copied')\"",
 ];
 
-/// Attempts that need root, or that have no effect here even without a sandbox.
+/// Commands that try to change something, but that have no effect here without a sandbox either.
+/// Some of them need root.
 pub(super) const TRIES: &[&str] = &[
     "chown 1:1 kept",
     "python3 -c \"import os; f = os.open('.', os.O_TMPFILE | os.O_RDWR); os.link(f'/proc/self/fd/{f}', 'new', follow_symlinks=True)\"",
@@ -97,8 +99,8 @@ pub(super) const TRIES: &[&str] = &[
     "keyctl add user k v @u && echo LEAK",
 ];
 
-/// Commands that read a protected file and print it if there is no sandbox. `$HOME_` is the user's
-/// home, `$OUT` a folder beside the working folder.
+/// Commands that print a protected file. They succeed without a sandbox. `$HOME_` is the user's
+/// home folder, and `$OUT` is a folder beside the working folder.
 pub(crate) const READS: &[&str] = &[
     "cat $HOME_/.ssh/id_rsa",
     "cat $HOME_/notes",
@@ -137,9 +139,9 @@ pub(crate) const READS: &[&str] = &[
     "env | grep SECRET",
 ];
 
-/// Attempts in Python to reach or harm other processes. Each attempt prints LEAK if it succeeds.
-/// `unix` and `dgram` are sockets of this test, `port` is a TCP port of this test, and `other` is
-/// one of its processes.
+/// Python code that tries to reach or harm other processes. Each attempt prints LEAK if it
+/// succeeds. The variables `unix` and `dgram` are sockets of this test, `port` is a TCP port of
+/// this test, and `other` is a process that this test started.
 pub(crate) const CONTACTS: &[&str] = &[
     "s = socket.socket(socket.AF_UNIX); s.connect(unix)",
     "s = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM); s.sendto(b'x', dgram)",
@@ -204,7 +206,7 @@ def libc_call(*arguments):
         raise OSError(ctypes.get_errno(), 'refused')
 ";
 
-/// Commands that must work in the profile *read*.
+/// Commands that must work in the sandbox profile `read`.
 pub(super) const WORK: &[&str] = &[
     "cat kept && ls -la && test -r sub/inner",
     "head -c 4 /dev/zero > /dev/null && head -c 4 /dev/urandom | wc -c",

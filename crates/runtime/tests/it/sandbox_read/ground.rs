@@ -1,5 +1,5 @@
-//! The test environment for commands in the profile *read*: a working folder, files beside it, a
-//! home folder with secrets, and a process outside of the sandbox.
+//! The test environment for commands in the sandbox profile `read`: a working folder, files beside
+//! it, a home folder with secrets, and a process outside the sandbox.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -17,7 +17,8 @@ use serde_json::json;
 
 use crate::tools_env::TestEnv;
 
-/// The files in the home, and beside the working folder.
+/// The files outside the working folder: those in the home folder, and those beside the working
+/// folder. Each entry is a path and the content.
 const HOME_FILES: &[(&str, &str)] = &[
     ("home/.ssh/id_rsa", "SECRET"),
     ("home/notes", "SECRET"),
@@ -35,16 +36,17 @@ const HOME_FILES: &[(&str, &str)] = &[
     ("home/.asdf/plugins/p/.env", "SECRET"),
     ("home/.gitconfig", "[user]\nname = Known\nemail = k@x\n[credential]\nhelper = SECRET\n"),
     ("outside/secret", "SECRET"),
-    // The folder of a toolchain that a variable names, as `RUSTUP_HOME` does.
+    // `moved` is the folder of a toolchain. An environment variable names this folder, as
+    // `RUSTUP_HOME` does.
     ("moved/settings.toml", "default_toolchain = 'stable'"),
     ("moved/credentials.toml", "SECRET"),
     ("moved/config.toml", "[registry]\ntoken = 'SECRET'"),
 ];
 
-/// The mode, owner, times, number of links and content of a file.
+/// The state of a file: its mode, owner, times, number of hard links and content.
 pub(crate) type FileState = (u32, u32, i64, i64, u64, Vec<u8>);
 
-/// A working folder with files beside it, and a home.
+/// A working folder with files beside it, and a home folder.
 pub(crate) struct Ground {
     pub(crate) setting: TestEnv,
     pub(crate) base: PathBuf,
@@ -59,7 +61,8 @@ impl Drop for Ground {
     }
 }
 
-/// The program that restricts itself inside bubblewrap. It is an example of this crate.
+/// Returns the path of the program that pitcrew runs inside bubblewrap and that restricts itself
+/// further. The program is an example of this crate.
 pub(crate) fn inner() -> PathBuf {
     let deps = std::env::current_exe().unwrap();
     let inner = deps.ancestors().nth(2).unwrap().join("examples/sandbox_exec");
@@ -80,7 +83,7 @@ fn write(file: &Path, text: &str) {
 }
 
 impl Ground {
-    /// Makes the folders. Returns `None` where this machine cannot enforce the profile *read*.
+    /// Makes the folders. Returns `None` if this machine cannot enforce the sandbox profile `read`.
     pub(crate) fn new() -> Option<Self> {
         let ground = Self::with(Sandbox::new);
         if let Support::Missing { reason } = ground.sandbox.support(Profile::Read) {
@@ -138,7 +141,7 @@ impl Ground {
         self.setting.call("Bash", json!({ "command": command })).await.text
     }
 
-    /// Every file outside the root: its mode, owner, times, links and content.
+    /// Returns the state of every file that is outside pitcrew's root folder.
     pub(crate) fn files(&self) -> BTreeMap<PathBuf, FileState> {
         let mut found = BTreeMap::new();
         let mut todo = vec![self.base.clone()];
@@ -207,11 +210,12 @@ fn make_work(setting: &TestEnv) {
     git(&cwd.join("repo"), &["init", "-q"]);
     git(&cwd.join("repo"), &["add", "f"]);
     git(&cwd.join("repo"), &["commit", "-q", "-m", "first"]);
-    // The worktree's git folder is outside the working folder.
+    // The git folder of the repository `repo` is outside the worktree, so git needs access to both
+    // folders.
     git(&cwd.join("repo"), &["worktree", "add", "-q", "../tree"]);
 }
 
-/// Adds environment variables that hold secrets, under all kinds of names.
+/// Adds environment variables that hold secrets, with many different names.
 fn add_secrets(env: &mut Vec<(String, String)>) {
     let named = [
         "FORGE_TOKEN",

@@ -1,5 +1,5 @@
-//! A lead that comes back to teammates in processes of their own: teammates that still run,
-//! teammates that have died, and teammates that nobody needs any more.
+//! A lead that is started again and finds teammates in their own processes. Some teammates still
+//! run, some have died, and some are no longer needed.
 
 use pitcrew_panes::{NewPane, PaneId, PaneTag, Panes as _};
 use pitcrew_process::identity::ProcessIdentity;
@@ -27,12 +27,12 @@ pub(super) fn tag(setting: &TestRun, agent: Option<&str>) -> PaneTag {
     }
 }
 
-/// The team of a killed lead, with a teammate that still runs in a pane.
+/// Creates a team whose lead was killed, and whose teammate `bob` still runs in a pane.
 pub(crate) async fn abandoned(setting: &TestRun, panes: &ProcessPanes) -> (Team, PaneId) {
     abandoned_with(setting, panes, sleeper(setting, "bob").argv).await
 }
 
-/// The team of a killed lead, with a teammate that runs `argv` in a pane.
+/// Creates a team whose lead was killed, and whose teammate `bob` still runs `argv` in a pane.
 pub(crate) async fn abandoned_with(
     setting: &TestRun,
     panes: &ProcessPanes,
@@ -75,7 +75,8 @@ pub(crate) async fn abandoned_with(
     (team, started.id)
 }
 
-/// The digest of the restrictions on a member under the options of a resumed run.
+/// Returns the digest of the restrictions (rules and limits) that a resumed run would give to a
+/// member.
 fn bounds_of(setting: &TestRun, member: &Member) -> String {
     let agent_options = setting.options(ONE).agent_options;
     let rules =
@@ -83,7 +84,8 @@ fn bounds_of(setting: &TestRun, member: &Member) -> String {
     member_bounds(&rules, agent_options.limits, member)
 }
 
-/// A pane that an earlier lead started for an agent, with the tag that identifies it.
+/// Describes the pane that an earlier lead started for an agent. It has the tag by which pitcrew
+/// recognises such a pane.
 pub(crate) fn sleeper(setting: &TestRun, agent: &str) -> NewPane {
     NewPane {
         argv: vec!["sleep".to_owned(), "1000".to_owned()],
@@ -176,8 +178,8 @@ async fn a_lead_that_comes_back_starts_who_died_again_under_the_same_name() {
     check_nothing_left(&setting, &panes, &lives).await;
 }
 
-/// The team of [`abandoned`], whose teammate agreed to shut down before the lead crashed. Also
-/// returns the teammate's process.
+/// Creates the team of [`abandoned`]. The teammate has approved its shutdown before the lead
+/// crashed. Also returns the teammate's process.
 async fn abandoned_after_a_goodbye(
     setting: &TestRun,
     panes: &ProcessPanes,
@@ -226,8 +228,8 @@ async fn a_client_in_a_stopped_run_ends_where_it_is_without_being_asked_and_is_s
     bob.is_active(true).await;
     let first = panes.processes();
     handle.stopper().stop();
-    // The process answers nothing. A run that waited for it would end only after the shutdown
-    // grace.
+    // The process never answers. If the run waited for an answer, it would end only after the
+    // shutdown grace (the time limit for a shutdown).
     let ran = in_time("the run has ended", finish(handle)).await;
     assert_eq!(ran.outcome.end, RunEnd::Interrupted);
     assert!(!first[0].is_alive());

@@ -1,4 +1,4 @@
-//! Tests of what a writer without a lock undid.
+//! Tests that pitcrew restores changes that a writer without a lock has overwritten.
 
 use std::path::PathBuf;
 use std::sync::mpsc;
@@ -16,8 +16,7 @@ struct Inbox {
 }
 
 impl Inbox {
-    /// Sends a message. `between` runs after the message is in the inbox and before it is
-    /// logged.
+    /// Sends a message. Calls `between` when the message is in the inbox but not yet in the log.
     fn send(&self, files: &Files, id: &str, between: impl FnOnce()) {
         let message = Message::new("ann", "hello".into(), "2026-11-20T11:48:29.735Z".into());
         let message = message.with_id(&MessageId(id.into()));

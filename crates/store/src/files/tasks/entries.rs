@@ -1,4 +1,4 @@
-//! Reads the files in the task folder and determines what each file contains.
+//! Reads the files in the task folder and tells what each file contains.
 
 use std::collections::HashMap;
 use std::fs;
@@ -12,31 +12,33 @@ use super::super::teams::parse;
 use super::super::update::Fault;
 use crate::StoreError;
 
-/// Number of files that justifies one more thread for reading.
+/// Number of files per reading thread. With fewer files, one more thread is not worth its cost.
 const FILES_A_THREAD: usize = 512;
 
-/// One task file.
+/// One file in the task folder.
 #[derive(Debug)]
 pub(super) struct Entry {
     pub(super) stamp: Stamp,
-    /// Whether the next change of the file will certainly change its stamp.
+    /// Whether an equal stamp proves that the file has not changed since this read.
     pub(super) is_settled: bool,
     pub(super) holds: Holds,
 }
 
-/// The content of a task file.
+/// The content of a file in the task folder.
 #[derive(Debug)]
 pub(super) enum Holds {
-    /// A task exactly as in its file. Used if it was just read, or if the dependencies of other
-    /// tasks changed it in the table.
+    /// A task exactly as in its file. This variant is used in two cases: the file was just read, or
+    /// the task in the list has other dependencies than the file.
     Task(Box<Task>),
-    /// The same as the task with that id in the current table.
+    /// A task that is equal to the task with the same id in the current list.
     Listed,
-    /// Other content. Its id stays in use.
+    /// Content that is not this task. The id in the file's name must not be used for a new task.
     Other,
-    /// A task that another program marked as deleted. It is not listed, but its id stays in use.
+    /// A task that another program marked as deleted. The task is not listed, but its id must not
+    /// be used for a new task.
     Deleted,
-    /// Unreadable content, with the reason. Its id stays in use.
+    /// Unreadable content, with the reason. The id in the file's name must not be used for a new
+    /// task.
     Torn(String),
 }
 
@@ -50,8 +52,8 @@ impl Entry {
             Ok(task) if task.id.as_str() == stem => Holds::Task(Box::new(task)),
             Ok(_) => Holds::Other,
             Err(_) if is_marked_deleted(&snapshot.bytes, stem) => Holds::Deleted,
-            // Valid JSON but no task: a file of another program or of a later version. An
-            // incomplete file is damaged instead.
+            // If the file is valid JSON but no task, it comes from another program or a later
+            // version. If it is not valid JSON, it is damaged, for example incomplete.
             Err(fault) => parse::<serde_json::Value>(&snapshot.bytes)
                 .map(|_| Holds::Other)
                 .map_err(|_| fault)?,
@@ -62,7 +64,7 @@ impl Entry {
         Ok(Self { stamp: snapshot.stamp, is_settled: snapshot.is_settled(), holds })
     }
 
-    /// Returns the entry of an unreadable file, or `None` if the file is gone.
+    /// Returns the entry of an unreadable file, or `None` if the file no longer exists.
     pub(super) fn torn(path: &Path, reason: String) -> Result<Option<Self>, StoreError> {
         match fs::symlink_metadata(path) {
             Ok(meta) => {
@@ -75,7 +77,7 @@ impl Entry {
     }
 }
 
-/// Returns the names of all task files without `.json`.
+/// Returns the names of all `.json` files in the folder, without the ending `.json`.
 pub(super) fn list(folder: &Path) -> Result<Vec<String>, StoreError> {
     let entries = match fs::read_dir(folder) {
         Ok(entries) => entries,
@@ -92,11 +94,12 @@ pub(super) fn list(folder: &Path) -> Result<Vec<String>, StoreError> {
     Ok(stems)
 }
 
-/// The files that were read (`None` for a missing one), and the names of the damaged ones.
+/// The result of reading task files. The first list has the files that were read, with `None` for a
+/// file that does not exist. The second list has the names of the damaged files.
 pub(super) type ReadAll = (Vec<(String, Option<Entry>)>, Vec<String>);
 
-/// Reads the named files, except those with a known stamp, on as many threads as the number of
-/// files justifies.
+/// Reads the named files, except files whose stamp is known and reliable. The number of threads
+/// depends on the number of files.
 pub(super) fn read_all(
     folder: &Path,
     stems: &[String],

@@ -1,4 +1,4 @@
-//! Tests of parsing: the parts and doubts that the parser finds in a command.
+//! Tests of the parts and doubts that the parser finds in a command.
 
 use super::*;
 
