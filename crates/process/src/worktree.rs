@@ -173,8 +173,7 @@ impl Worktrees {
         Self { ignored, ..self }
     }
 
-    /// Returns a manager that runs git and its hooks in a sandbox. The sandbox protects the team's
-    /// own files.
+    /// Returns a manager whose git runs in a sandbox that protects the team's own files.
     #[must_use]
     pub fn confined(self, sandbox: Sandbox) -> Self {
         Self { git: self.git.confined(sandbox), ..self }
@@ -182,8 +181,7 @@ impl Worktrees {
 
     /// Creates a worktree with a new branch that starts at the checkout's current commit.
     ///
-    /// If an earlier worktree or branch with this name was kept, this function adds a number to the
-    /// names of the folder and the branch.
+    /// If an earlier worktree or branch with this name was kept, the new names get a number.
     ///
     /// # Errors
     /// Any [`WorktreeError`] except `NotOurs` and `Locked`. After an error, nothing of the new
@@ -233,9 +231,8 @@ impl Worktrees {
         Ok(self.record(path).await?.worktree)
     }
 
-    /// Finds the worktree at a path. Used when a member continues. If the folder is gone, this
-    /// function creates the worktree again on its existing branch. Returns true if the worktree was
-    /// created again.
+    /// Finds the worktree at a path, for a member that continues. If the folder is gone, creates the
+    /// worktree again on its existing branch and returns true.
     ///
     /// # Errors
     /// `NotOurs` if pitcrew did not create the worktree or git has no data about it any more,
@@ -292,8 +289,7 @@ impl Worktrees {
         has_submodules: bool,
     ) -> Result<Finished, WorktreeError> {
         let path = &record.worktree.path;
-        // Git can remove the worktree only if no folder is in its place. Remove an empty folder. A
-        // folder that is not empty is kept.
+        // Git can remove the worktree only if no folder is in its place. Remove an empty folder.
         if is_real_folder(path)
             && fs::read_dir(path).is_ok_and(|mut entries| entries.next().is_none())
         {
@@ -429,8 +425,7 @@ impl Worktrees {
         // caller already reports why the creation failed.
         let mut removed = self.git.remove_worktree(path, true).await;
         if removed.is_err() && remove_folder(path.to_owned()).await.is_ok() {
-            // Git does not recognize a half-created worktree. After the folder is gone, git removes
-            // its own data about the worktree.
+            // Git removes its data about a half-created worktree once the folder is gone.
             removed = self.git.remove_worktree(path, true).await;
         }
         let deleted = self.git.delete_branch(branch).await;

@@ -36,15 +36,13 @@ use crate::events::RunEvent;
 use crate::hosting::{Conversation, Hosting, Launch, LaunchSpec, LaunchStage};
 use crate::team_tools::answer;
 
-/// Capacity of a supervisor's command queue. There are three kinds of commands, and each kind is
-/// sent only a few times in a teammate's life.
+/// Capacity of a supervisor's command queue. Commands are rare in a teammate's life.
 const WORDS_WAITING: usize = 64;
 
 /// Time between TERM and KILL for a process. It is long enough to write a transcript to disk.
 pub(super) const STOP_GRACE: Duration = Duration::from_secs(2);
 
-/// Time between TERM and KILL for processes that a dead process left behind. The time is short,
-/// because the lead waits for the end of these processes.
+/// Time between TERM and KILL for processes that a dead process left behind. The lead waits for it.
 const REST_GRACE: Duration = Duration::from_millis(200);
 
 /// Interval at which a pane is checked if its process id is unknown.
@@ -80,8 +78,7 @@ pub(super) enum RemoteEvent {
     State(Status),
     /// The client has no readable conversation, so its model calls cannot be counted.
     CallsUnknown,
-    /// The teammate could not be started. `call` is the spawn call that waits for this result, if
-    /// there is one.
+    /// The teammate could not be started. `call` is the spawn call that waits for this result.
     NotLaunched { reason: String, call: Option<oneshot::Sender<ToolOutcome>> },
     /// The teammate has not accepted its prompt in time. `screen` contains the last lines of its
     /// pane.
@@ -198,7 +195,7 @@ impl RemoteSupervisor {
     }
 
     pub(super) async fn report(&self, seen: RemoteEvent) {
-        // Sending cannot fail here: the loop reads reports until its last agent has ended.
+        // Sending cannot fail: the loop reads reports until its last agent has ended.
         let _closed =
             self.spec.reports.send(RemoteReport { agent: self.name().clone(), seen }).await;
     }
