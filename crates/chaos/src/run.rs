@@ -169,7 +169,8 @@ struct Progress {
     entries: usize,
 }
 
-/// How a process of the lead ended. A process that the harness has killed is not meant.
+/// How a process of the lead ended by itself. There is no `End` for a process that the harness has
+/// killed.
 #[derive(Clone, Debug)]
 pub struct End {
     /// The exit code. `None` if a signal ended the process.

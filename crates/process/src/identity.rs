@@ -313,9 +313,8 @@ impl Entry {
     }
 
     /// Returns the children that this process adopted and that have ended, but are not reaped yet.
-    /// A child counts as adopted if it is in another session of the operating system. It also
-    /// counts as adopted if neither this process nor the child itself leads the child's process
-    /// group.
+    /// A child counts as adopted if it is in another POSIX session (`setsid`), or if its process
+    /// group is led by a third process.
     pub fn ended_and_adopted(&self) -> Vec<ProcessIdentity> {
         let Ok(folder) = fs::read_dir("/proc") else {
             return Vec::new();

@@ -88,7 +88,8 @@ fn hear(block: &Block, at: usize, calls: &mut [Call<'_>], told: &mut Vec<Told>) 
             let result = Told { at, tool: Some(tool), text };
             let place = call.as_ref().and_then(|call| call.place);
             match place.and_then(|place| told.get_mut(place)) {
-                // This is the result of a repeated call. It replaces the missing result.
+                // The call was repeated. The new result replaces the note that the first call was
+                // interrupted.
                 Some(told) => *told = result,
                 None => {
                     if let Some(call) = call {

@@ -96,6 +96,7 @@ pub(crate) fn about(
     let mut found = Vec::new();
     let mut is_sent = false;
     lines::search_back(disk, path, &texts_on_way_of(id), |step| {
+        let was_sent = is_sent;
         for line in step {
             let Some(entry) = entry_of(line) else { continue };
             if is_on_way_of(id, &entry.event) {
@@ -103,10 +104,9 @@ pub(crate) fn about(
                 found.push(entry);
             }
         }
-        // The search stops after the step with the entry about the sending. The receiver's entry
-        // can come slightly before this entry, but the distance is much shorter than one search
-        // step.
-        if is_sent { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        // The receiver can write its entry slightly before the sender writes the sender's entry. So
+        // the search reads one more step after it has found the sender's entry.
+        if was_sent { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     })?;
     found.reverse();
     Ok(found)
@@ -128,4 +128,28 @@ pub(super) fn entry_of(line: &str) -> Option<JournalEntry> {
     }
     let At { at_ms } = serde_json::from_str(line).ok()?;
     Some(JournalEntry { at_ms, event: serde_json::from_str(line).ok()? })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+    use crate::files::FileOptions;
+
+    #[test]
+    fn a_receiver_s_entry_just_before_the_last_searched_step_is_found() {
+        let dir = tempfile::tempdir().unwrap();
+        let (disk, path) = (Disk::new(FileOptions::default()), dir.path().join("journal"));
+        let received = r#"{"at_ms":1,"event":"message_injected","id":"m-1","to":"bob"}"#;
+        let sent = r#"{"at_ms":2,"event":"message_persisted","id":"m-1","from":"ann","to":"bob"}"#;
+        let later = r#"{"at_ms":3,"event":"run_started"}"#;
+        // The number of later lines decides where the steps of the search begin.
+        for lines in 7_400..7_900 {
+            let text = format!("{received}\n{sent}\n{}", format!("{later}\n").repeat(lines));
+            fs::write(&path, text).unwrap();
+            let found = about(&disk, &path, &MessageId("m-1".to_owned())).unwrap();
+            assert_eq!(found.len(), 2, "{lines} later lines");
+        }
+    }
 }

@@ -252,8 +252,8 @@ pub(crate) fn read_since(
 }
 
 /// Searches a file backwards for lines that contain at least one of the texts. `found` is called
-/// once per search step. It gets the matching lines of the step, the last line first, and decides
-/// whether the search continues.
+/// once per search step. It gets the matching lines of the step, the last line first, or an empty
+/// list. It decides whether the search continues.
 pub(crate) fn search_back(
     disk: &Disk,
     path: &Path,
@@ -289,11 +289,13 @@ pub(crate) fn search_back(
         };
         let text = String::from_utf8_lossy(bytes.get(cut..).unwrap_or_default());
         let has_one = |text: &str| texts.iter().any(|wanted| text.contains(wanted.as_str()));
-        if has_one(&text) {
-            let lines: Vec<&str> = text.lines().rev().filter(|line| has_one(line)).collect();
-            if found(&lines).is_break() {
-                break;
-            }
+        let lines: Vec<&str> = if has_one(&text) {
+            text.lines().rev().filter(|line| has_one(line)).collect()
+        } else {
+            Vec::new()
+        };
+        if found(&lines).is_break() {
+            break;
         }
         to = from + cut as u64;
         step = SEARCH_STEP;

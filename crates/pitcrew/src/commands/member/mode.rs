@@ -15,8 +15,8 @@ use crate::settle;
 
 /// Change a member's permission mode, also while it runs
 ///
-/// The process that leads the team makes the change. If no process leads it, only a team that
-/// pitcrew created can be changed, and only to plan mode.
+/// The process that leads the team makes the change. Without such a process, the only possible
+/// change is to plan mode, and only if pitcrew created the team.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  pitcrew member mode bob acceptEdits")]
 pub(crate) struct Mode {
