@@ -208,7 +208,7 @@ pub enum PaneError {
         /// The reason why the program cannot be started.
         what: String,
     },
-    /// The terminal's program is not installed.
+    /// The program of the terminal itself, such as tmux, is not installed.
     #[error("{program} is not installed; {needed} is needed")]
     Missing {
         /// The program that was not found.

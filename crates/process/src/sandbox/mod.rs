@@ -85,10 +85,12 @@ pub use unfinished::{Unfinished, put_aside_unfinished};
 /// Folders below a configuration root that only pitcrew's own team operations are allowed to write.
 pub const OF_TEAMS: [&str; 2] = ["teams", "tasks"];
 
-/// Files and folders below a configuration root that only the user is allowed to write. They
-/// control the permissions of agents, or a client runs them with all rights. `settings.local.json`
-/// is read if the project is the home folder. `hooks` is the usual folder for hook programs.
-/// `plugins` belongs to the reference client, which can be a teammate.
+/// Files and folders below a configuration root that only the user is allowed to write. Some
+/// control the permissions of agents, others contain programs that run without a sandbox:
+///
+/// - `settings.local.json` takes effect if the project is the home folder.
+/// - `hooks` is the usual folder for hook programs.
+/// - The reference client, which can be a teammate, runs `plugins`.
 pub const OF_THE_USER: [&str; 5] =
     ["settings.json", "settings.local.json", "agents", "hooks", "plugins"];
 

@@ -116,8 +116,8 @@ async fn a_folder_that_is_swapped_for_a_link_after_the_judgement_is_not_followed
             assert!(!is_secret(&outcome), "{tool} {input}: {outcome:?}");
             assert_eq!(outside(&setting), before, "{tool} {input}");
             assert_eq!(fs::read_dir(setting.path("secret")).unwrap().count(), 1, "{tool} {input}");
-            // If the call names the folder, the tool reports an error. A search of the whole
-            // project skips the link without an error.
+            // `d` was a folder and is a link now. A call that names `d` fails. A search of the
+            // whole project skips `d` without an error.
             let names_folder = input.to_string().contains("d/") || input["path"] == "d";
             assert_eq!(
                 outcome.text.contains(SWAPPED),

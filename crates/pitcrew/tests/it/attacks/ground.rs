@@ -181,8 +181,8 @@ impl Ground {
         self.program(host, host.pitcrew())
     }
 
-    /// Returns a command that runs `program` on this ground, with the environment variables that
-    /// the attacks use.
+    /// Returns a command that runs `program` in the folders of this test, with the environment
+    /// variables that the attacks use.
     pub(super) fn program(&self, host: &Host, program: impl AsRef<std::ffi::OsStr>) -> Command {
         let mut command = Self::variables(host.command(program), self.base.path());
         for (name, path) in [
