@@ -13,8 +13,8 @@ use super::machine::{Agent, Phase};
 use super::{Compaction, Effect, Effects, Mail, Summary};
 use crate::transcript::{LEAST_CHARS, Step, TOKEN_CHARS, tokens_of};
 
-/// If less than a tenth of the context window is free right after a compaction, another compaction
-/// is not worth its cost. This constant is the divisor, ten.
+/// Another compaction is worth its cost only if at least a tenth of the context window was free
+/// right after the last compaction. The size of the context window is divided by this number.
 const LEAST_ROOM: u64 = 10;
 
 /// Maximum number of times that a summary is requested again because it was empty.
@@ -59,10 +59,11 @@ impl Agent {
         may_compact && is_of_use && self.pending.first().is_some_and(needs)
     }
 
-    /// Returns how many waiting messages to deliver at once, at least one. The messages must fit
-    /// below the fill level of the next compaction, and into a quarter of the context window. They
-    /// then also fit beside a summary. The estimate is two characters per token, as in dense text,
-    /// because a message that does not fit would have to be shortened.
+    /// Returns how many waiting messages to deliver at once, at least one. Together, the messages
+    /// must not fill the conversation so much that it must be compacted, and must fit into a
+    /// quarter of the context window. They then also fit beside a summary. Their size is estimated
+    /// with only two characters per token, as in dense text, because a message that does not fit
+    /// would have to be shortened.
     pub(super) fn mail_that_fits(&self) -> usize {
         let room = self
             .room_in_window(self.conversation.filled_about())
@@ -145,7 +146,7 @@ impl Agent {
 
     /// Asks the model for a summary. If the conversation is longer than the context window (for
     /// example after a change of model), the model gets only the part that fits. If the model
-    /// refused the conversation as too long, the model gets an eighth less.
+    /// refused the conversation as too long, the model gets seven eighths of the conversation.
     pub(super) fn compact(&mut self, too_long: Option<String>, fx: &mut Effects) {
         let is_between_turns = matches!(self.phase, Phase::Pending | Phase::TurnEnd | Phase::Idle);
         let (filled, bound) = (self.conversation.filled_about(), self.profile.context);
@@ -193,8 +194,9 @@ impl Agent {
             self.write(vec![Step::NotCompacted { usage, cost_usd }], fx);
             return self.compact_again(fx);
         }
-        // Unanswered texts keep at most a third of the context window. The briefing takes at most
-        // another third, and the summary a tenth.
+        // After a compaction, the texts that the model has not answered take at most a third of the
+        // context window. The briefing (a description of the team and the agent's task) takes at
+        // most another third, and the summary a tenth.
         let kept_chars = Some(chars_of(self.profile.context.window / 3));
         let before = self.conversation.size();
         let summed_up =

@@ -1,5 +1,5 @@
-//! All events that can happen to an agent, and all effects that an agent can ask for. Each of the
-//! two is an enum without other variants.
+//! Defines all events that can happen to an agent ([`Event`]), and all effects that an agent can
+//! ask for ([`Effect`]).
 
 use std::time::Duration;
 
@@ -91,8 +91,9 @@ pub enum Event {
     Parted {
         /// The names of the teammates that ended.
         members: Vec<AgentName>,
-        /// The message ids of the teammates' shutdown approvals. The agent passed these messages to
-        /// the loop that runs the team before, and this event settles them.
+        /// The ids of the messages in which the teammates approved their shutdown. The agent has
+        /// already passed these messages to the loop that runs the team. With this event, the agent
+        /// records them as delivered.
         ids: Vec<MessageId>,
         /// The text for the model about the end of the teammates.
         text: String,
@@ -208,7 +209,8 @@ pub enum Event {
 
 impl Event {
     /// Whether the agent handles this event while its run is being stopped. During that time, the
-    /// agent handles only mail, settled mail and its own end.
+    /// agent handles only mail, the ids of mail that the loop of the team has handled, and its own
+    /// end.
     pub(super) fn is_heard_when_held(&self) -> bool {
         match self {
             Self::MailWaiting
@@ -338,8 +340,8 @@ pub enum Effect {
     /// Write steps durably to the transcript. The driver can delay this, but only until an effect
     /// that waits for the steps ([`Effect::waits_for`]).
     Append(Vec<Step>),
-    /// Record in the journal that messages were delivered, and then mark them as read. Later
-    /// effects need not wait for this.
+    /// Record in the journal that messages were delivered, and then mark the messages as read.
+    /// Later effects do not wait for the read marks, except those with [`Wait::Marked`].
     Acknowledge(Vec<MessageId>),
     /// Read the inbox. The answer is [`Event::MailArrived`].
     TakeMail,
@@ -390,9 +392,9 @@ pub enum Effect {
     /// Apply permission updates to the agent's permission gate. If an update changes the mode, the
     /// new mode returns as [`Event::ModeChanged`].
     Permit(Vec<Value>),
-    /// Pass the message to the loop that runs the team, which handles its frame. The message stays
-    /// unread until [`Event::Parted`] or [`Event::Settled`] names it. After a crash, the loop
-    /// therefore gets the message again.
+    /// Pass the message to the loop that runs the team. The loop handles the protocol frame in the
+    /// message. The message stays unread until [`Event::Parted`] or [`Event::Settled`] names it.
+    /// After a crash, the loop therefore gets the message again.
     Refer(Mail),
     /// Report the agent's new state.
     Announce(Status),

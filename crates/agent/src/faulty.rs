@@ -16,7 +16,8 @@ const EMPTY: &str = "<system-reminder>\nYour last answer has no text. Go on with
     of it.\n</system-reminder>";
 
 impl Agent {
-    /// Asks the model for a better last answer, but only once. Otherwise ends the turn.
+    /// If the model's last answer is faulty, asks the model for a better answer, but only once. In
+    /// all other cases, ends the turn.
     pub(super) fn rest_or_answer_again(&mut self, fx: &mut Effects) {
         match self.to_ask_again() {
             Some(text) if !std::mem::replace(&mut self.was_asked_again, true) => {

@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-/// The content of a file that the agent knew last, as a hash. The hash is stored with the agent's
-/// conversation.
+/// The path of a file, and a hash of the newest content of the file that the agent knows. Both are
+/// stored with the agent's conversation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileSeen {
     /// The canonical path of the file.

@@ -27,14 +27,14 @@ impl Agent {
         let phase = self.phase;
         self.sort(mail, fx);
         // If the mail contained a permission answer, the agent has possibly entered another phase.
-        // The inbox is read again there.
+        // The inbox is then read again in the new phase.
         if self.phase == phase {
             self.proceed(fx);
         }
     }
 
-    /// Handles mail for the state machine at once. Keeps mail for the model until the next
-    /// boundary.
+    /// Handles mail for the state machine at once. Keeps mail for the model until the next boundary
+    /// (the moment between two steps of a turn).
     fn sort(&mut self, mail: Vec<Mail>, fx: &mut Effects) {
         for mail in mail {
             if self.conversation.holds(&mail.id) {
@@ -92,7 +92,8 @@ impl Agent {
         }
     }
 
-    /// Records a message as delivered that the model need not read.
+    /// The model need not read the message with this id. Records the message as delivered, and
+    /// marks it as read.
     pub(super) fn pass_over(&mut self, id: MessageId, fx: &mut Effects) {
         self.write(vec![Step::Mail { ids: vec![id.clone()], text: String::new() }], fx);
         fx.push(Effect::Acknowledge(vec![id]));
@@ -112,7 +113,7 @@ impl Agent {
 
     /// Adds as much of the waiting mail to the conversation as fits. The steps are written first,
     /// and then the mail is marked as read. The rest of the mail stays unread until the next
-    /// boundary.
+    /// boundary (the moment between two steps of a turn).
     pub(super) fn deliver(&mut self, fx: &mut Effects) {
         // After the agent approved its shutdown, its model is not called again. Mail that the model
         // has not read stays unread and counts as undelivered.

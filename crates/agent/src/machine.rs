@@ -30,13 +30,15 @@ pub struct Agent {
     /// The texts of hooks for tool calls that have no result yet, by the id of the call.
     pub(super) remarks: Vec<(String, Vec<String>)>,
     pub(super) pending: Vec<Mail>,
-    /// The ids of the messages in `pending`. At each notification, a busy agent reads its whole
-    /// inbox again. The messages with these ids are then skipped.
+    /// The ids of messages that were read from the inbox but not delivered: the messages in
+    /// `pending`, and idle notices that newer notices replaced. A busy agent reads its whole inbox
+    /// again at each notification, and then skips the messages with these ids.
     pub(super) waiting: HashSet<MessageId>,
     /// The ids of idle notices that newer notices replaced and that are not marked as read yet.
     /// They are also in `waiting`, because the inbox can be read again before they are marked.
     pub(super) superseded: Vec<MessageId>,
-    /// Steps that are added to the conversation at the next boundary.
+    /// Steps that are added to the conversation at the next boundary (the moment between two steps
+    /// of a turn).
     pub(super) told: Vec<Step>,
     pub(super) referred: HashSet<MessageId>,
     /// Whether answers have arrived for permission requests that the transcript does not contain. A
@@ -239,16 +241,16 @@ impl Agent {
     }
 
     /// Keeps steps with texts for the model. They are added to the conversation at the next
-    /// boundary.
+    /// boundary (the moment between two steps of a turn).
     fn learn(&mut self, steps: impl IntoIterator<Item = Step>, fx: &mut Effects) {
-        // The model gets the texts at the next boundary. If the agent is idle, it starts a turn for
-        // them.
+        // The model gets the texts before the next step of the turn. If the agent is idle, it
+        // starts a turn for the texts.
         self.told.extend(steps);
         self.proceed_when_idle(fx);
     }
 
     /// Records the end of teammates, and marks their shutdown approvals as delivered. If the
-    /// conversation already contains all these ends, the agent does not wake.
+    /// conversation already contains all these ends, the agent does not start a turn.
     fn parted(
         &mut self,
         members: Vec<AgentName>,
@@ -296,8 +298,8 @@ impl Agent {
         }
     }
 
-    /// Enters a boundary, where the inbox is read. An agent without an inbox continues without
-    /// waiting.
+    /// Enters a boundary (the moment between two steps of a turn), where the inbox is read. An
+    /// agent without an inbox continues at once.
     pub(super) fn boundary(&mut self, phase: Phase, fx: &mut Effects) {
         self.phase = phase;
         match self.profile.role {
@@ -313,7 +315,8 @@ impl Agent {
         }
     }
 
-    /// Continues from a boundary after the inbox was read there.
+    /// The agent is at a boundary (the moment between two steps of a turn), and the inbox was read.
+    /// Continues with the next step.
     pub(super) fn proceed(&mut self, fx: &mut Effects) {
         if self.is_held {
             return;

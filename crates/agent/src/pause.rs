@@ -11,10 +11,12 @@ use super::machine::{Agent, Phase};
 use super::{Answerer, Effect, Effects, Ending, IdleCause, Role, Settlement};
 use crate::transcript::{Step, ToolCall};
 
-/// The text for the model after a turn was interrupted. It is the text of the reference client.
+/// The text for the model after a turn was interrupted. The reference client (Claude Code) uses the
+/// same text.
 const CUT_OFF: &str = "[Request interrupted by user]";
 
-/// The result of a tool call in an interrupted turn. It is the text of the reference client.
+/// The result of a tool call in an interrupted turn. The reference client (Claude Code) uses the
+/// same text.
 const CALL_CUT_OFF: &str = "[Request interrupted by user for tool use]";
 
 /// The reason why a permission request needs no answer any more: its turn was interrupted.

@@ -3,8 +3,8 @@
 //! is stopped.
 //!
 //! Two cases were observed: a model wrote the same file 1,596 times, and another model continued
-//! for 1,091 turns until a timeout. If new results come between the repeats, the repeats count as
-//! work. For example, tests that run after each change can fail in the same way each time.
+//! for 1,091 turns until a timeout. A new result is progress, and the earlier repeats then no
+//! longer count. For example, tests that run after each change can fail in the same way each time.
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher as _};
@@ -62,8 +62,8 @@ impl Repeats {
     /// Records the result of a call. Returns true if the agent must be warned now.
     pub(super) fn note(&mut self, call: &ToolCall, effect: CallEffect, result: &str) -> bool {
         let key = call_key(call);
-        // This call was repeated too often. Its result can be the refusal, which is not a new
-        // result.
+        // Further repeats of this call already need a permission. If the permission was refused,
+        // the result is only the text of the refusal, and is not progress.
         if self.exhausted.contains_key(&key) {
             return false;
         }

@@ -242,8 +242,9 @@ impl Agent {
         self.conversation.open_calls().iter().find(waits).map(|open| open.call.id.clone())
     }
 
-    /// Changes a permission into a refusal if another call than this one was shown to the person
-    /// who allowed it.
+    /// Checks an answer to a permission request about the call `id`. If the answer allows the call,
+    /// but the digest shows that it was given for another call, returns a refusal. Otherwise
+    /// returns the answer unchanged.
     pub(super) fn if_for(&self, id: &str, grant: Grant, digest: Option<&Digest>) -> Grant {
         let is_other = |call: ToolCall| {
             digest.is_some_and(|shown| *shown != Digest::of_call(&call.tool, &call.input))
@@ -312,8 +313,8 @@ impl Agent {
 
     fn run(&mut self, call: ToolCall, profile: SandboxProfile, fx: &mut Effects) {
         let ToolTraits { effect, is_read_only, is_repeatable, .. } = self.traits(&call.tool);
-        // If this call is repeated, the team recognises a teammate that the call already started. A
-        // subagent cannot be recognised in this way.
+        // If this call is repeated after a crash, the team recognises a teammate that the first
+        // attempt has already started. The team cannot recognise a subagent in this way.
         let starts_subagent = effect == CallEffect::StartsAgent && call.input.get("name").is_none();
         if !(is_read_only || is_repeatable) || starts_subagent {
             self.write(vec![Step::Began { call: call.id.clone() }], fx);
@@ -338,7 +339,7 @@ impl Agent {
     }
 
     /// Records the result of a call. If no other call of the batch is in progress, enters the next
-    /// boundary.
+    /// boundary (the moment between two steps of a turn).
     fn close(&mut self, call: &ToolCall, mut ending: Ending, fx: &mut Effects) {
         if let Some(at) = self.remarks.iter().position(|(id, _)| *id == call.id) {
             let (_, remarks) = self.remarks.swap_remove(at);
@@ -365,8 +366,8 @@ impl Agent {
         self.stages.retain(|(id, _)| *id != call.id);
         self.write(steps, fx);
         fx.push(Effect::Report(call.clone(), ending));
-        // The approval is already in the transcript. If a crash comes before the end, the resume
-        // finds the approval there.
+        // The approval is already in the transcript. If a crash comes before the agent ends, the
+        // resumed agent finds the approval there.
         if meaning == Meaning::ShutdownApproved {
             self.finish(Status::Completed, None, fx);
         } else if self.stages.is_empty() {
@@ -451,8 +452,8 @@ impl Meaning {
     }
 }
 
-/// Returns the answer to a shutdown request if the input of SendMessage contains one. Both dialects
-/// of the input are read.
+/// Returns the answer to a shutdown request if the input of SendMessage contains one. The answer is
+/// either an object in the field `message`, or the input itself.
 fn shutdown_answer(input: &Value) -> Option<bool> {
     let body = input.get("message").filter(|message| message.is_object()).unwrap_or(input);
     let is_answer = body.get("type").and_then(Value::as_str) == Some("shutdown_response");

@@ -1,4 +1,5 @@
-//! Tests as scripts: events for an agent, and the effects that the agent must return.
+//! Tests of the state machine. Each test is a list of events for an agent, and of the effects that
+//! the agent must return.
 
 use pitcrew_model::{Block, Response, StopReason, Usage};
 use pitcrew_protocol::{
@@ -522,7 +523,8 @@ fn a_stopped_agent_ends_at_the_next_boundary() {
     play.then(stop(), &[])
         .then(says("ready"), &["write assistant", "take mail"])
         .then(mail(&[]), &end);
-    // The model is not called again. A text that arrives now must not be marked as read.
+    // The stopped agent does not call its model again. A message that arrives now must not be
+    // marked as read.
     let mut play = Play::teammate();
     play.then(stop(), &[])
         .then(says("ready"), &["write assistant", "take mail"])

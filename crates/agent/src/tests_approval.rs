@@ -1,5 +1,5 @@
-//! Tests as scripts of events: agents that wait for the answer to a permission request or to a
-//! plan.
+//! Tests of agents that wait for the answer to a permission request or to a plan. Each test is a
+//! list of events and of expected effects.
 
 use pitcrew_model::Block;
 use pitcrew_protocol::PermissionMode;

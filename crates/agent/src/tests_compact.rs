@@ -1,4 +1,5 @@
-//! Tests as scripts of events: conversations that nearly fill the context window of their model.
+//! Tests of conversations that nearly fill the context window of their model. Each test is a list
+//! of events and of expected effects.
 
 use pitcrew_model::{Block, Response, StopReason, Usage};
 use pitcrew_protocol::MessageId;
@@ -410,7 +411,7 @@ fn a_compaction_can_be_interrupted_stopped_and_killed_and_can_fail() {
             &["write compacted", "report 901 -> 34 tokens", "take mail"],
         )
         .then(
-            // The model is not called again. The message therefore stays unread.
+            // The stopped agent does not call its model again. The message therefore stays unread.
             mail(&[("m1", "hello")]),
             &["write ended", "announce completed", "end completed (the run is over): nothing"],
         );

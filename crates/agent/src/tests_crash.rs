@@ -1,5 +1,6 @@
-//! Tests as scripts of events: crashes during tool calls, answers that arrive before the permission
-//! request is on disk, and mail that arrives while an agent approves its shutdown.
+//! Tests of crashes during tool calls, of answers that arrive before the permission request is on
+//! disk, and of mail that arrives while an agent approves its shutdown. Each test is a list of
+//! events and of expected effects.
 
 use pitcrew_model::Block;
 use pitcrew_protocol::{AgentName, MessageId, PermissionMode, Status};
@@ -22,7 +23,7 @@ fn an_answer_that_comes_before_the_question_is_on_disk_waits_until_it_is() {
     play.then(calls(&[("a", "Bash")]), &["write assistant", "take mail"])
         .then(mail(&[]), &["judge a in default"])
         .then(asks("a"), &["ask for a"]);
-    // The request was sent, but the crash came before the request was in the transcript.
+    // The permission request was sent, but the crash came before the request was in the transcript.
     let mut again = play.crashed();
     again
         .then(Event::Resumed, &["announce running", "take mail"])

@@ -1,5 +1,6 @@
-//! Tests as scripts of events: an idle lead receives several idle notices of one teammate. Its
-//! model reads only the newest one, and each one that reports a completed task.
+//! Tests of an idle lead that receives several idle notices of one teammate. The lead's model reads
+//! only the newest notice, and each notice that reports a completed task. Each test is a list of
+//! events and of expected effects.
 
 use serde_json::json;
 

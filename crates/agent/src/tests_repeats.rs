@@ -1,4 +1,5 @@
-//! Tests as scripts of events: an agent that repeats the same tool call.
+//! Tests of an agent that repeats the same tool call. Each test is a list of events and of expected
+//! effects.
 
 use pitcrew_model::Block;
 use pitcrew_protocol::Status;

@@ -210,7 +210,8 @@ impl Conversation {
                 }
             }
             Step::Rejoined { members, text } => {
-                // These teammates work again. When they end later, the lead must be informed again.
+                // The teammates in `members` work again. When they end later, the lead must be
+                // informed again.
                 self.parted.retain(|name| !members.contains(name));
                 self.tell(text);
             }
@@ -252,8 +253,8 @@ impl Conversation {
         }
     }
 
-    /// Returns how many tool results the next cut leaves complete. This is half of the results that
-    /// are still complete, and at least the newest one. Returns `None` if at most one result is
+    /// Returns how many tool results stay complete when old results are removed the next time. This
+    /// is half of the results that are still complete. Returns `None` if at most one result is
     /// still complete.
     #[must_use]
     pub fn next_cut(&self) -> Option<usize> {
@@ -290,8 +291,8 @@ impl Conversation {
             if let Block::ToolUse { id, name, input, .. } = block
                 && self.open.iter().all(|open| open.call.id != *id)
             {
-                // Some models use the same call id twice, also after a compaction. The key is
-                // different for such calls.
+                // Some models use the same call id twice, also after a compaction. Each call
+                // therefore gets a key that no other call has.
                 let is_new = self.made.insert(id.clone());
                 let key = if is_new { id.clone() } else { format!("{id}#{}", self.turns) };
                 let call =
@@ -311,7 +312,7 @@ impl Conversation {
     }
 
     fn result(&mut self, call: &str, text: &str, is_error: bool, context: &[String]) {
-        // The result is repeated, or its call was in a damaged line. Ignore the result.
+        // The call already has a result, or the call was in a damaged line. Ignore the result.
         let Some(at) = self.open.iter().position(|open| open.call.id == call) else {
             return;
         };

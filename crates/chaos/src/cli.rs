@@ -22,7 +22,7 @@ use crate::run::{Options, Outcome, run};
 /// Seeds whose runs failed in the past. They run first.
 const KEPT: &str = include_str!("../seeds.txt");
 
-/// Seeds whose runs failed in the past, for runs that check every end of the lead.
+/// Seeds whose runs failed in the past, for runs that check how each process of the lead ends.
 const KEPT_ENDS: &str = include_str!("../seeds-ends.txt");
 
 /// True after the user pressed Ctrl-C, or after SIGTERM.
@@ -47,15 +47,15 @@ pub struct Chaos {
     /// Make runs whose crashes are power cuts, with this many cuts in total
     #[arg(long, value_name = "CUTS", conflicts_with_all = ["runs", "seeds", "only"])]
     power_cuts: Option<u64>,
-    /// Make this many runs without a crash, in which 800 stale writes undo 1,200 messages and 40
-    /// task updates of commands
+    /// Make this many runs without a crash, in which a program writes old file contents back 800
+    /// times, while commands send 1,200 messages and update tasks 40 times
     #[arg(long, value_name = "RUNS", conflicts_with_all = ["runs", "seeds", "only", "power_cuts"])]
     stale_writes: Option<u64>,
     /// Make this many runs that are stopped by signals, kills, failing models and full disks, and
     /// then resumed; each of their ends is compared with the team's files
     #[arg(long, value_name = "RUNS", conflicts_with_all = ["runs", "seeds", "only", "power_cuts", "stale_writes"])]
     ends: Option<u64>,
-    /// The first seed of runs with power cuts, stale writes or ends
+    /// The first seed for --power-cuts, --stale-writes or --ends
     #[arg(long, value_name = "SEED", default_value_t = 0)]
     from: u64,
     /// Runs at one time
@@ -343,7 +343,8 @@ pub fn kept() -> Vec<u64> {
     seeds_in(KEPT)
 }
 
-/// Returns the seeds whose runs failed in the past, for runs that check every end of the lead.
+/// Returns the seeds whose runs failed in the past, for runs that check how each process of the
+/// lead ends.
 #[must_use]
 pub fn kept_ends() -> Vec<u64> {
     seeds_in(KEPT_ENDS)

@@ -118,7 +118,7 @@ pub enum Victim {
 /// When a crash happens.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Moment {
-    /// When all commands of a run with stale writes have ended.
+    /// When all commands of a run with stale writes ([`StaleWrites`]) have ended.
     CommandsDone,
     /// This long after the previous crash, or after the start if it is the first crash.
     After(Duration),
@@ -138,7 +138,7 @@ pub enum Moment {
 pub struct Crash {
     /// What the harness does to the run.
     pub harm: Harm,
-    /// When the harness does it.
+    /// When the harness does the harm.
     pub moment: Moment,
     /// True if the crash happens only while the team ends.
     pub at_end: bool,
@@ -200,7 +200,7 @@ pub struct StaleWrites {
     pub writes: u64,
 }
 
-/// The settings of a run that checks every end of the lead's process.
+/// The settings of a run that checks how each process of the lead ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ends {
     /// True if the lead has a terminal and shows its user interface there.
@@ -229,7 +229,7 @@ pub struct Plan {
     pub fault: Option<Fault>,
     /// How much is written, if this is a run with stale writes.
     pub stale: Option<StaleWrites>,
-    /// The settings for a run that checks every end of the lead's process. `None` for other runs.
+    /// The settings for a run that checks how each process of the lead ends. `None` for other runs.
     pub ends: Option<Ends>,
     /// True if the lead deletes the team at the end.
     pub deletes_team: bool,
@@ -256,8 +256,8 @@ impl Plan {
             claims: false,
         };
         let fault = fault(&mut chance);
-        // If the disk can be full, there are no other clients. They write files in place, so on a
-        // full disk they would damage an inbox themselves.
+        // If the disk can be full, no other clients write. Other clients write files in place, so
+        // on a full disk they would damage an inbox themselves.
         let is_full = matches!(fault, Some(Fault::FullDisk { .. }));
         let writers =
             if is_full { Writers { honouring: false, ignoring: false, ..drawn } } else { drawn };
@@ -287,8 +287,8 @@ impl Plan {
         plan.crashes = (1..=CUTS_A_RUN).map(|nth| cut(nth == CUTS_A_RUN, &mut chance)).collect();
         plan.writers = Writers { cli: true, claims: true, ..Writers::default() };
         plan.fault = Some(Fault::PowerCuts);
-        // No worker has a worktree. The workers' commands write there without fsync, so a power cut
-        // could undo a command that has succeeded.
+        // No worker has a worktree. The workers' commands write into worktrees without fsync, so a
+        // power cut could undo a command that has succeeded.
         plan.workers.iter_mut().for_each(|worker| worker.has_worktree = false);
         plan.deletes_team = false;
         plan
@@ -316,8 +316,8 @@ impl Plan {
         }
     }
 
-    /// Makes the plan for a seed. The lead is stopped in many ways and resumed each time, and every
-    /// end is checked.
+    /// Makes the plan for a seed. The lead is stopped in many ways and resumed each time, and the
+    /// harness checks how each process of the lead ends.
     #[must_use]
     pub fn of_ends(seed: u64) -> Self {
         let mut plan = Self::of(seed, None);
@@ -390,8 +390,8 @@ fn crash(chance: &mut Chance, place: Place, at_end: bool) -> Crash {
         (_, _) => Victim::Everyone,
     };
     let events: &[&'static str] = if at_end { &END_EVENTS } else { &WORK_EVENTS };
-    // If members run in the lead's process, these events are missing: the journal has no start
-    // event for them, and their permission requests send no message.
+    // Leave out these events if all members run in the lead's process. The journal then has no
+    // start event for a member, and the members' permission requests send no message.
     let is_rare = |event: &&str| {
         matches!(*event, "started" | "stopped") || event.ends_with("permission_response")
     };
@@ -413,8 +413,8 @@ fn crash(chance: &mut Chance, place: Place, at_end: bool) -> Crash {
 }
 
 impl Crash {
-    /// Returns this crash with an earlier moment, for a run with few crashes. It needs only a third
-    /// of the events.
+    /// Returns this crash with an earlier moment, for a run with few crashes. The crash then needs
+    /// only a third as many journal events.
     fn sooner(mut self) -> Self {
         if let Moment::At { nth, .. } = &mut self.moment {
             *nth = nth.div_ceil(3);

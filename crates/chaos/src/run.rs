@@ -24,14 +24,15 @@ use crate::stage::{Begin, Disk, Lead, Stage};
 use crate::stale::{self, Commands};
 use crate::writers::{Writer, WriterLog};
 
-/// If there is no request, no journal entry and no end for this time, the run counts as stuck.
+/// If no request is sent, no journal entry is written and the run does not end for this time, the
+/// run counts as stuck.
 const STALLED: Duration = Duration::from_secs(75);
 
 /// Time limit of a run.
 const LONGEST: Duration = Duration::from_secs(300);
 
-/// Time limit of a run with stale writes. It is longer, because such a run starts a process for
-/// each message.
+/// Time limit of a run with stale writes (another program writes old file contents back). It is
+/// longer, because such a run starts a process for each message.
 const LONGEST_STALE: Duration = Duration::from_secs(1_800);
 
 /// The maximum time to wait for a journal event. After this time, the crash happens without the
@@ -64,11 +65,12 @@ pub struct Outcome {
     pub took: Duration,
     /// The faults of the plan that this machine cannot produce, with the reason for each.
     pub skipped: Vec<String>,
-    /// How much was written, if this was a run with stale writes.
+    /// How much was written, if this was a run with stale writes (another program writes old file
+    /// contents back).
     pub figures: Option<String>,
     /// How often each kind of harm happened.
     pub kinds: BTreeMap<String, usize>,
-    /// How often each end of the lead happened, if the run checks every end.
+    /// How often each kind of end of the lead's process happened, if the run checks these ends.
     pub ends: BTreeMap<String, usize>,
 }
 
@@ -153,8 +155,8 @@ fn skipped(plan: &Plan, stage: &Stage) -> Vec<String> {
     }
 }
 
-/// Counts the writes that another program undid and that pitcrew then restored. The journal records
-/// them.
+/// Returns how many writes another program undid and pitcrew then restored, according to the
+/// journal.
 fn put_back(stage: &Stage) -> usize {
     let entries = crate::journal::entries(stage);
     let names = |entry: &Value| entry["put_back"].as_array().map_or(0, Vec::len);
@@ -318,8 +320,8 @@ impl<'a> Driver<'a> {
         let is_archived = self.stage.archived().is_some();
         if !is_there && is_archived {
             self.note("the team was deleted before the crash".to_owned());
-            // The stored end belongs to an earlier process. The oracle must not take it for the end
-            // of the last process.
+            // The stored end belongs to an earlier process. The module `oracle` must not take it
+            // for the end of the last process.
             self.end = None;
             return Ok(false);
         }
@@ -393,8 +395,8 @@ impl<'a> Driver<'a> {
         if self.plan.ends.is_some() {
             return self.look_at_end(status);
         }
-        // The run has ended as expected. The oracle later checks whether it reported open work
-        // correctly.
+        // The run has ended as expected. The module `oracle` later checks whether the run reported
+        // open work correctly.
         if matches!(status.code(), Some(0 | UNFINISHED)) {
             return Ok(Some(Waited::Over));
         }

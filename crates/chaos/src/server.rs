@@ -1,5 +1,5 @@
 //! The fake model server. It implements the streaming Messages API and records the requests. The
-//! brain decides each answer.
+//! module `brain` decides each answer.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -155,8 +155,8 @@ impl Shared {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Records a request, lets the brain decide the answer, and records the tool calls in this
-    /// answer.
+    /// Records a request, lets the module `brain` decide the answer, and records the tool calls in
+    /// this answer.
     fn turn(&self, heard: Heard) -> (Vec<Value>, Duration) {
         let may_end = self.may_end.load(Ordering::SeqCst);
         let say = decide(&heard, World { plan: &self.plan, may_end });

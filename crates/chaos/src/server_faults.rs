@@ -28,8 +28,8 @@ pub struct Failing {
 struct Now {
     fault: ModelFault,
     whose: Whose,
-    /// If only one teammate gets bad answers: its name. It is the first teammate that sends a
-    /// request.
+    /// The name of the teammate that gets the bad answers, if only one teammate gets them. It is
+    /// the first teammate that sends a request.
     teammate: Option<String>,
     left: u64,
     until: Instant,

@@ -29,12 +29,12 @@ import fcntl, os, struct, sys
 fcntl.ioctl(os.open(sys.argv[1], os.O_RDONLY), 0x8004587d, struct.pack('I', 2))
 ";
 
-/// How long pitcrew waits for a model that fails, in seconds. It applies to runs that check every
-/// end of the lead.
+/// How long pitcrew waits for a model that fails, in seconds. This value applies to runs that check
+/// how each process of the lead ends.
 const MODEL_PATIENCE_S: u64 = 4;
 
-/// How long pitcrew waits for a model that sends nothing, in seconds. It applies to runs that check
-/// every end of the lead.
+/// How long pitcrew waits for a model that sends nothing, in seconds. This value applies to runs
+/// that check how each process of the lead ends.
 const MODEL_SILENCE_S: u64 = 2;
 
 /// The name of the team in every run.
@@ -441,8 +441,8 @@ fn mount_small(folder: &Path) -> bool {
     mount.output().is_ok_and(|output| output.status.success())
 }
 
-/// Returns settings whose rate limits no run reaches. In a run that checks every end, the settings
-/// also make pitcrew wait only briefly for a failing model.
+/// Returns settings whose rate limits no run reaches. In a run that checks how each process of the
+/// lead ends, the settings also make pitcrew wait only briefly for a failing model.
 fn settings_text(plan: &Plan) -> Value {
     let plenty = json!({"count": 1_000_000, "seconds": 60});
     let mut ours = json!({"limits": {

@@ -29,7 +29,7 @@ pub enum Writer {
 /// A message or a task that a program outside the run has written successfully.
 #[derive(Clone, Debug)]
 pub struct Written {
-    /// The kind of program that wrote it.
+    /// The kind of program that wrote the message or task.
     pub writer: Writer,
     /// The unique token in the text of the message or task.
     pub token: String,
@@ -222,8 +222,8 @@ fn write_a_task_back(stage: &Stage, chance: &mut Chance, pause: Duration) {
     let Ok(text) = fs::read_to_string(path) else { return };
     thread::park_timeout(pause);
     if path.exists() && serde_json::from_str::<Value>(&text).is_ok() {
-        // An error is ignored, because the file is then unchanged, and the oracle finds no
-        // difference.
+        // An error is ignored, because the file is then unchanged, and the checks at the end find
+        // no difference.
         let _either = fs::write(path, text);
     }
 }

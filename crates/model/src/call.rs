@@ -23,8 +23,8 @@ pub trait Model: Send + Sync {
     /// Returns the maximum number of tokens in a conversation, if it is known.
     fn context_window(&self) -> Option<u64>;
 
-    /// Starts a call. The call begins when the returned stream is polled for the first time.
-    /// Dropping the stream cancels the call.
+    /// Prepares a call and returns the stream of its events. The call begins when the stream is
+    /// polled for the first time. Dropping the stream cancels the call.
     fn respond(&self, request: Request) -> ResponseStream;
 }
 

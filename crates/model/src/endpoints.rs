@@ -85,8 +85,8 @@ fn ollama_url(host: &str) -> String {
     let has_port = authority
         .rsplit_once(':')
         .is_some_and(|(_, port)| !port.is_empty() && port.bytes().all(|b| b.is_ascii_digit()));
-    // If there is no port: an https server usually has the standard port, and a plain http server
-    // has Ollama's port.
+    // If the value has no port, an https URL keeps the standard port, and a plain http URL gets
+    // Ollama's port.
     if has_port || scheme == "https" {
         format!("{scheme}://{authority}")
     } else {

@@ -7,7 +7,8 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-/// A handle to the pace of a team. Clones of the handle share the pace.
+/// The time that all agents of a team must wait before their next model call. Clones of this value
+/// share the time.
 #[derive(Debug, Clone)]
 pub struct Pace {
     held_until: Arc<watch::Sender<Option<Instant>>>,

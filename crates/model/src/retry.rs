@@ -1,5 +1,5 @@
-//! Repeats failed model calls. The pause grows with each failure. The team's pace and the waiting
-//! times that the vendor asks for are respected.
+//! Repeats failed model calls. The pause grows with each failure. A call also waits as long as the
+//! vendor asks, even if the vendor asked another agent of the team.
 
 use std::error::Error;
 use std::sync::Arc;
@@ -81,7 +81,8 @@ impl Waiting {
     /// Returns the pause before the next attempt, or the error that ends the call.
     ///
     /// If the vendor asks for a shorter pause than our own, our own is used. The last pause ends
-    /// exactly when the patience ends, and then one more attempt follows.
+    /// exactly when the maximum waiting time (`patience`) is over, and then one more attempt
+    /// follows.
     fn after(
         &mut self,
         error: ModelError,
@@ -93,8 +94,8 @@ impl Waiting {
         self.failed = self.failed.saturating_add(1);
         let left = self.patience_left();
         let asked = error.retry_after().unwrap_or_default();
-        // If the vendor asks for a longer wait than the remaining patience, the call fails now,
-        // because waiting would not help.
+        // If the vendor asks for a longer wait than the rest of the call's maximum waiting time,
+        // the call fails now, because waiting would not help.
         if left.is_zero() || asked > left {
             let waited = self.policy.patience.saturating_sub(left);
             return Err(ModelError::OutOfPatience {
@@ -166,8 +167,8 @@ async fn attempt(model: &dyn Model, request: Request, out: &Emitter) -> Result<(
     loop {
         let Ok(next) = tokio::time::timeout_at(heard_at + told_after, events.next()).await else {
             out.emit(StreamEvent::Silent { silent_for: told_after }).await;
-            // The next such event comes after twice the time. The call continues. The timeout of
-            // the HTTP client ends it if the server stays silent.
+            // The call continues, and the time until the next [`StreamEvent::Silent`] is twice as
+            // long. If the server stays silent, the timeout of the HTTP client ends the call.
             told_after = told_after.saturating_mul(2);
             continue;
         };
@@ -182,14 +183,14 @@ async fn attempt(model: &dyn Model, request: Request, out: &Emitter) -> Result<(
     }
 }
 
-/// Waits as long as the team's pace requires, plus a short random time, so that the agents do not
-/// all start at the same moment. Other agents may extend the wait again and again. The wait ends at
-/// the latest when the patience of this call is used up.
+/// Waits as long as the team must wait for the vendor, plus a short random time, so that the agents
+/// do not all start at the same moment. Other agents may extend the wait again and again. The wait
+/// ends at the latest when the maximum waiting time of this call is over.
 async fn keep_pace(pace: &Pace, waiting: &mut Waiting, out: &Emitter) {
     while let Some(remaining) = pace.remaining() {
         let delay = (remaining + remaining.mul_f64(jitter() / 4.0)).min(waiting.patience_left());
-        // The patience is used up. Make the call now, although the team's pace requires a longer
-        // wait.
+        // The maximum waiting time of this call is over. Make the call now, although the team must
+        // wait longer.
         if delay.is_zero() {
             return;
         }

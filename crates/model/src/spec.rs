@@ -20,8 +20,8 @@ pub enum ModelSpec {
     Script(PathBuf),
 }
 
-/// Short names for models, as the reference client uses them in settings and agent files. Each
-/// short name stands for the current model.
+/// Short names for models, as the reference client (Claude Code) uses them in settings and agent
+/// files. Each short name stands for the newest model of that name.
 pub const ALIASES: [(&str, &str); 3] =
     [("opus", "claude-opus-5-5"), ("sonnet", "claude-sonnet-5-5"), ("haiku", "claude-haiku-5-5")];
 

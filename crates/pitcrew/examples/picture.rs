@@ -1,11 +1,11 @@
-//! Takes a picture of a terminal: runs a command in a tmux server of its own and writes what is
-//! shown as SVG.
+//! Takes a picture of a terminal: runs a command in a private tmux server, and prints the screen as
+//! SVG.
 //!
 //! `cargo run -p pitcrew --example picture -- --until PATTERN -- COMMAND [ARG...] > picture.svg`
 //!
-//! The command runs inside tmux, and a second tmux looks at the first, so that the panes it opens
-//! are in the picture with their borders. What is drawn, and when, is the command's own; the
-//! picture is taken when PATTERN is on the screen.
+//! The command runs inside the first tmux server. A second tmux server displays the screen of the
+//! first server. The picture therefore also contains the panes that the command opens, with their
+//! borders. The picture is taken when the screen matches PATTERN.
 
 #![allow(clippy::disallowed_methods, reason = "tests arrange files, the environment and times")]
 
@@ -17,7 +17,7 @@ use anstyle_svg::Term;
 use clap::Parser;
 use regex::Regex;
 
-/// How often the screen is looked at.
+/// Pause between two checks of the screen.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 /// Take a picture of a terminal as SVG.
@@ -29,7 +29,7 @@ struct Picture {
     /// A regular expression; the picture is taken when the whole screen matches it
     #[arg(long, value_name = "PATTERN", default_value = r"\S")]
     until: Regex,
-    /// How long to wait for that
+    /// The maximum time to wait until the screen matches
     #[arg(long, value_name = "SECONDS", default_value_t = 60)]
     within: u64,
     /// The command and its arguments
@@ -44,7 +44,7 @@ fn size(text: &str) -> Result<(u16, u16), String> {
     parsed.ok_or_else(|| format!("{text:?} is no size such as 150x42"))
 }
 
-/// The two tmux servers; they end with this.
+/// The two tmux servers. Both servers are stopped when this value is dropped.
 struct Servers {
     folder: tempfile::TempDir,
 }
@@ -60,11 +60,13 @@ impl Servers {
         tmux
     }
 
-    /// Starts the command in one server, and a look at it in the other.
+    /// Starts the command in the server `inner`. The server `outer` then displays the screen of
+    /// `inner`.
     fn start(&self, picture: &Picture) -> Result<(), String> {
         let (columns, rows) = (picture.size.0.to_string(), picture.size.1.to_string());
         let sized = ["new-session", "-d", "-x", &columns, "-y", &rows];
-        // Two arguments at least, or tmux would hand the one to a shell.
+        // Put `env` before the command, because tmux would pass a command of a single word to a
+        // shell.
         run(self.tmux("inner").args(sized).arg("env").args(&picture.command))?;
         for option in [["status", "off"], ["default-terminal", "tmux-256color"]] {
             run(self.tmux("inner").args(["set-option", "-g"]).args(option))?;
@@ -96,7 +98,7 @@ impl Servers {
 impl Drop for Servers {
     fn drop(&mut self) {
         for server in ["outer", "inner"] {
-            // A server that is gone has nothing left to end.
+            // The server may have ended already, so the result is ignored.
             let _gone = self.tmux(server).arg("kill-server").stderr(Stdio::null()).status();
         }
     }

@@ -1,6 +1,6 @@
-//! Runs a program on a kernel that seems to have no Landlock: a filter of system calls answers
-//! `landlock_create_ruleset` with `ENOSYS`, for the program and all it starts. For the tests of
-//! what holds where the kernel offers less.
+//! Runs a program as if the kernel had no Landlock. For the program and all processes that it
+//! starts, a filter of system calls lets `landlock_create_ruleset` fail with `ENOSYS`. Tests use
+//! this example to check what pitcrew does on such a kernel.
 
 #![allow(clippy::disallowed_methods, reason = "tests arrange files, the environment and times")]
 
@@ -11,10 +11,10 @@ use std::process::{Command, ExitCode};
 
 use seccompiler::{BpfProgram, SeccompAction, SeccompFilter, TargetArch, apply_filter};
 
-/// The same number on every architecture.
+/// The number of the system call `landlock_create_ruleset`. It is the same on every architecture.
 const LANDLOCK_CREATE_RULESET: i64 = 444;
 
-/// `ENOSYS`, of every architecture that pitcrew has filters for.
+/// The error number `ENOSYS`. It is the same on every architecture for which pitcrew has filters.
 const NO_SUCH_CALL: u32 = 38;
 
 fn main() -> ExitCode {
@@ -23,7 +23,8 @@ fn main() -> ExitCode {
     ExitCode::FAILURE
 }
 
-/// It only returns when it could not become the program.
+/// Replaces this process with the program. This function returns only if no program was given or if
+/// the program could not be started.
 fn run() -> io::Result<()> {
     let mut arguments = std::env::args_os().skip(1);
     let Some(program) = arguments.next() else { return Ok(()) };
@@ -32,7 +33,7 @@ fn run() -> io::Result<()> {
 }
 
 fn filter() -> Result<BpfProgram, seccompiler::BackendError> {
-    // A call with no conditions is refused whatever its arguments are.
+    // The empty list means that there is no condition: the call fails, whatever its arguments are.
     let refused = BTreeMap::from([(LANDLOCK_CREATE_RULESET, Vec::new())]);
     let architecture = TargetArch::try_from(std::env::consts::ARCH)?;
     SeccompFilter::new(

@@ -171,8 +171,8 @@ impl Bounded<'_> {
             _ => format!("permissions.{list} {}", shell_word(rule)),
         };
         let own = self.rules(list);
-        // If the command line has rules of this kind, these rules replace all earlier ones. The two
-        // lists are not merged.
+        // If the command line has rules in the list `list`, these rules replace all earlier ones.
+        // The rules of the command line and of the previous run are not merged.
         if !own.is_empty() {
             said.replaced.extend(before.iter().filter(|rule| !own.contains(rule)).map(flag));
             return;

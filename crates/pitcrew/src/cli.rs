@@ -57,7 +57,7 @@ pub(crate) struct Shared {
 /// When the output has color.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub(crate) enum Color {
-    /// Only on a terminal
+    /// Use color only on a terminal
     Auto,
     /// Always
     Always,

@@ -22,7 +22,7 @@ use crate::output::printable;
 const VERSION_TIME: Duration = Duration::from_secs(10);
 const GRACE: Duration = Duration::from_secs(1);
 
-/// About how many bytes of the version output are kept. The rest is dropped.
+/// The approximate number of bytes of the version output that are kept. The rest is dropped.
 const VERSION_BYTES: usize = 1024;
 
 /// Finds a program by its path, or by its name on the `PATH`.
@@ -62,9 +62,9 @@ pub(crate) async fn of(client: &Path) -> Option<String> {
     (ended.ending.exit_code() == Some(0)).then_some(version)
 }
 
-/// Returns a function that makes a remark about the client's version. The first call makes the
-/// remark, when the first teammate that the reference client runs is started. There is no remark if
-/// pitcrew was tested with the client's version.
+/// Returns a function that pitcrew calls when it starts a teammate that the reference client runs.
+/// The first call returns a remark about the client's version, unless pitcrew was tested with this
+/// version. All later calls return `None`.
 pub(crate) fn remark(client: PathBuf) -> ClientRemark {
     let was_asked = Arc::new(AtomicBool::new(false));
     Arc::new(move || {

@@ -65,7 +65,8 @@ impl FromStr for PaneTag {
             team: TeamDir::of(&team),
             agent: (!agent.is_empty()).then(|| AgentName::foreign(&agent)),
         };
-        // Each tag has exactly one spelling. Pitcrew did not write a text with another spelling.
+        // Each tag has exactly one text form. Refuse every other form, because pitcrew never writes
+        // it.
         if tag.to_string() == text { Ok(tag) } else { Err(refused()) }
     }
 }

@@ -2,10 +2,10 @@
 //! the operating system without pitcrew's tags, and whose parent has ended.
 //!
 //! The system gives such a process a new parent: the nearest ancestor that has registered as a
-//! subreaper, otherwise init. Therefore pitcrew's process registers as a subreaper. A child that
-//! pitcrew's process still has when it is about to end was started by a command. Pane servers and
-//! processes left running by the user's hooks are exempt. Each stray is reaped by its process id,
-//! because tokio reaps the other children.
+//! subreaper, otherwise init. Therefore pitcrew's process registers as a subreaper. If pitcrew's
+//! process still has children when it is about to end, commands started these children. Pane
+//! servers and processes left running by the user's hooks are exempt. Each stray is reaped by its
+//! process id, because tokio reaps the other children.
 
 use std::io;
 use std::time::Duration;
@@ -84,8 +84,9 @@ fn adopted() -> Vec<Entry> {
     Entry::all().into_iter().filter(is_ours).collect()
 }
 
-/// Returns the adopted children without pitcrew's tags. If this process were killed, nothing would
-/// show that they belong to it. The result is empty if this process is not a subreaper.
+/// Returns the children of this process that do not have pitcrew's tags. Children that are allowed
+/// to outlive this process are not included. If this process were killed, nothing would show that
+/// the returned children belong to it. The result is empty if this process is not a subreaper.
 pub fn untagged_strays() -> Vec<ProcessIdentity> {
     if !adopts() {
         return Vec::new();
@@ -117,7 +118,7 @@ fn adopts() -> bool {
     false
 }
 
-/// Reaps a child that this process did not start. Without this, the child's process id would stay
+/// Reaps a child that this process did not start. If the child is not reaped, its process id stays
 /// in use until this process ends.
 fn reap(process: ProcessIdentity) {
     let Some(number) = process.number() else { return };

@@ -181,7 +181,8 @@ impl Worktrees {
 
     /// Creates a worktree with a new branch that starts at the checkout's current commit.
     ///
-    /// If an earlier worktree or branch with this name was kept, the new names get a number.
+    /// If a worktree or branch with the same name was kept earlier, the names of the new worktree
+    /// and branch get a number.
     ///
     /// # Errors
     /// Any [`WorktreeError`] except `NotOurs` and `Locked`. After an error, nothing of the new
@@ -223,7 +224,8 @@ impl Worktrees {
         Ok(Worktree { path, branch, team: marker.team, member: marker.member })
     }
 
-    /// Finds the worktree at a path. Used when a team continues.
+    /// Finds the worktree at a path. Pitcrew calls this function before it cleans up a member's
+    /// worktree.
     ///
     /// # Errors
     /// `NotOurs` if pitcrew did not create the worktree.
@@ -289,7 +291,8 @@ impl Worktrees {
         has_submodules: bool,
     ) -> Result<Finished, WorktreeError> {
         let path = &record.worktree.path;
-        // Git can remove the worktree only if no folder is in its place. Remove an empty folder.
+        // Git does not remove a worktree whose folder is empty, but it removes a worktree whose
+        // folder is missing. Therefore remove an empty folder first.
         if is_real_folder(path)
             && fs::read_dir(path).is_ok_and(|mut entries| entries.next().is_none())
         {
@@ -345,8 +348,9 @@ impl Worktrees {
             if self.can_be_ours(&path) && branch.starts_with("pitcrew/") {
                 match removed {
                     None => self.undo(&path, &branch).await,
-                    // If the folder still exists, a member may need the worktree again. Do nothing
-                    // here: a later removal checks the worktree anew.
+                    // Delete the branch only if the worktree's folder is gone. If the folder still
+                    // exists, a member may need the worktree again, and a later removal checks the
+                    // worktree anew.
                     Some(marker) if !path.exists() => {
                         self.forget_branch(path, branch, marker).await
                     }
@@ -421,8 +425,9 @@ impl Worktrees {
     /// Removes everything that a failed or interrupted creation left. The path and the branch did
     /// not exist before that creation.
     async fn undo(&self, path: &Path, branch: &str) {
-        // A step fails if the creation never came that far. Ignore such failures, because the
-        // caller already reports why the creation failed.
+        // A failed creation may have stopped before it created the worktree or the branch. Then
+        // removing it fails too. Ignore such failures, because the caller already reports why the
+        // creation failed.
         let mut removed = self.git.remove_worktree(path, true).await;
         if removed.is_err() && remove_folder(path.to_owned()).await.is_ok() {
             // Git removes its data about a half-created worktree once the folder is gone.
@@ -459,7 +464,7 @@ impl Worktrees {
         let admins = self.git.common_folder().await?.join("worktrees");
         let entries = match fs::read_dir(&admins) {
             Ok(entries) => entries,
-            // The folder does not exist before the first worktree is created.
+            // Git's folder `worktrees` does not exist before the first worktree is created.
             Err(problem) if problem.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
             Err(source) => return Err(WorktreeError::io("list", &admins)(source)),
         };
@@ -467,8 +472,8 @@ impl Worktrees {
             .filter_map(Result::ok)
             .filter_map(|entry| Record::read(entry.path()))
             .filter(|record| {
-                // Compare the folder in which the worktree was created and not the worktree itself,
-                // because a symbolic link may be in the worktree's place now.
+                // Compare the folder in which the worktree was created. Do not compare the path of
+                // the worktree itself, because a symbolic link may be at that path now.
                 let made_in = record.worktree.path.parent().map(real);
                 made_in.is_some_and(|made_in| made_in.starts_with(&folder))
             })

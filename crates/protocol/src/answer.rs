@@ -70,7 +70,8 @@ impl ToolAnswer {
     }
 
     /// Whether the answer's text is sent in a block of the result's `content`. In the recordings,
-    /// every team tool does so, except the task tools.
+    /// the answers of all team tools are sent in such a block, except the answers of the task
+    /// tools.
     #[must_use]
     pub fn is_blocks(&self) -> bool {
         match self {

@@ -53,16 +53,19 @@ pub enum DriftKind {
     OtherOrder,
 }
 
-/// The facts about one kind of object that the recordings show and its wire type does not.
+/// The facts about one kind of object. The recordings show facts that the object's wire type does
+/// not contain.
 struct Shape {
     object: &'static str,
     /// The fields that the wire type declares, in the declared order.
     fields: &'static [&'static str],
-    /// Known fields that the wire type does not declare. They are only preserved.
+    /// Fields that are known although the wire type does not declare them. They do not count as new
+    /// fields.
     kept: &'static [&'static str],
     /// Fields that are present in every recording of this kind of object.
     always: &'static [&'static str],
-    /// Fields that a client adds later. They come after all other fields.
+    /// Fields that a client adds after it created the object. They come after all other fields, in
+    /// any order.
     late: &'static [&'static str],
     /// A second field order that occurs in the recordings.
     also: &'static [&'static str],
@@ -249,7 +252,8 @@ fn compare(shape: &Shape, object: &Map<String, Value>, found: &mut Vec<Drift>) {
     }
 }
 
-/// Returns the first field that is out of order in every recorded field order.
+/// Compares the order of `fields` with the recorded orders. If the order matches none of them,
+/// returns the first field that is out of order.
 fn misplaced<'a>(shape: &Shape, fields: &[&'a str]) -> Option<&'a str> {
     let behind = fields.iter().rev().take_while(|field| shape.late.contains(field)).count();
     // Late fields are at the end, in any order. Only the fields before them are compared.

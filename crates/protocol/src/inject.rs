@@ -111,8 +111,8 @@ fn head_of(text: &str) -> Option<(Injected, &str)> {
 pub fn neutralised(text: &str) -> Cow<'_, str> {
     rewritten(text, |sign| match sign {
         "<" => Cow::Borrowed("&lt;"),
-        // `<` is already escaped here. One more `&amp;` is added, so that [`restored`] returns this
-        // exact text.
+        // The original text already contains an escaped `<`, such as `&lt;`. Escape its `&` once
+        // more, so that [`restored`] returns exactly the original text.
         escaped => Cow::Owned(escaped.replacen('&', "&amp;", 1)),
     })
 }
@@ -126,8 +126,8 @@ fn restored(text: &str) -> String {
     lowered.into_owned()
 }
 
-/// Applies `rewrite` to each `<` that precedes a reserved tag name, and to each escaped form of `<`
-/// there: `&lt;`, `&amp;lt;`, and so on.
+/// Applies `rewrite` to each `<` that precedes a reserved tag name. The `<` can also be in an
+/// escaped form: `&lt;`, `&amp;lt;`, and so on.
 fn rewritten<'a>(text: &'a str, rewrite: impl Fn(&'a str) -> Cow<'a, str>) -> Cow<'a, str> {
     let mut out = String::new();
     let mut kept = text;

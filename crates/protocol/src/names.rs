@@ -97,7 +97,7 @@ macro_rules! text_type {
         pub struct $name(String);
 
         impl $name {
-            /// Returns the text as a string slice.
+            /// Returns this value's text as a string slice.
             #[must_use]
             pub fn as_str(&self) -> &str {
                 &self.0

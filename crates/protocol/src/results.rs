@@ -185,7 +185,8 @@ impl TaskCreated {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TaskUpdated {
-    /// Whether the task exists.
+    /// Whether the task was changed. The value is always true, because a failed call returns an
+    /// error instead.
     pub success: bool,
     /// The id of the task.
     pub task_id: TaskId,
@@ -280,8 +281,8 @@ pub struct TaskDetail {
 }
 
 impl TaskShown {
-    /// Creates the result for `task`. The edges are those in the task's file, and the times are
-    /// absent.
+    /// Creates the result for `task`. The dependencies on other tasks are those in the task's file,
+    /// and the times are absent.
     #[must_use]
     pub fn of(task: &Task) -> Self {
         Self::at(task, TaskTimes::default())

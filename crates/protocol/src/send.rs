@@ -158,7 +158,8 @@ impl Kind {
     }
 }
 
-/// The form in which a call was written: with the parameters of which dialect.
+/// The form of a call: the dialect whose parameter names the call uses, and for the session dialect
+/// whether `message` is a text or an object.
 #[derive(Clone, Copy)]
 enum Form {
     Named,

@@ -11,17 +11,18 @@ pub enum Status {
     /// The agent was created and is not started yet.
     #[default]
     Pending,
-    /// In a turn. Files and journals contain the name `running`. Earlier versions wrote `active` in
-    /// some places.
+    /// The agent is in a turn. Files and journals contain the name `running`. Earlier versions
+    /// wrote `active` in some places.
     #[serde(rename = "running", alias = "active")]
     Active,
-    /// Between turns. An idle agent causes no cost.
+    /// The agent is between two turns. An idle agent causes no cost.
     Idle,
-    /// Between turns, because the lead has not yet answered the agent's plan.
+    /// The agent is between two turns and waits, because the lead has not yet answered the agent's
+    /// plan.
     AwaitingPlanApproval,
-    /// Stopped for now. A teammate has this state between turns while its team has no lead; it
-    /// reads no mail until the team has a lead. A lead has this state if its model was unavailable
-    /// for too long; the lead continues in the next run.
+    /// The agent is stopped for now. A teammate has this state between turns while its team has no
+    /// lead, and reads no mail until the team has a lead. A lead has this state if its model was
+    /// unavailable for too long. The lead continues in the next run.
     Parked,
     /// The agent was asked to shut down and has not ended yet.
     ShutdownRequested,

@@ -56,14 +56,15 @@ wire_object! {
 }
 
 wire_object! {
-    /// The event that the model wrote a text or called a tool. If a turn has several blocks, each
-    /// block becomes one event.
+    /// An event that reports a text or a tool call of the model. If the model wrote several blocks
+    /// in a turn, each block becomes one event.
     pub struct AssistantEvent {
         /// The event's type, always `assistant`.
         pub kind: String => "type" req,
         /// The model's message.
         pub message: AssistantMessage => "message" req,
-        /// The id of the tool call that started this agent. Absent for the lead.
+        /// The id of the tool call that started the agent which wrote this message. Absent for the
+        /// lead.
         pub parent_tool_use_id: String => "parent_tool_use_id" opt,
         /// The session's id, a UUID.
         pub session_id: String => "session_id" opt,
@@ -327,7 +328,7 @@ pub enum StreamEvent {
     Init(SystemInit),
     /// An event about the team.
     Team(TeamEvent),
-    /// The event that the model wrote a text or called a tool.
+    /// An event that reports a text or a tool call of the model.
     Assistant(AssistantEvent),
     /// An input to the model.
     User(UserEvent),

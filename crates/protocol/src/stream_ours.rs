@@ -100,8 +100,9 @@ impl StreamUsage {
         }
     }
 
-    /// Adds the fields that only the last event of a run has. The numbers are fixed: the vendor's
-    /// servers run no tools for pitcrew, and all of pitcrew's cache entries live for five minutes.
+    /// Adds the fields that only the token counts in the last event of a run have. The added
+    /// numbers are the same for every run in two respects: the vendor's servers run no tools for
+    /// pitcrew, and all of pitcrew's cache entries live for five minutes.
     #[must_use]
     pub fn of_run(self) -> Self {
         let no_tools = ServerToolUse {

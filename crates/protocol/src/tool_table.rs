@@ -44,8 +44,9 @@ pub struct ToolTraits {
     /// Whether the tool's calls change nothing. Several such calls of one turn can run at the same
     /// time.
     pub is_read_only: bool,
-    /// Whether a call that a crash interrupted is allowed to run again. The team recognises the
-    /// repeated call by its key and knows what the first call has already done.
+    /// Whether a call that a crash interrupted is allowed to run again. Each call has its own key.
+    /// The team recognises a repeated call by this key and knows what the first call has already
+    /// done.
     pub is_repeatable: bool,
 }
 
@@ -183,8 +184,8 @@ impl ToolTraits {
         Self { kind, file, rule, effect, view, ..Self::UNKNOWN }
     }
 
-    /// Returns the traits of a team tool. A call of a team tool is repeatable, because the team
-    /// recognises each call by its key.
+    /// Returns the traits of a team tool. A call of a team tool is repeatable, because each call
+    /// has its own key, and the team recognises a repeated call by this key.
     const fn of_team(kind: ToolKind, effect: CallEffect) -> Self {
         let rule = RuleScope::WholeTool;
         Self { kind, rule, effect, is_repeatable: true, ..Self::UNKNOWN }

@@ -48,7 +48,8 @@ impl Foreign {
         self.get(key).map(Written)
     }
 
-    /// Removes and returns the raw text of the unknown field `key`, which becomes a known field.
+    /// Removes and returns the raw text of the unknown field `key`. Used if `key` is the older name
+    /// of a known field.
     pub(crate) fn take(&mut self, key: &str) -> Option<Box<RawValue>> {
         self.slots.iter_mut().find(|(k, _)| k == key).and_then(|(_, raw)| raw.take())
     }

@@ -180,7 +180,7 @@ impl ClientSockets {
             return Ok(false);
         }
         let root = self.root.clone();
-        // The file has several megabytes, so read it on a blocking thread.
+        // The conversation file can have several megabytes, so read it on a blocking thread.
         let read =
             tokio::task::spawn_blocking(move || ClientConversation::read_latest(&root, &id)).await;
         let Ok(Some(conversation)) = read else { return Ok(false) };
@@ -279,7 +279,7 @@ async fn hand_over(
     let Some(mail) = team.claim_mail(to, id).await? else { return Ok(None) };
     if let Some(conversation) = &receiver.conversation {
         // Record the delivery before writing to the socket. If pitcrew crashes in between, the
-        // check at the client's end finds that the message is missing.
+        // check that runs after the client has ended finds that the message is missing.
         team.bring_by_socket(to, &conversation.id, id).await?;
     }
     let line = line_of(&mail.message.from, &mail.message.text);

@@ -50,7 +50,7 @@ struct Place {
     latest: String,
 }
 
-/// One model call of a reference client.
+/// One model call of a reference client (Claude Code).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ClientCall {
     /// The id of the subagent that made the call. `None` if the client itself made it.

@@ -47,8 +47,8 @@ const CALLERS_MOST: usize = 8;
 /// Time limit for a caller to send its request, and also for the lead to answer.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Time limit for the answer to a spawn request. Before the answer, a new process in a pane must
-/// start and accept its prompt.
+/// Time limit for the answer to a spawn request. Before the answer, a new process must start in a
+/// terminal pane and accept its prompt.
 const SPAWN_PATIENCE: Duration = Duration::from_secs(180);
 
 /// Pause after a failed `accept`, for example because no file descriptors are free.
@@ -135,8 +135,8 @@ impl ControlRequest {
         }
     }
 
-    /// Returns the request without its optional fields, because older leads refuse fields that they
-    /// do not know. Returns `None` if no optional field is set.
+    /// Returns the request without its optional fields. Some older leads refuse a request with
+    /// fields that they do not know. Returns `None` if no optional field is set.
     fn plain(&self) -> Option<Self> {
         match self {
             Self::EndTeam { wait_seconds: Some(_) } => Some(Self::EndTeam { wait_seconds: None }),
@@ -183,8 +183,8 @@ pub async fn control_request(
     control_request: &ControlRequest,
 ) -> Result<Value, KnockError> {
     match (ask(folder, control_request).await, control_request.plain()) {
-        // An older lead may refuse fields that it does not know, so try once more without the
-        // optional fields.
+        // Some older leads refuse a request with fields that they do not know, so try once more
+        // without the optional fields.
         (Err(KnockError::Refused(error)), Some(plain))
             if error.code == ErrorCode::InvalidRequest =>
         {
@@ -241,7 +241,7 @@ fn refusal(answer: Value) -> ApiError {
 #[derive(Debug)]
 pub(crate) struct ControlServer {
     folder: OwnedFd,
-    /// The path that the folder had when the socket was opened.
+    /// The path of the team's folder at the time when the socket was opened.
     path: PathBuf,
     listener: UnixListener,
     callers: FuturesUnordered<BoxFuture<'static, Option<Call>>>,
@@ -255,9 +255,9 @@ pub(crate) struct Call {
 }
 
 impl ControlServer {
-    /// Opens the control socket of the team that has this folder. The caller holds the lease of the
-    /// team's run. An existing socket file is therefore left over from a crash, and this function
-    /// removes it.
+    /// Opens the control socket of the team that has this folder. The caller must hold the lease of
+    /// the team's run, so that no other process runs the team. An existing socket file can then
+    /// only be left over from a crash, and this function removes it.
     ///
     /// # Errors
     /// The error of the operating system.

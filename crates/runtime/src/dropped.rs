@@ -1,6 +1,6 @@
 //! Retries an action that failed because its member was missing from the config. A member goes
-//! missing when a client overwrites the config with an old copy. The host that runs the member then
-//! adds the member to the config again, and the action is tried once more.
+//! missing when a client overwrites the config with an old copy. The process that runs the member
+//! then adds the member to the config again, and the action is tried once more.
 
 use std::time::Duration;
 
@@ -9,8 +9,8 @@ use pitcrew_protocol::{AgentName, ApiError, ErrorCode};
 use pitcrew_team::{Actor, Team};
 use tokio::time::{Instant, timeout_at};
 
-/// Maximum time to wait until the member is in the config again. Its host is woken at once and only
-/// writes one file.
+/// Maximum time to wait until the member is in the config again. The process that runs the member
+/// is woken at once and only writes one file.
 const BACK_WITHIN: Duration = Duration::from_secs(5);
 
 /// Runs `act` for a member. If `act` failed because the member was missing from the config, waits
@@ -46,7 +46,8 @@ async fn is_put_back(team: &Team, name: &AgentName) -> bool {
     loop {
         match (team.config().await, team.ended_members().await) {
             (Ok(config), _) if config.member(name.as_str()).is_some() => return true,
-            // The member is missing but was not removed, so its host will put it back.
+            // The member is missing but was not removed, so the process that runs it will add it
+            // again.
             (Ok(_), Ok(ended)) if !ended.contains(name) => {}
             (_, _) => return false,
         }

@@ -1,7 +1,7 @@
 //! The events of a run that the user interface receives. They contain enough data for a progress
-//! line for each teammate, and for the stream-json format of the reference client.
+//! line for each teammate, and for the stream-json format of the reference client (Claude Code).
 //!
-//! The fields that `assistant` and `tool_result` lines need come from
+//! The fields that `assistant` and `tool_result` lines need come from the recording
 //! `fixtures/claude-2.1.39/stream-json`. The user interface decides how to print the events. The
 //! durable record of a run is the team's journal, not these events.
 
@@ -22,7 +22,7 @@ pub enum RunEvent {
     Started(RunStarted),
     /// An agent other than the lead started: a teammate, or a subagent.
     AgentStarted(AgentStarted),
-    /// The launch of a teammate in a pane reached its next stage.
+    /// The launch of a teammate in a terminal pane reached its next stage.
     AgentLaunched {
         /// The agent that is being launched.
         agent: AgentName,
@@ -90,7 +90,7 @@ pub enum RunEvent {
     Answered(Answered),
     /// A conversation was almost too long for its model, and a summary replaced it.
     Compacted(Compacted),
-    /// The gate has allowed a tool call, and the call runs.
+    /// The permission gate has allowed a tool call, and the call runs.
     ToolStarted {
         /// The agent that made the call.
         agent: AgentName,

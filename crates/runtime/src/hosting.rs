@@ -23,7 +23,7 @@ use pitcrew_permission::settings::Settings;
 use pitcrew_process::identity::ProcessIdentity;
 
 /// Time within which a new teammate must accept its prompt, unless the settings give another time.
-/// The reference client needs 4 seconds.
+/// The reference client (Claude Code) needs 4 seconds.
 pub const PROMPT_DEADLINE: Duration = Duration::from_secs(60);
 
 /// The tag of a pane contains this number of bytes of the digest of the root folder's path.
@@ -32,8 +32,8 @@ const ROOT_WORD_BYTES: usize = 6;
 /// Builds the command line and environment of a teammate's process.
 pub type Launcher = Arc<dyn Fn(&LaunchSpec) -> Launch + Send + Sync>;
 
-/// Returns a message for the user about the other client that runs teammates. The first call
-/// returns the message, and later calls return `None`.
+/// Returns a message for the user about a client other than pitcrew that runs teammates. The first
+/// call returns the message, and later calls return `None`.
 pub type ClientRemark = Arc<dyn Fn() -> BoxFuture<'static, Option<String>> + Send + Sync>;
 
 /// Where a teammate runs.
@@ -63,7 +63,8 @@ pub struct Hosting {
     pub launch: Launcher,
     /// The program that runs a teammate in a pane, if the spawn request names no program.
     pub program: Program,
-    /// This function is called when the first teammate starts that another client runs.
+    /// Returns a message for the user about another client. It is called when a teammate that
+    /// another client runs is about to start.
     pub client_remark: Option<ClientRemark>,
     /// The settings from the command line. Teammates in panes use these settings too if pitcrew
     /// runs them.

@@ -324,8 +324,8 @@ impl RunHandle {
         // loop would wait forever.
         while self.events.recv().await.is_some() {}
         if let Some(task) = self.task.take() {
-            // Ignore a panic of the task here. After a panic, the outcome below is missing, and
-            // that case is handled there.
+            // Ignore a panic of the task here. After a panic there is no outcome, and the code
+            // below handles that case.
             let _panicked = task.await;
         }
         (&mut self.outcome).await.unwrap_or_else(|_| RunOutcome {

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::spelled::{MemberChange, PermissionOutcome, StartedProgram, TaskChangeKind};
 
-/// A summary keeps at most this many lasting permissions of one member.
+/// The maximum number of permissions of one member that a journal summary keeps.
 const MOST_ALWAYS: usize = 100;
 
 /// One line of the journal.
@@ -23,8 +23,9 @@ pub struct JournalEntry {
     pub event: Event,
 }
 
-/// The data from a journal that a resume needs. The size of a summary depends on the number of
-/// members, assignments and open tasks. It does not depend on the length of the journal.
+/// A summary of the journal, with the data that a resume of the team needs. The size of a summary
+/// depends on the number of members, assignments and open tasks. It does not depend on the length
+/// of the journal.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JournalSummary {
     /// What the journal says about each member, including members that have left the team.
@@ -64,8 +65,8 @@ pub struct MemberSummary {
     pub states: Vec<MemberState>,
     /// Number of turns that the member has ended since its last spawn.
     pub turns: u32,
-    /// Permissions that a user gave this member for the rest of the run, since the last spawn of
-    /// the member. Only permissions that stay valid after a resume are included.
+    /// Permissions that a user gave this member since its last spawn. Only permissions that stay
+    /// valid after a resume are included.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub always: BTreeSet<String>,
     /// The cost of all turns of the member, by model. Earlier members with the same name are
@@ -205,7 +206,8 @@ impl JournalSummary {
                 self.run_goes_on(at_ms);
                 let member = self.members.entry(member).or_default();
                 if state == MemberChange::Spawned {
-                    // A spawn means that a new member has this name now.
+                    // After a spawn, the name belongs to a new member. The turns are therefore
+                    // counted from 0 again.
                     member.turns = 0;
                     member.always.clear();
                 }
@@ -263,7 +265,8 @@ impl JournalSummary {
             TaskChangeKind::Completed | TaskChangeKind::Deleted => {
                 self.open_tasks.remove(&task);
             }
-            // If the status did not change, this entry does not show whether the task is open.
+            // An update that did not change the status of the task does not show whether the task
+            // is open.
             TaskChangeKind::Updated if fields.iter().all(|field| field != "status") => {}
             TaskChangeKind::Updated
             | TaskChangeKind::Created
@@ -284,8 +287,8 @@ impl JournalSummary {
         self.open_run = None;
     }
 
-    /// Returns texts with which a search finds the lines that change a summary. Every such line
-    /// contains at least one of the texts. Other lines can contain one of the texts too.
+    /// Returns search texts for the journal lines that change a summary. Every such line contains
+    /// at least one of the texts. Other lines can contain one of the texts too.
     pub(crate) fn texts() -> Vec<String> {
         let assignment = format!(r#""frame":"{}""#, TaskAssignment::TYPE);
         let of_event = |name: &str| format!(r#""event":"{name}""#);
@@ -309,16 +312,16 @@ pub(crate) fn is_on_way_of(id: &MessageId, event: &Event) -> bool {
         || matches!(event, Event::TeamDeleted { .. } | Event::TeamArchived { .. })
 }
 
-/// Returns texts with which a search finds the history of a message. Every line of the history
-/// contains at least one of the texts. Other lines can contain one of the texts too.
+/// Returns search texts for the journal lines that belong to the history of a message. Every such
+/// line contains at least one of the texts. Other lines can contain one of the texts too.
 pub(crate) fn texts_on_way_of(id: &MessageId) -> Vec<String> {
     let [deleted, archived] =
         [r#""event":"team_deleted""#, r#""event":"team_archived""#].map(str::to_owned);
     fast([serde_json::json!(id).to_string(), deleted, archived])
 }
 
-/// Shortens each search text to its end, because the standard library searches short texts much
-/// faster.
+/// Keeps only the last part of each search text, because the standard library searches for short
+/// texts much faster.
 fn fast<const N: usize>(texts: [String; N]) -> Vec<String> {
     const FAST: usize = 32;
     let end = |text: String| {
@@ -475,8 +478,8 @@ pub enum Event {
         /// What has happened to the permission request so far.
         outcome: PermissionOutcome,
     },
-    /// A user who looks at a member's process gave this member a permission for the rest of the
-    /// run.
+    /// The person at the terminal of a member's process gave this member a permission for the rest
+    /// of the run.
     AllowedAlways {
         /// The name of the member. The permission is valid only for this member.
         member: AgentName,
@@ -486,14 +489,14 @@ pub enum Event {
         /// Whether the permission stays valid after a resume.
         lasts: bool,
     },
-    /// An agent's conversation was replaced by a summary of it, because it had almost reached the
-    /// limit of the agent's model.
+    /// An agent's conversation was replaced by a summary of the conversation, because it had almost
+    /// filled the context window of the agent's model.
     ConversationCompacted {
         /// The name of the agent.
         member: AgentName,
-        /// Length of the conversation before this, in tokens.
+        /// Length of the conversation before the summary replaced it, in tokens.
         tokens_before: u64,
-        /// Approximate length of the conversation after this, in tokens.
+        /// Approximate length of the conversation after the summary replaced it, in tokens.
         tokens_after: u64,
     },
     /// A turn (one model call) of an agent ended.

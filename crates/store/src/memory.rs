@@ -258,8 +258,9 @@ impl ArchiveStore for MemoryBackend {
             return Err(StoreError::TeamTaken { team: dir, name: taken.config.name.to_string() });
         }
         let mut team = shelf.archived.remove(archive).ok_or_else(no_team)?;
-        // The watchers of the team before its archiving already know that the team is gone. They
-        // must not get the changes of the restored team.
+        // Watchers that were opened before the team was archived already know that the team is
+        // gone. They must not get the changes of the restored team, so the restored team gets a new
+        // channel.
         team.changes = broadcast::channel(WATCH_BOUND).0;
         shelf.teams.insert(dir.clone(), team);
         Ok(dir)
@@ -549,8 +550,8 @@ impl RateStore for MemoryBackend {
             taken.push_back(now_ms);
             return Ok(Slot::Taken);
         }
-        // The time list can have more than `count` elements, because the allowed rate may have
-        // become lower. Therefore the count starts at the newest time.
+        // `taken` can contain more than `count` times, because the allowed rate may have become
+        // lower. Therefore count back from the newest time.
         let oldest = count.checked_sub(1).and_then(|back| taken.iter().rev().nth(back)).copied();
         let wait_ms = oldest.map_or(window_ms, |at| at + window_ms - now_ms);
         Ok(Slot::Full { retry_after: Duration::from_millis(u64::try_from(wait_ms).unwrap_or(0)) })

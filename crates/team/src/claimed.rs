@@ -67,8 +67,9 @@ impl Team {
     }
 }
 
-/// Whether the lead reads its inbox now. If the team uses the session dialect, the lead reads its
-/// inbox only while the team has a named teammate. For other teams, the result is always `true`.
+/// Whether the lead reads its inbox now. In a team of the session dialect (the format of newer
+/// reference clients), the lead reads its inbox only while the team has a teammate that pitcrew did
+/// not spawn. For all other teams, the result is always `true`.
 #[must_use]
 pub fn lead_reads_inbox(config: &TeamConfig) -> bool {
     !config.is_session_dialect()

@@ -111,8 +111,9 @@ impl Team {
         self.edit_document(move |all: &mut ClientConversations| {
             let known = all.conversations.entry(name.clone()).or_default();
             if known.id != conversation {
-                // The lead of a session starts new conversations by itself, so the recorded
-                // conversation id of that lead may be out of date.
+                // If a session of another client leads the team, the lead's client starts new
+                // conversations by itself. The recorded conversation id of the lead may therefore
+                // be out of date.
                 *known = ClientConversation {
                     id: conversation.clone(),
                     ..ClientConversation::default()
@@ -173,8 +174,9 @@ impl Team {
         Ok(mail)
     }
 
-    /// Returns the id for the repetition of the message `id`. The same message always gets the same
-    /// second id, so a crash during the repetition cannot produce two copies.
+    /// Returns the id that the message `id` gets when it is sent a second time. This new id is
+    /// always the same for one message, so a crash while the message is sent again cannot produce
+    /// two copies.
     #[must_use]
     pub fn again_id(&self, id: &MessageId) -> MessageId {
         made_id(&[self.dir().as_str(), "again", &id.0])
@@ -222,9 +224,9 @@ impl Team {
         }
         let id = self.again_id(&mail.id);
         let is_sent = |entry: &JournalEntry| matches!(&entry.event, Event::MessagePersisted { id: sent, .. } if *sent == id);
-        // A crash can happen after the second message is sent and before the first message is
-        // recorded as dead. In that case the second message must not be sent again; only the record
-        // is missing.
+        // A crash can happen after the copy with the new id is sent and before the original message
+        // is recorded as dead. In that case the copy must not be sent again; only the record is
+        // missing.
         let was_sent = self.journal_of(&id).await?.iter().any(is_sent);
         let text = match remark {
             Some(remark) if mail.frame.is_none() => format!("{remark}\n{}", mail.message.text),
@@ -241,8 +243,8 @@ impl Team {
         };
         let receipt = if was_sent { None } else { Some(self.deliver(letter).await?) };
         let reason = format!("sent again as {id}");
-        // The second message was delivered before this step. A crash between the two steps leaves
-        // both messages in the inbox, but loses neither.
+        // The copy of the message is already sent. The original message is marked as read only now.
+        // A crash between sending and marking leaves both messages in the inbox, but loses neither.
         self.ask(self.backend().acknowledge(
             self.dir(),
             &to.inbox_file(),
@@ -287,7 +289,7 @@ impl Team {
         .await
     }
 
-    /// Whether the journal records the message as dead.
+    /// Whether the journal records that the message is dead (will not be delivered).
     async fn is_settled(&self, id: &MessageId) -> Result<bool, ApiError> {
         let is_dead = |entry: &JournalEntry| matches!(&entry.event, Event::MessageDead { id: dead, .. } if dead == id);
         Ok(self.journal_of(id).await?.iter().any(is_dead))
@@ -298,7 +300,8 @@ impl Team {
     }
 }
 
-/// If `event` records that a message was read or is dead, returns the id of that message.
+/// If `event` records that a message was read or will not be delivered, returns the id of that
+/// message.
 fn settled(event: &Event) -> Option<&MessageId> {
     match event {
         Event::MessageAcknowledged { id, .. } | Event::MessageDead { id, .. } => Some(id),

@@ -126,8 +126,9 @@ impl Team {
         Ok(Receipt { id, to, state: DeliveryState::Persisted })
     }
 
-    /// Whether an earlier attempt of the same call already sent the message `id`. The inbox cannot
-    /// show this in a session, because the session's client removes messages that it has read.
+    /// Whether an earlier attempt of the same call already sent the message `id`. This is looked up
+    /// only in a team of the session dialect (the format of newer reference clients). The inbox
+    /// cannot show it there, because clients remove messages that they have read.
     async fn was_taken(&self, id: &MessageId) -> Result<bool, ApiError> {
         if !self.config().await?.is_session_dialect() {
             return Ok(false);

@@ -22,8 +22,8 @@ impl Document for Ended {
 pub(crate) struct EndedMember {
     pub(crate) name: AgentName,
     pub(crate) at_ms: i64,
-    /// Whether the member's tasks were released and its mail was reported as dead. While this work
-    /// is in progress, the value is false.
+    /// Whether the member's tasks were released, and its unread mail was reported as undeliverable.
+    /// While this work is in progress, the value is false.
     pub(crate) settled: bool,
     #[serde(default, skip_serializing_if = "MemberEnd::is_left")]
     pub(crate) end: MemberEnd,

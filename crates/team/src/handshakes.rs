@@ -231,8 +231,8 @@ impl Team {
             && !reason.trim().is_empty()
             && self.is_asked_to_shut_down(&speaker.name, request_id).await?
         {
-            // The approval frame of the recordings has no field for a text, so a separate message
-            // carries the text. It is sent first.
+            // In the recordings of the reference client, the frame that approves a shutdown has no
+            // field for a text. A separate message therefore carries the text, and is sent first.
             self.send_text(config, speaker, LEAD_NAME, reason.clone(), None, call).await?;
         }
         let frame = shutdown_frame(request_id, member, approve, &reason, wire_time(self.now_ms()));
@@ -289,8 +289,8 @@ impl Team {
         };
         let mut reply =
             self.new_reply(RequestKind::Plan, request_id, speaker, approve, call, frame)?;
-        // The lead names a recipient and a request id. If the request is not from this recipient,
-        // the answer must not approve the plan of the other member.
+        // The lead names a recipient and a request id. If another member sent the request with this
+        // id, the answer must not approve that member's plan.
         reply.asker = Some(asker.clone());
         let (_, receipt) = self.reply(reply).await?;
         if approve && self.signer.is_some() {
@@ -409,8 +409,8 @@ fn shutdown_frame(
     })
 }
 
-/// Refuses to send frames in the name of a session's lead. The client that runs this lead signs its
-/// own frames.
+/// Refuses to send frames in the name of the lead if a session of another client leads the team.
+/// That client signs the lead's frames itself.
 fn not_signed(config: &TeamConfig) -> Result<(), ApiError> {
     if config.is_session_dialect() {
         let message =

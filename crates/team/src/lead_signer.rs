@@ -70,7 +70,8 @@ impl fmt::Debug for LeadSigner {
 }
 
 /// The public key of a lead. Its text form is `<ms>.<base64url of the key in SPKI form>`, as in the
-/// session dialect. `<ms>` is the creation time in milliseconds.
+/// session dialect (the format of newer reference clients). `<ms>` is the creation time in
+/// milliseconds.
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub struct VerifyKey {
@@ -143,8 +144,8 @@ impl From<VerifyKey> for String {
 /// The way in which a teammate verifies the commands of its lead.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Trust {
-    /// Checks only the name in `from`, as the protocol's founding documents describe. The lead's
-    /// client signs nothing.
+    /// Checks only the name in `from`, as pitcrew's specification (the founding guide) describes.
+    /// The lead's client signs nothing.
     #[default]
     Founding,
     /// Checks the signature with these keys.

@@ -8,7 +8,8 @@
 //!
 //! # Who is trusted
 //! Any process of the same user can write below the root directory. Such a process can forge an
-//! inbox entry, because the named dialect signs nothing: the field `from` is only a claim.
+//! inbox entry, because the named dialect (the format of older reference clients) has no
+//! signatures: the field `from` is only a claim.
 //!
 //! This crate checks everything that is sent through it. The calling process states who the caller
 //! is; a message never states this. No member, user or outside writer is able to send a text that a

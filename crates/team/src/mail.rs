@@ -202,8 +202,8 @@ impl Team {
         let inbox = name.inbox_file();
         let mut past = self.ask(self.backend().past_mail(self.dir(), &inbox, past)).await?;
         let there = self.ask(self.backend().inbox(self.dir(), &inbox)).await?;
-        // An interruption while messages are moved to the archive can leave a message in both
-        // places.
+        // If moving messages to the archive is interrupted, a message can be in the inbox and in
+        // the archive.
         past.retain(|past| there.iter().all(|there| there.id != past.id));
         for stored in &mut past {
             stored.message.read = Some(true);
@@ -277,8 +277,9 @@ impl Team {
             .iter()
             .filter(|stored| stored.message.is_read() || ids.contains(&stored.id))
             .count();
-        // In a session, a message that is marked as read leaves the inbox. If the message carries a
-        // request, the request must be recorded before that.
+        // In a team of the session dialect (the format of newer reference clients), a message
+        // leaves the inbox when it is marked as read. If the message carries a request, the request
+        // must be recorded before the message leaves.
         let leaves =
             |stored: &StoredMessage| stored.message.msg_v.is_some() && ids.contains(&stored.id);
         let leaving: Vec<StoredMessage> = there.into_iter().filter(leaves).collect();

@@ -55,16 +55,17 @@ pub struct SpawnMember {
 pub struct MemberRemoved {
     /// The member's tasks that were not completed. These tasks are pending again and have no owner.
     pub released: Vec<TaskId>,
-    /// The member's unread messages. These messages are dead, and the members who sent them are
-    /// informed.
+    /// The member's unread messages. These messages will not be delivered, and the members who sent
+    /// them are informed.
     pub dead: Vec<MessageId>,
 }
 
 /// A permission mode that was replaced by a stricter mode.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ModeLowered {
-    /// The member's old mode. If only the mode from the spawn was not strict enough, this is the
-    /// mode that the approval of the member's plan would have restored.
+    /// The mode that was not strict enough. This is the member's current mode. If the current mode
+    /// was strict enough, it is the mode in which the member was spawned, which the approval of a
+    /// plan can restore.
     pub before: String,
     /// The stricter mode that replaces the old mode.
     pub now: String,
@@ -155,8 +156,8 @@ impl Team {
             .ok_or_else(|| refusal::internal("the new member did not stay in the config"))
     }
 
-    /// Removes a teammate from the team. The teammate's tasks lose their owner, the teammate's
-    /// unread mail becomes dead, and the senders of this mail are informed.
+    /// Removes a teammate from the team. The teammate's tasks lose their owner. The teammate's
+    /// unread mail will not be delivered, and the senders of this mail are informed.
     ///
     /// # Errors
     /// `permission_denied` for every caller except the lead and the user, and for removing the

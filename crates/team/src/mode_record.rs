@@ -68,7 +68,8 @@ impl ModeRecord {
 
 impl Team {
     /// Signs the mode in a member's record, if this handle belongs to the lead. If the old record
-    /// has no valid signature, this function first removes the mode from the spawn from the record.
+    /// has no valid signature, this function first deletes one entry of the record: the mode in
+    /// which the member was spawned.
     pub(crate) fn sign_mode(
         &self,
         member: &mut Member,

@@ -243,8 +243,8 @@ impl Team {
         self.withdraw(&lead, &ids, "the process that asked is gone").await
     }
 
-    /// Withdraws the messages `ids` that are still unread in the inbox of `to`: marks them as read
-    /// and records them as dead.
+    /// Withdraws the messages `ids` that are still unread in the inbox of `to`: marks them as read,
+    /// and records that they will not be delivered.
     async fn withdraw(
         &self,
         to: &AgentName,
@@ -456,8 +456,9 @@ impl Team {
         }))
     }
 
-    /// Records the requests in mail that is about to leave its inbox. In a session, mail leaves the
-    /// inbox as soon as the receiver takes it, but the requests in it are answered later.
+    /// Records the requests in mail that is about to leave its inbox. In a team of the session
+    /// dialect (the format of newer reference clients), mail leaves the inbox as soon as the
+    /// receiver takes it, but the requests in the mail are answered later.
     pub(crate) async fn keep_requests(
         &self,
         to: &AgentName,

@@ -1,9 +1,9 @@
 //! The processes and panes that run members outside the lead's process. Each is recorded from its
 //! start until it is known to be gone.
 //!
-//! After a crash, a later process uses this document to stop what was left running. The journal's
-//! events `started` and `stopped` only document this for people. The crate `runtime` checks whether
-//! a process still runs, and stops it.
+//! After a crash, a later process reads this document, and stops the processes and panes that are
+//! still there. The journal's events `started` and `stopped` contain the same information, but only
+//! for people to read. The crate `runtime` checks whether a process still runs, and stops it.
 
 use std::collections::BTreeMap;
 

@@ -386,8 +386,8 @@ impl Team {
 }
 
 /// Builds the message that informs a task's owner. The result is `None` if pitcrew did not assign
-/// the task. It is also `None` if the lead of a session assigned the task, because the client of
-/// that lead signs its own frames.
+/// the task. It is also `None` if another client leads the team and its lead assigned the task,
+/// because that client signs the lead's frames itself.
 fn assignment(
     team: &Team,
     config: &TeamConfig,

@@ -29,12 +29,14 @@ impl Team {
         Self { life, ..Self::unknown_yet(teams, config.name.clone(), dir) }
     }
 
-    /// Builds a handle without reading the team's config, so its creation time is unknown.
+    /// Builds a handle without reading the team's config. The creation time of the team is
+    /// therefore unknown.
     pub(crate) fn unknown_yet(teams: Teams, name: TeamName, dir: TeamDir) -> Self {
         Self { teams, name, dir, life: Life::of(None), signer: None, trust: Trust::Founding }
     }
 
-    /// Returns this handle with another signer and another trust.
+    /// Returns this handle with another key for signing, and with another way to verify the lead's
+    /// commands.
     pub(crate) fn by(self, signer: Option<LeadSigner>, trust: Trust) -> Self {
         Self { signer, trust, ..self }
     }

@@ -15,8 +15,8 @@ use crate::ours::SpawnRecord;
 use crate::places::paths_of;
 use crate::{Clock, Team, refusal};
 
-/// If the name of a new team is taken, numbers up to this one are tried. A store has far fewer
-/// teams than this.
+/// If the name of a new team is taken, pitcrew tries the name with a number at its end. This is the
+/// highest number that it tries. A store has far fewer teams.
 const NUMBERS_TRIED: u32 = 10_000;
 
 /// A rate limit with at least this count is not enforced. Such a high count is not meant as a
@@ -299,8 +299,8 @@ impl Teams {
                 Err(error) => return Err(refusal::of_store(error)),
             }
             number += 1;
-            // Another process can take each numbered name too. Only the creation itself shows
-            // whether a name is free.
+            // Another process may have taken the numbered name too. Only the attempt to create the
+            // team shows whether a name is free.
             let numbered = format!("{name}-{number}");
             config = self.new_config(
                 create,

@@ -32,7 +32,8 @@ pub struct MessageTrace {
     /// the time when the receiver ended, because pitcrew learns only then that the client has taken
     /// the message.
     pub acknowledged_at: Option<String>,
-    /// If the message will not be delivered: the reason, and the time since when this is known.
+    /// The reason why the message will not be delivered, and the time when this was recorded.
+    /// `None` if the message was not recorded as dead.
     pub dead: Option<DeadLetter>,
     /// The time when the team was deleted. `None` while the team exists. Later actions of other
     /// clients on the message are not known.
@@ -48,7 +49,7 @@ pub struct MessageTrace {
 pub struct DeadLetter {
     /// The reason why the message was not delivered.
     pub reason: String,
-    /// The time when the message was recorded as dead.
+    /// The time when it was recorded that the message will not be delivered.
     pub at: String,
 }
 
@@ -116,8 +117,8 @@ impl Teams {
                 return Some(with_inbox(trace, stored));
             }
         }
-        // Newer versions of the reference client remove each message that they take from the inbox.
-        // This happens in teams that the client leads and in teams that pitcrew leads. A missing
+        // When a newer version of the reference client takes a message, it removes the message from
+        // the inbox. It does so in teams that it leads and in teams that pitcrew leads. A missing
         // message therefore counts as read.
         let is_clients = |name: &AgentName| {
             config.is_session_dialect()

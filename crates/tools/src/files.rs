@@ -270,7 +270,7 @@ fn present(
 }
 
 /// Writes a file in one step. If `earlier` is `None`, the write fails if the file already exists.
-/// The thread that writes is not allowed to change the team's own files.
+/// The write is done without the right to change the team's own files.
 fn store(
     place: &Place<'_>,
     content: &[u8],

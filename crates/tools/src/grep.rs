@@ -278,7 +278,8 @@ impl Search<'_> {
         let mut text = String::new();
         let mut shown_lines = 0;
         for line in lines.iter().skip(window.skip).take(window.most) {
-            // The model can get the remaining lines with the parameter `offset`.
+            // Stop before the text gets too long. The model can get the remaining lines with the
+            // parameter `offset`.
             if text.len() + line.len() > self.context.limits.output_chars {
                 break;
             }

@@ -14,7 +14,7 @@ use super::numbered::push_line;
 use super::read_log::Stamp;
 use super::{Tool, ToolContext, ToolLimits, ToolOutcome};
 
-/// The number of bytes at the start of a file in which a NUL byte is searched. As in git, a NUL
+/// The number of bytes at the start of a file that are checked for a NUL byte. As in git, a NUL
 /// byte there means that the file is binary.
 const SNIFFED_BYTES: usize = 8_000;
 

@@ -122,9 +122,9 @@ fn list_ids(ids: &[ShellId]) -> String {
     format!("; running: {}", ids.join(", "))
 }
 
-/// A function that records the processes which a command left running. Its arguments are the
-/// command, and those of the processes that carry pitcrew's tags. It returns one text for each
-/// newly found process that carries no tag.
+/// A function that records the processes which a command left running. Its arguments are the text
+/// of the command, and those of its processes that still have pitcrew's tags in their environment.
+/// It returns one text for each newly found process without such a tag.
 pub type LeftRunningLog =
     Arc<dyn Fn(String, Vec<ProcessIdentity>) -> BoxFuture<'static, Vec<String>> + Send + Sync>;
 
@@ -306,8 +306,8 @@ impl Shells {
         entries.shells.iter().map(|(id, entry)| entry.shell(id)).collect()
     }
 
-    /// Records the processes that a foreground command left running. If there are newly found
-    /// processes that carry no tag of pitcrew, returns a description of them.
+    /// Records the processes that a foreground command left running. If some of them are newly
+    /// found and have none of pitcrew's tags in their environment, returns a description of these.
     pub(super) async fn look_after(
         &self,
         command: &str,
@@ -388,8 +388,8 @@ impl KeptOutput {
     }
 }
 
-/// Records the processes that a command left running. If there are newly found processes that carry
-/// no tag of pitcrew, returns a description of them.
+/// Records the processes that a command left running. If some of them are newly found and have none
+/// of pitcrew's tags in their environment, returns a description of these.
 async fn note_left(
     escapes: Option<&LeftRunningLog>,
     command: &str,

@@ -80,8 +80,8 @@ pub struct ToolContext {
     pub profile: Profile,
     /// Whether a call of this agent is allowed to run a command without the sandbox.
     pub may_unconfine: bool,
-    /// The files that this agent has read. They ensure that the agent does not overwrite content
-    /// that it has not seen.
+    /// The record of the files that this agent has read. With this record, the tools refuse to
+    /// overwrite content that the agent has not seen.
     pub reads: ReadLog,
     /// The background commands of this agent.
     pub shells: Shells,

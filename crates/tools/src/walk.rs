@@ -114,8 +114,9 @@ impl Walk {
                 if matches!(kind, FileType::Directory | FileType::Symlink) {
                     above.folder(name)
                 } else {
-                    // A single file is shown even if an ignore rule matches it. If an ignore file
-                    // of its folders cannot be used, this is an error all the same.
+                    // If the path is a single file, the file is shown even if an ignore rule
+                    // matches it. If an ignore file of its parent folders cannot be used, this is
+                    // still an error.
                     Ignored::above(root)?;
                     let (folder, name) = (Rc::new(above), name.to_owned());
                     walk.single = Some(Entry { relative: PathBuf::new(), kind, folder, name });

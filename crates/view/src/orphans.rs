@@ -22,8 +22,8 @@ pub struct Orphans<'a> {
 /// The result of stopping a member, process or pane, as it is shown to the user.
 #[derive(Clone, Debug, Serialize)]
 pub struct StoppedView {
-    /// The name of the member. Absent for commands that a killed process left running (`pid` is
-    /// then the id of the killed process), and for a pane that names no member.
+    /// The name of the member. It is absent for a pane that names no member, and for commands that
+    /// a killed process left running. For such commands, `pid` is the id of the killed process.
     #[serde(skip_serializing_if = "Option::is_none")]
     name: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]

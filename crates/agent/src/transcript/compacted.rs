@@ -10,9 +10,9 @@ use serde_json::json;
 
 use super::Conversation;
 
-/// The number of characters that each unanswered text keeps after a compaction, if the step gives
-/// no number. No mail is longer than this. A long prompt is not lost, because the briefing contains
-/// it.
+/// The number of characters that each unanswered text keeps after a compaction, if the transcript
+/// was written by an older version and gives no number. No mail is longer than this. A long prompt
+/// is not lost, because the briefing contains it.
 const UNANSWERED_CHARS: usize = 20_000;
 
 /// The approximate number of characters in a token.
@@ -202,8 +202,8 @@ impl Conversation {
 
     pub(super) fn keep_as_it_is(&mut self) {
         self.turns = self.turns.saturating_add(1);
-        // The conversation is as full as before. The new value of `floor` prevents another
-        // compaction until the conversation has grown.
+        // The summary is not used, so the conversation is as full as before. The new value of
+        // `floor` prevents another compaction until the conversation has grown.
         self.fill = Fill { floor: Some(self.filled()), has_answer: false, ..self.fill };
     }
 

@@ -146,9 +146,9 @@ pub enum Step {
         briefing: String,
         /// The summary of the earlier conversation in the model's own words.
         summary: String,
-        /// The number of characters of unanswered texts that stay complete after the summary. Older
-        /// transcripts do not contain this field. There, each text kept its first 20,000
-        /// characters.
+        /// Maximum total number of characters of the unanswered texts after the summary. Longer
+        /// texts are shortened. Older transcripts do not contain this field. There, each text kept
+        /// its first 20,000 characters.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         kept_chars: Option<usize>,
         /// The tokens of the call that made the summary.
@@ -198,7 +198,7 @@ pub enum Grant {
     },
 }
 
-/// The fault of a complete answer of the model.
+/// The fault of an answer of the model. The model call itself did not fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AnswerFault {

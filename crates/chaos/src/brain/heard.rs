@@ -1,5 +1,5 @@
 //! Parses a request of the Messages API: which agent sent it, which texts the agent received, and
-//! which tools it called. The brain and the oracle use the result.
+//! which tools it called. The modules `brain` and `oracle` use the result.
 
 use serde_json::Value;
 
@@ -30,8 +30,8 @@ pub struct Heard {
     pub tools: usize,
 }
 
-/// What has come of a step so far. (A step is one planned tool call of an agent, with all attempts
-/// to make it.)
+/// The state of a step according to the conversation. (A step is one planned tool call of an agent,
+/// with all attempts to make it.)
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Came {
     /// The agent has not tried the step.
@@ -85,7 +85,7 @@ impl Heard {
         self.told.push('\n');
     }
 
-    /// Returns what has come of a step of this agent.
+    /// Returns the state of a step of this agent: not tried, failed or done.
     #[must_use]
     pub fn came_of(&self, step: &str) -> Came {
         let tries: Vec<&Call> =

@@ -49,8 +49,8 @@ fn next(heard: &Heard, world: World<'_>) -> Result<(), Say> {
     if world.plan.deletes_team { delete(heard) } else { Ok(()) }
 }
 
-/// Completes the tasks that are still open, because their workers were killed. The lead does this
-/// again each time that its run continues.
+/// Completes all tasks that are still open. A task stays open if, for example, its worker was
+/// killed. The lead does this again each time that its run continues.
 fn finish(heard: &Heard) -> Result<(), Say> {
     let round = heard.told.matches(GO_ON).count();
     for nth in 0.. {
@@ -75,8 +75,8 @@ fn open_tasks(list: &str) -> Vec<String> {
     list.lines().filter(is_open).filter_map(number_in).collect()
 }
 
-/// Returns the messages that wake idle workers. After a failed model, the run continues with a new
-/// prompt. For each such prompt, every current worker gets one message.
+/// Returns the messages that wake idle workers. After a failure of the model, the run continues
+/// with a new prompt. For each such prompt, every current worker gets one message.
 fn nudges(heard: &Heard, workers: &[Worker]) -> Vec<Wanted> {
     let times = heard.told.matches(GO_ON).count();
     let names = workers
@@ -97,9 +97,9 @@ fn delete(heard: &Heard) -> Result<(), Say> {
     for nth in 0.. {
         let answers = all(heard, [Wanted::new(format!("delete-{nth}"), "TeamDelete", json!({}))])?;
         if answers.iter().any(|answer| answer.contains("is not deleted yet")) {
-            // If tasks are open, TeamDelete refuses the first call, and the second call deletes the
-            // team. Such tasks belong to ended workers, or were created from outside. The run must
-            // report them as open.
+            // Call TeamDelete again. If tasks are open, TeamDelete refuses the first call, and the
+            // second call deletes the team. Such tasks belong to ended workers, or were created
+            // from outside. The run must report them as open.
             continue;
         }
         let Some(names) = answers.iter().find_map(|answer| names_of_active(answer)) else { break };
@@ -174,8 +174,8 @@ fn ends_of(heard: &Heard, name: &str) -> usize {
     ENDS.iter().map(|end| heard.told.matches(&format!("{name} {end}")).count()).sum()
 }
 
-/// Counts how often a member ended before the lead asked it to shut down. A member with a successor
-/// has ended once. It may run again after a resume.
+/// Returns 1 if a member ended before the lead asked it to shut down, otherwise 0. Such a member
+/// has a successor. The member may run again after a resume.
 fn ends_before(heard: &Heard, name: &str) -> usize {
     let (role, nth) = name.rsplit_once('-').unwrap_or((name, "1"));
     let successor = format!("{role}-{}", nth.parse().unwrap_or(1_usize).saturating_add(1));

@@ -9,8 +9,9 @@ use crate::chance::Chance;
 /// The maximum number of notes (test messages) that one member writes.
 const NOTES_MOST: usize = 300;
 
-/// The maximum number of notes that one member writes in a run with stale writes. There are fewer,
-/// because commands send most of the messages in such a run.
+/// The maximum number of notes that one member writes in a run with stale writes (another program
+/// writes old file contents back). The number is small, because commands send most of the messages
+/// in such a run.
 const NOTES_MOST_STALE: usize = 24;
 
 /// The maximum number of pauses that a member makes while commands still run.
@@ -102,7 +103,7 @@ fn task(heard: &Heard, name: &str, id: &str) -> Result<(), Say> {
     if got.iter().any(|text| text.contains("completed")) {
         return Ok(());
     }
-    // The claim failed because an earlier member of the same name has completed the task in the
+    // The claim failed because an earlier member of the role has completed the task in the
     // meantime. So nothing is left to do.
     if matches!(heard.came_of(&format!("c-{id}")), Came::Failed(_, why) if why.contains("(completed)"))
     {

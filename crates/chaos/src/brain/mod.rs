@@ -1,5 +1,5 @@
-//! Decides what the agents do. A decision depends only on the agent's conversation. So after a
-//! resume, an agent continues where it stopped.
+//! Decides what the agents do. A decision depends only on the agent's conversation, the plan of the
+//! run, and whether the team may end. So after a resume, an agent continues where it stopped.
 //!
 //! Each decision is a step with a name. The ids of its tool calls contain this name, so the
 //! conversation shows which steps the agent has tried.
@@ -120,7 +120,7 @@ fn tries_most(error: &str) -> usize {
 }
 
 /// Returns the results of all steps if all of them are done. Otherwise the error contains the calls
-/// of the other steps, which the agent makes together.
+/// of the steps that are not done, which the agent makes together, or the reason to give up.
 fn all(heard: &Heard, wanted: impl IntoIterator<Item = Wanted>) -> Result<Vec<String>, Say> {
     let (mut done, mut todo) = (Vec::new(), Vec::new());
     for wanted in wanted {

@@ -55,10 +55,11 @@ pub struct LifeEnd<'a> {
     pub last_words: String,
     /// The signals that the harness sent to the lead's process.
     pub signals: &'a [EndSignal],
-    /// The agents that got a bad answer from their model, and the kind of the answer. Only answers
-    /// count that came after all agents were last asked to continue.
+    /// The agents that got a bad answer from their model, and the kind of the answer. After a
+    /// resume with a new prompt, the list starts empty again.
     pub met: &'a [(String, ModelFault)],
-    /// True if a member was killed after all agents were last asked to continue.
+    /// True if a member was killed since the last resume with a new prompt, or since the start if
+    /// there was none.
     pub member_killed: bool,
     /// True if the disk was full shortly before the end.
     pub disk_was_full: bool,
@@ -91,7 +92,7 @@ pub fn judge(end: &LifeEnd<'_>) -> (Option<Value>, Vec<Finding>) {
         }
     };
     // If the disk is full, a run may be unable to open its team. Then it cannot stop the processes
-    // that an earlier run has left running.
+    // that an earlier run has left running. So do not report these processes.
     let has_begun = document.as_ref().is_none_or(|document| !document["end"].is_null());
     if has_begun || !end.disk_was_full {
         untrue.extend(left_running(end));
@@ -206,7 +207,7 @@ fn by_files(end: &LifeEnd<'_>, document: &Value) -> Vec<String> {
     let is_there = is_there(end.stage);
     let is_success = end.code == Some(0);
     // A successful run moves its team into the archive, whether or not its lead has deleted the
-    // team.
+    // team. So for a successful run, the plan says whether the team was deleted.
     let is_deleted = if is_success { end.plan.deletes_team } else { !is_there };
     if is_success && (is_there || end.stage.archived().is_none()) {
         untrue.push(format!("it is completed, and the team is there: {is_there}"));

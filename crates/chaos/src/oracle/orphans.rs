@@ -54,8 +54,8 @@ fn left(stage: &Stage) -> Vec<String> {
     left.extend(idle_worktrees(stage).into_iter().map(|path| format!("worktree {path}")));
     let started = fs::read(stage.team().join("pitcrew/started.json")).unwrap_or_default();
     let started: Value = serde_json::from_slice(&started).unwrap_or_default();
-    // The first version of this file format contained only the map of records, without the field
-    // `started`.
+    // The first version of the file `started.json` contained only the map of records, without the
+    // field `started`.
     let records =
         started.get("started").unwrap_or(&started).as_object().cloned().unwrap_or_default();
     left.extend(records.iter().map(|(name, record)| format!("record of {name}: {record}")));

@@ -1,4 +1,4 @@
-//! Does harm to a run that checks every end of the lead's process, and checks each end.
+//! Does harm to a run, and checks how each process of the lead ends.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -22,7 +22,8 @@ use crate::stage::{Begin, Disk};
 /// After a signal, the lead's process must end within this time.
 const ENDS_WITHIN: Duration = Duration::from_secs(60);
 
-/// For this time after the disk was full, the full disk still counts as a possible cause of an end.
+/// If a process of the lead ends within this time after the disk was full, the full disk is still a
+/// possible cause.
 const DISK_EXCUSES: Duration = Duration::from_secs(15);
 
 /// What was done to the current process of the lead, and what the harness remembers of earlier
@@ -31,10 +32,11 @@ const DISK_EXCUSES: Duration = Duration::from_secs(15);
 pub(super) struct Harmed {
     /// The signals that were sent to the current process.
     signals: Vec<EndSignal>,
-    /// The agents that got a bad answer from their model, and the kind of the answer. Only answers
-    /// count that came after all agents were last asked to continue.
+    /// The agents that got a bad answer from their model, and the kind of the answer. After a
+    /// resume with a new prompt, the list starts empty again.
     met: Vec<(String, ModelFault)>,
-    /// True if a member was killed after all agents were last asked to continue.
+    /// True if a member was killed since the last resume with a new prompt, or since the start if
+    /// there was none.
     member_killed: bool,
     /// When the disk was last full. `None` if it never was.
     disk_full_at: Option<Instant>,
@@ -42,7 +44,7 @@ pub(super) struct Harmed {
     document: Option<Value>,
     /// How often each kind of harm happened.
     pub(super) kinds: BTreeMap<String, usize>,
-    /// How often each end happened.
+    /// How often each kind of end of the lead's process happened.
     pub(super) ends: BTreeMap<String, usize>,
 }
 

@@ -1,4 +1,4 @@
-//! Tests how the fake model server and the oracle read requests.
+//! Tests how the fake model server and the module `oracle` read requests.
 
 use pitcrew_chaos::brain::{Came, Heard, Say, World, call_id, decide, tokens_in};
 use pitcrew_chaos::plan::{Place, Plan};

@@ -12,7 +12,8 @@ use pitcrew_chaos::run::{Options, run};
 /// The number of crashes in each run. With `./test --long`, a run has all crashes of its plan.
 const CRASHES: usize = 3;
 
-/// The number of runs that check every end of the lead. `./test --long` makes two hundred of them.
+/// The number of runs that check how each process of the lead ends. `./test --long` makes two
+/// hundred of them.
 const ENDS: usize = 20;
 
 static STOP: AtomicBool = AtomicBool::new(false);

@@ -175,8 +175,8 @@ fn block(block: &Block) -> Option<Cow<'_, Block>> {
     }
 }
 
-/// Adds a cache mark to the last block for which the API allows a mark. It allows none on thoughts.
-/// For unknown blocks, nobody knows, so they get none either.
+/// Adds a cache mark to the last block for which the API allows a mark. The API allows no mark on
+/// thoughts. Unknown blocks get no mark either, because the API may refuse it.
 fn mark_last(blocks: &mut [SentBlock<'_>]) {
     for block in blocks.iter_mut().rev() {
         let SentBlock::Kept(kept) = block else { continue };

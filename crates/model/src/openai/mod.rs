@@ -1,7 +1,7 @@
 //! Chat completions, with streaming. OpenAI, OpenRouter, vLLM, llama.cpp and Ollama offer this API.
 //!
-//! [`wire`] writes requests, and [`answer`] reads chunks. Each server leaves out other fields, so
-//! the reader accepts missing fields.
+//! [`wire`] writes requests, and [`answer`] reads chunks. Different servers leave out different
+//! fields, so the reader accepts missing fields.
 
 mod answer;
 mod wire;

@@ -8,14 +8,17 @@ use serde_json::Value;
 use super::template::Variables;
 use super::told::Told;
 
-/// The texts that an agent had received at one moment of the conversation.
+/// All texts of an agent's conversation, and the point of the conversation at which a condition or
+/// a capture examines them.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Hearing<'a> {
-    /// All texts that the agent received in the whole conversation, also after the moment.
+    /// All texts that the agent received in the whole conversation. Texts at position `end` or
+    /// later are not examined.
     pub(super) told: &'a [Told],
     /// The position of the first message after the agent's last turn.
     pub(super) latest: usize,
-    /// The position after the last message that the agent had received at the moment.
+    /// The first position that is not examined. The agent had not received the messages from here
+    /// on.
     pub(super) end: usize,
 }
 

@@ -190,8 +190,8 @@ impl Model for Scripted {
     }
 }
 
-/// Returns the event that a streaming model sends for such a block. Returns `None` if it sends no
-/// event.
+/// Returns the event that a streaming model sends for this block. Returns `None` if a model sends
+/// no event for the block.
 fn told(block: &Block) -> Option<StreamEvent> {
     match block {
         Block::Text { text, .. } => Some(StreamEvent::TextDelta(text.clone())),

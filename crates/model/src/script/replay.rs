@@ -91,8 +91,8 @@ struct Replay<'a> {
     agent: String,
     messages: &'a [Message],
     told: Vec<Told>,
-    /// At the beginning of `told` are texts from the memory, and then texts from the briefing.
-    /// These are their numbers.
+    /// `told` begins with texts from the memory. Texts from the briefing follow. This field
+    /// contains how many of each there are.
     recalled: (usize, usize),
     /// The position of the first message of this conversation.
     first: usize,
@@ -160,7 +160,8 @@ impl<'a> Replay<'a> {
         // turn makes them again after the summary.
         let last = self.taken.iter().rposition(is_passed).map_or(0, |at| at + 1);
         // The last user message has no answer yet, and stays in the conversation after the summary.
-        // The runtime also writes a new briefing. So the memory contains neither of them.
+        // The runtime also writes a new briefing. So the memory contains neither this message nor a
+        // briefing.
         let unanswered = self.messages.last().filter(|last| last.role == Role::User);
         let tail = unanswered.map(|_| self.first + self.messages.len() - 1);
         let (recalled, briefing) = self.recalled;

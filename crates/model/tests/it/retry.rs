@@ -1,4 +1,5 @@
-//! Tests how failed calls are repeated, and the team's pace. The time is simulated.
+//! Tests how failed calls are repeated, and how all agents of a team wait if a vendor asks one of
+//! them to wait. The time is simulated.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
@@ -129,8 +130,8 @@ async fn a_silence_is_told_after_half_a_minute_and_whenever_it_is_twice_as_long(
     assert_eq!(finished(&events).blocks, [Block::text("whole")]);
 }
 
-/// Returns a model whose calls all fail with the error that `error` creates. It has more answers
-/// than a call can use before its patience ends.
+/// Returns a model whose calls all fail with the error that `error` creates. The model has more
+/// answers than a call can use within its maximum waiting time.
 fn failing(error: impl Fn() -> ModelError) -> Arc<Prepared> {
     Prepared::new((0..5_000).map(|_| vec![Err(error())]))
 }

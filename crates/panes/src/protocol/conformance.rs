@@ -270,7 +270,8 @@ impl Bench {
     }
 }
 
-/// How often, and with which pause, a terminal is asked until it has noticed a change in a pane.
+/// Maximum number of times that a terminal is asked whether it has noticed a change in a pane.
+/// `END_TICK` is the pause between two questions.
 const END_LOOKS: usize = 1500;
 const END_TICK: std::time::Duration = std::time::Duration::from_millis(20);
 

@@ -1,9 +1,10 @@
 //! The tmux backend: panes of a tmux server.
 //!
-//! A new pane first runs a program that only waits. Next, the pane gets its tag and its options.
-//! Then tmux replaces the waiting program by the requested program (`respawn-pane`). So the
-//! requested program never runs in a pane without tag and options. If pitcrew crashes in between,
-//! only a pane with the waiting program is left. That program ends by itself, and its pane closes.
+//! A new pane first runs a program that only waits. Next, the pane gets its options and its tag,
+//! which names the team and the agent of the pane. Then tmux replaces the waiting program by the
+//! requested program (`respawn-pane`). So the requested program never runs in a pane without tag
+//! and options. If pitcrew crashes in between, only a pane with the waiting program is left. That
+//! program ends by itself, and its pane closes.
 
 use std::path::PathBuf;
 
@@ -42,8 +43,8 @@ const TRIES: usize = 4;
 /// child ends. So this command starts a child that ends immediately.
 const NUDGE: [&str; 2] = ["run-shell", "true"];
 
-/// Maximum number of times that `NUDGE` is sent. A process that is ending at this moment may need
-/// more than one.
+/// Maximum number of times that pitcrew sends the command `NUDGE`. One time may not be enough if
+/// the process of the pane is just ending.
 const NUDGES: usize = 3;
 
 /// The options of the tmux backend.
@@ -51,8 +52,8 @@ const NUDGES: usize = 3;
 pub struct TmuxOptions {
     /// The program `tmux`.
     pub program: PathBuf,
-    /// The socket of the tmux server. If `None`, the server is the one in which this process runs,
-    /// otherwise the user's default server.
+    /// The socket of the tmux server. If `None`, pitcrew uses the server in which this process
+    /// runs. If this process does not run inside tmux, pitcrew uses the user's default server.
     pub socket: Option<PathBuf>,
     /// The configuration file that a newly started server reads instead of the user's own.
     pub config: Option<PathBuf>,
@@ -61,8 +62,8 @@ pub struct TmuxOptions {
     /// The name of pitcrew's own session, which is used if this process does not run inside tmux.
     /// It is created with the first pane, and no terminal is attached to it.
     pub session: String,
-    /// The command that starts a program from a launch file (`pitcrew pane-exec`). The command and
-    /// the path of the launch file must have at least two words together.
+    /// The command `pitcrew pane-exec`, which starts the program that a launch file describes.
+    /// Together with the path of the launch file, the command must have at least two words.
     pub launcher: Vec<String>,
     /// The folder in which launch files are created.
     pub temporary: PathBuf,
@@ -121,8 +122,8 @@ impl Tmux {
         Ok(self.panes().await?.into_iter().find(|it| it.pane == *pane))
     }
 
-    /// Creates a pane in which the waiting program runs. Chooses a place with enough room for the
-    /// pane.
+    /// Creates a pane in which, for now, a program runs that only waits. Chooses a place with
+    /// enough room for the pane.
     async fn hold(&self, pane: &NewPane) -> Result<Held, PaneError> {
         let mut tries = TRIES;
         loop {
@@ -168,7 +169,7 @@ impl Tmux {
         commands
     }
 
-    /// Returns the commands that give a waiting pane its tag and its options, and then start the
+    /// Returns the commands that give a new pane its tag and its options, and then start the
     /// requested program in the pane.
     fn dressing(&self, held: &Held, pane: &NewPane, start: Words) -> Vec<Words> {
         let id = held.pane.0.as_str();
@@ -205,7 +206,8 @@ impl Tmux {
         commands
     }
 
-    /// Starts the requested program in a pane in which the waiting program runs.
+    /// Starts the requested program in a new pane. The program replaces the one that only waits in
+    /// the pane.
     #[expect(
         clippy::disallowed_methods,
         reason = "the launch file of a pane that did not start is removed"
@@ -309,8 +311,8 @@ impl Tmux {
         };
         commands.push(words(["break-pane", "-d", "-n", name, "-s", &pane.pane.0, "-t", &target]));
         commands.extend(titled(&pane.pane.0));
-        // A tmux session cannot exist without a window, so the new session has a first window with
-        // a waiting program. Close this window now that the moved pane has its own window.
+        // A tmux session cannot exist without a window, so the new session has a first window, in
+        // which `HOLDING` runs. Close this window now that the moved pane has its own window.
         commands.extend(placeholder.map(|window| words(["kill-window", "-t", &window])));
         commands.extend(self.laid_out(panes, pane));
         self.client.call(&commands, None).await?;
@@ -341,8 +343,9 @@ impl Panes for Tmux {
                 is_split: Some(held.layout.is_some()),
             }),
             Err(error) => {
-                // Close the new pane, which never ran the requested program. An error is ignored,
-                // because the waiting program ends by itself and its pane then closes.
+                // Close the new pane, because the requested program was not started. An error is
+                // ignored: the program that waits in the pane ends by itself, and the pane then
+                // closes.
                 let _ = self.client.call(&[words(["kill-pane", "-t", &held.pane.0])], None).await;
                 Err(error)
             }
@@ -473,7 +476,7 @@ impl Panes for Tmux {
     }
 }
 
-/// A new pane in which the waiting program still runs.
+/// A new pane in which only a waiting program runs. The requested program is not started yet.
 #[derive(Debug)]
 struct Held {
     pane: PaneId,

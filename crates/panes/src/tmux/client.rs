@@ -210,8 +210,8 @@ fn is_no_server(stderr: &str) -> bool {
     let is_refused = |said: &str| {
         said.contains("No such file or directory") || said.contains("Connection refused")
     };
-    // While a server is ending, it has no sessions, and tmux then reports that there is no current
-    // target.
+    // Each of these error texts means that no server is running. The text `no current target` also
+    // belongs here, because a server that is ending has no sessions.
     stderr.starts_with("no server running on")
         || stderr.starts_with("server exited")
         || stderr.starts_with("lost server")

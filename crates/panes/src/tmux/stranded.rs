@@ -10,8 +10,8 @@ use super::client::CALL_TIME;
 use super::listing::held_for;
 use crate::PaneTag;
 
-/// Waits until no stranded tmux client works for `tag` any more, but not longer than the time limit
-/// of a call. After that, such a client has created its pane or never will.
+/// Waits until every tmux client that creates a pane for `tag`, and that this process did not
+/// start, has ended. The wait is not longer than the time limit of a tmux call.
 pub(super) async fn settle(program: &Path, tag: &PaneTag) {
     let settled = async {
         loop {
@@ -27,8 +27,8 @@ pub(super) async fn settle(program: &Path, tag: &PaneTag) {
     }
 }
 
-/// Finds the stranded tmux clients that work for `tag`. This runs on a blocking thread, because it
-/// reads the whole process table.
+/// Finds the tmux clients that create a pane for `tag` and that this process did not start. This
+/// runs on a blocking thread, because it reads the whole process table.
 async fn find(program: &Path, tag: &PaneTag) -> Vec<ProcessIdentity> {
     let (program, tag): (PathBuf, PaneTag) = (program.to_owned(), tag.clone());
     let found = tokio::task::spawn_blocking(move || {
@@ -38,9 +38,10 @@ async fn find(program: &Path, tag: &PaneTag) -> Vec<ProcessIdentity> {
     found.await.unwrap_or_default()
 }
 
-/// Returns true if the process is a stranded tmux client. Clients of this process do not count,
-/// because their callers wait for them. A tmux server does not count either. It has the same
-/// arguments as the client that started it, but it is the leader of its own session.
+/// Returns true if the process is a tmux client that works for `tag` and that this process did not
+/// start. The callers of this process's own clients wait for those clients. A tmux server does not
+/// count. It has the same arguments as the client that started it, but it is the leader of its own
+/// session.
 fn is_stranded(entry: &Entry, program: &Path, tag: &PaneTag) -> bool {
     if entry.parent == std::process::id() || entry.session == entry.identity.pid {
         return false;

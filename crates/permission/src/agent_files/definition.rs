@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 /// A type of agent that can be spawned.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AgentDefinition {
-    /// The name of the agent type. A spawn names the type by it.
+    /// The name of the agent type. A request to spawn an agent contains this name.
     pub name: String,
     /// When to use this agent type. The model that spawns agents reads this text.
     pub description: String,
@@ -64,7 +64,7 @@ pub enum DefinitionFault {
     /// The file or its folder cannot be read, or it is not a plain file.
     #[error(transparent)]
     Read(#[from] Refused),
-    /// The folder has more definition files than this limit.
+    /// The folder has too many definition files. The number is the maximum.
     #[error("it has more than {0} definitions, and the rest is left out")]
     TooMany(usize),
     /// The file does not begin with front matter between two lines of `---`.
@@ -125,8 +125,8 @@ impl AgentDefinition {
             description: front.description,
             tools: front.tools.and_then(Tools::names),
             disallowed_tools: front.disallowed_tools.map_or_else(Vec::new, Tools::all),
-            // In the reference client, `inherit` means the model of the spawning agent. No model
-            // means the same.
+            // In the reference client, `inherit` means the model of the spawning agent. A missing
+            // `model` field means the same.
             model: front.model.filter(|model| model != "inherit"),
             permission_mode: front.permission_mode,
             color: front.color,
@@ -150,8 +150,8 @@ impl AgentDefinition {
     /// Returns true if the definition gives the tool to agents of this type.
     #[must_use]
     pub fn has_tool(&self, tool: &str) -> bool {
-        // A rule such as `Bash(git:*)` means the whole tool here, because a definition cannot
-        // restrict single calls.
+        // In `disallowed_tools`, a rule such as `Bash(git:*)` forbids the whole tool, because a
+        // definition cannot restrict single calls.
         let names = |name: &str| {
             name == "*" || name.split('(').next().is_some_and(|it| it.eq_ignore_ascii_case(tool))
         };
@@ -172,7 +172,8 @@ impl Tools {
 
     fn names(self) -> Option<Vec<String>> {
         let names = self.all();
-        // `*` means all tools. No list means the same.
+        // A list that contains `*` means all tools. A missing list means the same, so return
+        // `None`.
         (!names.iter().any(|name| name == "*")).then_some(names)
     }
 }

@@ -92,7 +92,7 @@ pub(super) fn judge(gate: &Gate, mode: PermissionMode, call: &Call<'_>) -> Verdi
     unasked.map_or_else(|| case.ask(), |profile| Verdict::Allow { profile })
 }
 
-/// A command, with everything that the gate has found out about the command.
+/// A command, with everything that the permission gate has found out about the command.
 struct Case<'a> {
     gate: &'a Gate,
     call: &'a Call<'a>,

@@ -151,7 +151,8 @@ impl GitSetting {
         }
         let is_address = self.section == "url" || matches!(self.name.as_str(), "url" | "pushurl");
         let address = self.subsection.as_deref().filter(|_| self.section == "url").unwrap_or(value);
-        // A value that begins with `!` is a shell command. An address with `::` names a remote
+        // Most of these settings are recognized by their name. Some are recognized by their value:
+        // a value that begins with `!` is a shell command, and an address with `::` names a remote
         // helper program.
         PROGRAMS.iter().any(|end| self.name.ends_with(end))
             || PROGRAMS_OF

@@ -65,7 +65,8 @@ impl Place<'_> {
         if !files.is_empty() {
             return files.into_iter().any(|file| self.may_lie_in(rule, file));
         }
-        // If the command names no file, git shows all tracked files.
+        // No operand is a file. If there is a revision, or no operand at all, git may show every
+        // tracked file.
         if !revisions.is_empty() || blobs.is_empty() {
             return true;
         }

@@ -308,8 +308,8 @@ impl Target {
     }
 
     /// Returns true if the path names, or goes through, a file or folder that controls permissions
-    /// or is run automatically. Commands in the sandbox profile *work* cannot change such files and
-    /// folders either. Worktrees below the configuration folder are exempt.
+    /// or is run automatically. The sandbox profile *work* also protects such files and folders.
+    /// Worktrees below the configuration folder are exempt.
     pub(crate) fn steers_tools(&self) -> bool {
         let by_name = self.goes_through(|name, rest| {
             let is_protected = || PROTECTED.iter().any(|it| name.eq_ignore_ascii_case(it));
@@ -330,8 +330,8 @@ impl Target {
                     part.is_some_and(|part| part.eq_ignore_ascii_case(name))
                         || folder.join(name).symlink_metadata().is_ok()
                 };
-                // A folder with `HEAD` and one of the other names is only nearly a repository. The
-                // result is true for such a folder too.
+                // Git may need more than `HEAD` and one of the names in `LOOSE_REPOSITORY` to use
+                // the folder as a repository. The result is true in this case too.
                 has("HEAD") && LOOSE_REPOSITORY.iter().any(|name| has(name)) && !has(".git")
             })
         })

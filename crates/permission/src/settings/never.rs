@@ -11,7 +11,8 @@ use serde_json::{Map, Value};
 pub struct Never {
     /// The forbidden field or environment variable.
     pub what: What,
-    /// The reason, in a few words. A message shows them after "as it".
+    /// The reason, in a few words. A message to the user contains the reason after the words "as
+    /// it".
     pub why: &'static str,
 }
 
@@ -221,7 +222,8 @@ pub const NEVER_FROM_PROJECT: &[Never] = &[
 pub struct Refusal {
     /// The name of the removed field or variable, such as `env.PATH`.
     pub key: String,
-    /// The reason, in a few words. A message shows them after "as it".
+    /// The reason, in a few words. A message to the user contains the reason after the words "as
+    /// it".
     pub why: &'static str,
 }
 

@@ -22,8 +22,8 @@ const NEW_FILE_MODE: u32 = 0o600;
 /// file. If the settings file is a symbolic link, the link is kept and its target is replaced.
 ///
 /// # Errors
-/// If the settings file cannot be read or written, or has no place for a rule. In these cases the
-/// settings file is unchanged.
+/// If the settings file cannot be read or written, or if its `permissions.allow` is not a list. In
+/// these cases the settings file is unchanged.
 pub fn save_allowing_rule(file: &Path, rule: &str) -> Result<(), SettingsError> {
     let name = || origin(Layer::User, Some(file));
     let value = read(Given::ByUser, file)?.unwrap_or_else(|| Value::Object(Map::new()));

@@ -9,9 +9,9 @@ use super::SettingsError;
 use super::layers::{Layer, Source};
 use super::views::patience;
 
-/// Allowed range for the percentage of its context at which a conversation is compacted. Below this
-/// range, the conversation would be compacted all the time. Above this range, there would be no
-/// room for an answer.
+/// Allowed range for `pitcrew.compactAtPercent`, in percent of the context. Below this range, a
+/// conversation would be compacted all the time. Above this range, there would be no room for an
+/// answer.
 const COMPACT_AT_PERCENT: std::ops::RangeInclusive<u64> = 10..=95;
 
 /// Maximum length of a value in a message, in characters. Longer values are cut.
@@ -46,7 +46,7 @@ enum Otherwise {
     Refused,
 }
 
-/// The fields whose values are checked. A section stands before the fields in it.
+/// The fields whose values are checked. A section comes before the fields that it contains.
 const FIELDS: &[Field] = &[
     bound(&["permissions"], "an object", Value::is_object),
     bound(&["permissions", "deny"], "a list of strings", is_string_list),

@@ -99,8 +99,8 @@ impl Project {
         let claims = GitFolder::claims(folder);
         project.git_folders = claims.iter().map(|claim| claim.folder.clone()).collect();
         if project.is_user_s {
-            // In this folder, `settings.json` is the user's layer, which is read elsewhere. Read
-            // only the local layer here.
+            // The folder `.claude` is the configuration root, so its `settings.json` is the user's
+            // layer, which is read elsewhere. Read only the local layer here.
             project.read_layers(folder, Given::ByUser, &[Layer::Local])?;
             return Ok(project);
         }
@@ -258,7 +258,8 @@ fn reduced(layers: Vec<Source>, part: fn(&Value) -> Value) -> Vec<Source> {
     layers.into_iter().map(|source| Source { value: part(&source.value), ..source }).collect()
 }
 
-/// Groups the effects that are not used without trust by file, for a report to the user.
+/// Groups the effects by the file that causes them, for a report to the user. These effects are not
+/// used, for the reason `why`.
 fn left_out(items: &[Item], why: WhyLeftOut) -> Vec<LeftOut> {
     let mut found: Vec<(PathBuf, Vec<(String, usize)>)> = Vec::new();
     for item in items.iter().filter(|item| item.acts()) {

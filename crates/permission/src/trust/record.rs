@@ -38,8 +38,7 @@ const FOLDERS: &str = "folders";
 /// program is last.
 const PANE_PROGRAMS: &str = "panePrograms";
 
-/// Maximum number of stored pane programs. A user has few terminals, so older entries are no longer
-/// used.
+/// Maximum number of stored pane programs. If there are more, the oldest programs are removed.
 const PANE_PROGRAMS_MOST: usize = 100;
 
 /// Maximum size of the trust file. This size is enough for thousands of repositories.

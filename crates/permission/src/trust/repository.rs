@@ -107,7 +107,8 @@ mod tests {
         let claims = [
             // This is the git folder of another worktree.
             format!("gitdir: {}", base.join("main/.git/worktrees/bob").display()),
-            // This is a folder inside the checkout, which claims to belong to the repository.
+            // The folder `admin` is inside the checkout. Its files claim that it belongs to the
+            // repository.
             format!("gitdir: {}", evil.join("admin").display()),
             "gitdir: admin/worktrees/../../../main/.git".to_owned(),
             "gitdir: ".to_owned(),

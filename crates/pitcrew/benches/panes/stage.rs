@@ -153,7 +153,7 @@ fn socket(folder: &Path) -> PathBuf {
     folder.join("tmux")
 }
 
-/// Returns the value of the sorted `values` below which `percent` percent of them are.
+/// Returns the value below which `percent` percent of `values` are. `values` must be sorted.
 pub(crate) fn percentile(values: &[Duration], percent: usize) -> Duration {
     let at = (values.len() * percent / 100).min(values.len().saturating_sub(1));
     values.get(at).copied().unwrap_or_default()

@@ -2,9 +2,9 @@
 //! is slower than in the first minute.
 //!
 //! The team has one lead and teammates in the lead's process. They send each other messages all the
-//! time, use tools and change tasks. The team is the real binary. The model is a server on the
-//! loopback interface. It runs in a separate process, so its memory and processor time are not
-//! counted for the team.
+//! time, use tools and change tasks. The benchmark starts the real pitcrew binary to run the team.
+//! The model is a server on the loopback interface. The server runs in a separate process, so its
+//! memory and processor time are not counted for the team.
 //!
 //! A long run, for example `--seconds 600`, fails if a limit is exceeded. A shorter run only
 //! reports the values.

@@ -1,4 +1,4 @@
-//! The measured team: the real binary, its folder, and the process of its model server.
+//! The measured team: its pitcrew process, its folder, and the process of its model server.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::{Path, PathBuf};
@@ -106,7 +106,8 @@ impl SoakTeam {
     /// Ends the run and the model server of the team.
     pub(crate) fn stop(mut self) {
         self.assert_running();
-        // `self` is dropped at the end of this function. The drop ends the processes.
+        // `self` is dropped at the end of this function, and the drop ends the processes. The new
+        // value of `start` is never read.
         self.start = Instant::now();
     }
 

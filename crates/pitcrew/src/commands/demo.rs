@@ -129,8 +129,8 @@ impl Demo {
             }
             (None, Some(dir)) => {
                 let dir = context.cwd.join(dir);
-                // A folder that the user resumes belongs to the user. Without its mark, no later
-                // demo removes the folder.
+                // A folder that the user resumes belongs to the user. Remove the mark file from it,
+                // because a later demo removes folders that have this file.
                 dead_demos::unmark(&dir).map_err(Failure::internal)?;
                 Ok(Place::Named(dir))
             }
@@ -140,8 +140,8 @@ impl Demo {
                 let mut builder = tempfile::Builder::new();
                 let builder = builder.prefix(dead_demos::PREFIX).disable_cleanup(self.keep);
                 let dir = builder.tempdir_in(temporary).map_err(Failure::internal)?;
-                // With the mark, a later demo can remove the folder if this demo is killed. A
-                // folder that the user wants to keep does not get the mark.
+                // Write a mark file, so that a later demo can remove the folder if this demo is
+                // killed. A folder that the user wants to keep does not get the mark file.
                 if !self.keep {
                     dead_demos::mark(dir.path()).map_err(Failure::internal)?;
                 }

@@ -140,14 +140,14 @@ pub(crate) struct PermissionArgs {
 #[derive(Clone, Debug, clap::Args)]
 #[command(next_help_heading = "Limits")]
 pub(crate) struct LimitArgs {
-    /// The most model calls of each agent
+    /// The maximum number of model calls of each agent
     #[arg(long, value_name = "N")]
     pub(crate) max_turns: Option<u32>,
     /// The most that the whole team may cost; refused if the price of a model is not known, unless
     /// --max-turns is given too
     #[arg(long, value_name = "USD", value_parser = dollars)]
     pub(crate) max_cost_usd: Option<f64>,
-    /// The most teammates at one time; the lead gets an error when it wants more
+    /// The maximum number of teammates at one time; the lead gets an error when it wants more
     #[arg(long, value_name = "N")]
     pub(crate) max_teammates: Option<u32>,
 }

@@ -124,9 +124,9 @@ pub(crate) async fn lead_does_not_read(team: &Team) -> Option<String> {
     ))
 }
 
-/// Returns warnings about recipients that no known process runs. There are no warnings in two
-/// cases: another client leads the team and it is not known whether that client runs, or the
-/// recipients cannot be looked up. In both cases the message is in the inbox.
+/// Returns warnings about recipients that no known process runs. There are no warnings if a process
+/// leads the team, if it is not known whether one does, or if the recipients cannot be looked up.
+/// In all these cases the message is in the inbox.
 async fn unheard(team: &Team, sent: &Sent) -> Vec<String> {
     let Ok(config) = team.config().await else { return Vec::new() };
     let reads = match Running::of(team, &config).await {

@@ -126,8 +126,8 @@ impl Shutdown {
         else {
             return Ok(None);
         };
-        // An agent's tool started this command. An agent must not kill the run that the agent
-        // belongs to.
+        // An agent must not kill the run that it belongs to. So return an error if a tool of such
+        // an agent started this command.
         if self.force && is_agents(process) {
             let said = "a tool of an agent started this, and agents ask their lead by mail";
             return Err(ApiError::new(ErrorCode::PermissionDenied, said).into());
@@ -177,7 +177,8 @@ struct LeadEnd {
     pid: u32,
     /// Whether this command asked the lead to end the team. Otherwise a signal stopped the lead.
     is_asked: bool,
-    /// If the lead was already ending its run when it was asked, the reason why. Otherwise `None`.
+    /// The reason why the lead was already ending its run when this command asked it. `None` if the
+    /// lead was not ending its run yet.
     ending: Option<String>,
 }
 

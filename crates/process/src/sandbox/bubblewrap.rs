@@ -10,11 +10,13 @@ use tokio::process::Command;
 
 use super::places::Places;
 
-/// Capabilities with which root could undo or bypass the mounts. They allow new mounts, access to
-/// other processes, and file handles.
+/// Capabilities that a command of root loses in the sandbox profile *free*. With them, root could
+/// undo or bypass the mounts: it could create mounts, access other processes, or open files by
+/// handle.
 const DROPPED: [&str; 3] = ["CAP_SYS_ADMIN", "CAP_SYS_PTRACE", "CAP_DAC_READ_SEARCH"];
 
-/// Capabilities that root keeps. With them, root can work with other users' files as usual.
+/// Capabilities that a command of root keeps in the sandbox profile *work*. With them, root can
+/// work with other users' files as usual.
 const KEPT_OF_ROOT: [&str; 8] = [
     "CAP_CHOWN",
     "CAP_DAC_OVERRIDE",
@@ -95,10 +97,10 @@ impl Bubblewrap {
         command
     }
 
-    /// Returns true if mounts can fully protect the places. Mounts cannot protect a symbolic link,
-    /// because the link could be replaced. They cannot protect a missing file, because it has no
-    /// mount point. A missing file directly below the configuration root is protected nevertheless,
-    /// because the root is mounted read-only.
+    /// Returns true if mounts can fully protect the protected files and folders in `places`. Mounts
+    /// cannot protect a symbolic link, because the link could be replaced. They cannot protect a
+    /// missing file, because it has no mount point. A missing file directly below the configuration
+    /// root is protected nevertheless, because the root is mounted read-only.
     pub(super) fn can_hold(places: &Places) -> bool {
         let is_held = |path: &PathBuf| is_straight_below_root(path, places) || path.exists();
         !places.has_loose_links()
@@ -106,8 +108,8 @@ impl Bubblewrap {
             && places.kept.iter().all(is_held)
     }
 
-    /// Returns the start of a bubblewrap command line with mounts that protect the places. The
-    /// caller adds the program and its arguments.
+    /// Returns the start of a bubblewrap command line with mounts that protect the protected files
+    /// and folders in `places`. The caller adds the program and its arguments.
     ///
     /// A mount point cannot be renamed or removed. Therefore each folder on the path to a protected
     /// file is mounted onto itself. The configuration root is mounted read-only, and everything in
@@ -131,8 +133,8 @@ impl Bubblewrap {
                 command.arg("--dev-bind-try").arg(&entry).arg(&entry);
             }
         }
-        // These mounts come after the mounts of the folders on the path, because a later mount
-        // covers an earlier one.
+        // The mounts of the protected files come after the mounts of the folders on their paths,
+        // because a later mount covers an earlier one.
         for kept in
             places.kept.iter().filter(|kept| !is_straight_below_root(kept, places) && kept.exists())
         {

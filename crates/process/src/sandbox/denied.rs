@@ -54,7 +54,8 @@ struct Folder {
 
 impl DeniedFiles {
     /// Returns the files and folders that the `Read` deny rules match. The search covers the
-    /// working folders, and the base folders of rules that are inside `others`.
+    /// working folders. It also covers the base folder of each rule if this base folder is below
+    /// one of the folders `others`.
     pub(super) fn find(&self, grant: &Grant, others: &BTreeSet<PathBuf>) -> BTreeSet<PathBuf> {
         let rules = &grant.denied;
         if rules.is_empty() {
@@ -73,8 +74,8 @@ impl DeniedFiles {
         let walked = Walked { rules: rules.texts().to_vec(), folders: folders.clone() };
         let mut walks = self.walks.lock().unwrap_or_else(PoisonError::into_inner);
         if walks.len() >= MOST_KEPT && !walks.contains_key(&walked) {
-            // When the limit is reached, remove all cached searches. A repeated search costs only
-            // time.
+            // When `MOST_KEPT` searches are cached, remove all of them. A repeated search costs
+            // only time.
             walks.clear();
         }
         let walk = walks.entry(walked).or_default();

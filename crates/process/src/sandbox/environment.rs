@@ -148,8 +148,9 @@ const HARMLESS_WORDS: &[&str] =
 const SECRET_PAIRS: &[[&str; 2]] =
     &[["CONNECTION", "STRING"], ["CONN", "STRING"], ["CONN", "STR"], ["HOOK", "URL"]];
 
-/// Other names of variables that contain a secret, name a file with a secret, or name a program
-/// that acts on request (such as an agent socket).
+/// Other names of variables that give access to secrets or to the user's programs. The value
+/// contains a secret, names a file with a secret, or names a program or socket that accepts
+/// requests (such as a display, or the agent of ssh).
 const SECRETS: &[&str] = &[
     "DATABASEURL",
     "DATABASE_URL",
@@ -313,9 +314,11 @@ fn names_user(value: &str) -> bool {
         };
         let is_web = before.ends_with("http") || before.ends_with("https");
         let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
-        // A password may contain an unescaped slash, so search the `@` in the whole rest.
+        // A password may contain an unescaped slash, so search for the `@` in the whole text after
+        // `://`.
         let has_password = rest.rsplit_once('@').is_some_and(|(user, _)| user.contains(':'));
-        // In `https://a://b` a second URL follows the first one, so check the rest too.
+        // In `https://a://b` a second URL follows the first one, so also check the text after
+        // `://`.
         has_password || is_web && authority.contains('@') || names_user(rest)
     })
 }

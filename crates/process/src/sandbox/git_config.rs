@@ -94,7 +94,8 @@ const CORE: &[&str] = &[
     "core.whitespace",
 ];
 
-/// Settings of `core` that name a file, each with the name of the copy. The file is copied.
+/// Settings of `core` that name a file. The file is copied for sandboxed commands. The second text
+/// is the name of the copy.
 const COPIED: [(&str, &str); 2] =
     [("core.excludesfile", "ignore"), ("core.attributesfile", "attributes")];
 
@@ -163,7 +164,8 @@ fn answer_in_time(program: &mut Command) -> Vec<u8> {
         std::thread::spawn(move || {
             let mut bytes = Vec::new();
             let read = stdout.read_to_end(&mut bytes);
-            // Nobody receives this output if the time limit has passed. Ignore that error.
+            // If the time limit has passed, nobody receives the output and sending fails. Ignore
+            // the error of sending.
             let _ = said.send(read.map(|_| bytes).unwrap_or_default());
         })
     });

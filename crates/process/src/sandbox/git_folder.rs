@@ -3,10 +3,11 @@
 //!
 //! A `.git` file, a symbolic link or a list of alternates in an archive could name any repository
 //! of the user. Therefore a folder outside of the checkout is accepted only if the folder itself
-//! names the checkout. It can do so as the folder of a worktree, or by `core.worktree`, which git
-//! sets for submodules. All other outside folders, such as the folder of `--separate-git-dir` or a
-//! borrowed object store, are only claims of the checkout. A claim is accepted only if the user
-//! trusts the claimed folder.
+//! names the checkout. There are two ways to do so: the folder contains git's data about a worktree
+//! and names the checkout as this worktree, or its configuration names the checkout in
+//! `core.worktree`, which git sets for submodules. All other outside folders, such as the folder of
+//! `--separate-git-dir` or a borrowed object store, are only claims of the checkout. A claim is
+//! accepted only if the user trusts the claimed folder.
 
 use std::fs;
 use std::path::{Path, PathBuf};

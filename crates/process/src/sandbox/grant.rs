@@ -12,7 +12,7 @@ pub struct Grant {
     pub cwd: PathBuf,
     /// Additional working folders.
     pub beside: Vec<PathBuf>,
-    /// The user's `Read` deny rules, which forbid reading some files in these folders.
+    /// The user's `Read` deny rules, which forbid reading some files in the working folders.
     pub denied: DeniedReads,
 }
 

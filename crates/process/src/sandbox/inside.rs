@@ -61,8 +61,8 @@ fn only_work(writable: &[PathBuf], landlock: Landlock) -> io::Result<()> {
     // Allow reading everything here, because the mounts already show only readable files.
     let readable = Readable { open: [PathBuf::from("/")].into(), ..Readable::default() };
     let mut folders: Vec<_> = writable.iter().map(PathBuf::as_path).collect();
-    // Programs need shared memory. This folder belongs to the sandbox alone, because `/dev` is a
-    // new mount.
+    // Programs need shared memory. `/dev/shm` belongs to the sandbox alone, because `/dev` is a new
+    // mount.
     folders.push("/dev/shm".as_ref());
     let writable = Writable {
         folders: &folders,

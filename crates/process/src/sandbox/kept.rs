@@ -161,8 +161,10 @@ impl Kept {
         let is_root = rustix::process::geteuid().is_root();
         let Offered { landlock, bubblewrap } = self.offered();
         let mounts = bubblewrap.is_some() && Bubblewrap::can_hold(places);
-        // Landlock would refuse to create, rename or remove entries directly in these folders.
-        // Bubblewrap allows that. For root, bubblewrap also needs no user namespace.
+        // Bubblewrap is better if the working folder or the temporary folder is on the path to a
+        // protected file. Landlock would refuse to create, rename or remove entries directly in
+        // such a folder, and bubblewrap allows it. Bubblewrap is also better for root, because it
+        // then needs no user namespace.
         let spares = is_root
             || [cwd, &self.machine.temporary]
                 .into_iter()
@@ -233,13 +235,15 @@ impl Kept {
         }
     }
 
-    /// Returns the start of a bubblewrap command line with mounts that protect the files.
+    /// Returns the start of a bubblewrap command line with mounts that protect the protected files
+    /// in `places`.
     ///
     /// Processes outside the sandbox see the file system without these mounts, and expose it at
     /// `/proc/PID/root`. A normal user's command cannot inspect these processes, because they are
-    /// in another user namespace. A command of root can inspect some of them. One of them is
-    /// bubblewrap itself, which waits for the command without any capability. Therefore a command
-    /// of root gives up that access by Landlock, or sees no other processes at all.
+    /// in another user namespace. A command of root can inspect some of these processes. One of
+    /// them is bubblewrap itself, which waits for the command without any capability. Therefore a
+    /// command of root gives up the access to other processes by Landlock, or sees no other
+    /// processes at all.
     fn in_mounts(
         &self,
         bubblewrap: &Bubblewrap,
@@ -417,8 +421,9 @@ impl Kept {
         command.arg(program);
         fill(&mut command);
         self.withhold(Profile::Work, &mut command);
-        // Write the record before the command starts. If this process is killed, a later pitcrew
-        // process reads the record and checks the places.
+        // Before the command starts, write a record of the protected places that no mount covers.
+        // If this process is killed, a later pitcrew process reads the record and checks these
+        // places.
         let record = Record::write(&self.machine.root, mounts.uncovered)?;
         // Dropping `aftermath` checks the protected places. This happens even if the command does
         // not start.
@@ -492,7 +497,8 @@ impl Kept {
             let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
             return Err(io::Error::other(format!("a trial in bubblewrap failed: {said}")));
         }
-        // The sandbox must have refused to create this file, so there must be nothing to remove.
+        // If the sandbox works, it refused to create the file `outside`, so there is no file to
+        // remove.
         match fs::remove_file(&outside) {
             Ok(()) => {
                 Err(io::Error::other("a trial in bubblewrap wrote outside of its working folder"))

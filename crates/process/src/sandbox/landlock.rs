@@ -353,13 +353,14 @@ mod linux {
             copy.restrict_self().map_err(io::Error::other)
         };
         // Try first without the no-new-privileges flag, so that `su` and similar programs still
-        // work. Only an administrator is allowed to do this. Other users need the flag.
+        // work. Only an administrator is allowed to restrict a thread without the flag. Other users
+        // need the flag.
         restrict(false).or_else(|_not_an_administrator| restrict(true))
     }
 
-    /// Allows everything in a folder on a protected path, except the entry with which the path
-    /// continues. Entries for which no rule can be made are skipped: kernel file systems, and
-    /// entries that no longer exist.
+    /// Allows everything in a folder on the path to a protected file, except the entry with which
+    /// the path continues. Two kinds of entries are skipped, because no rule can be made for them:
+    /// kernel file systems, and entries that no longer exist.
     fn grant_beside(ruleset: &mut RulesetCreated, way: &Path, places: &Places) {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let Ok(folder) = rustix::fs::open(way, flags, Mode::empty()) else {

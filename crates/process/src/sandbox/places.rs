@@ -137,8 +137,9 @@ impl Places {
     }
 
     /// Adds a path to the protected paths, together with the folders on the way to it. Some
-    /// configuration managers make the file a symbolic link to a place that only other users can
-    /// change. In that case only the link itself needs protection.
+    /// configuration managers replace the file by a symbolic link whose target only other users can
+    /// change. In that case nothing is added for the target, because only the link itself needs
+    /// protection.
     fn keep(&mut self, path: &Path) {
         let mut trail = Self::default();
         let Some(end) = trail.walk(path) else {
@@ -246,7 +247,7 @@ fn unescaped(field: &[u8]) -> PathBuf {
     PathBuf::from(OsStr::from_bytes(&bytes))
 }
 
-/// Returns the other paths at which mounts show the same folder.
+/// Returns the other paths at which mounts show `folder`.
 fn aliases(mounts: &[Mount], folder: &Path) -> Vec<PathBuf> {
     let depth = |mount: &&Mount| mount.point.components().count();
     // The mount with the deepest mount point shows the folder. If several mounts have the same

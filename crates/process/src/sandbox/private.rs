@@ -37,8 +37,8 @@ const OWN: u32 = 0o700;
 #[derive(Debug)]
 pub(super) struct Workshop {
     folder: PathBuf,
-    /// The numbered sets of temporary folders. Each element holds the paths inside the set's
-    /// folders that are mount points.
+    /// The sets of temporary folders, by number. Each element lists the mount points inside the
+    /// folders of one set.
     lasting: Mutex<Vec<BTreeSet<PathBuf>>>,
 }
 
@@ -94,12 +94,12 @@ impl Workshop {
         Ok((file, folder))
     }
 
-    /// Returns the temporary folders for commands that have the mount points `mounted` inside these
-    /// folders.
+    /// Returns the temporary folders for commands whose mount points inside these folders are the
+    /// paths `mounted`.
     ///
-    /// A command that has no mount point at such a path could create a symbolic link there, and the
-    /// mount of a later command would follow the link. Therefore only commands with the same mount
-    /// points share temporary folders.
+    /// If a command had no mount point at one of these paths, it could create a symbolic link
+    /// there, and the mount of a later command would follow the link. Therefore only commands with
+    /// the same mount points share temporary folders.
     ///
     /// # Errors
     /// If a folder cannot be created.
@@ -199,8 +199,8 @@ fn make_folder(folder: &Path) -> io::Result<()> {
     )))
 }
 
-/// Removes the folders of processes that no longer run. Folders of other users are left alone, and
-/// folders whose names do not have our format.
+/// Removes the folders of processes that no longer run. Two kinds of folders are not removed:
+/// folders of other users, and folders whose names do not have the format of [`Workshop::open`].
 fn sweep(temporary: &Path) {
     for entry in fs::read_dir(temporary).into_iter().flatten().flatten() {
         let is_dead =

@@ -3,11 +3,11 @@
 //! starts. If the command creates a file at such a place, pitcrew renames the file after the
 //! command has ended.
 //!
-//! The command may have removed all permissions from a folder on the path. The folder belongs to
-//! the user, so pitcrew restores the permissions while it renames the file. If the file still
-//! cannot be renamed, the failure is reported as an error of the command. Each folder is opened
-//! relative to its parent folder and never through a symbolic link, because other commands may run
-//! meanwhile.
+//! The command may have removed all permissions from a folder on the path to the file. The folder
+//! belongs to the user, so pitcrew restores the permissions while it renames the file. If the file
+//! still cannot be renamed, the failure is reported as an error of the command. Each folder is
+//! opened relative to its parent folder and never through a symbolic link, because other commands
+//! may run meanwhile.
 
 use std::cell::RefCell;
 use std::ffi::{OsStr, OsString};
@@ -103,8 +103,8 @@ impl Told {
 /// A protected place that no mount covers while a command runs. It is checked after the command.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Uncovered {
-    /// The folder around the place, with all symbolic links resolved. The command is allowed to
-    /// write this folder.
+    /// The folder that contains the protected place, directly or in subfolders. All symbolic links
+    /// in this path are resolved. The command is allowed to write this folder.
     open: PathBuf,
     /// The path of the protected place, relative to `open`.
     place: PathBuf,
@@ -118,16 +118,17 @@ enum State {
     Link {
         target: PathBuf,
     },
-    /// The place is a folder. In each of its subfolders, an entry called `name` must not appear.
-    /// The subfolders in `known` are excluded: they already had such an entry when the command
-    /// started, and a mount protects it.
+    /// The protected place is a folder. In each of its subfolders, an entry called `name` must not
+    /// appear. The subfolders in `known` are excluded: they already had such an entry when the
+    /// command started, and a mount protects the entry.
     EachFolder {
         name: String,
         known: Vec<PathBuf>,
     },
-    /// The place is a folder. Entries whose name differs from a protected name only in case
-    /// (`.CLAUDE`) must not appear in it, except the entries in `known`. If `is_each` is set, this
-    /// applies to the entries of each subfolder, and the paths in `known` have two components.
+    /// The protected place is a folder. Entries whose name differs from a protected name only in
+    /// case (`.CLAUDE`) must not appear in the folder, except the entries in `known`. If `is_each`
+    /// is set, this applies to the entries of each subfolder, and the paths in `known` have two
+    /// components.
     OtherCase {
         names: Vec<String>,
         known: Vec<PathBuf>,
@@ -187,8 +188,8 @@ impl Uncovered {
         self.open.join(&self.place)
     }
 
-    /// Returns the paths at the place that seem to have been created or changed since the command
-    /// started. This function changes nothing.
+    /// Returns the paths at the protected place that seem to have been created or changed since the
+    /// command started. This function changes nothing.
     pub(super) fn has_appeared(&self) -> Vec<PathBuf> {
         match &self.state {
             State::Nothing => self.first_other().into_iter().collect(),
@@ -207,8 +208,8 @@ impl Uncovered {
         }
     }
 
-    /// Returns the path of the place if something exists there. If a component on the path is not a
-    /// folder, returns the path of that component. Otherwise returns `None`.
+    /// Returns the path of the protected place if something exists there. If a component on the
+    /// path is not a folder, returns the path of that component. Otherwise returns `None`.
     fn first_other(&self) -> Option<PathBuf> {
         let mut at = self.open.clone();
         for name in self.place.iter() {
@@ -216,7 +217,8 @@ impl Uncovered {
             match fs::symlink_metadata(&at) {
                 Ok(metadata) if metadata.is_dir() => {}
                 Err(problem) if problem.kind() == io::ErrorKind::NotFound => return None,
-                // If the path cannot be read, assume that something exists there.
+                // This component is not a folder, or it cannot be read. In both cases assume that a
+                // command created it.
                 Ok(_) | Err(_) => return Some(at),
             }
         }
@@ -331,7 +333,7 @@ impl Uncovered {
         for name in folder.iter() {
             match way.step(name)? {
                 Step::Folder => at.push(name),
-                // A file or symbolic link is in place of a missing folder. It would lead programs
+                // A file or symbolic link exists where a folder is expected. It would lead programs
                 // to another folder, so rename it.
                 Step::Other => return way.rename(&at, name).map(Some),
                 Step::Nothing => return Ok(None),
@@ -345,14 +347,15 @@ impl Uncovered {
         if link.is_some_and(|link| link.as_bytes() == target.as_os_str().as_bytes()) {
             return Ok(None);
         }
-        // If another entry replaced the link, rename that entry. Then restore the link.
+        // The recorded symbolic link was removed or replaced. If another entry has its name now,
+        // rename that entry. Then create the link again.
         let aside = if is_there { Some(way.rename(&at, name)?) } else { None };
         way.with_rights(|folder| symlinkat(target.as_path(), folder, name))?;
         Ok(aside)
     }
 }
 
-/// What a folder has at a certain name.
+/// The kind of entry that a folder has under a certain name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Step {
     Folder,
@@ -371,8 +374,8 @@ impl Way {
     const FLAGS: OFlags =
         OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
-    /// Opens the writable folder at which the way begins. Returns `None` if the folder was removed
-    /// meanwhile.
+    /// Opens the writable folder `open`, from which other folders are reached. Returns `None` if
+    /// the folder was removed meanwhile.
     fn from(open: &Path) -> io::Result<Option<Self>> {
         match openat(CWD, open, Self::FLAGS, Mode::empty()) {
             Ok(folder) => Ok(Some(Self { folder, lent: Vec::new() })),
@@ -381,8 +384,8 @@ impl Way {
         }
     }
 
-    /// Enters the subfolder `name`. If `name` is not a folder, stays in this folder and returns
-    /// what `name` is.
+    /// Enters the subfolder `name` of the current folder. If `name` is not a folder, stays in the
+    /// current folder and returns what `name` is.
     fn step(&mut self, name: &OsStr) -> io::Result<Step> {
         match self.with_rights(|folder| openat(folder, name, Self::FLAGS, Mode::empty())) {
             Ok(next) => {
@@ -403,8 +406,8 @@ impl Way {
         }
     }
 
-    /// Gives the entry `name` of this folder a quarantine name. `at` is the path of this folder.
-    /// Returns the new path.
+    /// Gives the entry `name` of the current folder a quarantine name. `at` is the path of the
+    /// current folder. Returns the new path of the entry.
     fn rename(&mut self, at: &Path, name: &OsStr) -> io::Result<PathBuf> {
         let unique = uuid::Uuid::new_v4().simple().to_string();
         let unique = unique.get(..8).unwrap_or(&unique);
@@ -413,8 +416,8 @@ impl Way {
         Ok(at.join(aside))
     }
 
-    /// Runs `work` in this folder. If the system denies permission, gives the user all permissions
-    /// for the folder and runs `work` again.
+    /// Runs `work` in the current folder. If the system denies permission, gives the user all
+    /// permissions for the folder and runs `work` again.
     fn with_rights<T>(
         &mut self,
         work: impl Fn(BorrowedFd<'_>) -> rustix::io::Result<T>,
@@ -506,7 +509,7 @@ mod tests {
         let base = fs::canonicalize(dir.path()).unwrap();
         let (root, open) = (base.join("root"), base.join("work"));
         fs::create_dir(&root).unwrap();
-        // A file is in place of the folder, so the check must fail.
+        // Create a file where the check expects the writable folder, so that the check fails.
         fs::write(&open, "").unwrap();
         let (told, screen) = (Told::default(), Arc::new(Mutex::new(Vec::new())));
         let shown = screen.clone();

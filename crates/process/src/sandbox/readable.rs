@@ -369,7 +369,8 @@ fn toolchains(machine: &Machine) -> Vec<PathBuf> {
     all.filter_map(|path| apart_from(home, &path)).collect()
 }
 
-/// Returns true if a cargo configuration file contains a token. Older configuration files do.
+/// Returns true if a cargo configuration file contains a token. Some older configuration files
+/// contain one.
 fn mentions_token(file: &Path) -> bool {
     fs::read_to_string(file).is_ok_and(|text| {
         let names = |line: &str| line.split('=').next().is_some_and(|name| name.contains("token"));

@@ -425,7 +425,8 @@ impl Table {
 
     fn socket_pairs(&mut self) -> Built<()> {
         self.when(libc::SYS_socketpair, vec![half(0, Ne, 1)?])?;
-        // The lower four bits of this argument are the socket type. The other bits are flags.
+        // The lower four bits of the second argument of `socketpair` are the socket type. The other
+        // bits are flags.
         for kind in (0..16).filter(|kind| !PAIRED.contains(kind)) {
             self.when(libc::SYS_socketpair, vec![half(1, MaskedEq(0xf), kind)?])?;
         }

@@ -26,7 +26,7 @@ struct Places {
     places: Vec<Uncovered>,
 }
 
-/// The places to check after one command, stored on disk.
+/// The protected places to check after one command, stored on disk.
 #[derive(Debug)]
 pub(super) struct Record {
     file: PathBuf,
@@ -95,7 +95,8 @@ pub fn put_aside_unfinished(root: &Path) -> Vec<String> {
     aside.chain(left).collect()
 }
 
-/// The record of a command whose pitcrew process was killed before it could check the places.
+/// The record of a command whose pitcrew process was killed before it could check the protected
+/// places.
 #[derive(Debug)]
 pub struct Unfinished(Record);
 
@@ -114,7 +115,8 @@ impl Unfinished {
             pid: parts.next()?.parse().ok()?,
             start_ticks: parts.next()?.parse().ok()?,
         };
-        // If the owner is still running, it will do the check itself.
+        // The record's file name contains the id of the pitcrew process that wrote the record. If
+        // this process is still running, it will check the protected places itself.
         if owner.is_alive() || !name.ends_with(".json") {
             return None;
         }

@@ -138,8 +138,9 @@ impl Mounts {
         for folder in &working {
             PROTECTED.iter().for_each(|name| mounts.protect(&folder.join(name)));
             if git.is_none_or(|git| git.top != *folder) {
-                // The command may create a repository in this folder, and could then write the
-                // configuration of that repository. Therefore protect the configuration in advance.
+                // The command may create a repository in the working folder, and could then write
+                // the configuration of that repository. Therefore protect the configuration in
+                // advance.
                 let inner = folder.join(".git");
                 PROTECTED_OF_GIT.iter().for_each(|name| mounts.protect(&inner.join(name)));
             }

@@ -65,8 +65,8 @@ impl Worktrees {
         if fs::read_dir(path).map_err(WorktreeError::io("list", path))?.next().is_none() {
             return Ok(Place::Gone);
         }
-        // If another folder took the place, git finds no repository in that folder, or finds the
-        // repository around it.
+        // If another folder is now at the worktree's path, git finds no repository in that folder,
+        // or finds the repository that contains the folder.
         match self.git.admin_folder(path).await {
             Ok(admin) if real(&admin) == real(&record.admin) => Ok(Place::There),
             Ok(_) | Err(WorktreeError::Git { .. }) => Ok(Place::Replaced),

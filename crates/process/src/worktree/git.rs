@@ -369,7 +369,7 @@ impl Git {
 
 /// Returns settings that disable the filters in the repository's own configuration. A filter that
 /// the user or the machine also configures gets the value configured there. Any other filter gets
-/// an empty value and is not required.
+/// empty commands, and its setting `required` becomes `false`.
 ///
 /// `answer` is git's output. For each setting it contains the scope, the key, a line break and the
 /// value, with a zero byte after the scope and after the value.

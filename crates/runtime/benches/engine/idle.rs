@@ -39,8 +39,8 @@ pub(crate) fn run() {
         }
         (handle, idle)
     });
-    // After the last notice, some files are still being written. The team counts as idle as soon as
-    // one observation sees no context switch.
+    // When the last teammate has reported that it is idle, some files are still being written. The
+    // team counts as idle as soon as one observation sees no context switch.
     let mut woken = switches_in(LOOK);
     for _ in 0..20 {
         if woken == 0 {

@@ -118,7 +118,7 @@ fn make(project: &Path) {
     }
 }
 
-/// Returns a text of [`LINES`] lines. Each number gives a different text.
+/// Returns a text of [`LINES`] lines. Each value of `nth` gives a different text.
 fn text(nth: usize) -> String {
     (0..LINES).fold(String::new(), |mut text, line| {
         writeln!(text, "line {line} of text {nth}, as long as lines of code are").expect("a text");

@@ -274,8 +274,8 @@ fn make(base: &Path) {
     symlink("../outside", project.join("link")).expect("a link");
     symlink("../outside/file", project.join("alias")).expect("a link");
     let git = |args: &[&str]| run("git", args, &project);
-    // One of git's sample hooks happens to contain the secret text of the home folder. The empty
-    // template has no sample hooks.
+    // One of git's sample hooks happens to contain the text `XXXX`, which is the secret text in the
+    // home folder. The empty template has no sample hooks.
     git(&["init", "-q", "--template="]);
     let as_author = ["-c", "user.name=a", "-c", "user.email=a@b"];
     git(&["add", "README", "src", "secrets", "asked"]);

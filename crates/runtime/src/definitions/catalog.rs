@@ -14,7 +14,8 @@ use pitcrew_process::given_file::Given;
 
 use crate::prompts::Prompt;
 
-/// The tools of those built-in agent types that only read files.
+/// The tools of the built-in agent types that must not change any file. The prompts of these types
+/// forbid commands that change anything.
 const READING_TOOLS: [&str; 4] = [READ, GLOB, GREP, BASH];
 
 /// The agent types that can be spawned.

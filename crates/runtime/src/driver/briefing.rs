@@ -16,8 +16,8 @@ use pitcrew_team::{Mail, Request, RequestKind};
 use super::agent_context::AgentContext;
 use crate::prompts::Prompt;
 
-/// Maximum number of characters for each part of a briefing. With about four characters for a
-/// token, all parts together take less than a third of the model's context window.
+/// Maximum number of characters for each part of a briefing. If a token has about four characters,
+/// all parts together take less than a third of the model's context window.
 #[derive(Clone, Copy, Debug)]
 struct BriefingSize {
     window: usize,

@@ -1,5 +1,5 @@
-//! Runs one tool call in this order: the hooks before the call, the gate, the tool, and the hooks
-//! after the call.
+//! Runs one tool call in this order: the hooks before the call, the permission gate, the tool, and
+//! the hooks after the call.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -20,15 +20,15 @@ use crate::events::RunEvent;
 use crate::hooks::{Decision, HookKind, HookOutcome, TaskFields, reminder};
 use crate::team_tools::plan_of;
 
-/// A call that works on a file, with the file's real path that the gate judged. A permission for
-/// the call is valid only for this path.
+/// A call that works on a file, with the file's real path that the permission gate has checked. A
+/// permission for the call is valid only for this path.
 pub(super) struct JudgedCall {
     pub(super) call: ToolCall,
     pub(super) path: PathBuf,
 }
 
-/// Asks the hooks first, then the gate. A call of an unknown tool is refused at once, without the
-/// hooks and the gate.
+/// Asks the hooks first, then the permission gate. A call of an unknown tool is refused at once,
+/// without the hooks and the gate.
 pub(super) async fn judge(
     agent_context: Arc<AgentContext>,
     gate: Arc<Gate>,
@@ -85,9 +85,9 @@ fn to_judge<'a>(agent_context: &'a AgentContext, call: &'a ToolCall) -> Call<'a>
 /// Refuses a call that would fail even if it was allowed, so that no person is asked about such a
 /// call.
 ///
-/// The reason for the refusal reveals something about the file. For that reason, this function
-/// checks only a file that the agent is allowed to read without asking. It also checks only the
-/// file that the permission request is about.
+/// The text of the refusal reveals something about the file. This function therefore checks only a
+/// file that the agent is allowed to read without asking. It also checks only the file that the
+/// permission request is about.
 async fn pointless(
     agent_context: &AgentContext,
     gate: &Gate,
@@ -153,8 +153,8 @@ async fn run_hooks(
     said
 }
 
-/// Combines the decision of the hooks with the verdict of the gate. A hook can skip the permission
-/// request or demand one. A denial by the gate always stays.
+/// Combines the decision of the hooks with the verdict of the permission gate. A hook can skip the
+/// permission request or demand one. A denial by the gate always stays.
 fn with_decision(decision: Option<Decision>, verdict: Verdict) -> Judgement {
     match (verdict, decision) {
         (Verdict::Deny { reason }, _) | (_, Some(Decision::Deny { reason })) => {
@@ -176,10 +176,10 @@ fn with_decision(decision: Option<Decision>, verdict: Verdict) -> Judgement {
     }
 }
 
-/// Returns the real path that a call works on. If the gate has already judged the call, this is the
-/// judged path. Otherwise the gate judges the call now, so that denied calls stay denied. Two kinds
-/// of calls are not judged yet: calls repeated after a crash, and calls whose input a person
-/// changed when allowing them.
+/// Returns the real path that a call works on. If the permission gate has already judged the call,
+/// this is the judged path. Otherwise the gate judges the call now, so that denied calls stay
+/// denied. Two kinds of calls are not judged yet: calls repeated after a crash, and calls whose
+/// input a person changed when allowing them.
 pub(super) fn judged_path(
     agent_context: &AgentContext,
     gate: &Gate,
@@ -323,8 +323,9 @@ pub(super) async fn end_turn(
     Event::HookAnswered { keep_going: keep_going.map(|text| reminder(&kind, &text)) }
 }
 
-/// Returns the summary of a message to another teammate, for the message that tells the lead that
-/// the agent is idle. Returns `None` for all other calls.
+/// If the call sent a message to another teammate, returns a summary of this message. The notice
+/// that tells the lead that the agent is idle contains the summary. Returns `None` for all other
+/// calls.
 pub(super) fn peer_mail(call: &ToolCall, ending: &Ending) -> Option<String> {
     const SHOWN_CHARS: usize = 80;
     let sends = ToolTraits::of(&call.tool).effect == CallEffect::SendsMessage;

@@ -14,12 +14,12 @@ use serde_json::Value;
 use super::agent_context::AgentContext;
 use super::calls::judged_path;
 
-/// Inspects the file that the interrupted call would change if it ran again. If the gate would
-/// refuse the call, this function does not read the file.
+/// Inspects the file that the interrupted call would change if it ran again. If the permission gate
+/// would refuse the call, this function does not read the file.
 ///
-/// Both tools replace a whole file by renaming, so the file has either its old or its new content.
-/// An Edit was done if the new text is in the file and the old text is not. If the content does not
-/// show whether the call was done, the model must check.
+/// Write and Edit replace a whole file by renaming, so the file has either its old or its new
+/// content. An Edit was done if the new text is in the file and the old text is not. If the content
+/// does not show whether the call was done, the model must check.
 pub(super) async fn inspect(
     agent_context: Arc<AgentContext>,
     gate: Arc<Gate>,

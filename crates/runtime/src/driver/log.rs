@@ -48,8 +48,8 @@ pub(crate) struct Log {
     output: Vec<String>,
     /// The write of earlier lines that is running now.
     writing: Option<BoxFuture<'static, Written>>,
-    /// Whether the team did not exist at the last write. The unwritten lines then wait until later
-    /// lines are added, and all are written together if a team exists by then.
+    /// Whether the last write failed because the team did not exist. The unwritten lines then wait
+    /// until more lines are added. If a team exists by then, all lines are written together.
     has_no_team: bool,
 }
 

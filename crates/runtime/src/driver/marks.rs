@@ -1,7 +1,7 @@
 //! Marks mail as read while the agent continues its work.
 //!
-//! When mail is marked, the mail is already in the transcript. Only one marking runs at a time. The
-//! next marking handles the mail that is delivered while a marking runs.
+//! Mail is marked only after it is in the transcript. Only one marking runs at a time. If mail is
+//! delivered while a marking runs, the next marking handles this mail.
 
 use std::collections::HashSet;
 use std::sync::Arc;

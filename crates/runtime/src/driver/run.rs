@@ -37,8 +37,8 @@ pub(crate) struct Driver {
     log: Log,
     wire: AgentReceiver,
     running: FuturesUnordered<BoxFuture<'static, (Event, Option<JudgedCall>)>>,
-    /// Calls that work on files, by call id. The gate has judged these calls, but they have not run
-    /// yet.
+    /// Calls that work on files, by call id. The permission gate has checked these calls, but they
+    /// have not run yet.
     judged: HashMap<String, JudgedCall>,
     /// The sender of each message that was read but not delivered yet. The flag says whether the
     /// message is a structured message (frame).

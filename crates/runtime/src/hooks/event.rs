@@ -30,7 +30,8 @@ pub struct HookEvent {
     pub kind: HookKind,
 }
 
-/// The kinds of events. The fields of each kind are in the recorded order.
+/// The kinds of events. The fields of each kind have the same order as in the recording
+/// `fixtures/claude-2.1.39/hooks.ndjson`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "hook_event_name")]
 #[expect(
@@ -66,7 +67,7 @@ pub enum HookKind {
     TaskCompleted(TaskFields),
 }
 
-/// The fields of the two task events. Outside a team, the last two fields are absent.
+/// The fields of the two task events. Outside a team, `teammate_name` and `team_name` are absent.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[expect(missing_docs, reason = "the fields are the wire's own words")]
 pub struct TaskFields {

@@ -44,12 +44,12 @@ pub enum Decision {
     },
 }
 
-/// Wraps the text of a hook in the form in which the reference client inserts it into the
-/// conversation.
+/// Wraps the text of a hook in the form in which the reference client (Claude Code) inserts it into
+/// the conversation.
 #[must_use]
 pub fn reminder(kind: &HookKind, text: &str) -> String {
-    // The text may come from any source. Escape it, so that it can neither close the reminder nor
-    // open another tag.
+    // The text may come from any source. Escape it, so that it can neither close the
+    // `system-reminder` tag around it nor open another tag.
     let text = neutralised(text);
     format!(
         "<system-reminder>\n{} hook additional context: {text}\n</system-reminder>",

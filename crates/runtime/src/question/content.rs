@@ -57,8 +57,8 @@ pub(super) fn lines(tool: &str, input: &Value, asked: Option<&AskedFile>) -> Vec
             )
         }
         (CallView::Plan, _, _, Some(plan)) => with_rest(fields, &["plan"], prose(plan)),
-        // A call may lack the field by which its tool is normally shown. All fields of such a call
-        // are shown too.
+        // Show all fields in two cases: the tool has no special form, or the call lacks the field
+        // that the special form needs.
         (
             CallView::Fields
             | CallView::Command

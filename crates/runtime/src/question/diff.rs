@@ -1,5 +1,5 @@
 //! Shows a file change as a diff against the current file. This module reads only the file whose
-//! path the gate has judged.
+//! path the permission gate has checked.
 
 use std::io::ErrorKind;
 use std::time::Duration;
@@ -91,8 +91,8 @@ fn named(file: &str, asked: Option<&AskedFile>) -> Vec<Line> {
     lines
 }
 
-/// Reads the file at the path that the gate has judged. Reads only a regular file of limited size,
-/// and only if its path contains no link now.
+/// Reads the file at the path that the permission gate has checked. Reads only a regular file of
+/// limited size, and only if its path contains no link now.
 fn read(asked: Option<&AskedFile>) -> Now {
     let Some(AskedFile { real, .. }) = asked else {
         return Now::Unread("its path leads nowhere".to_owned());

@@ -85,8 +85,8 @@ pub fn lay_out(lines: &[Line], size: Size, part: Section, turn: &str) -> Shown {
                 columns,
                 [long, format!("page {number} of {pages}"), format!("{number}/{pages}")],
             );
-            // A height of one row has no room for this mark. The user interface also shows the page
-            // number elsewhere.
+            // If there is only one row, the row with the page number has no room. The user
+            // interface also shows the page number elsewhere.
             shown.chain((height > 1).then_some(mark)).collect()
         }
     };

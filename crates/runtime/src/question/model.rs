@@ -119,8 +119,8 @@ pub struct AskedCall<'a> {
     pub input: &'a Value,
     /// The folder in which the call is made, as an absolute path.
     pub folder: &'a Path,
-    /// The file that the call would change, with the path that the gate has judged. `None` if the
-    /// call changes no file.
+    /// The file that the call would change, with the path that the permission gate has checked.
+    /// `None` if the call changes no file.
     pub file: Option<AskedFile>,
     /// Why permission is needed. The agent's own words in this text are not shown.
     pub reason: &'a str,

@@ -19,8 +19,8 @@ pub struct TrustQuestion {
     pub asks: String,
 }
 
-/// Whether the user has trusted this project before. At that time, the project's files had fewer
-/// effects.
+/// Whether the user has trusted this project before. If the user has, the project's files had fewer
+/// effects at that time than now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TrustedBefore {
     /// The project was never trusted.

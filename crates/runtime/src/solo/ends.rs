@@ -9,8 +9,8 @@ use super::options::Entry;
 use super::solo_loop::SoloLoop;
 use crate::run::{Limit, OpenWork, RunEnd, RunOutcome, TaskSummary};
 
-/// Time that the lead has to remove a member that has shut down. The reference client needs one
-/// second.
+/// Time that the lead has to remove a member that has shut down. The reference client (Claude Code)
+/// needs one second.
 const FAREWELL: Duration = Duration::from_secs(5);
 
 /// The reason why the agent was cancelled.
@@ -93,7 +93,8 @@ impl SoloLoop {
             | RunEnd::LimitReached { .. }
                 if is_gone => {}
             RunEnd::LimitReached { reason, .. } => {
-                // The lead reads this entry in the journal and learns why the process ends.
+                // Write the reached limit to the journal. The lead reads it there and learns why
+                // the process ends.
                 self.run_context
                     .note_state(&self.member, Status::Failed, Some(reason.clone()))
                     .await;

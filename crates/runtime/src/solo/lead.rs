@@ -9,25 +9,26 @@ use pitcrew_team::store::{LeaseHolder, LeaseName, StoreError};
 use pitcrew_team::{LeadKeys, NotRenewed, Team, Trust};
 use tokio::sync::watch;
 
-/// Pause before the lease is checked again if its recorded holder is dead. A new lead first locks
-/// the lease and then writes its own process into it.
+/// Pause before the lease of the run is read again, if the process named in it is dead. A new lead
+/// first locks the lease and then writes its own process into it.
 const NAME_FOLLOWS: Duration = Duration::from_millis(20);
 
-/// Maximum number of checks of a lease whose recorded holder is dead. If no living holder appears
-/// within these checks, the holder probably runs in another process namespace.
+/// Maximum number of times that the lease of the run is read while the process named in it is dead.
+/// If no living process is named by then, the holder of the lease probably runs in another process
+/// namespace.
 const NAME_LOOKS: u32 = 100;
 
-/// The lead's process, as the lease of the run names it. If another client leads the team, it holds
-/// no lease and is not watched.
+/// The process that leads the team. The lease of the run names this process. If another client
+/// leads the team, that client holds no lease and is not watched.
 pub(super) struct Lead {
     /// The last lead that this member followed, even if that lead has ended. Before the first
     /// check, this is the lead that started this member.
     followed: Option<LeaseHolder>,
     is_there: bool,
-    /// Whether the lease is changing from one lead to the next. During the change, a second check
-    /// can give another result although the lease file stays the same.
+    /// Whether the lease of the run is changing from one lead to the next. During the change, a
+    /// second check can give another result although the lease file stays the same.
     is_changing: bool,
-    /// How many checks in a row have found a dead holder.
+    /// How many checks in a row have found that the process named in the lease is dead.
     dead_holders: u32,
     /// Completes when the lease must be checked again. The kernel reports the end of the lead's
     /// process, or of the process that is becoming the lead. While the lead is changing, a short
@@ -41,7 +42,7 @@ pub(super) struct Lead {
 pub(super) enum Look {
     /// A lead that this member accepts holds the lease.
     Led,
-    /// The team has no lead.
+    /// The team has no lead, or its new lead is not ready yet.
     Nobody,
     /// A process holds the lease, but this member does not accept it as the lead.
     Refused(NotRenewed),
@@ -74,8 +75,8 @@ impl Lead {
             }
             None => {
                 let leads = team.lease_holder(&LeaseName::Run).await?;
-                // While the team has no lead, accept only the signatures of the former lead,
-                // because a name alone proves nothing.
+                // While the team has no lead, accept only messages with the signature of the former
+                // lead. The sender's name in a message proves nothing.
                 let shown = match leads {
                     None => team.last_holder(&LeaseName::Run).await?,
                     leads => leads,

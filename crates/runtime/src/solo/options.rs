@@ -25,8 +25,8 @@ pub struct SoloOptions {
     pub agent_type: Option<String>,
     /// The color that is used if the config names none.
     pub color: Option<String>,
-    /// The keys that verify the lead's signatures. If this is `None`, the key that the lead's
-    /// process shows is used, if there is one.
+    /// The keys that verify the lead's signatures. If this is `None`, the key in the lease of the
+    /// team's run is used, if the lease contains a key.
     pub lead_key: Option<LeadKeys>,
     /// The lead's process that owns the key in `lead_key`, if known.
     pub lead_process: Option<ProcessIdentity>,

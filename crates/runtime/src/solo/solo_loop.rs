@@ -120,7 +120,8 @@ pub(super) struct EventSources {
     /// The check of this machine's capabilities. `None` after the check has finished.
     machine: Option<JoinHandle<Vec<String>>>,
     pub(super) grace: Option<Pin<Box<Sleep>>>,
-    /// The time to write journal entries that the disk refused, and the pause before that time.
+    /// The time to write those journal entries again whose first write failed, and the pause before
+    /// that time.
     noting: Option<(Duration, Pin<Box<Sleep>>)>,
     was_stopped: bool,
     was_killed: bool,
@@ -149,7 +150,7 @@ enum Wake {
     Killed,
     /// The agent had a limited time to end, and this time has passed.
     GraceOver,
-    /// It is time to write the journal entries that the disk refused.
+    /// It is time to write those journal entries again whose first write failed.
     NotesDue,
 }
 
@@ -262,8 +263,9 @@ impl SoloLoop {
         }
     }
 
-    /// Schedules another attempt to write the journal entries that the disk refused. The lead's
-    /// process learns from them that the member is idle, and would wait for the member otherwise.
+    /// Schedules another attempt to write those journal entries whose first write failed. The
+    /// lead's process learns from these entries that the member is idle. Without them, it would
+    /// wait for the member.
     fn note_again_later(&mut self) {
         let noting = self.sources.noting.take();
         if !self.run_context.team.is_journal_behind() {
@@ -379,8 +381,8 @@ impl SoloLoop {
             return self.is_missing().await;
         };
         self.entry_seen.member = member.clone();
-        // The signature may come from a new lead. A new lead takes the lease before it signs
-        // anything, so read the lease now.
+        // A new lead may have signed the mode of this member. A new lead takes the lease of the run
+        // before it signs anything, so read that lease now.
         if !self.as_reader().vouches_for_mode(member) {
             if self.look_for_lead().await {
                 self.link.ring();
@@ -396,9 +398,9 @@ impl SoloLoop {
 
     /// Handles the case that the member's config entry is missing. Usually another client wrote an
     /// outdated copy of the config, so this function restores the entry. But another client can
-    /// also remove a member on purpose, and it records no reason. The member therefore ends in two
-    /// cases: it has approved its shutdown, or its entry disappears again soon after it was
-    /// restored.
+    /// also remove a member on purpose, and it records no reason for that. The member therefore
+    /// also ends if it has approved its shutdown, or if no pitcrew lead placed it and its entry
+    /// disappears again soon after it was restored.
     async fn is_missing(&mut self) {
         let is_leaving = self.account.summary.state == Status::ShutdownRequested;
         let is_meant = self.entry_seen.put_back_at.is_some_and(|at| at.elapsed() < MEANT_WITHIN)
@@ -451,7 +453,8 @@ impl SoloLoop {
         match kind {
             ReportKind::Announced(announcement) => self.announced(announcement).await,
             ReportKind::WaitsForModel { reason, delay } => {
-                // The lead's process reads this state in the journal.
+                // Write to the journal that the member waits for its model. The lead's process
+                // reads this there.
                 let detail = waiting_for_model(&reason, delay);
                 self.run_context.note_state(&self.member, Status::Active, Some(detail)).await;
             }
@@ -460,7 +463,7 @@ impl SoloLoop {
                 self.spent(&spending).await;
             }
             // A teammate receives no frame (structured message) that the loop must handle. Only
-            // tell the agent that this message is settled.
+            // tell the agent that nothing more is done with this message.
             ReportKind::Referred(mail) => self.link.tell(Event::Settled(vec![mail.id])),
             ReportKind::Asks { call, question, folder } => self.ask_here(call, question, folder),
             // Only subagents are resumed from memory, so the member's own conversation is not

@@ -2,9 +2,9 @@
 //! killed.
 //!
 //! A process can remove pitcrew's tags from its environment. When its parent ends, such a process
-//! becomes a child of pitcrew's process (see `strays`). At a normal end, pitcrew stops it. After
-//! `kill -9` of pitcrew, its parent is init, and only the record shows that an agent started it. It
-//! is then reported but never signalled.
+//! becomes a child of pitcrew's process (see `strays`). When pitcrew ends normally, it stops the
+//! process. After `kill -9` of pitcrew, the parent of the process is init, and only the record
+//! shows that an agent started the process. The process is then reported but never signalled.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

@@ -19,8 +19,8 @@ pub struct RecordedPanes {
 }
 
 /// Which of the recorded pane programs are allowed to run. A record is only a file, and anybody
-/// could have written a program's name into it. Its programs run only if the user asks for that by
-/// naming the team.
+/// could have written a program's name into it. A recorded program therefore runs only if the user
+/// has named it too.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Programs {
     Left,
@@ -41,7 +41,7 @@ pub enum PaneClosed {
     /// It is unknown whether the pane still exists, because its terminal gave no answer or was not
     /// asked.
     NotAsked {
-        /// The reason why the terminal did not answer.
+        /// The reason why the terminal gave no answer or was not asked.
         reason: String,
     },
 }

@@ -1,4 +1,4 @@
-//! Builds an agent: its context, its gate and its state machine.
+//! Builds an agent: its context, its permission gate and its state machine.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;

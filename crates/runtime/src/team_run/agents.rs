@@ -94,14 +94,15 @@ pub(super) enum Answers {
     No,
 }
 
-/// The first of two events in a teammate's departure. One event is its goodbye message to the lead,
-/// and the other is its end. The lead is informed only after both events, because only then has the
-/// teammate left the team.
+/// The first of two events in a teammate's departure. One event is its goodbye message (the
+/// approval of its shutdown) to the lead, and the other is its end. The lead is informed only after
+/// both events, because only then has the teammate left the team.
 pub(super) enum Departure {
-    /// The teammate's goodbye message has arrived, but the teammate has not ended.
+    /// The teammate's goodbye message (the approval of its shutdown) has arrived, but the teammate
+    /// has not ended.
     Said(MessageId),
-    /// The teammate has ended, but its goodbye message was not seen yet. Contains the text for the
-    /// lead.
+    /// The teammate has ended, but its goodbye message (the approval of its shutdown) was not seen
+    /// yet. Contains the text for the lead.
     Gone(String),
 }
 
@@ -198,8 +199,9 @@ impl RunningAgent {
     }
 
     /// If another client runs the agent and the agent has reached its limit on model calls, returns
-    /// the limit. The other client does not count model calls, so this run must stop it. The client
-    /// continues by itself only if its latest model call ended in tool calls.
+    /// the limit. The other client does not count model calls, so this run must stop it. If the
+    /// last allowed model call made no tool calls, returns `None`, because the client then makes no
+    /// further model call by itself.
     pub(super) fn client_used_up(&self, limits: RunLimits, tool_calls: u32) -> Option<u32> {
         let member = self.member.as_ref().filter(|_| self.is_foreign())?;
         let most = limits.turns_of(member)?;
@@ -285,7 +287,8 @@ impl Agents {
         self.known.get(name).map(|known| &known.before)
     }
 
-    /// Returns true if a teammate has sent its goodbye message but has not ended.
+    /// Returns true if a teammate has sent its goodbye message (the approval of its shutdown) but
+    /// has not ended.
     pub(super) fn has_said_goodbye(&self, name: &AgentName) -> bool {
         let departure = self.known.get(name).and_then(|known| known.departure.as_ref());
         matches!(departure, Some(Departure::Said(_)))

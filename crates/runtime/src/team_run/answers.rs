@@ -35,7 +35,7 @@ pub(crate) struct Pending {
     /// The agent's own words about the call, if these words are not part of the call.
     pub(crate) says: Option<String>,
     /// The program whose tools make the call. The tools of pitcrew open exactly the path that the
-    /// gate judged. The tools of another client may open a different path.
+    /// permission gate has checked. The tools of another client may open a different path.
     pub(crate) program: Program,
 }
 
@@ -133,15 +133,15 @@ pub(crate) struct Asking {
 struct Always {
     /// The allowed calls, each as its folder and its digest.
     calls: HashSet<(PathBuf, Digest)>,
-    /// The run's gate, extended by the rules that the person added.
+    /// The permission gate of the run, extended by the rules that the person added.
     gate: Option<Gate>,
 }
 
 impl Always {
     fn covers(&self, gate: &Gate, pending: &Pending) -> bool {
         let call = (pending.folder.clone(), Digest::of_call(&pending.tool, &pending.input));
-        // If the run's gate already allows the call, the permission request has another cause, such
-        // as a hook. A rule does not answer such a request.
+        // If the run's permission gate already allows the call, the permission request has another
+        // cause, such as a hook. A rule does not answer such a request.
         let by_rule = |with: &Gate| {
             let judged = with.judge_path(PermissionMode::Default, &pending.call());
             pending.link_refusal(&judged).is_none()
@@ -177,7 +177,7 @@ pub(super) fn mode_of_client(
 
 /// Applies the run's rules to a call of another client, because that client does not know these
 /// rules. Returns `None` if a person must decide. Agents of pitcrew need no such check, because
-/// their own gate applies the same rules before they send a permission request.
+/// their own permission gate applies the same rules before they send a permission request.
 pub(super) fn by_rule(
     run_context: &RunContext,
     mode: PermissionMode,
@@ -189,8 +189,8 @@ pub(super) fn by_rule(
     let plan = plan.filter(|path| path.parent() == Some(&*run_context.root.join("plans")));
     match run_context.gate.judge(mode, &Call { plan_file: plan, ..pending.call() }) {
         Verdict::Allow { profile: Profile::Free } => Some(allowed(Vec::new())),
-        // The client runs its own commands. Pitcrew's sandbox cannot restrict these commands to the
-        // sandbox profile of this verdict.
+        // A person must decide. The client runs its own commands, so pitcrew's sandbox cannot limit
+        // them to the sandbox profile of this verdict.
         Verdict::Allow { profile: Profile::Read | Profile::Work } => None,
         Verdict::Deny { reason } => Some(denied(reason)),
         Verdict::Ask { .. } => None,

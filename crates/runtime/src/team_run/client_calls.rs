@@ -43,7 +43,7 @@ pub(super) enum CallsSeen {
 }
 
 impl ClientCalls {
-    /// Writes all calls to the journal that the journal does not contain yet.
+    /// Writes calls to the journal: all those that the journal does not contain yet.
     pub(super) async fn note(
         &mut self,
         team: &Team,
@@ -137,8 +137,8 @@ impl RemoteSupervisor {
         }
     }
 
-    /// Reports whether the reference client is in a turn. The client takes mail, begins a turn, and
-    /// records the turn in the config a little later.
+    /// Reports whether the reference client (Claude Code) is in a turn. The client takes mail,
+    /// begins a turn, and records the turn in the config a little later.
     pub(super) async fn guess(&mut self, taken: usize) {
         let Ok(config) = self.spec.team.config().await else { return };
         let is_active = config.member(self.name().as_str()).and_then(|member| member.is_active);

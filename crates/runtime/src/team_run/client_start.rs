@@ -5,10 +5,10 @@
 //! that the previous process took may be missing from the conversation, because only the memory of
 //! that process contained it. Such mail goes back into the inbox.
 //!
-//! If no conversation can be continued, the new conversation starts with the prompt. The mail that
-//! was sent since the client's second-last idle notice and that the client took follows. It is
-//! unknown how much of that mail the former model had read, and the new conversation contains none
-//! of it.
+//! If no conversation can be continued, the new conversation starts with the prompt. After the
+//! prompt, the client gets earlier mail again: the mail that was sent since its second-last idle
+//! notice and that it took. It is unknown how much of that mail the former model had read, and the
+//! new conversation contains none of it.
 
 use std::collections::HashSet;
 use std::path::Path;
@@ -80,8 +80,8 @@ impl ClientStart {
         let call = SpawnRecord::of(member).and_then(|record| record.call).filter(|_| !has_run);
         let lately = taken_lately(team, member, &mail).await?;
         if has_run {
-            // An earlier start put a first message into the inbox, and the client did not take it.
-            // Mark that message as read.
+            // An earlier start may have put a first message into the inbox that the client did not
+            // take. Mark such a message as read.
             let untaken =
                 mail.iter().filter(|mail| !mail.message.is_read() && is_first(mail, member));
             team.acknowledge(name, &untaken.map(|mail| mail.id.clone()).collect::<Vec<_>>())

@@ -2,10 +2,11 @@
 //! marks mail as read when it takes the mail, and sends an idle notice at the end of each turn. The
 //! client's config entry shows the same, but later.
 //!
-//! A client may take new mail a moment before it sends the idle notice of the previous turn.
-//! Recorded in `fixtures/claude-2.1.39/refusals`: the answer to a plan was sent 58 ms before the
-//! notice of the turn that made the plan, and was taken after that notice. For that reason, a
-//! notice ends a turn only if it was first seen after the mail was seen as taken.
+//! A client may take new mail a moment before it sends the idle notice of the previous turn. The
+//! recording `fixtures/claude-2.1.39/refusals` shows how close these events are: the answer to a
+//! plan was sent 58 ms before the notice of the turn that made the plan, and was taken after that
+//! notice. For that reason, a notice ends a turn only if it was first seen after the mail that
+//! began the turn was seen as taken.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -58,7 +59,8 @@ impl ClientTurns {
             }
             (TurnState::Turn, 1, 0) if self.may_begin_another => TurnState::Unclear,
             (TurnState::Turn | TurnState::Unclear, 1.., 0) => TurnState::Idle,
-            // It is unknown whether the mail was taken before or after the notice was sent.
+            // The client has taken mail and has sent an idle notice since the last check. It is
+            // unknown which of the two happened first.
             (TurnState::Turn | TurnState::Unclear, 1.., 1..) => TurnState::Unclear,
             (TurnState::Idle | TurnState::Unclear, 0, 1..) => TurnState::Turn,
             // The client has taken several messages and sent fewer notices. One notice may cover
@@ -166,8 +168,9 @@ mod tests {
 
     #[test]
     fn an_answer_that_was_sent_before_the_notice_of_the_plans_turn_begins_a_turn_of_its_own() {
-        // The times are as recorded in fixtures/claude-2.1.39/refusals: the answer was sent at
-        // second 16.400, and the notices came at seconds 16.458 and 16.709.
+        // The times are as recorded in fixtures/claude-2.1.39/refusals: the answer to the plan was
+        // sent at second 16.400, and the client's two idle notices came at seconds 16.458 and
+        // 16.709.
         let mut seen = Inboxes::default();
         assert_eq!(seen.gets("make a plan").takes_all().look(), TurnState::Turn);
         assert_eq!(seen.gets("yes").look(), TurnState::Turn);

@@ -177,8 +177,8 @@ impl TeamLoop {
         inputs
     }
 
-    /// Answers a permission request although a person is being asked elsewhere. The first answer
-    /// counts.
+    /// Answers a permission request, even if a person is being asked about it elsewhere at the same
+    /// time. The first answer counts.
     async fn permit_for_user(
         &mut self,
         request: String,

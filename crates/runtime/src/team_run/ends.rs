@@ -31,7 +31,7 @@ impl TeamLoop {
         self.count(agent, spending)
     }
 
-    /// Adds a model call to the totals that the journal already contains.
+    /// Adds a model call to the totals. The journal already contains this call.
     pub(super) fn count(&mut self, agent: &AgentName, spending: &Spending) -> Vec<RunInput> {
         let is_foreign = self.agents.is_foreign(agent);
         if let Some(running) = self.agents.running_mut(agent) {
@@ -239,10 +239,11 @@ impl TeamLoop {
         self.agents.tell_lead(Event::Settled(vec![mail]));
     }
 
-    /// Handles a valid shutdown approval of a teammate. There are three cases. A teammate that runs
-    /// in this process ends and reports its end by itself. If no agent runs the member, the member
-    /// is removed from the team. If the member is no longer in the team, a crash came before the
-    /// lead was informed, so the lead is informed now.
+    /// Handles a valid shutdown approval of a teammate. If the teammate's agent still runs, it ends
+    /// by itself, and its end is handled later. If the agent has already ended in this run, this
+    /// function informs the lead. If no agent ran, it first removes the member from the team. If
+    /// the member is no longer in the team, a crash came before the lead was informed, so the lead
+    /// is informed now.
     pub(super) async fn said_goodbye(&mut self, name: &AgentName, mail: MessageId) {
         if let Some(running) = self.agents.running(name) {
             running.handle.said_goodbye();
@@ -263,7 +264,9 @@ impl TeamLoop {
         self.tell_departure(vec![name.clone()], text, vec![mail]);
     }
 
-    /// Removes a teammate that has ended from the team, and informs the lead.
+    /// Removes a teammate from the team after the teammate has ended, and informs the lead. If the
+    /// teammate has completed but its shutdown approval was not seen yet, the lead is informed
+    /// later.
     pub(super) async fn retire(
         &mut self,
         name: &AgentName,

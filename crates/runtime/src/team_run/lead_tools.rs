@@ -108,8 +108,8 @@ async fn answered(
     }
 }
 
-/// Returns the schema of a tool. The description of its `model` parameter then lists the available
-/// models.
+/// Adds the names of the available models to a tool's schema, in the description of the parameter
+/// `model`. Returns the schema.
 fn naming_models(mut schema: Value, models: &str) -> Value {
     if let Some(description) = schema.pointer_mut("/properties/model/description")
         && !models.is_empty()
@@ -172,7 +172,8 @@ pub(super) fn subagent_tool(
 struct SubagentTool {
     loop_handle: LoopHandle,
     caller: AgentName,
-    /// The words for teammates of this kind in the text of a refusal (founding guide, section 7).
+    /// The first words of a refusal: "Teammates" or "In-process teammates" (founding guide, section
+    /// 7).
     teammates: &'static str,
     models: Arc<str>,
 }

@@ -106,8 +106,8 @@ impl TeamLoop {
         }
     }
 
-    /// Removes those members from the team that agreed to shut down before a crash. Also stops
-    /// their remaining processes.
+    /// Some members may have agreed to shut down before a crash. Removes these members from the
+    /// team, and stops their remaining processes.
     pub(super) async fn finish_goodbyes(&mut self, config: &TeamConfig) {
         let is_elsewhere = |member: &&Member| {
             let backend = member.backend_type.as_deref();
@@ -153,8 +153,8 @@ impl TeamLoop {
         }
     }
 
-    /// Closes panes of an earlier run that match the given tag. Each pane also has its own tag, and
-    /// only those panes are closed for whose tag `is_left` returns true.
+    /// Closes panes of an earlier run. Searches for all panes that match `tag`, and closes those
+    /// for whose own tag `is_left` returns true.
     pub(super) async fn close_panes(
         &mut self,
         panes: Arc<dyn Panes>,

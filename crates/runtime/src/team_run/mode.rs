@@ -51,8 +51,8 @@ pub(super) async fn lower_modes(team: &Team, run: PermissionMode) -> Result<Vec<
     let lowered = lowered_by(team, run).await?;
     let mut said = Vec::new();
     for member in &team.config().await?.members {
-        // The process that started a member gives the mode to a member that joined by itself. This
-        // run does not change such a mode.
+        // A member that joined by itself got its mode from the process that started it. This run
+        // does not change such a mode.
         let is_its_own = member.prompt.is_none() && member.name.as_str() != LEAD_NAME;
         if is_its_own {
             continue;

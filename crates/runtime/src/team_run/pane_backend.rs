@@ -116,8 +116,8 @@ impl PaneBackend {
         }
     }
 
-    /// If there is a remark about the other client, shows it to the user. The start of the client
-    /// does not wait for the remark.
+    /// Shows the user the message about another client that runs teammates, if there is such a
+    /// message. The start of the client does not wait for the message.
     fn remark_on_client(&self, run_context: &RunContext) {
         let Some(remark) = self.hosting.client_remark.as_ref().map(|remark| remark()) else {
             return;

@@ -45,8 +45,9 @@ impl TeamLoop {
         }
         let agent = AgentName::foreign(&asked.agent_id);
         let member = self.run_context.team.member(agent.as_str()).await.ok();
-        // The description comes from the gate if pitcrew runs the agent. If another client runs the
-        // agent, the description is its model's own words.
+        // If pitcrew runs the agent, the description in the permission request comes from the
+        // permission gate. If another client runs the agent, the description is its model's own
+        // words.
         let program = match member.as_ref().is_some_and(SpawnRecord::is_run_by_us) {
             true => Program::Pitcrew,
             false => Program::Claude,
@@ -178,8 +179,8 @@ impl TeamLoop {
             .await;
     }
 
-    /// Schedules another attempt to write an answer, because the disk refused the answer. The agent
-    /// waits for the answer without a time limit, so the attempts do not end.
+    /// Schedules another attempt to write an answer, because the answer could not be written to
+    /// disk. The agent waits for the answer without a time limit, so the attempts do not end.
     fn answer_later(&mut self, request: String, asked: Asked, decided: Decided, pause: Duration) {
         let pause = pause.saturating_mul(2).clamp(TRY_AFTER, TRY_AT_MOST);
         let (question, registration) = AbortHandle::new_pair();

@@ -17,12 +17,12 @@ use super::team_loop::TeamLoop;
 /// behind after 10 s without a refresh. The rest is a margin.
 const TIDY_AFTER: Duration = Duration::from_secs(11);
 
-/// First pause before the loop tries a refused write again. The pause doubles with each try up
-/// to [`TRY_AT_MOST`]. For example, until a member that ended is removed, others write to a member
-/// that never reads its mail.
+/// First pause before the loop tries a failed write again. The pause doubles with each try up to
+/// [`TRY_AT_MOST`]. A late write can do harm: for example, until a member that ended is removed,
+/// others write to a member that never reads its mail.
 pub(crate) const TRY_AFTER: Duration = Duration::from_millis(250);
 
-/// Longest pause between two tries of a refused write.
+/// Longest pause between two tries of a failed write.
 pub(crate) const TRY_AT_MOST: Duration = Duration::from_secs(10);
 
 /// The members that ended but could not be removed from the team yet, each with its worktree.
@@ -143,8 +143,8 @@ impl TeamLoop {
             .map(PathBuf::from)
             .collect();
         let worktrees = self.worktrees();
-        // If this fails, for example because there is no repository, there are no git worktrees to
-        // recover.
+        // If the recovery fails, for example because there is no repository, there are no git
+        // worktrees to recover.
         if let Err(error) = worktrees.recover().await {
             tracing::debug!(error = %chain(&error), "no worktree that was being made is looked for");
         }

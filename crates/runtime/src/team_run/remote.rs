@@ -42,7 +42,8 @@ const WORDS_WAITING: usize = 64;
 /// Time between TERM and KILL for a process. It is long enough to write a transcript to disk.
 pub(super) const STOP_GRACE: Duration = Duration::from_secs(2);
 
-/// Time between TERM and KILL for processes that a dead process left behind. The lead waits for it.
+/// Time between TERM and KILL for processes that a dead process left behind. The lead waits during
+/// this time.
 const REST_GRACE: Duration = Duration::from_millis(200);
 
 /// Interval at which a pane is checked if its process id is unknown.
@@ -403,8 +404,8 @@ impl RemoteSupervisor {
                     self.prompt_due = None;
                     let screen = self.screen().await;
                     if self.has_former_conversation() {
-                        // Treat the process as gone. The client may be asking its user a question
-                        // about the former conversation, and nobody in this pane can answer.
+                        // Treat the process as gone. The client may show a question about the
+                        // former conversation in its pane, and nobody answers questions there.
                         return RemoteEvent::Gone { exit: None, screen };
                     }
                     self.report(RemoteEvent::Silent { screen }).await;

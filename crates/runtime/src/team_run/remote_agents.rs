@@ -53,9 +53,9 @@ impl TeamLoop {
         }
     }
 
-    /// Skips the entries that the journal already contains, because they are no new events. Uses
-    /// them only for a summary: each member's last state, number of model calls, and usage in
-    /// earlier runs.
+    /// Skips the entries that the journal already contains, because these entries are not new
+    /// events. Uses them only for a summary: each member's last state, number of model calls, and
+    /// usage in earlier runs.
     pub(super) async fn open_journal(
         &mut self,
         history: Result<(JournalSummary, u64), StoreError>,
@@ -88,8 +88,9 @@ impl TeamLoop {
             Err(error) => self.warn(format!("the journal cannot be read: {}", chain(&error))).await,
         }
         self.run_context.team.note([Noted::RunStarted]).await;
-        // A later resume counts the time after this journal entry. Start counting the time here
-        // too, so that the time in the journal is never less than the reported time.
+        // The time of this run begins here, just after the journal entry for its start. A later run
+        // counts from that entry. The time according to the journal is therefore never less than
+        // the time that this run reports.
         self.began.0 = Instant::now();
     }
 

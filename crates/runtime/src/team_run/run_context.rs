@@ -104,8 +104,8 @@ pub(super) fn can_start(options: &RunOptions) -> Result<(), RunError> {
     )
 }
 
-/// Returns a copy of the gate that also allows agents to read the output files of the team's
-/// members.
+/// Returns a copy of the permission gate that also allows agents to read the output files of the
+/// team's members.
 fn showing_outputs(gate: Gate, team: &Team) -> Gate {
     let output = team.log_file(&LogName::Output(AgentName::lead()));
     match output.parent() {

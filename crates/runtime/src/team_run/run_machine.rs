@@ -204,8 +204,8 @@ pub(super) struct RunMachine {
     /// Whether the user interrupted the lead and has not yet said how to continue. During that time
     /// nobody wakes the lead, and the run does not end by itself.
     is_held: bool,
-    /// The inbox with mail because of which the run cannot end yet. When this inbox changes, the
-    /// mail of the teammates is checked again.
+    /// The inbox that contains the mail for which the run must wait before it can end. When this
+    /// inbox changes, the mail of the teammates is checked again.
     looks_again_at: Option<InboxFile>,
     /// Time that a client has to answer a shutdown request.
     grace: Duration,
@@ -306,7 +306,7 @@ impl RunMachine {
     fn announced(&mut self, name: &AgentName, status: Status) -> Vec<RunAction> {
         if *name == self.lead {
             // Accept only an idle report that answers a wake-up. An agent in the middle of its work
-            // ignores a wake-up, and its later idle report says nothing about it.
+            // ignores a wake-up, and its later idle report does not answer the wake-up.
             self.lead_has_looked = std::mem::take(&mut self.is_calling) && status == Status::Idle;
             self.lead_status = status;
             self.is_held &= status == Status::Idle;
@@ -481,7 +481,8 @@ impl RunMachine {
         }
     }
 
-    /// Continues a shutdown after its last teammate has left.
+    /// Continues after a teammate or the lead has left. During a shutdown, ends the lead as soon as
+    /// no teammate is left.
     fn after_a_loss(&mut self) -> Vec<RunAction> {
         match self.phase {
             Phase::Working => self.look_around(),
@@ -491,7 +492,8 @@ impl RunMachine {
                 }
                 self.phase = Phase::EndingLead;
                 vec![match &self.end_reason {
-                    // The user stopped the run and does not want to wait for a model's answer.
+                    // Do not wait for an answer of the lead's model: the user stopped the run or
+                    // ended the team, or a model is unavailable.
                     Some(
                         EndReason::Interrupted
                         | EndReason::ShutDown

@@ -168,8 +168,8 @@ pub(crate) fn store_error(team: &Team, error: StoreError) -> RunError {
     RunError::Store { team: team.name().to_string(), source: Box::new(error) }
 }
 
-/// The run creates a team for the lead at the start. This says whether the lead has called
-/// TeamCreate to use that team.
+/// Whether the lead has called TeamCreate to use its team. The run itself creates that team at the
+/// start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum TeamCreateState {
     /// The lead has not called TeamCreate yet.
@@ -387,8 +387,8 @@ impl TeamLoop {
         }
     }
 
-    /// Marks overdue mail as undeliverable if no process runs the member that should receive it.
-    /// This process must not run that member either.
+    /// Marks overdue mail as undeliverable if nobody runs the member that should receive it:
+    /// neither this process nor another process.
     async fn bury_overdue(&mut self, config: &TeamConfig) {
         let is_ours = |member: &&Member| pitcrew_team::SpawnRecord::of(member).is_some();
         let team = self.run_context.team.clone();

@@ -15,7 +15,7 @@ use crate::scene::{Scene, add_tasks, config, ids, message, open, worker};
 /// Signal number of SIGKILL, which the parent sees in the exit status of a killed process.
 const KILLED: i32 = 9;
 
-/// Upper limit for the number of crash points. No operation passes nearly as many.
+/// Upper limit for the number of crash points. Every operation has far fewer crash points.
 const POINTS: u64 = 200;
 
 async fn prepared() -> Scene {
@@ -321,7 +321,8 @@ async fn a_killed_removal_of_an_archive_leaves_it_whole_or_in_no_list() {
         for archive in backend.archives().await.unwrap() {
             assert_eq!(backend.archived_team(&archive).await.unwrap().unwrap().tasks.len(), 3);
         }
-        // The next removal of an archive also removes what the killed removal left.
+        // Archive the team and remove the archive once more. This second removal must also delete
+        // the files that the killed removal left behind.
         backend.create_team(&config(), None).await.unwrap();
         backend.archive_team(&team()).await.unwrap();
         Work::RemoveArchive.on(&backend).await;

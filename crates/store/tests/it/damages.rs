@@ -119,7 +119,8 @@ async fn everything_left_behind_is_found_and_mended() {
     );
 }
 
-/// Adds a method that repairs one finding. It returns the path to which the repair moved the file.
+/// Adds a method that repairs one damaged file. It returns the path to which the repair moved the
+/// file.
 impl Scene {
     fn repair(&self, damage: &Damage) -> std::path::PathBuf {
         match self.backend.repair(damage, &mut self.backend.keep()).unwrap() {

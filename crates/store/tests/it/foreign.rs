@@ -1,5 +1,5 @@
-//! Tests with teams that reference clients created. Their files keep the form in which those
-//! clients wrote them.
+//! Tests with teams that were created by versions of the reference client. The files of these teams
+//! keep the form in which that client wrote them.
 
 use std::fs;
 use std::sync::Arc;

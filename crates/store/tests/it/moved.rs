@@ -1,6 +1,6 @@
 //! Tests in which folders and configs are removed, moved or replaced while a watcher runs. The
-//! watcher still reports changes. If it may have missed changes, it reports [`Change::Unsure`]. A
-//! link at such a path is not followed.
+//! watcher still reports changes. If it may have missed changes, it reports [`Change::Unsure`]. If
+//! a link replaces a folder or config, the link is not followed.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -183,7 +183,7 @@ async fn a_config_that_is_missing_for_a_moment_ends_nothing() {
     scene.backend.team(&scene.team).await.unwrap();
     fs::remove_file(&path).unwrap();
     let (config, ()) = tokio::join!(scene.backend.team(&scene.team), async {
-        // This is the longest time that a client was seen to need between removing a file and
+        // 600 ms is the longest time that a client was seen to need between removing a file and
         // writing the new file.
         tokio::time::sleep(std::time::Duration::from_millis(600)).await;
         fs::write(&path, &text).unwrap();

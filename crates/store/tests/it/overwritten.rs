@@ -278,8 +278,8 @@ async fn what_vanished_from_the_inbox_of_another_client_was_taken() {
     scene.send("m1").await;
     overwrite(&scene, INBOX, "[]");
     assert_eq!(ids_elsewhere(&scene).await, Vec::<String>::new());
-    // The client, not a stale write, removed the first message. Therefore the next write of the
-    // store must not restore it.
+    // The member's own client, not a stale write, removed the first message. Therefore the next
+    // write of the store must not restore that message.
     scene.send("m2").await;
     assert_eq!(ids_elsewhere(&scene).await, ["m2"]);
 }

@@ -159,7 +159,8 @@ async fn the_suite_holds_through_fuse() {
     check(Place::bindfs()).await;
 }
 
-/// A container image that contains a team leads to this situation: the team is in the lower layer.
+/// The team is in the lower layer of an overlay file system. This happens when a container image
+/// contains a team.
 #[tokio::test]
 async fn a_team_of_the_lower_layer_of_an_overlay_is_used_and_archived() {
     let team = config().name.dir();

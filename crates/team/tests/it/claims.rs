@@ -100,7 +100,8 @@ fn step() -> impl Strategy<Value = Step> {
 /// A team of five workers and twelve tasks, and the tasks that each worker believes it owns.
 struct Shift {
     crew: Crew,
-    /// For each of the five workers, the number of its deaths.
+    /// For each of the five workers, the number of times that it has died so far. This number is
+    /// part of the worker's name.
     lives: [usize; 5],
     /// The tasks that each worker has claimed successfully.
     held: HashMap<String, Vec<TaskId>>,

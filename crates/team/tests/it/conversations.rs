@@ -36,8 +36,8 @@ async fn what_is_delivered_again_is_delivered_once_and_the_first_sending_is_dead
     assert_eq!(state(&crew, &mail.id).await, DeliveryState::Dead);
     let dead = crew.teams.message(&mail.id).await.unwrap().dead.unwrap();
     assert_eq!(dead.reason, format!("sent again as {}", again.id));
-    // The client takes the second message too, and the model does not read it either. Sending again
-    // then creates a third message.
+    // The client also takes the message that was sent again, and the model does not read that
+    // message either. Sending it once more creates a third message.
     crew.team.acknowledge(&client, std::slice::from_ref(&again.id)).await.unwrap();
     assert!(crew.team.deliver_again(&client, &unread[0], None).await.unwrap().is_some());
 }
@@ -89,7 +89,8 @@ async fn a_conversation_is_for_what_nobody_had_taken_when_it_began_and_knows_wha
     assert!(crew.team.client_conversation(&client).await.unwrap().unwrap().brought.is_empty());
     let second = crew.team.begin_client_conversation(&client).await.unwrap();
     assert_ne!(id, second);
-    // The client of a session's lead starts new conversations by itself.
+    // If a session of another client leads the team, the lead's client starts new conversations by
+    // itself.
     crew.team.bring_by_socket(&name("team-lead"), "session", &mail.id).await.unwrap();
     assert_eq!(
         crew.team.client_conversation(&name("team-lead")).await.unwrap().unwrap().id,

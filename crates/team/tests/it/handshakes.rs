@@ -143,7 +143,8 @@ async fn requests_of_one_millisecond_have_ids_of_their_own_and_no_id_is_made_twi
             "plan_approval-1795175309435@planner@probe"
         ]
     );
-    // Each of the two requests gets its own answer. A repeated call creates no new request.
+    // Each of the two shutdown requests gets its own answer. If the planner repeats its call, no
+    // new plan request is created.
     crew.send(&as_member("worker"), shutdown(&second, false)).await;
     is(
         &crew.refused(&as_member("worker"), shutdown(&second, true)).await,

@@ -276,8 +276,8 @@ async fn a_killed_deletion_of_a_team_is_finished_and_its_evidence_kept_once() {
             assert_eq!(opened(root.path()).await.tasks().await.unwrap().len(), 1);
             Work::Delete.on(&teams).await;
         }
-        // The copied files get permissions from the umask, which may be too open. This damage is
-        // not left by the crash, so it is ignored.
+        // The test copied these files, so their permissions come from the umask and may be too
+        // open. The crash did not cause this damage, so the damage is ignored.
         for leaving in
             files.look().found.into_iter().filter(|found| !matches!(found, Damage::TooOpen { .. }))
         {

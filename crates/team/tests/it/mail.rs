@@ -180,7 +180,8 @@ async fn read_messages_before_thousands_of_unread_ones_leave_an_inbox_when_it_is
             Appended::New
         );
     }
-    // Another client marks these messages as read, so pitcrew moves none of them out of the inbox.
+    // The test plays another client that marks the first 600 messages as read. Marking them moves
+    // no message out of the inbox. The later call of `collect` moves most of them.
     let read: Vec<MessageId> = (0..600).map(|n| MessageId(format!("m{n}"))).collect();
     crew.backend.acknowledge(crew.team.dir(), &inbox, &read).await.unwrap();
     assert_eq!(crew.team.collect(&name("worker")).await.unwrap().mail.len(), 2_000);

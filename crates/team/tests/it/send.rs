@@ -113,7 +113,8 @@ async fn mail_to_a_member_that_failed_says_so_to_its_senders_now_and_before() {
     assert!(error.message.ends_with(" was not delivered: it failed"), "{}", error.message);
     let trace = crew.teams.message(&told_id(&error)).await.unwrap();
     assert_eq!(trace.dead.unwrap().reason, "worker is no longer in the team: it failed");
-    // The end of `planner` is recorded with another reason than the end of the member before.
+    // `planner` ends for another reason than `worker` above. The error must contain this other
+    // reason.
     crew.team.remove_ended(&Actor::Lead, &name("planner"), MemberEnd::Stopped).await.unwrap();
     let error = crew.refused(&Actor::Lead, message("planner", "after")).await;
     assert!(error.message.ends_with(" was not delivered: it was stopped"), "{}", error.message);

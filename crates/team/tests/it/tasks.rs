@@ -347,7 +347,8 @@ async fn what_was_given_to_a_member_while_it_ended_goes_back_into_the_pool() {
     change(&crew, &Actor::Lead, with_status("3", DONE)).await;
     assert_eq!(crew.team.release_lost_tasks().await.unwrap(), []);
     crew.team.remove_member(&Actor::Lead, &name("worker")).await.unwrap();
-    // This writer checked the member before the member ended, and writes after it ended.
+    // This edit plays a writer that checked `worker` while it was a member, and writes after
+    // `worker` has ended.
     let late: pitcrew_store::TaskEdit = Box::new(|table| {
         let task = table.tasks.values_mut().next().unwrap();
         (task.owner, task.status) = (Some("worker".to_owned()), TaskStatus::InProgress);

@@ -115,8 +115,8 @@ fn program_effect(program: &Program, args: &[ShellWord]) -> Option<Effect> {
             }
             if !brings_pattern && !operands.is_empty() {
                 let pattern = operands.remove(0);
-                // After an unknown option, this word may be the option's value and not the pattern.
-                // It could then name a file.
+                // After an unknown option, the first operand may be the option's value and not the
+                // pattern. In that case the operand could name a file.
                 mentioned.extend(Some(pattern).filter(|_| unproven));
             }
         }
@@ -131,8 +131,8 @@ fn program_effect(program: &Program, args: &[ShellWord]) -> Option<Effect> {
                     only_prints(language, value.exact()?).then_some(())?;
                 }
             }
-            // An argument `a=b` between awk's files sets a variable, but it could also be a file
-            // name.
+            // For awk, an operand `a=b` sets a variable. Treat `b` as a path too, because it could
+            // be the name of a file.
             paths.extend(
                 operands
                     .iter()
@@ -142,8 +142,8 @@ fn program_effect(program: &Program, args: &[ShellWord]) -> Option<Effect> {
         }
     }
     paths.extend(operands);
-    // The effect is known only if every path is known. A word that the shell expands at run time
-    // may name any file.
+    // The effect is known only if each path is one word of which at least the beginning is known.
+    // Any other word may expand to any number of words.
     let is_known = |word: &ShellWord| word.exact().is_some() || word.fate == Fate::Begins;
     paths.iter().all(is_known).then_some(Effect::Reads(Reading {
         paths,

@@ -355,8 +355,8 @@ fn tokens(piece: &[Unit]) -> Vec<Token> {
 }
 
 fn matches(pattern: &[Token], name: &[char]) -> bool {
-    // Each element says whether this position in the pattern can be reached after the characters
-    // read so far.
+    // Each element of `places` says whether this position in the pattern can be reached after the
+    // characters of the name that were read so far.
     let skip_any = |places: &mut Vec<bool>| {
         for at in 0..pattern.len() {
             let is_any = places.get(at) == Some(&true) && pattern.get(at) == Some(&Token::Any);

@@ -273,8 +273,8 @@ impl Program {
             Some(option) => {
                 found.take(name, option.chars().last().unwrap_or_default(), joined, rest)
             }
-            // Compare only an unknown name by its beginning, because it may be an abbreviation of
-            // an option.
+            // The table does not contain this name. The name may be the abbreviation of an option
+            // about which a person must be asked, so compare only the beginning of these options.
             None if is_asked(false) => None,
             None => {
                 found.unproven = true;

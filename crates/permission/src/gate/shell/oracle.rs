@@ -150,8 +150,8 @@ impl Effects {
             }
             Item::ProcessSubstitution(_, shell) => {
                 self.list(&shell.list);
-                // Brush does not keep the spelling of this word. Therefore only the number of words
-                // can be compared.
+                // Brush does not keep the spelling of a process substitution. Use an empty text
+                // instead, so that at least the number of words can be compared.
                 words.push(String::new());
             }
         }

@@ -1,8 +1,8 @@
 //! Reads the words of a command character by character, with quotes, escapes and expansions, like a
 //! shell.
 //!
-//! Text that some shells may read differently is recorded as a doubt. The module `script` parses
-//! the grammar above the words.
+//! Text that some shells may read differently is recorded as a doubt. The module `script` combines
+//! the words into commands.
 
 use super::script::Script;
 use super::shell_word::{Quoting, ShellWord, Unit};
@@ -231,8 +231,8 @@ impl Reader {
             }
             Some(c) if c.is_ascii_digit() || "@*#?$!-".contains(c) => {
                 self.skip(1);
-                // Between quotes, each of these parameters expands to one word. The exception is
-                // `$@`, the list of all arguments.
+                // Inside double quotes, a parameter such as `$1` or `$?` expands to one word. The
+                // exception is `$@`, the list of all arguments, which may become several words.
                 units.push(Unit::Open(if c == '@' { Quoting::None } else { quoting }));
             }
             _ => units.push(Unit::Quoted('$')),
@@ -256,7 +256,8 @@ impl Reader {
             return;
         }
         self.doubt("it computes in an expansion");
-        // Like `${array[@]}`, such an expansion may become several words even between quotes.
+        // An expansion with other content, such as `${array[@]}`, may become several words even
+        // between quotes.
         units.push(Unit::Open(Quoting::None));
         self.nested(|reader| reader.until_brace(quoting));
     }

@@ -1,5 +1,5 @@
-//! Parses a command into the parts that run. This is the shell grammar above the words that the
-//! module `reader` reads.
+//! Splits a command into the parts that run. The module `reader` reads the single words. This
+//! module parses the shell grammar that combines the words.
 //!
 //! Text that cannot be parsed with certainty is recorded as a doubt. The commands inside such text
 //! are still collected, so that deny rules can match them.
@@ -492,7 +492,7 @@ impl Reader {
 
     fn announce(&mut self, end: &ShellWord, strips_tabs: bool) {
         self.doubt("it holds a here-document");
-        // The shell expands a here-document only if the end word has no quotes.
+        // The shell expands a here-document only if the delimiter after `<<` has no quotes.
         let expands = end.units.iter().all(|unit| matches!(unit, Unit::Plain(_)));
         let letter = |unit: &Unit| match unit {
             Unit::Plain(c) | Unit::Quoted(c) => Some(*c),

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use crate::slug::slug;
 
-/// How often each word occurs, the most frequent first, equal ones by the alphabet.
+/// Returns each word and the number of times it occurs. The most frequent word comes first. Words
+/// that occur equally often are in alphabetical order.
 pub fn frequencies(text: &str) -> Vec<(String, usize)> {
     let mut counts = BTreeMap::new();
     for word in text.split_whitespace() {

@@ -1,5 +1,5 @@
-//! The checks of `pitcrew doctor`. They run in the order of this list, and their faults are
-//! repaired in the same order.
+//! The checks of `pitcrew doctor`. They examine the files first, then each team in the order of
+//! [`TeamCheck`], then the worktrees. Faults are repaired in the same order.
 //!
 //! To add a check, add a file here with a `look` function, a variant of [`TeamCheck`], and a
 //! [`Remedy`](super::fault::Remedy) if the check can repair something.

@@ -40,7 +40,7 @@ pub(super) enum Remedy {
     /// Removes a worktree that belongs to no member. The worktree stays if work in it would be
     /// lost.
     FinishWorktree(Worktrees, Worktree),
-    /// Moves the files that a command of a killed run created to another place, where they have no
+    /// Moves files that a command of a killed run created. At their new place, the files have no
     /// effect.
     PutAside(Unfinished),
 }

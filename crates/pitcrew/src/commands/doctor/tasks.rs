@@ -25,8 +25,8 @@ pub(super) async fn look(view: &TeamView) -> Result<Vec<Fault>, Failure> {
         let shown = ids.iter().map(|id| format!("#{id}")).collect::<Vec<_>>().join(", ");
         let finding = Finding::new("lost_task", format!("{owner} owns {shown} and is no member"))
             .in_team(team.dir());
-        // In a team of another client, pitcrew does not know all members. Such tasks must be
-        // released by a person.
+        // If another client created the team, pitcrew does not know all members. The owner of the
+        // tasks may then be a member, so a person must release the tasks.
         faults.push(match view.is_ours() {
             true => Fault::mended_by(
                 Remedy::FreeTasks { team: team.clone(), owner },

@@ -208,9 +208,9 @@ fn refuse(team: &Team, running: &Running) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Returns an error if the team's session is dead but one of its teammates still runs. pitcrew did
-/// not start that teammate and does not end it. Without this check the teammate would continue
-/// without a team.
+/// Returns an error if the client session that led the team is dead, but a teammate that pitcrew
+/// did not start still runs. pitcrew does not end such a teammate, and without this check it would
+/// continue without a team.
 async fn refuse_living(team: &Team, config: &TeamConfig, running: &Running) -> Result<(), Failure> {
     if !matches!(running, Running::Stale { .. }) {
         return Ok(());
@@ -260,8 +260,8 @@ async fn stop_all(context: &Context, team: &Team) -> Result<bool, Failure> {
         // An agent gets no hint, because it must not learn how to end the run to which it belongs.
         return Err(if is_agents(process) { failure } else { failure.hint(hint) });
     }
-    // A record that cannot be read now stays unreadable. The record is moved to the archive without
-    // changes.
+    // If the records cannot be read now, a later attempt cannot read them either. They are moved to
+    // the archive without changes.
     let Ok(stopped) = Orphans::of(team, recorded_panes(context)).stop(TERM_GRACE).await else {
         return Ok(false);
     };

@@ -73,7 +73,7 @@ impl Driver {
 
     fn call_model(&mut self) -> Outcome {
         self.trouble = None;
-        // All calls of the previous turn have results, so none of the judged calls must still run.
+        // All calls of the previous turn have results. No judged call is therefore waiting to run.
         self.judged.clear();
         let messages = self.agent.conversation().share_messages();
         let mode = self.agent.mode();
@@ -105,7 +105,8 @@ impl Driver {
         if status == Status::Idle {
             self.was_kept_going = false;
         }
-        // The effect `End` reports the end together with its reason.
+        // Report nothing here if the agent is over: the effect `End` reports the end together with
+        // its reason.
         if status.is_over() {
             return Outcome::Done;
         }
@@ -150,7 +151,8 @@ impl Driver {
         let senders = &mut self.senders;
         let (from, is_frame): (Vec<_>, Vec<_>) =
             ids.iter().map(|id| senders.remove(id).unwrap_or_default()).unzip();
-        // Even if the mail cannot be marked as read, it counts as delivered.
+        // Report the mail as delivered now. It counts as delivered even if it cannot be marked as
+        // read later.
         let agent = self.agent_context.name.clone();
         self.agent_context
             .sink

@@ -254,7 +254,7 @@ fn the_digest_follows_all_that_is_shown() {
         "the file it is compared with changed"
     );
     let ls = place.question("Bash", &json!({"command": "make"}));
-    // Both calls have the same command. Only the description differs.
+    // This call has the same command as the call before it. Only the description is different.
     let spoofed = place.question("Bash", &json!({"command": "make", "description": "x"}));
     assert_ne!(ls.digest(), spoofed.digest());
 }

@@ -14,7 +14,8 @@ pub(in crate::team_run) struct MateSeen {
     pub(in crate::team_run) name: AgentName,
     /// Whether the teammate's inbox contains unread mail.
     pub(in crate::team_run) has_unread: bool,
-    /// Whether the teammate has sent its goodbye message but has not ended.
+    /// Whether the teammate has sent its goodbye message (the approval of its shutdown) but has not
+    /// ended.
     pub(in crate::team_run) has_said_goodbye: bool,
     /// If another client runs the teammate: further observations. They are needed because such a
     /// client does not report its turns.
@@ -41,7 +42,7 @@ pub(in crate::team_run) struct ClientSeen {
 pub(super) enum Wait {
     /// This teammate must read its mail.
     Mail(AgentName),
-    /// The teammate has sent its goodbye message and must end.
+    /// The teammate has sent its goodbye message (the approval of its shutdown) and must end.
     End,
     /// The client must send an idle notice to its lead.
     Notice,
@@ -101,9 +102,9 @@ impl Wait {
         }
     }
 
-    /// Returns the inbox whose next change can end the wait. Only the inbox shows this end. When a
-    /// teammate marks mail as read that needs no work, it sends no report. An idle notice alone
-    /// does not wake the lead.
+    /// Returns the inbox whose next change can end the wait. No report shows the end of this wait:
+    /// a teammate sends no report if the mail that it marks as read needs no work, and an idle
+    /// notice alone does not wake the lead.
     pub(super) fn inbox(&self) -> Option<InboxFile> {
         match self {
             Self::Mail(name) => Some(name.inbox_file()),
