@@ -69,8 +69,8 @@ pub(crate) fn teammate_modes(typed: &OsStr) -> Vec<CompletionCandidate> {
     candidates(typed, ["auto", "in-process", "tmux", "iterm2", "pane:"].map(str::to_owned))
 }
 
-/// Completes models whose price is known, aliases of models, and the prefixes for scripts and local
-/// models.
+/// Completes models whose price is known, aliases of models, and prefixes of model names: `script:`
+/// for scripted models, `ollama/` and `openai/`.
 pub(crate) fn models(typed: &OsStr) -> Vec<CompletionCandidate> {
     let short = ALIASES.iter().map(|(alias, _)| (*alias).to_owned());
     let open = ["ollama/", "openai/", "script:"].map(str::to_owned);

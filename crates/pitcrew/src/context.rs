@@ -49,7 +49,8 @@ pub(crate) const MANAGED_SETTINGS: &str = if cfg!(target_os = "macos") {
     "/etc/claude-code/managed-settings.json"
 };
 
-/// How long a process that an agent's command left behind has to end. Then the process is killed.
+/// The time between the signals TERM and KILL, when pitcrew stops a process that an agent's command
+/// left behind.
 const STRAY_GRACE: Duration = Duration::from_secs(1);
 
 /// The command line and the environment that the process was started with.
@@ -176,8 +177,9 @@ impl Context {
         Self { root, is_default_root: false, has_told: Rc::default(), ..self.clone() }
     }
 
-    /// Returns the flag that a suggested command needs so that it uses this root. The flag is `
-    /// --root ROOT`, or empty for the default root.
+    /// Returns the flag `--root ROOT` with a space before it. When pitcrew suggests a command to
+    /// the user, it adds this flag, so that the command uses this root. For the default root, the
+    /// text is empty.
     pub(crate) fn root_flag(&self) -> String {
         match self.is_default_root {
             true => String::new(),
@@ -361,8 +363,9 @@ impl Context {
 
     /// Reads the files of a project that take effect only if the project is trusted.
     ///
-    /// A sandboxed command of a killed run may have planted such files. This function moves planted
-    /// files aside before it reads, because otherwise they would take effect.
+    /// If a run was killed, a sandboxed command of that run may have created such files. This
+    /// function renames these files before it reads the project, because otherwise they would take
+    /// effect.
     ///
     /// # Errors
     /// Returns an error if the files cannot be read.
@@ -373,9 +376,9 @@ impl Context {
         Project::read(folder, &self.root).map_err(Failure::unusable)
     }
 
-    /// Returns the settings for a command that only displays data. Such a command does not move
-    /// planted files aside. If a killed run left planted files, the project's settings are not
-    /// read.
+    /// Returns the settings for a command that only displays data. A sandboxed command of a killed
+    /// run may have created settings files in the project. A command that only displays data does
+    /// not rename such files. If there are any, this function does not read the project's settings.
     ///
     /// # Errors
     /// Returns an error if a settings file cannot be read.
@@ -431,8 +434,9 @@ impl Context {
             }
         }
         if let Some(team) = team.get() {
-            // An error is ignored here. A deleted team has no records, and for other teams the next
-            // run removes the remaining records.
+            // `forget_ended` removes the team's records of processes that have ended. An error is
+            // ignored here: a deleted team has no records, and for other teams the next run removes
+            // the remaining records.
             let _dropped = self.briefly(self.forget_ended(team));
         }
         ended

@@ -38,7 +38,7 @@ const LAST_FILE: (&str, &str) =
 /// The time limit of one command. The slowest command compiles a crate of 80 lines.
 const COMMAND_TIME: Duration = Duration::from_secs(120);
 
-/// How long a command has to end after it was stopped at the time limit.
+/// The time between the signals TERM and KILL, when a command has reached its time limit.
 const GRACE: Duration = Duration::from_secs(2);
 
 /// The hint that is shown when the folder contains no demo to resume.

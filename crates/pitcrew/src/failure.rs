@@ -38,7 +38,7 @@ pub(crate) enum FailureKind {
     RateLimit,
     /// A run reached a limit that the user had set.
     LimitReached,
-    /// A run ended without a signal or a limit, but its work is not complete.
+    /// A run ended before its work was complete. Neither a signal nor a limit ended the run.
     Unfinished,
     /// A run stopped because its model was unavailable. The run can be resumed.
     Parked,

@@ -145,8 +145,8 @@ pub(crate) fn hosting(
             (Some(chosen(context, mode.clone())?), left.and_then(|left| left.socket))
         }
         (None, Some(left)) => (Some(must_be_named(left.mode, &programs)?), left.socket),
-        // An error is ignored here, because `named_programs` has already warned about an invalid
-        // mode in the settings.
+        // `mode_of` returns an error if the mode in the settings is invalid. The error is ignored
+        // here, because `named_programs` has already printed it as a warning.
         (None, None) => {
             (mode_of(settings).ok().flatten().map(|mode| chosen(context, mode)).transpose()?, None)
         }

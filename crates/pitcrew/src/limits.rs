@@ -62,7 +62,8 @@ fn leave_room() -> io::Result<()> {
 /// process. SIGXFSZ gets a handler and is not ignored, because agents' commands would inherit an
 /// ignored signal.
 fn refuse_long_files() -> io::Result<()> {
-    // The listener can be dropped here, because tokio's signal handler stays installed.
+    // tokio's handler for the signal stays installed. The value that `signal` returns is therefore
+    // not needed and can be dropped.
     signal(SignalKind::from_raw(Signal::XFSZ.as_raw())).map(drop)
 }
 
@@ -91,8 +92,8 @@ pub(crate) fn without_panic<T>(work: impl FnOnce() -> Result<T, Failure>) -> Res
         *PANIC.lock().unwrap_or_else(PoisonError::into_inner) = Some(said);
     }));
     catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|payload| {
-        // The payload does not contain the source location of the panic. The hook stored a text
-        // that contains the location.
+        // The payload of the panic does not contain its source location. The panic hook above
+        // stored a text that contains the location.
         let noted = PANIC.lock().unwrap_or_else(PoisonError::into_inner).take();
         let said = noted.unwrap_or_else(|| panic_text(&*payload).to_owned());
         Err(Failure::internal(format!("pitcrew stopped at a fault of its own: {said}")))

@@ -2,10 +2,10 @@
 
 use pitcrew_model::{ALIASES, Endpoints, ModelSpec, PriceSource, PriceTable, ollama_models};
 
-/// Lists the models that a run on `model` can use: `model` itself and the models of a local Ollama.
-/// If there is an API key for a vendor, the list also contains the vendor's aliases, the vendor's
-/// models with a price in the settings, and a pattern for the vendor's other models. A scripted run
-/// does not look for an Ollama.
+/// Lists the models that a run on `model` can use: `model` itself and the models of an Ollama
+/// server on this machine. If there is an API key for a vendor, the list also contains the vendor's
+/// aliases, the vendor's models with a price in the settings, and a pattern for the vendor's other
+/// models. A run with a scripted model does not look for Ollama.
 pub(crate) async fn openable(
     model: &str,
     endpoints: &Endpoints,

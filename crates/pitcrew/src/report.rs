@@ -74,8 +74,8 @@ pub(crate) fn table(outcome: &RunOutcome) -> String {
     text
 }
 
-/// Some tool calls were denied because no user was there to ask. Returns a text with the flags that
-/// would have allowed these calls.
+/// Returns a text about tool calls that were denied because no user was there to ask. The text
+/// contains the flags that would have allowed these calls.
 pub(crate) fn refused<'a>(rules: impl Iterator<Item = &'a str>) -> Option<String> {
     let flags: Vec<String> = rules.map(allow_flag).collect();
     let said = "nobody was there to ask; what was refused would have been allowed by: ";
@@ -93,8 +93,8 @@ fn cells(agent: &AgentState, end: &RunEnd) -> [String; 7] {
         .as_deref()
         .filter(|reason| fits_the_table(reason))
         .map(|reason| format!(": {reason}"));
-    // Another client may not record its conversation. In that case the number of its model calls is
-    // not known, and the table shows `-`, because a zero would be wrong.
+    // If another client runs the agent and stores no conversation, the number of the agent's model
+    // calls is not known. The table then shows `-`, because a zero would be wrong.
     let counted = |count: String| if agent.is_counted { count } else { "-".to_owned() };
     [
         agent.name.to_string(),

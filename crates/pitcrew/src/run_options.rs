@@ -27,7 +27,7 @@ use crate::output::shell_word;
 use crate::owners;
 use crate::trusting;
 
-/// How long agents have to end after they were asked to shut down.
+/// The time that agents get to end after a request to shut down.
 const SHUTDOWN_GRACE: Duration = Duration::from_secs(20);
 
 /// The reference client's environment variable that enables or disables its team tools.
@@ -111,8 +111,9 @@ pub(crate) async fn start_alone(
     let member = config.member(&plan.name);
     let cwd = folder_of(context, member);
     let loaded = context.load(&cwd, Some(Value::Object(cli_layer(context, plan.settings))))?;
-    // If the lead added the member, the lead has already printed these warnings. Only a member that
-    // joins by itself prints them.
+    // The warnings concern ignored parts of the project's files, and folders of the team that
+    // belong to another user. If the lead added the member, the lead has already printed these
+    // warnings. Only a member that joins by itself prints them.
     if plan.entry == Entry::Joins {
         trusting::say(&loaded);
         owners::say(&context.root, &plan.team);
@@ -122,8 +123,9 @@ pub(crate) async fn start_alone(
     let has_model =
         member.and_then(|member| member.model.as_deref()).is_some_and(|model| !model.is_empty());
     let model = match plan.model.as_deref() {
-        // If the config names a model for the member, that model is used. A member that its lead
-        // added must be in the config; if it is missing there, the runtime reports the error below.
+        // No model is chosen here in two cases: the config names a model for the member, or the
+        // lead's entry for the member is missing in the config. In the second case the runtime
+        // reports an error later.
         None if has_model || (plan.entry == Entry::Placed && member.is_none()) => None,
         named => Some(model_name(named, settings, &endpoints).await?),
     };

@@ -136,8 +136,8 @@ pub(crate) async fn open(
     }
 }
 
-/// Opens the team called `name`. If `name` is `None`, opens the default team. If no such team is
-/// live, returns an archived team.
+/// Opens the team called `name`. If `name` is `None`, opens the default team. If there is no such
+/// team outside of the archive, returns an archived team.
 ///
 /// # Errors
 /// Returns the same errors as [`TeamChoice::open`].
@@ -274,9 +274,10 @@ async fn meant(
 }
 
 /// Picks the default team: the team that runs in this repository, otherwise the team with the
-/// repository's name, otherwise the team that was stopped here. A command that changes something
-/// never picks a team of another existing folder. A command that only shows something can also pick
-/// such a team if the team has the repository's name or is the only team.
+/// repository's name, otherwise the stopped team that belongs to this repository. A command that
+/// changes something never picks a team whose lead worked in another folder that still exists. A
+/// command that only shows something can pick such a team, if the team has the repository's name or
+/// is the only team.
 fn pick(candidates: &[Candidate], purpose: Purpose) -> Result<&Candidate, NotMeant<'_>> {
     let (running, waiting): (Vec<_>, Vec<_>) = candidates
         .iter()

@@ -1,10 +1,10 @@
 //! After a change, lets a command wait for a moment. If the reference client overwrites the change
 //! in that time, the change is made again.
 //!
-//! The reference client writes `config.json` and tasks without a lock. In a test, 4 of 25 changes
-//! of a busy member's mode were lost to such a write (2.1.39, two cores under load). The client's
-//! writes came up to 0.11 s after the change. One write came 0.85 s after the change, from a
-//! teammate that was just starting; a command should not wait that long.
+//! The reference client writes `config.json` and tasks without a lock. In a test with version
+//! 2.1.39 of the client, on two busy cores, 4 of 25 changes of a member's mode were lost to such a
+//! write. The client's writes came at most 0.11 s after the change. Only one write came later,
+//! after 0.85 s, from a teammate that was just starting; a command should not wait that long.
 //!
 //! When the store reads a file whose changes were overwritten, it makes the changes again. A run
 //! reads the files all the time. Other commands do not, so this module reads the files several
@@ -16,7 +16,8 @@ use pitcrew_team::{SpawnRecord, Team};
 
 use crate::failure::Failure;
 
-/// How long a command waits: twice the longest delay that was measured for a working teammate.
+/// How long a command waits. The time is a little more than twice the longest delay that was
+/// measured for a working teammate (0.11 s).
 const STAY: Duration = Duration::from_millis(240);
 
 /// The pause between two reads of the team's files.

@@ -16,8 +16,8 @@ use std::path::{Component, Path};
 use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, RenameFlags, Stat};
 use rustix::io::Errno;
 
-/// Flags to open the folders on the path to a file. Because of `PATH`, the process does not need
-/// permission to list these folders.
+/// Flags to open the folders on the path to a file. On Linux and Android, because of the flag
+/// `OFlags::PATH`, the process does not need permission to list these folders.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 const WAY: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
@@ -72,8 +72,8 @@ impl Folder {
             use rustix::fs::ResolveFlags;
             let no_links = ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
             match rustix::fs::openat2(CWD, real, WAY, Mode::empty(), no_links) {
-                // The kernel may not have `openat2`. Some containers return `EPERM` instead of
-                // `ENOSYS` for system calls that they do not know.
+                // Old kernels do not have `openat2` and return `ENOSYS`. Some containers return
+                // `EPERM` in its place for system calls that they do not know.
                 Err(Errno::NOSYS | Errno::PERM) => {}
                 opened => return Ok(Self(opened?)),
             }

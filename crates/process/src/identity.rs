@@ -313,8 +313,9 @@ impl Entry {
     }
 
     /// Returns the children that this process adopted and that have ended, but are not reaped yet.
-    /// A child counts as adopted if it is in another POSIX session (`setsid`), or if its process
-    /// group is led by a third process.
+    /// A child counts as adopted if it is in another POSIX session (`setsid`). A child also counts
+    /// as adopted if it does not lead its process group, and the group is not the group of this
+    /// process.
     pub fn ended_and_adopted(&self) -> Vec<ProcessIdentity> {
         let Ok(folder) = fs::read_dir("/proc") else {
             return Vec::new();

@@ -160,8 +160,8 @@ impl Drop for Reaped {
         if matches!(child.try_wait(), Ok(Some(_))) {
             return;
         }
-        // Without a tokio runtime this process is about to end. The child then gets a new parent
-        // process, which reaps it.
+        // If there is no tokio runtime, this process is about to end. The child then gets a new
+        // parent process, which reaps it.
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
             runtime.spawn(async move {
                 let reaped = child.kill().await;
@@ -403,8 +403,8 @@ impl ProcessGroup {
     async fn after_leader(mut self) -> Option<Self> {
         let mut still_running = self.is_running().await;
         if self.aftermath.as_ref().is_some_and(Aftermath::ends_all) {
-            // In this case the kernel ends the remaining processes together with the command, so
-            // wait until they have ended.
+            // For such a command, the kernel ends all remaining processes together with the
+            // command, so wait until they have ended.
             let end_of_waiting = Instant::now() + KILL_TIME;
             while still_running && Instant::now() < end_of_waiting {
                 tokio::time::sleep(STOP_TICK).await;
@@ -424,8 +424,8 @@ impl ProcessGroup {
         self.claim.survivors.clone_from(&left);
         self.claim.signal_group(Signal::TERM);
         signal_all(&left, Signal::TERM);
-        // Wait only for these processes. The KILL loop below also finds processes that were forked
-        // in the meantime.
+        // Wait only for the processes in `left`, which got TERM. The KILL loop below also finds
+        // processes that were forked in the meantime.
         let end_of_grace = Instant::now() + grace;
         while !left.is_empty() && Instant::now() < end_of_grace {
             tokio::time::sleep(STOP_TICK).await;

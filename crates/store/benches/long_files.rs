@@ -109,7 +109,7 @@ async fn sends(
     fs::write(&path, serde_json::to_string_pretty(&all).unwrap()).unwrap();
     let (mut ours, mut theirs, mut refused) = (Vec::new(), Vec::new(), Vec::new());
     for nth in 0..ROUNDS {
-        // With this limit, exactly one more message fits into the inbox.
+        // The limit `room` allows exactly one more message in the inbox.
         let (backend, room) = (open(), UnreadLimit::OfAll(messages + nth + 1));
         let started = Instant::now();
         let sent = backend.append(team, inbox, message(messages + nth), room).await.unwrap();

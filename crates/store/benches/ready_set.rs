@@ -57,7 +57,7 @@ async fn main() {
         let graph = TaskGraph::of(tasks.iter());
         count = graph.ready().len();
         cold.push(started.elapsed());
-        // This is the cost for an agent that keeps its task graph in memory: one check for changed
+        // Measures the cost for an agent that keeps its task graph in memory: one check for changed
         // tasks and one query.
         let started = Instant::now();
         let again = backend.tasks(&team).await.unwrap();

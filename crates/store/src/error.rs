@@ -20,7 +20,7 @@ pub enum StoreError {
     TeamTaken {
         /// The folder that is in use.
         team: TeamDir,
-        /// The name of the team in that folder.
+        /// The name of the team that uses the folder.
         name: String,
     },
     /// The content of a file is invalid, even if the file is read while its lock is held.
@@ -37,7 +37,7 @@ pub enum StoreError {
     NoFolder {
         /// The path of the link or file.
         path: PathBuf,
-        /// Whether the entry is a link. If not, the entry is a file or another special entry.
+        /// Whether a link is at the path. If not, a file or another special entry is at the path.
         is_link: bool,
     },
     /// Another process held the lock for too long.

@@ -11,9 +11,10 @@ use crate::failure::Failure;
 
 /// Show, list, add and remove repositories whose settings, hooks and agents count
 ///
-/// Of a repository that is not trusted, only the instructions and the rules that deny or ask take
-/// effect. The answers are stored in the root, under the real path of the repository's top folder.
-/// Each answer covers what the files would do at that time.
+/// The settings, hooks and agents of a repository count only if you trust the repository. Of other
+/// repositories, only the instructions and the rules that deny or ask take effect. pitcrew stores
+/// your answer for each repository in its root folder, under the real path of the repository's top
+/// folder. An answer covers only what the repository's files would do at the time of the answer.
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Trust {
     Show(show::Show),

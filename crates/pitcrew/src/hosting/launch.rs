@@ -88,8 +88,8 @@ fn passed_on(context: &Context, settings: &Settings) -> Vec<(String, String)> {
     passed
 }
 
-/// Returns the flags of the reference client's command line, in the order in which the recordings
-/// have them.
+/// Returns the flags of the reference client's command line, in the same order as in the command
+/// lines that were recorded from the client.
 fn recorded(launch_spec: &LaunchSpec) -> Vec<String> {
     let mut flags = Vec::new();
     let mut say = |flag: &str, value: &str| flags.extend([flag.to_owned(), value.to_owned()]);
@@ -108,8 +108,8 @@ fn recorded(launch_spec: &LaunchSpec) -> Vec<String> {
         say("--agent-type", agent_type);
     }
     let has_mode = match (launch_spec.program, launch_spec.mode) {
-        // The reference client always gets this flag. Without it, later versions of the client
-        // start in a mode that runs commands without asking.
+        // The reference client always gets the flag `--permission-mode`. Without the flag, later
+        // versions of the client start in a mode that runs commands without asking.
         (Program::Claude, _) => true,
         (Program::Pitcrew, PermissionMode::Default | PermissionMode::Plan) => false,
         (

@@ -1,5 +1,5 @@
-//! The display of a run on a terminal. Remarks scroll up. Below the remarks, a footer shows one
-//! line per agent and the current question.
+//! The display of a run on a terminal. Remarks (short messages about the run) scroll up. Below the
+//! remarks, a footer shows one line per agent and the current question.
 
 use std::io;
 
@@ -111,7 +111,8 @@ impl Board {
         self.question.is_some()
     }
 
-    /// Returns which parts of the question are visible, and on how many pages.
+    /// Returns the layout of the question on the screen: its pages, and whether its permission
+    /// rules are visible.
     pub(crate) fn seen(&self) -> &ShownPages {
         &self.seen
     }
@@ -129,7 +130,8 @@ fn row(agent: &AgentState) -> (Style, String) {
     (agent.color.map_or(STRONG, style), format!("{name:<12} {}", agent.line()))
 }
 
-/// Returns the terminal style for a team color. Sixteen terminal colors are enough.
+/// Returns the terminal style for a team color. The style uses one of the sixteen standard terminal
+/// colors.
 pub(crate) fn style(color: Color) -> Style {
     let ansi = match color {
         Color::Blue => AnsiColor::BrightBlue,

@@ -28,7 +28,8 @@ const SHORTEST: &str = "[y]es [n]o [a]lways";
 pub(crate) struct Panel {
     /// The rows, each in one style. They fit into the terminal.
     pub(crate) rows: Vec<(Style, String)>,
-    /// Which parts of the question these rows show, and on how many pages.
+    /// The layout of the permission request on the screen: its pages, and whether its permission
+    /// rules are visible.
     pub(crate) seen: ShownPages,
 }
 
@@ -110,7 +111,7 @@ fn lay_out_call(
 
 /// Returns the rows of the tool call when there is no room for its folder and reason. `hidden` is
 /// the number of rows of the folder and the reason. The displayed number of hidden lines includes
-/// them.
+/// these rows.
 fn beside_hidden_notes(question: &PermissionQuestion, hidden: usize, room: Size) -> Vec<Row> {
     let call =
         lay_out(&question.lines, Size { rows: usize::MAX, ..room }, Section::Ends, TURN).rows;

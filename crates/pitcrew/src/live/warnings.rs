@@ -1,5 +1,5 @@
-//! Passes the warnings of this process to the display that uses the terminal. The display draws the
-//! warnings above its footer.
+//! Passes the warnings and other remarks of this process to the display that uses the terminal. The
+//! display draws these remarks above its footer.
 //!
 //! Without this module a printed line would damage the display: in raw mode a line break does not
 //! return to the first column, and the display does not know about the extra row.
@@ -22,7 +22,8 @@ static VIEW: Mutex<Option<mpsc::Sender<String>>> = Mutex::new(None);
 pub(crate) struct Remarks(mpsc::Receiver<String>);
 
 impl Remarks {
-    /// Opens the queue. From now on all remarks go into the queue.
+    /// Opens the queue between this process's code and the display. From now on all remarks, such
+    /// as warnings, go into the queue.
     pub(crate) fn open() -> Self {
         let (sender, receiver) = mpsc::channel(REMARKS_WAITING);
         *VIEW.lock().unwrap_or_else(PoisonError::into_inner) = Some(sender);

@@ -44,7 +44,8 @@ pub(crate) struct Watched {
     pub(crate) state: TeamState,
     /// How long the run was displayed.
     pub(crate) watched: Duration,
-    /// If the events could no longer be written, the reason. In that case the run was stopped.
+    /// The reason why the events could no longer be written, if that happened. In that case the run
+    /// was stopped.
     pub(crate) unwritten: Option<Failure>,
 }
 
@@ -68,7 +69,7 @@ struct Watching {
     team: Team,
     questions: Questions,
     signal: Option<EndSignal>,
-    /// If the events can no longer be written, the reason.
+    /// The reason why the events can no longer be written, if that happened.
     failure: Option<Failure>,
 }
 

@@ -267,8 +267,9 @@ fn a_lead_of_another_client_starts_us_by_its_own_flags_alone_and_under_any_name(
         "--agent-type",
         "general-purpose",
     ];
-    // The lead of a session passes `--model` twice: first with the lead's own model, then with the
-    // model that the user chose. Only the last value counts.
+    // The reference client's command line for a teammate of a session contains `--model` twice:
+    // first with the lead's own model, then with the model that the user chose. Only the last value
+    // counts.
     let twice = [
         "--dangerously-skip-permissions",
         "--model",

@@ -86,7 +86,8 @@ impl TerminalSession {
     }
 
     /// Runs the binary on a terminal of this size. The shell that starts the binary writes the
-    /// modes of the terminal to a file before and after.
+    /// terminal's modes to one file before the start, and to another file after the end of the
+    /// binary.
     fn open(&self, (columns, rows): (u16, u16), args: &[&str]) {
         let call = args.iter().map(|arg| format!("'{arg}'")).collect::<Vec<_>>().join(" ");
         let own = env!("CARGO_BIN_EXE_pitcrew");

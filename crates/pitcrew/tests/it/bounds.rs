@@ -291,7 +291,8 @@ fn a_teammate_in_a_pane_that_outlives_its_lead_loses_its_mode_with_the_resume_to
     fs::write(terminal.room.work().join("word"), "").unwrap();
     let ran = ended(next);
     assert_eq!((ran.code, ran.stdout.trim()), (0, "Done."), "{ran:?}");
-    // The command that bob's first process started ended together with that process.
+    // Bob's first process started a command that waits for a file. When that process ended, the
+    // command ended too, although the test then made the file.
     assert!(!has("waited") && !has("made"), "{ran:?}");
 }
 

@@ -81,7 +81,8 @@ fn check_delivered_once(folder: &Path) {
             heard.len(),
             "{agent} was told something twice"
         );
-        // Permission frames go from one permission gate to another. No model sees them.
+        // A message whose text is a permission request or its answer goes from one permission gate
+        // to another. No model sees such a message.
         let is_for_the_model = |message: &&Value| {
             !message["text"].as_str().unwrap().contains("\"type\":\"permission_")
         };
@@ -136,8 +137,8 @@ fn in_the_sandbox_the_demo_comes_to_its_end_without_a_question() {
     assert_eq!(shown["tests_after"], serde_json::json!({"passed": 8, "failed": 0}));
     assert_eq!(shown["tasks_completed"], 4);
     assert_eq!(shown["permissions_asked"], 0);
-    // `RUSTUP_HOME` names the Rust toolchain, which is outside the home of the test environment.
-    // The agents' commands must be able to use this toolchain in the sandbox too.
+    // The agents' commands in the sandbox need the Rust toolchain, which is outside the home of the
+    // test environment (`RUSTUP_HOME`). The transcripts in the archive show that no command failed.
     let archive = std::fs::read_dir(folder(&room).join("root/pitcrew/archive"))
         .unwrap()
         .next()

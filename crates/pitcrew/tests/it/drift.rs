@@ -1,6 +1,6 @@
-//! `pitcrew doctor --reference` compares the recordings with what pitcrew knows about the reference
-//! client. It must report no difference in the recordings, and must find every difference that a
-//! test adds to them.
+//! `pitcrew doctor --reference` compares recorded files of the reference client (`fixtures/`) with
+//! what pitcrew knows about the client. It must report no difference in these recordings, and must
+//! find every difference that a test adds to them.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;

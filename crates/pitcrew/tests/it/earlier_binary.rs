@@ -10,7 +10,8 @@ use crate::test_env::{TestEnv, copy, journal_in, tree};
 /// The id of the message for which bob waits. The message was sent while no process ran the team.
 const GO_ON: &str = "01a2076e-dfd3-748d-bf76-945ec6511bb5";
 
-/// A test environment with the recorded root, in which the recorded paths are replaced by paths of
+/// A test environment with the root that an earlier version of the binary left
+/// (`tests/fixtures/pitcrew-0.1.0`). The paths in the files of this root are replaced by paths of
 /// this test.
 fn recorded() -> TestEnv {
     let env = TestEnv::new();
@@ -59,7 +60,8 @@ fn a_team_of_an_earlier_binary_is_resumed_and_its_work_is_done() {
     let end: Value = serde_json::from_str(&ran.stdout).unwrap();
     assert_eq!(end["subtype"], "success", "{end}");
     assert_eq!(fs::read_to_string(env.work().join("wave.txt")).unwrap(), "wave\n");
-    // The earlier binary did task 1, and this binary does not do task 1 again.
+    // Task 1 is to write `hello.txt`. The earlier binary already did this task in another folder,
+    // and this binary must not do the task again.
     assert!(!env.work().join("hello.txt").exists());
     let journal = journal_in(&env.find("teams/greeting/pitcrew/journal.ndjson"));
     let entered = |entry: &&Value| entry["event"] == "message_injected" && entry["id"] == GO_ON;

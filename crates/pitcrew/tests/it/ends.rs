@@ -100,7 +100,8 @@ agents:
 ";
     let room = TestEnv::new();
     let ran = run(&room, script, &["--json"]);
-    // One of the files in the team's archive contains the conversation.
+    // The lead's conversation contains this text. The conversation is in a file of the team's
+    // archive, so the test searches all files below the root.
     let said = "The team is not deleted yet: 1 task is open: #1 Do it (pending, no owner).";
     let kept = crate::test_env::tree(&room.root()).into_values().flatten();
     assert!(kept.into_iter().any(|file| String::from_utf8_lossy(&file).contains(said)), "{ran:?}");
@@ -333,8 +334,8 @@ fn tokens_costs_and_times_go_on_after_a_resume_and_the_limit_counts_them_all() {
     assert!(again["duration_api_ms"].as_u64() >= first["duration_api_ms"].as_u64(), "{again:#}");
     let by_model = again["modelUsage"].as_object().unwrap().values().next().unwrap();
     assert_eq!(by_model["inputTokens"], again["usage"]["input_tokens"]);
-    // The cost limit leaves room for one more turn. A further turn may start before the cost of
-    // this turn is counted.
+    // The limit is the cost of 6.5 turns. Six turns are done, so the seventh turn exceeds the
+    // limit. An eighth turn may start before the cost of the seventh turn is counted.
     let most = (cost / 4.0 * 6.5).to_string();
     let limited =
         run(&["run", "--resume", "work", "--max-cost-usd", &most, "--max-turns", "99", "--json"]);

@@ -1,5 +1,6 @@
-//! The promises of the founding documents of the protocol, tested through the binary. Independent
-//! readers first compared the product with these documents.
+//! Tests that the binary keeps the promises of the four documents that founded pitcrew (see
+//! `docs/conformance.md`). Before these tests existed, independent readers compared pitcrew with
+//! the documents.
 
 use std::fs;
 use std::process::Stdio;

@@ -1,6 +1,6 @@
 //! Unusual objects at the path of a file of a project or of the user: a FIFO without a writer, an
 //! endless device, a link out of the project, a huge file. No command may wait for such an object
-//! or fill the memory with it, and each refusal must be reported.
+//! or fill the memory with it. A command that does not read such an object must report this.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -137,8 +137,8 @@ fn no_command_reads_a_device_a_giant_or_what_lies_outside() {
             let ran = scene.run(COMMANDS[0]);
             let is_user_s = file.starts_with("root");
             match (is_user_s, what) {
-                // The user is allowed to replace an own file by a link to any file, so the link
-                // itself is not an error. pitcrew reports only invalid content.
+                // The user is allowed to replace one of the user's own files by a link to any file,
+                // so the link itself is not an error. pitcrew reports only invalid content.
                 (true, "secret") => {}
                 (true, "/dev/zero") => assert!(ran.stderr.contains("a device"), "{file}: {ran:?}"),
                 _ => assert!(ran.stderr.contains(words), "{file}, {what}: {ran:?}"),

@@ -1,6 +1,7 @@
-//! The user clones a stranger's repository and uses it without looking at it. None of its programs
-//! may run, no server that it names may be reached, and no file outside it may get into a prompt.
-//! The run must report what it ignored.
+//! The user clones a stranger's repository and uses it without looking at its files. None of the
+//! repository's programs may run, no server that the repository names may be reached, and no file
+//! outside the repository may get into a prompt. The run must report which parts of the repository
+//! it ignored.
 
 use std::convert::Infallible;
 use std::fs;
@@ -353,7 +354,8 @@ fn an_archive_with_configuration_and_hooks_of_git_runs_nothing_either() {
     ] {
         hostile.git(&work, &["config", key, &evil]);
     }
-    // The agent's own `git status` is not tested here, because the sandbox tests cover it.
+    // `run_programs` clears the list of hostile programs that ran before this line. The agent's own
+    // `git status` is not tested here, because the sandbox tests cover it.
     hostile.run_programs();
     for args in [
         &["team", "list"][..],

@@ -42,7 +42,8 @@ struct Kitty {
     address: String,
     /// The id of the user's window.
     own: String,
-    // Fields drop in this order. kitty must end before its display ends.
+    // Rust drops the fields in the order of their declaration. kitty must end before its display
+    // ends, so the field of kitty is first.
     _kitty: Owned,
     _display: Owned,
 }

@@ -1,5 +1,5 @@
-//! Every fault of a model service, in both wire formats, through the binary. The test checks the
-//! run's exit code and its messages.
+//! Every fault of a model service, in the formats of the Messages API and of the chat completions
+//! API, through the binary. The test checks the run's exit code and its messages.
 //!
 //! This test makes the table of `docs/model-faults.md`. If `PITCREW_WRITE_DOCS=1` is set, the test
 //! writes the table. Otherwise the test compares the table, except for the times.
@@ -230,8 +230,8 @@ struct Row {
 fn run(form: Form, name: &str, fault: Fault) -> Row {
     let service = Service::start(move |heard, _| fault(form, heard));
     let room = TestEnv::new();
-    // For the other faults, the run tolerates a long silence of the model, because a busy machine
-    // may answer slowly.
+    // Only the fault `SILENT` tests that the run gives up after a short silence of the model. For
+    // other faults, the run tolerates a long silence, because a busy machine may answer slowly.
     let silence = if name == SILENT { 0.7 } else { 120.0 };
     let settings = json!({"pitcrew": {"modelPatience": 2, "modelSilence": silence}});
     std::fs::write(room.root().join("settings.json"), settings.to_string()).unwrap();

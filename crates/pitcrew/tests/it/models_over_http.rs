@@ -20,7 +20,8 @@ pub(crate) enum Say {
     Call(&'static str, Value),
 }
 
-/// The content of a conversation. The fields are the same for both wire formats of a request.
+/// The content of the conversation in a request to the model. The fields are the same for requests
+/// of the Messages API and of the chat completions API.
 pub(crate) struct Heard {
     /// The user's first text.
     pub(crate) first: String,

@@ -89,7 +89,8 @@ fn a_run_goes_on_when_a_client_replaces_the_config_by_removing_it_first() {
         let path = root.join("teams/work/config.json");
         let text = fs::read(&path).unwrap();
         fs::remove_file(&path).unwrap();
-        // The config of known clients was never missing for longer than this time.
+        // A client that replaces the config removes the old file first. With known clients, the
+        // config was never missing for longer than this pause.
         std::thread::sleep(Duration::from_millis(600));
         fs::write(&path, text).unwrap();
     });
@@ -198,8 +199,8 @@ fn a_send_that_no_process_hears_says_so() {
 fn without_notices_of_the_system_a_reader_says_so_and_looks_every_second() {
     let room = TestEnv::with_crew();
     for limit in ["max_inotify_instances", "max_inotify_watches"] {
-        // The test sets the limit in a separate user namespace. The limit therefore applies to no
-        // other process.
+        // The test sets a limit on file notifications (inotify) to 0 in a separate user namespace.
+        // The limit therefore applies to no other process.
         let script = format!(
             "echo 0 > /proc/sys/user/{limit} || exit 90; exec {} inbox bob --follow --team crew",
             env!("CARGO_BIN_EXE_pitcrew")

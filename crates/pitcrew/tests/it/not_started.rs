@@ -45,7 +45,8 @@ fn a_run_whose_first_request_is_refused_undoes_its_team() {
             json!({"type": "error", "error": {"type": "some_error", "message": "no, thank you"}});
         let service = Service::start(move |_, _| Reply::Refuse(status, None, body.clone()));
         let room = TestEnv::new();
-        // This is more runs than the number of teams that agents are allowed to create in an hour.
+        // Agents are allowed to create only a limited number of teams in an hour. This loop starts
+        // more runs than that number.
         for _ in 0..12 {
             let ran = service.run(&room, &["run", "x"]);
             assert_eq!(ran.code, 1, "{ran:?}");

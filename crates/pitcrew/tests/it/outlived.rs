@@ -97,8 +97,8 @@ fn nobody_acts_in_a_mode_of_the_run_before_not_even_on_mail_that_waits() {
     };
     let (made, anew, said) = resumed(&terminal, bob, &[]);
     assert!(!made, "bob's command was run: {said}");
-    // Bob's old process may still have commands that it started in the earlier mode. These commands
-    // end only when that process ends, so the run must start a new process for bob.
+    // Bob's old process may still have commands that it started in the earlier permission mode.
+    // These commands end only when that process ends, so the run must start a new process for bob.
     assert!(anew, "{said}");
 }
 

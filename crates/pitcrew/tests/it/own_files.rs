@@ -78,8 +78,8 @@ fn a_record_of_a_later_version_is_refused_by_name_and_version() {
         let said = format!("{}{}", ran.stdout, ran.stderr);
         assert!(said.contains(file) && said.contains("is of version 2"), "{file}: {ran:?}");
         if ran.code == 0 {
-            // The run succeeded without this record, so its team was archived. The test moves the
-            // team back before it runs `doctor`.
+            // The run succeeded although it did not read the file with the later version. Its team
+            // was therefore archived. The test moves the team back before it runs `doctor`.
             room.bring_back("work");
         }
         let doctor = room.run(&["doctor", "--repair"]);

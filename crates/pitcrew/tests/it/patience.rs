@@ -13,8 +13,8 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(180);
 /// during this pause.
 pub(crate) const PAUSE: Duration = Duration::from_millis(10);
 
-/// Waits until `look` returns a value, and returns this value. After the time limit, it panics with
-/// the description `what` and the text of `scene`.
+/// Waits until `look` returns a value, and returns this value. After the time limit, this function
+/// panics with the description `what` and the text of `scene`.
 #[track_caller]
 pub(crate) fn until<T>(
     what: &str,

@@ -1,4 +1,5 @@
-//! Finds the processes of one test among all processes of the machine. It reads `/proc` for this.
+//! Finds the processes of one test among all processes of the machine. To find them, this module
+//! reads `/proc`.
 
 use std::fs;
 

@@ -1,5 +1,6 @@
-//! Small details of form in the recordings of other clients and in the founding documents of the
-//! protocol. The tests check these details in a whole run of the binary.
+//! Small details in the form of messages and files. They come from files that were recorded from
+//! other clients, and from the founding documents of the protocol. The tests check these details in
+//! a whole run of the binary.
 
 use std::fs;
 use std::process::Stdio;
@@ -84,7 +85,8 @@ fn a_run_in_panes_has_the_recorded_forms_of_messages_frames_and_places() {
             let Ok(frame) = serde_json::from_str::<Value>(message["text"].as_str().unwrap()) else {
                 continue;
             };
-            // Permission frames have no timestamp.
+            // A frame is a message whose text is a JSON object. Frames about permissions have no
+            // timestamp, so they are skipped.
             let Some(made_at) = frame.get("timestamp") else { continue };
             assert_eq!(made_at, &message["timestamp"], "{message:#}");
             kinds.push(frame["type"].as_str().unwrap().to_owned());

@@ -1,5 +1,6 @@
-//! Teams that the reference client left, in both dialects. pitcrew lists, shows, reads and writes
-//! these teams, and preserves every foreign field.
+//! Teams that the reference client left, in both forms of its files: the named dialect of older
+//! versions and the session dialect of newer versions. pitcrew lists, shows, reads and writes these
+//! teams, and preserves every foreign field.
 
 use std::path::{Path, PathBuf};
 

@@ -18,8 +18,8 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("team", &["protocol", "store"]),
     ("agent", &["model", "protocol"]),
     ("process", &["protocol"]),
-    // `permission` asks `process` which sandbox profiles can be enforced. Both crates open files
-    // that a stranger may have prepared.
+    // `permission` asks `process` which sandbox profiles can be enforced. `permission` also uses
+    // functions of `process` to open files that a stranger may have prepared.
     ("permission", &["process", "protocol"]),
     ("tools", &["agent", "permission", "process", "protocol"]),
     ("panes", &["process", "protocol"]),

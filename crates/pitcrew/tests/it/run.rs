@@ -132,7 +132,8 @@ fn agents_learn_that_an_inbox_is_full_and_their_team_still_works_and_ends() {
     let folder = room.find("teams/tight/pitcrew/transcripts");
     for (agent, to) in [("team-lead", "bob"), ("bob", "team-lead")] {
         let transcript = std::fs::read_to_string(folder.join(format!("{agent}.ndjson"))).unwrap();
-        // An unread frame also counts toward the limit on unread messages in an inbox.
+        // A frame is a message from one program to another, such as a shutdown request. An unread
+        // frame also counts toward the limit on unread messages in an inbox.
         let told = transcript.lines().find(|line| line.contains("at most 0 are allowed"));
         assert!(
             told.is_some_and(|line| line.contains(&format!("Agent '{to}' has "))),

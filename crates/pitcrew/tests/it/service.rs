@@ -1,5 +1,5 @@
-//! A model service on the loopback interface. The test decides how it answers. The service records
-//! the requests that it receives.
+//! A model service on the loopback interface. The test decides how the service answers. The service
+//! records the requests that it receives.
 
 use std::convert::Infallible;
 use std::sync::{Arc, Mutex};

@@ -1,5 +1,6 @@
-//! Teams with the session dialect: how pitcrew finds the current lead, and how pitcrew writes to a
-//! session whose members remove messages from the files.
+//! Teams of newer reference clients, whose files have the form that is called the session dialect.
+//! The tests check how pitcrew finds the current lead, and how pitcrew writes to a session whose
+//! members remove messages from the files.
 //!
 //! In these tests, a simulated client reads the messages in the way in which the real client was
 //! seen to read them. Under the inbox's lock, it removes every entry from the file. It keeps the

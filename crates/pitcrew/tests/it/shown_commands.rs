@@ -35,7 +35,8 @@ enum Stage {
     /// Like `Running`, but the test must interrupt the line, because the line does not end by
     /// itself.
     Follows,
-    /// Like `Stopped`, but the line runs the member `bob` until the test interrupts it.
+    /// The team `backend` has been stopped. The line runs one member of the team, such as `bob`,
+    /// until the test interrupts the line.
     Lives,
     /// The team `backend` is running, and a plan of `bob` waits for an answer.
     Planned,

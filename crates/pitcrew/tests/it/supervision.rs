@@ -309,7 +309,8 @@ fn force_kills_a_run_that_hangs_and_a_teammate_that_heeds_nothing() {
     let running = room.start_waiting();
     let stubborn =
         Process::shell(&room, "trap '' TERM INT; touch $1; while :; do sleep 0.01; done");
-    // Write the record before the signal SIGSTOP. The stopped run may hold the lock of the journal.
+    // Write the record before the run gets the signal SIGSTOP. A stopped run may hold the lock of
+    // the journal, and this thread would then wait for the lock.
     room.started_for_bob(stubborn.identity, None);
     running.signal(rustix::process::Signal::STOP);
     let pid = running.id();

@@ -183,8 +183,8 @@ impl TestEnv {
         serde_json::from_str(&fs::read_to_string(self.find(path)).unwrap()).unwrap()
     }
 
-    /// Moves a completed team from the archive back to its place. When a run is resumed, it begins
-    /// with the same step.
+    /// Moves a completed team from the archive back to its place. A resume of a completed team does
+    /// the same in its first step.
     pub(crate) fn bring_back(&self, team: &str) {
         let archive = self.find(&format!("teams/{team}/config.json"));
         let archive = archive.parent().and_then(Path::parent).unwrap();

@@ -104,14 +104,16 @@ pub fn started_by_a_tool(pid: u32) -> io::Result<bool> {
         match entry.parent {
             // Process 1 (init) is the end of the chain of parents, and no job's tag was found.
             0 | 1 => return Ok(false),
-            // A pane server (such as the tmux server) is not a tool. A program that a user starts
-            // in a pane server is not a tool either.
+            // The current process started the process `at`. If `at` is a pane server (such as the
+            // tmux server) or a user's hook, it is not a tool. A program that a user starts in a
+            // pane server is not a tool either.
             parent if parent == ourselves => return Ok(!outlives(at, ProcessIdentity::own())),
             parent if own_line.contains(&parent) => return Ok(false),
             parent => at = parent,
         }
-        // The parent belongs to another user, for example a login process. Therefore pitcrew did
-        // not start that parent.
+        // If the environment of the parent cannot be read, the parent belongs to another user, for
+        // example a login process. pitcrew did not start such a parent, so the parent counts as
+        // untagged.
         tag = tag_of(at).unwrap_or_default();
     }
     Err(io::Error::other("it descends from too many others"))

@@ -29,8 +29,8 @@ const CUT_OFF: &str = "Cut off: the lead of the team died, and you took its plac
 ///
 /// # Errors
 /// If `member` is not a member of the team, if another client runs it, if it has ended, or if it
-/// has no stored conversation. Also if no lead started its process, or if its process cannot be
-/// stopped.
+/// has no stored conversation. Also if a process that no lead started runs the member, or if the
+/// member's process cannot be stopped.
 pub(super) async fn begin_take_over(
     team: &Team,
     member: &AgentName,
@@ -85,13 +85,13 @@ async fn stop_own_process(
 
 async fn replace_transcript(team: &Team, noted: &TakeOver, cwd: &Path) -> Result<(), RunError> {
     let lead = LogName::Transcript(AgentName::lead());
-    // The file name contains the recorded time of the take-over. If this step is repeated after a
-    // crash, it finds the same file.
+    // The file name contains the recorded time of the take-over. If the take-over is repeated after
+    // a crash, it finds the same file.
     let former = LogName::Former { agent: AgentName::lead(), until_ms: noted.at_ms };
     let log = async |log: &LogName| team.log(log).await.map_err(|error| store_error(team, error));
     let kept = log(&former).await?;
-    // A copy of the old transcript exists and differs from the current transcript. This step was
-    // therefore already done before a crash.
+    // If a copy of the old transcript exists and differs from the current transcript, the
+    // transcript was already replaced before a crash.
     if !kept.is_empty() && kept != log(&lead).await? {
         return Ok(());
     }
@@ -99,8 +99,9 @@ async fn replace_transcript(team: &Team, noted: &TakeOver, cwd: &Path) -> Result
     let next = entries.last().map_or(1, |entry| entry.seq + 1);
     let told = Step::Told { text: inputs(team, noted, cwd).await? };
     let mut known = team.ended_members().await?;
-    // This step `Parted` without text marks the ends of these members as known. The new lead is
-    // then not informed of these ends again.
+    // The step `Parted` lists the members whose end the lead knows. The list includes all members
+    // that have ended, and the member that becomes the lead. The new lead is then not informed of
+    // these ends again.
     known.push(noted.member.clone());
     let parted = Step::Parted { members: known, ids: Vec::new(), text: String::new() };
     let steps = closing(&conversation).into_iter().chain([parted, told]);
@@ -124,8 +125,8 @@ async fn conversation(
     Ok((entries, conversation))
 }
 
-/// Returns the steps that close what the member no longer needs as the lead: its open calls, its
-/// plan and its shutdown.
+/// Returns the steps that end what is still open in the member's conversation: its unanswered tool
+/// calls, its plan that waits for approval, and a shutdown request.
 fn closing(conversation: &Conversation) -> Vec<Step> {
     let cut_off = |call: &str| Step::Result {
         call: call.to_owned(),

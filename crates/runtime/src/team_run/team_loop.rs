@@ -59,8 +59,8 @@ pub(super) struct TeamLoop {
     pub(super) subagents: SubagentRuns,
     pub(super) sources: EventSources,
     pub(super) grace: Duration,
-    /// Time that teammates have to end after a shutdown request. If the user waits longer, this is
-    /// longer than `grace`.
+    /// Time that teammates have to end after a shutdown request. It is longer than `grace` if the
+    /// user's request to end the team allows more time.
     pub(super) asking_grace: Duration,
     pub(super) is_over: bool,
     /// The limits that the command line set for the team.
@@ -179,8 +179,8 @@ impl TeamLoop {
             self.follow(inputs).await;
         }
         self.backends.here.join().await;
-        // If a subagent was dropped with its caller, its report about that may arrive only after
-        // the run is over.
+        // A subagent is dropped together with its caller. The subagent's report about this may
+        // arrive only after the run is over.
         while let Ok(report) = self.sources.reports.try_recv() {
             let running = self.agents.running(&report.agent);
             if running.is_some_and(|running| running.subagent().is_some()) {
@@ -403,8 +403,9 @@ impl TeamLoop {
     /// from the team.
     async fn config_changed(&mut self) {
         let Ok(config) = self.run_context.team.config().await else { return };
-        // The names in the config are exactly the names of the agents, except after an edit by
-        // hand. Use a map, because there may be thousands of members.
+        // The map finds a member by its exact name. It is needed because there may be thousands of
+        // members. A name in the config differs from the agent's name only after an edit by hand.
+        // Then `config.member` finds the member.
         let members: HashMap<&AgentName, &Member> =
             config.members.iter().map(|member| (&member.name, member)).collect();
         let is_unknown = |member: &&Member| !self.agents.is_running(&member.name);

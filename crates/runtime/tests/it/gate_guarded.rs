@@ -347,7 +347,7 @@ fn a_rule_that_names_their_folder_opens_a_project_s_settings() {
 #[test]
 fn a_folder_is_known_by_whatever_name_it_has() {
     let place = Place::new();
-    // This link stands for a second mount: another path to the same folder. The gate gets the
+    // The link imitates a second mount, which is another path to the same folder. The gate gets the
     // link's path and must still recognise the folder.
     let other = place.base.join("other");
     symlink(place.base.join("home"), &other).unwrap();

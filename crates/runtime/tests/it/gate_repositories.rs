@@ -1,5 +1,5 @@
 //! The dangers of a repository's git folder and of the files beside it. Some of these files name
-//! programs that git would run. Other files run by themselves.
+//! programs that git would run. Other files, such as hooks, are themselves run by git.
 
 use std::fs;
 use std::path::Path;
@@ -185,8 +185,9 @@ fn an_edit_of_what_runs_by_itself_is_asked_for() {
 #[test]
 fn four_files_do_not_become_a_repository_unasked() {
     let files = ["HEAD", "config", "objects/x", "refs/x"];
-    // Writes the four files in several orders. In each order, the gate must ask about at least one
-    // write. The files that are written without a permission request must not form a repository.
+    // Writes the files `HEAD`, `config`, `objects/x` and `refs/x` in several orders. Together they
+    // form a git repository. In each order, the gate must ask about at least one write. The files
+    // that are written without a permission request must not form a repository.
     for first in 0..files.len() {
         for turn in [1, 3] {
             let place = Place::new(json!({}));

@@ -151,7 +151,7 @@ async fn a_missing_folder_is_a_warning() {
     assert!(outcome.warnings.first().unwrap().contains("cannot be run"), "{outcome:?}");
 }
 
-/// Waits until the process has ended whose id is in `file`.
+/// Waits until the process with the id in `file` has ended.
 async fn assert_gone(file: &Path) {
     let id: u32 = fs::read_to_string(file).unwrap().trim().parse().unwrap();
     let state = PathBuf::from(format!("/proc/{id}/stat"));

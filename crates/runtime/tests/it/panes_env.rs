@@ -130,8 +130,8 @@ impl Server {
             config: Some(self.dir.path().join("tmux.conf")),
             beside,
             session: "pitcrew-crew".to_owned(),
-            // If a pane was started through a launch file, the test finds this launcher in the
-            // pane's command.
+            // The command of a pane contains this launcher if the pane was started through a launch
+            // file. So a test can recognise such a pane.
             launcher: vec![self.dir.path().join("launcher").to_string_lossy().into_owned()],
             temporary: self.dir.path().to_owned(),
         })

@@ -10,7 +10,7 @@ use crate::panes_env::{Server, tag};
 
 const LASTING: &[&str] = &["sleep", "300"];
 
-/// Unusual tmux settings, with which programs fail that rely on tmux's default settings.
+/// Unusual tmux settings. A program that relies on tmux's default settings fails with them.
 const ODD_CONFIG: &str = "set -g prefix C-a
     set -g base-index 1
     setw -g pane-base-index 1

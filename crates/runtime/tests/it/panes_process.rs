@@ -57,8 +57,8 @@ impl ProcessPanes {
         self.panes().into_values().map(|kept| kept.process).collect()
     }
 
-    /// Starts a pane with the tag of another team. The pane stands for the user's own pane, and
-    /// pitcrew must not change it.
+    /// Starts a pane with the tag of another team. The pane imitates a pane of the user, which
+    /// pitcrew must not change.
     pub(crate) async fn foreign(&self) -> PaneId {
         let tag = PaneTag {
             root: "theirs".to_owned(),

@@ -1,7 +1,7 @@
 //! Runs the attacks of `tests/attacks.txt` without the permission gate, as if the gate had taken
 //! every attack for a command that only reads. Each attack runs in the sandbox profile `read`,
 //! which is used for commands that run without a permission request in plan and default mode. So
-//! only the kernel stops the attacks, except for reads that the profile allows. (The suite
+//! only the kernel can stop an attack. It does not stop reads that the profile allows. (The suite
 //! `attacks` of the crate `pitcrew` runs the same attacks through the binary, with the gate.)
 //!
 //! Each attack runs in its own shell. One command runs a batch of many attacks. The test compares
@@ -26,7 +26,7 @@ const ATTACKS: &str = include_str!("../attacks.txt");
 /// Number of attacks that one command runs.
 const BATCH: usize = 40;
 
-/// Returns the attacks of each section of the file. The key is the name of the section.
+/// Returns the attacks of each section of `attacks.txt`. The key is the name of the section.
 fn attacks() -> BTreeMap<String, Vec<String>> {
     let mut sections: BTreeMap<String, Vec<String>> = BTreeMap::new();
     let mut section = String::new();

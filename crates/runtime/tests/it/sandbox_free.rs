@@ -212,9 +212,9 @@ async fn a_command_in_bubblewrap_without_landlock_changes_nothing_of_the_team() 
     ground.setting.context.cwd = ground.base.clone();
     ground.setting.write("mine", "forged");
     let Some(_usable) = bubblewrap(&ground, &ground.base) else { return };
-    // On a kernel without Landlock, no program restricts the command further inside bubblewrap.
-    // This description of the machine names no such program either, so the command line is the
-    // same.
+    // On a kernel without Landlock, pitcrew runs no program inside bubblewrap that restricts the
+    // command further. This description of the machine names no such program either. So the sandbox
+    // uses the same command line as on such a kernel.
     let sandbox = Sandbox::new(Machine::with_root(&ground.root, &temporary()));
     ground.check_attacks(&sandbox).await;
 }
@@ -340,7 +340,8 @@ async fn landlock_alone_says_what_a_folder_that_holds_the_root_cannot_have() {
         "{said}"
     );
     assert!(ground.setting.context.cwd.join("project/new").exists());
-    // In this working folder, a command cannot create files directly, but the tool `Write` can.
+    // The working folder contains pitcrew's root folder. Therefore Landlock does not let a command
+    // create files directly in the working folder, but the tool `Write` can.
     let context = ground.context(&sandbox);
     let made = ground
         .setting
@@ -411,8 +412,8 @@ async fn a_root_behind_a_symbolic_link_is_kept_and_so_is_the_link() {
 async fn a_link_put_in_place_after_the_judgement_leads_a_tool_nowhere() {
     let ground = Ground::new();
     let Some(sandbox) = landlock(&ground) else { return };
-    // The link already exists before the tool call. This stands for a link that was created after
-    // the permission gate had allowed the call. The test calls the tool without the gate.
+    // A real attacker would create the link after the permission gate has allowed the call. The
+    // test calls the tool without the gate, so it creates the link before the call.
     symlink(ground.root.join("teams/t/inboxes"), ground.setting.path("soft")).unwrap();
     let context = ground.context(&sandbox);
     let before = ground.kept();

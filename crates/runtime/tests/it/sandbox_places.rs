@@ -259,7 +259,8 @@ fn another_user_s_commands_leave_nothing_either() {
     assert!(passed.is_none_or(|passed| passed == 5), "{passed:?}");
 }
 
-/// The environment variable that makes [`the_killed_run`] start its run. The test below sets it.
+/// The environment variable that makes [`the_killed_run`] start its run. Only the test that kills
+/// this run sets the variable.
 const VICTIM: &str = "PITCREW_TEST_VICTIM";
 
 /// A run that another test kills while a command of the run is active. Without the environment

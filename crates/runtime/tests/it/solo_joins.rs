@@ -13,13 +13,14 @@ use crate::solo_env::{
 };
 use crate::team_env::{TestRun, finish, until};
 
-/// The script of a guest that greets the lead, does its task, and shuts down when the lead asks for
-/// it.
+/// The script of a guest: a member that joins a team whose lead is another client. The guest greets
+/// the lead, does its task, and shuts down when the lead asks for it.
 fn guest() -> String {
     format!("{GREETS}    - wait_for: {{contains: Count}}\n    - text: One.\n{AGREES}")
 }
 
-/// The first steps in the script of a guest: it greets the lead and waits.
+/// The first steps in the script of a guest (a member that joins an existing team). The guest
+/// greets the lead and waits.
 const GREETS: &str = "
 agents:
   guest:

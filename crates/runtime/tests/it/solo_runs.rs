@@ -155,7 +155,7 @@ async fn a_state_that_the_disk_refuses_is_in_the_journal_when_the_disk_takes_it(
     until(&mut handle, |event| matches!(event, RunEvent::ToolStarted { .. })).await;
     let journal = setting.root.join("teams/probe/pitcrew/journal.ndjson");
     let aside = journal.with_extension("aside");
-    // A folder in place of the file fails every write, also for root.
+    // A folder replaces the journal file. Then every write to the journal fails, also for root.
     std::fs::rename(&journal, &aside).unwrap();
     std::fs::create_dir(&journal).unwrap();
     std::fs::write(setting.cwd.join("go"), "").unwrap();

@@ -18,8 +18,9 @@ fn guest() -> AgentName {
     AgentName::new("guest").unwrap()
 }
 
-/// Starts a run with a guest that has asked for a permission. Returns the run, the team, the
-/// permission request as the user sees it, and the id of the request.
+/// Starts a run, adds a guest (a member that joins the running team), and lets the guest ask for a
+/// permission. Returns the run, the team, the permission request as the user sees it, and the id of
+/// the request.
 async fn asked(setting: &TestRun) -> (RunHandle, Team, Ask, String) {
     let (person, mut asks) = mpsc::channel(1);
     let mut options = setting.options(LEAD);
@@ -111,7 +112,8 @@ async fn an_answer_that_the_disk_refuses_is_written_when_the_disk_takes_it() {
     let (mut handle, team, ask, request) = asked(&setting).await;
     let requests = setting.root.join("teams/probe/pitcrew/requests.json");
     let aside = requests.with_extension("aside");
-    // A folder in place of the file fails every write, also for root.
+    // A folder replaces the file `requests.json`. Then every write to this file fails, also for
+    // root.
     std::fs::rename(&requests, &aside).unwrap();
     std::fs::create_dir(&requests).unwrap();
     let answer = Answer { digest: ask.question.digest().clone(), choice: Choice::Once };
@@ -245,8 +247,8 @@ async fn an_answer_to_a_question_that_has_changed_is_not_taken() {
         first.answer.send(Answer { digest: other, choice: Choice::Once }).unwrap();
         let second = asks.recv().await.unwrap();
         assert_eq!(second.question, first.question, "it is asked again");
-        // While the user sees the permission request, another process creates the file. The write
-        // would now replace this file instead of creating a new one.
+        // While the user sees the permission request to write the new file `it`, another process
+        // creates this file. The write would now replace the file instead of creating it.
         std::fs::write(setting.cwd.join("it"), "somebody else's").unwrap();
         second.reply(Choice::Once);
         let third = asks.recv().await.unwrap();
@@ -400,9 +402,9 @@ async fn an_answer_for_always_does_not_cover_a_path_that_became_a_link_into_what
         swap(&folder, &allowed);
         let offer = Offer::Rule(format!("Edit(/{}/file)", allowed.display()));
         of_allowed.reply(Choice::Always { offer, keep: Keep::Run });
-        // The new rule takes effect before the call that it came from is answered. Once that call
-        // has written its file, every other permission request that the rule covers is already
-        // withdrawn.
+        // The user's answer adds a rule. The rule takes effect before the call of this answer runs.
+        // When the call has written `file`, every other permission request that the rule covers is
+        // already withdrawn.
         while !allowed.join("file").exists() {
             tokio::task::yield_now().await;
         }

@@ -313,8 +313,8 @@ agents:
     - text: I wait on.
 "#;
 
-/// After it has read a message, a client marks itself as active in the config within a limited
-/// time. This duration is longer than that limit.
+/// A client that has read a message marks itself as active in the config within a limited time.
+/// `LATE_TURN` is longer than this time.
 const LATE_TURN: std::time::Duration = std::time::Duration::from_secs(4);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -61,8 +61,9 @@ fn bob() -> AgentName {
     AgentName::new("bob").unwrap()
 }
 
-/// Returns a hosting that runs `argv` in panes instead of the requested program. Also returns the
-/// list to which it adds every launch request.
+/// Returns a `Hosting` (the place and the program for the teammates of a run). It runs `argv` in
+/// panes instead of the requested program. Also returns a list to which every launch request is
+/// added.
 pub(crate) fn hosting(
     panes: &ProcessPanes,
     program: Program,
@@ -85,7 +86,8 @@ pub(crate) fn hosting(
     (hosting, placements)
 }
 
-/// A teammate whose part the test plays.
+/// A teammate that the test plays. The test writes into the team's files what the teammate would
+/// write.
 pub(crate) struct Played(pub(crate) Team);
 
 impl Played {
@@ -300,7 +302,7 @@ async fn a_client_that_was_asked_to_shut_down_is_waited_for_and_its_end_is_told(
     until(&mut handle, is_seen).await;
     bob.is_told_nothing_more().await;
     bob.agrees_to_go(asked).await;
-    // Whenever the lead gets a message, it checks whether all work is done.
+    // When the lead gets the following message, it checks again whether all work is done.
     let content = "how far are you?".to_owned();
     let from_user =
         SendMessageInput::Message { recipient: "team-lead".to_owned(), content, summary: None };

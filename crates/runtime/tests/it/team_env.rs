@@ -47,7 +47,7 @@ pub(crate) struct TestRun {
 pub(crate) struct Overheard {
     model: Scripted,
     requests: Mutex<Vec<Request>>,
-    /// The token usage that the model reports for each answer. A plain script reports none.
+    /// The token usage that the model reports for each answer. The default value reports no tokens.
     usage: Usage,
 }
 

@@ -340,7 +340,7 @@ async fn without_team_tools_there_are_plain_tools_and_subagents() {
         Settings::merge(vec![(Layer::User, json!({"pitcrew": {"teams": false}}))]).unwrap();
     let ran = setting.run(options).await;
     let RunEvent::Started(started) = &ran.events[0] else { panic!("{:?}", ran.events[0]) };
-    // `ExitPlanMode` is not in the list, because it is offered only in plan mode.
+    // `ExitPlanMode` is not in the list of tools, because it is offered only in plan mode.
     assert_eq!(
         started.tools,
         ["Task", "TaskStop", "Bash", "Read", "Write", "Edit", "Glob", "Grep"]

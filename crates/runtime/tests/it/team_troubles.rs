@@ -208,8 +208,8 @@ async fn who_does_not_shut_down_in_time_is_told() {
     for (bob, grace, wait_seconds, late) in [
         (deaf, moment, None, &["bob did not shut down in time"][..]),
         (&polite, hour, None, &[]),
-        // Here the request to end the team allows 3600 s. So the teammates have more time than the
-        // shutdown grace of 1 ms.
+        // In this case the request to end the team allows 3600 s. So the teammates have more time
+        // than the shutdown grace (the usual time limit for a shutdown) of 1 ms.
         (&polite, moment, Some(3600), &[]),
     ] {
         let setting = TestRun::in_files();
@@ -278,8 +278,8 @@ async fn mail_that_was_delivered_and_is_marked_late_does_not_keep_a_run_from_its
     say("bob", "hello").await;
     until(&mut handle, idle("bob")).await;
     // A crash can happen after a message is delivered and before it is marked as read. The test
-    // brings the files into that state. At the same time, another client holds the lock of the
-    // inbox.
+    // imitates such a crash: it marks a delivered message as unread. At the same time, another
+    // client holds the lock of the inbox.
     let inboxes = setting.root.join("teams/probe/inboxes");
     let (inbox, held, new) =
         (inboxes.join("bob.json"), inboxes.join("bob.json.lock"), setting.root.join("by-hand"));

@@ -10,12 +10,12 @@ use crate::{JournalEntry, JournalSummary, StoreError};
 #[async_trait]
 pub trait JournalStore: Send + Sync {
     /// Appends entries to the journal, in order. From then on the entries survive `kill -9`. A
-    /// power cut can still remove the entries of the last seconds, because the journal is evidence
-    /// and not the source of truth.
+    /// power cut can still remove the entries of the last seconds. This is acceptable, because the
+    /// journal is evidence of past events and not the source of truth.
     ///
-    /// Entries about a dead message are on disk when the call returns. The reason is that no other
-    /// file records the end of that message. The whole journal is forced to disk when the team is
-    /// archived.
+    /// An entry about a message that cannot be delivered any more is on disk when the call returns.
+    /// The reason is that no other file records what happened to that message. The whole journal is
+    /// forced to disk when the team is archived.
     async fn record(&self, team: &TeamDir, entries: &[JournalEntry]) -> Result<(), StoreError>;
 
     /// Returns the journal entries after a position, and the end position for the next call. Valid
@@ -32,7 +32,8 @@ pub trait JournalStore: Send + Sync {
 
     /// Returns the journal entries about one message, and the entry about the deletion of the team.
     /// A long journal is read backwards from its end. The search stops at the time at which the
-    /// message was sent. If the archive does not exist or contains no journal, the result is empty.
+    /// message was sent. If `journal` selects an archive that does not exist or contains no
+    /// journal, the result is empty.
     async fn message_journal(
         &self,
         journal: JournalOf<'_>,

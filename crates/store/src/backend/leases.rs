@@ -73,8 +73,8 @@ impl LeaseName {
 pub struct LeaseHolder {
     /// The id of the process.
     pub pid: u32,
-    /// Start time of that process in clock ticks since boot. It distinguishes the process from a
-    /// later one with the same id.
+    /// Start time of the process in clock ticks since boot. It distinguishes the process from a
+    /// later process with the same id.
     pub start_ticks: u64,
     /// Time at which the process took the lease, in milliseconds since 1970.
     pub since_ms: i64,

@@ -84,8 +84,8 @@ impl Files {
             .map_err(|e| failed("restore", &from)(e.into()))?;
         self.disk.crash_point("team restored");
         self.disk.force_dir(&self.paths.teams())?;
-        // Any files that are left in this folder are not pitcrew's. In that case `remove_dir` fails
-        // and the folder stays.
+        // If files are left in this folder, they are not pitcrew's. Then `remove_dir` fails and the
+        // folder stays.
         let emptied = fs::remove_dir(&place);
         tracing::debug!(path = %place.display(), ?emptied, "restored");
         Ok(team)

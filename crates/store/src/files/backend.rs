@@ -39,8 +39,8 @@ pub struct FileBackend {
     files: Arc<Files>,
 }
 
-/// The config at its last read. The stamp is `Some` if an equal stamp proves that the file still
-/// has the same content.
+/// The config at its last read, with the stamp (metadata) of its file. The stamp is `None` if the
+/// file could change again and still have an equal stamp.
 type SeenConfig = (Option<Stamp>, Arc<TeamConfig>);
 
 /// The state and the caches of one store. All methods of this type block the thread.

@@ -44,9 +44,9 @@ const INTERVAL: u64 = 1024 * 1024;
 /// checkpoint is written. This rule matters only if the checkpoint has become long.
 const LENGTHS: u64 = 4;
 
-/// Number of journal bytes before the position that a checkpoint stores, to recognize the journal.
-/// This is longer than one line that pitcrew writes. Each line contains a time, so these bytes
-/// differ between two journals.
+/// A checkpoint stores this many bytes of the journal before its position, to recognize the
+/// journal. These bytes are longer than one line that pitcrew writes. Each line contains a time, so
+/// the bytes differ between two journals.
 const KNOWN: u64 = 256;
 
 pub(crate) struct Checkpoint<'a> {
@@ -69,7 +69,7 @@ struct Document<'a> {
 /// The part of a journal that a checkpoint covers, and the summary of this part.
 #[derive(Default, Deserialize, Serialize)]
 struct Covered {
-    /// The stamp of the journal file at the time of the checkpoint.
+    /// The stamp (metadata) of the journal file at the time of the checkpoint.
     file: Option<Stamp>,
     /// End of the covered part. The covered part begins at the start of the file and ends at the
     /// end of a line.

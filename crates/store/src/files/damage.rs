@@ -16,8 +16,8 @@ pub enum Damage {
         /// The path of the lock itself.
         path: PathBuf,
     },
-    /// A folder that is not empty, as a stale lock or at the path of a file. Its content may belong
-    /// to somebody, so a repair leaves it.
+    /// A folder that is not empty. It is a stale lock, or it is at a path where a file must be. Its
+    /// content may belong to somebody, so a repair does not change it.
     Occupied {
         /// The path of the folder.
         path: PathBuf,
@@ -34,14 +34,14 @@ pub enum Damage {
         /// The path of the temporary file or folder.
         path: PathBuf,
     },
-    /// An inbox, a task or a document that was damaged when it was read, and still when it was read
-    /// again.
+    /// An inbox, a task or a document that was damaged at two reads, one after the other.
     Torn {
         /// The path of the damaged file.
         path: PathBuf,
         /// A description of the fault in the file.
         reason: String,
-        /// The state of the file at that check. A repair uses this state to detect a later change.
+        /// The state of the file when it was checked. A repair uses this state to detect a later
+        /// change.
         seen: FileState,
     },
     /// A log with lines that pitcrew did not write.
@@ -65,7 +65,7 @@ pub enum Damage {
     },
     /// An entry that is neither a folder nor a link, at a path where a folder must be.
     NoFolder {
-        /// The path of this entry.
+        /// The path of the entry that is not a folder.
         path: PathBuf,
     },
     /// A folder in the folder of all teams that contains no config.
@@ -92,7 +92,7 @@ pub enum Damage {
     TooOpen {
         /// The team that owns the files, or `None` for pitcrew's own files in the root.
         team: Option<TeamDir>,
-        /// The folder that contains these files and folders.
+        /// The folder that contains the files and folders in `open`.
         path: PathBuf,
         /// The files and folders that other users can access.
         open: Vec<PathBuf>,
@@ -101,7 +101,7 @@ pub enum Damage {
     Unseen {
         /// The path of the file or folder.
         path: PathBuf,
-        /// The reason why it could not be checked.
+        /// The reason why the file or folder could not be checked.
         reason: String,
     },
 }

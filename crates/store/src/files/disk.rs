@@ -187,8 +187,8 @@ pub(crate) struct Snapshot {
     pub(crate) bytes: Vec<u8>,
     pub(crate) stamp: Stamp,
     mode: u32,
-    /// Whether the file had changed just before the read. If so, a later equal stamp does not prove
-    /// that the content is still the same.
+    /// Whether the file had changed just before the read. If so, the file could change again and
+    /// still have an equal stamp (metadata).
     doubtful: bool,
 }
 
@@ -415,8 +415,8 @@ fn make_temp(dir: &Path) -> io::Result<(PathBuf, File, File)> {
             Ok(Some(guard)) => return Ok((path, file, guard)),
             Ok(None) => {}
             Err(error) => {
-                // The usual reason for this error is that no file descriptors are left. Only this
-                // error is worth reporting, so a failure to remove the file is ignored.
+                // The temporary file cannot be locked, usually because no file descriptors are
+                // left. This error is returned. A failure to remove the file is ignored.
                 let _stays = fs::remove_file(&path);
                 return Err(error);
             }
@@ -451,7 +451,8 @@ impl Snapshot {
         self.mode
     }
 
-    /// Whether a later equal stamp proves that the file has not changed since this read.
+    /// Whether the stamp (metadata) is reliable: if the file has an equal stamp later, it has not
+    /// changed since this read.
     pub(crate) fn is_settled(&self) -> bool {
         !self.doubtful
     }

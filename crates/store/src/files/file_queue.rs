@@ -23,7 +23,7 @@ use super::flock::{self, TELL_AFTER};
 use super::lock::LockWait;
 use super::plain;
 
-/// Longest wait for a turn. It is longer than dozens of forced writes take. It is also short enough
+/// Longest wait for a turn. Dozens of forced writes take less time. The wait is also short enough
 /// that a stopped process does not delay others for long.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
 

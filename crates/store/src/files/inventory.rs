@@ -39,7 +39,8 @@ impl FileBackend {
                 list(&team.join("inboxes"))?.into_iter().filter(|path| has_stem(path, |_| true));
             found.extend(inboxes.filter_map(|path| read(Written::Inbox, path)));
             // In a team of the session dialect, messages are removed from an inbox after a member
-            // has read them. For the members that pitcrew runs, this log has the read messages.
+            // has read them. For the members that pitcrew runs, the logs in `pitcrew/read` have the
+            // read messages.
             let kept = list(&team.join("pitcrew/read"))?.into_iter();
             found.extend(
                 kept.filter(|path| name_of(path).ends_with(".ndjson")).filter_map(read_lines),

@@ -25,8 +25,9 @@ impl Files {
         let path = self.paths.journal(team);
         let lines = entries.iter().map(serde_json::to_string).collect::<Result<Vec<_>, _>>();
         let lines = lines.map_err(|e| failed("write", &path)(e.into()))?;
-        // After this entry is recorded, the dead message is marked as read. From then on, only this
-        // journal entry shows what happened to the message, so the entry must be on disk.
+        // A dead message is one that cannot be delivered any more. After its entry is recorded, the
+        // message is marked as read. From then on, only this entry shows what happened to the
+        // message, so the entry must be on disk.
         let is_last_word =
             entries.iter().any(|entry| matches!(entry.event, Event::MessageDead { .. }));
         let force = if is_last_word { Force::Now } else { Force::Later };

@@ -22,20 +22,23 @@ use crate::{StoreError, own_mode};
 /// Time for which a repair keeps the files that it removed.
 pub(crate) const KEPT_FOR: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 
-/// Prefix in the name of a keep's folder. The time of the repair follows.
+/// Prefix in the name of a keep, which is the folder for the files that one repair removes. The
+/// time of the repair follows the prefix.
 const PREFIX: &str = ".repair-";
 
-/// File name of a keep's list. The list has one JSON object per line.
+/// File name of the list in a keep (the folder for the files that one repair removes). The list has
+/// one JSON object per line.
 const LIST: &str = "kept.ndjson";
 
-/// A line of a keep's list.
+/// A line of the list in a keep (the folder for the files that one repair removes).
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 enum Line {
     /// The first line: the version of the format, and the time of the repair.
     Repair { v: u64, at_ms: i64 },
     /// An entry that the repair moved into the keep. The path is relative to the keep's folder. It
-    /// was the same relative to the root, except for a number that a repeated name gets.
+    /// is the same as the entry's old path relative to the root. If the keep already has this path,
+    /// a number is added.
     Kept { path: PathBuf },
 }
 
@@ -48,7 +51,8 @@ pub struct Keep {
 }
 
 impl FileBackend {
-    /// Returns the keep for a new repair. This function writes nothing.
+    /// Returns the keep for a new repair: the folder for the files that the repair removes. This
+    /// function writes nothing.
     #[must_use]
     pub fn keep(&self) -> Keep {
         Keep { root: self.files().paths.root().to_owned(), place: None }

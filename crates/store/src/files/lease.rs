@@ -63,8 +63,8 @@ impl Files {
         lease: &LeaseName,
         holder: &LeaseHolder,
     ) -> Result<Result<Lease, LeaseHolder>, StoreError> {
-        // This check comes before the file is opened for writing. Otherwise the close of that file
-        // would make watchers believe that the lease has ended.
+        // First check whether another process holds the lease. Otherwise the file would be opened
+        // for writing and closed again. Watchers would then believe that the lease has ended.
         if let Some(other) = self.lease_holder(team, lease)? {
             return Ok(Err(other));
         }

@@ -2,8 +2,8 @@
 //! its place. Archiving moves the whole team.
 //!
 //! Folders are renamed as a whole and never emptied file by file. After a crash, a team is either
-//! complete or half archived. The second call finds a half archived team by the name of its
-//! archive.
+//! complete or half archived. If a half archived team is archived again, the call finds it by the
+//! name of its archive.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;

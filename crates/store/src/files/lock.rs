@@ -31,8 +31,8 @@ pub(crate) const STALE_AFTER: Duration = Duration::from_secs(10);
 /// Time after which a holder refreshes its lock.
 const REFRESH_AFTER: Duration = Duration::from_secs(5);
 
-/// Longest total wait for a lock. A dead holder delays other processes for at most a third of this
-/// time.
+/// Longest total wait for a lock. A dead holder delays other processes for at most [`STALE_AFTER`],
+/// which is a third of this time.
 const WAIT_AT_MOST: Duration = Duration::from_secs(30);
 
 /// Mode of pitcrew's lock folders: pitcrew's folder mode plus the sticky bit. No other client sets
@@ -141,7 +141,8 @@ pub(crate) fn will_be_of_the_dead(path: &Path) -> bool {
 }
 
 /// Whether a dead pitcrew process left the lock. Returns false for a very young lock: its holder is
-/// about to take the flock, and the flock of this test would prevent that.
+/// about to take the flock. If this function took the flock to test it, the holder could not take
+/// it.
 fn is_of_the_dead(path: &Path, sign: Sign) -> bool {
     sign.age() > DEAD_AFTER && was_left_by_the_dead(path)
 }
@@ -176,8 +177,8 @@ impl Lock {
             };
             seen = Some((sign, since));
             let is_dead = since.elapsed() > DEAD_AFTER && was_left_by_the_dead(&path);
-            // The last of these tests does not depend on the clock. Even a lock with a time in the
-            // future is stale if it does not change for 10 s.
+            // The last condition does not depend on the lock's time stamp. Even a lock with a time
+            // in the future is stale if it does not change for 10 s.
             if is_dead || sign.is_old() || since.elapsed() > STALE_AFTER {
                 break_stale(&path, sign)?;
                 continue;

@@ -25,13 +25,13 @@ use super::too_open::Treatment;
 use super::update::{Fault, TORN_PAUSE};
 use crate::{JournalEntry, StoreError};
 
-/// A temporary file that is older than this is not part of a write that is still running.
+/// A temporary file that is older than this limit does not belong to a write that is still running.
 const TEMP_DEAD_AFTER: Duration = Duration::from_secs(60);
 
 /// Longest time that a client needs for writing a config in place, even on a very busy machine.
 const WRITING_MOST: Duration = Duration::from_secs(10);
 
-/// If the time of a lock is further in the future than this, a wrong clock set it.
+/// If the time of a lock is further in the future than this limit, a wrong clock set the time.
 const FUTURE_MOST: Duration = Duration::from_secs(60);
 
 /// Highest number of times that a damaged config is read again.
@@ -336,8 +336,8 @@ impl Look<'_> {
         {
             return self.found(Damage::Occupied { path: path.to_owned() });
         }
-        // The stamp is taken before the two reads. If the file changes after this, its stamp
-        // differs, and a repair does not touch the file.
+        // The state of the file is taken first, and then the file is read twice. If the file
+        // changes later, its state differs, and a repair does not touch the file.
         let seen = FileState::at(path);
         let looks = (fault_of(path, place), fault_of(path, place));
         match looks {

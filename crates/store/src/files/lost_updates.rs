@@ -28,7 +28,8 @@ use super::disk::Stamp;
 const OVERTAKEN_WITHIN: Duration = Duration::from_secs(2);
 
 /// Longest time between a write of pitcrew and a write of another program that can have overwritten
-/// pitcrew's write. This limit applies to writes without a mark.
+/// pitcrew's write. This limit applies only if no mark (`metadata.pitcrew`) in a task proves that
+/// the write was overwritten.
 const UNDONE_WITHIN: Duration = Duration::from_secs(10);
 
 /// One write of pitcrew to a task file or the config.
@@ -36,8 +37,8 @@ const UNDONE_WITHIN: Duration = Duration::from_secs(10);
 pub(crate) struct FieldWrite {
     /// The name of the file.
     pub(crate) file: String,
-    /// The stamp of the file after the write. `None` in two cases: the file was removed, or nobody
-    /// has compared the state of the file with the log.
+    /// The stamp (metadata) of the file after the write. `None` in two cases: the file was removed,
+    /// or nobody has compared the state of the file with the log.
     pub(crate) stamp: Option<Stamp>,
     /// The changed fields. The list is empty if the write only restored changes of earlier log
     /// lines.
@@ -199,15 +200,15 @@ fn nanos(time: Duration) -> i128 {
     i128::try_from(time.as_nanos()).unwrap_or(0)
 }
 
-/// Whether the changed field is pitcrew's mark. An old mark in a file shows that the writer had
-/// read the file before the change.
+/// Whether the changed field is pitcrew's mark in a task (`metadata.pitcrew`). If another program
+/// writes an old mark, it had read the file before the change.
 fn is_mark(change: &FieldChange) -> bool {
     matches!(change.path.as_slice(), [first, second, ..] if first == "metadata" && second == "pitcrew")
 }
 
-/// Whether the task has the newest mark that `writes` contain. This check is needed because an
-/// equal stamp is not enough. Another program can write the old content back so soon, and with the
-/// same length, that the stamp is equal.
+/// Whether the task has the newest mark (`metadata.pitcrew`) in `writes`. This check is needed
+/// because an equal stamp (metadata of the file) is not enough. Another program can write the old
+/// content back so soon, and with the same length, that the stamp is equal.
 pub(crate) fn has_last_mark<'a>(
     writes: impl DoubleEndedIterator<Item = &'a FieldWrite>,
     task: &Task,
@@ -228,9 +229,9 @@ pub(crate) fn has_last_mark<'a>(
 /// If a field has neither pitcrew's value nor the value before pitcrew's write, the other program
 /// changed the field. Then the field keeps its present value.
 ///
-/// For a task, a mark proves that a write was overwritten. Without this proof, a write to a task is
-/// restored only if all of its fields have their old values. The fields of the config are
-/// independent, so each field of the config is restored separately.
+/// For a task, an old mark (`metadata.pitcrew`) proves that a write was overwritten. Without this
+/// proof, a write to a task is restored only if all of its fields have their old values. The fields
+/// of the config are independent, so each field of the config is restored separately.
 pub(crate) fn put_back(
     writes: &[&FieldWrite],
     stamp: &Stamp,
@@ -253,8 +254,8 @@ pub(crate) fn put_back(
             same.any(|known| value == known.before.as_ref() || value == known.after.as_ref())
         };
         let is_after = |change: &FieldChange| get(now, &change.path) == change.after.as_ref();
-        // If a task still has the mark from before this write, the present content was read before
-        // this write. This proves that the write was overwritten.
+        // If a task still has the mark (`metadata.pitcrew`) from before this write, the other
+        // program read the task before this write. This proves that the write was overwritten.
         let is_proven = write.fields.iter().any(|change| is_mark(change) && is_before(change));
         let is_recent =
             write.stamp.is_some_and(|ours| stamp.mtime_ns - ours.mtime_ns <= nanos(UNDONE_WITHIN));

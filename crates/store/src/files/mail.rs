@@ -99,7 +99,7 @@ impl Files {
             other => other?,
         };
         // At the same moment another client may have written an older state of the inbox, which
-        // lacks the message. The check restores the message.
+        // lacks the message. `verify_mail` restores the message.
         if appended.is_written {
             self.verify_mail(team, inbox)?;
         }
@@ -215,8 +215,8 @@ impl Files {
         let folder = archive.parent().unwrap_or(archive);
         if !folder.is_dir() {
             make_dir(folder)?;
-            // Without this, a power cut could remove the new folder and the messages that are moved
-            // into it.
+            // Without this fsync, a power cut could remove the new folder and the messages that are
+            // moved into it.
             self.disk.force_dir(folder.parent().unwrap_or(folder))?;
         }
         let tail = lines::tail(archive, ARCHIVE_TAIL)?;

@@ -432,9 +432,9 @@ impl Files {
         (lock_of, log): (&Path, &Path),
         told_as: String,
     ) -> Result<Option<Overwritten>, StoreError> {
-        // A reader of the config does not wait for its lock, as for an inbox. Tasks must not take
-        // this shortcut. After a read, the task files count as compared, so nobody would compare
-        // them later.
+        // If another process holds the lock of the config, a reader of the config does not wait for
+        // it. A reader of the tasks must wait. After a read, the task files count as compared with
+        // the log, so nobody would compare them later.
         if lock_of == path && lock::is_taken(path) {
             return Ok(None);
         }

@@ -1,5 +1,5 @@
-//! Opens plain files safely. It never follows a link, never waits for a FIFO, and never reads more
-//! than a limit.
+//! Opens plain files safely. This module never follows a link, never waits for a FIFO, and never
+//! reads more than a limit.
 //!
 //! Other programs can put any kind of entry at the path of a team's file. If the entry is not a
 //! plain file, the result is an error that names the path. The command `doctor` moves such an entry
@@ -68,8 +68,8 @@ pub(crate) fn open_with(options: &mut OpenOptions, path: &Path) -> Result<File, 
 pub(crate) fn checked(opened: io::Result<File>) -> Result<File, Unopened> {
     let is = |error: &io::Error, errno: Errno| error.raw_os_error() == Some(errno.raw_os_error());
     let file = opened.map_err(|error| match error {
-        // These errors mean: a link, a folder opened for writing, a socket, or a FIFO without a
-        // reader.
+        // The operating system returns these errors for a link, a folder opened for writing, a
+        // socket, or a FIFO without a reader.
         error if is(&error, Errno::LOOP) || is(&error, Errno::ISDIR) || is(&error, Errno::NXIO) => {
             Unopened::NotPlain
         }

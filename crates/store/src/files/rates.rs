@@ -49,7 +49,8 @@ fn take(file: &File, slots: u64, window_ms: i64, now_ms: i64) -> io::Result<Slot
     if slots == 0 {
         return Ok(Slot::Full { retry_after: millis(window_ms) });
     }
-    // If the length differs, the file is new or the rate setting has changed.
+    // If the length of the file does not fit the number of slots, the file is new or the rate
+    // setting has changed.
     if file.metadata()?.len() != WORD * (slots + 1) {
         resize(file, slots)?;
     }

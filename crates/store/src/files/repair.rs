@@ -27,7 +27,7 @@ pub enum Mend {
     Kept(PathBuf),
     /// The file was written or removed after the check, so the repair left it unchanged.
     Changed,
-    /// The repair left the file unchanged, for this reason.
+    /// The repair left the file unchanged. The text gives the reason.
     Left(&'static str),
 }
 

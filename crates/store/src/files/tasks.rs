@@ -118,8 +118,8 @@ impl Files {
                 None => self.disk.lock(&list)?,
             };
             self.disk.crash_point("list locked");
-            // If a log line was added meanwhile, it can describe a write that is missing in this
-            // read.
+            // If a log line was added after `reading`, it can describe a write that `reading` does
+            // not contain.
             let is_as_read =
                 self.read_tasks(team, Some(&lock))?.is(&reading) && lines::length(&log) == logged;
             if !is_as_read || !lock.is_held() {

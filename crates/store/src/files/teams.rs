@@ -93,8 +93,9 @@ impl Files {
         Ok(teams)
     }
 
-    /// Returns the stamp of the config, or [`StoreError::NoTeam`] if the folder has no config.
-    /// Waits for a while if the config was there before, because a client may be replacing it.
+    /// Returns the stamp (metadata) of the config file, or [`StoreError::NoTeam`] if the folder has
+    /// no config. Waits for a while if the config was there before, because a client may be
+    /// replacing it.
     pub(crate) fn must_exist(&self, team: &TeamDir) -> Result<Stamp, StoreError> {
         match self.must_have_config(team) {
             Err(StoreError::NoTeam { .. }) if self.config_comes_back(team) => {
@@ -125,8 +126,8 @@ impl Files {
         self.has_config(team)
     }
 
-    /// Returns the stamp of the config, or [`StoreError::NoTeam`] if the folder has no config.
-    /// Other content of the folder does not matter.
+    /// Returns the stamp (metadata) of the config file, or [`StoreError::NoTeam`] if the folder has
+    /// no config. Other content of the folder does not matter.
     pub(crate) fn must_have_config(&self, team: &TeamDir) -> Result<Stamp, StoreError> {
         let path = self.paths.config(team);
         match fs::symlink_metadata(&path) {
@@ -181,8 +182,8 @@ impl Files {
         Ok(self.remember(team, settled, config))
     }
 
-    /// Caches the config. `settled` is the stamp of its file if an equal stamp proves that the
-    /// content is the same, otherwise `None`.
+    /// Caches the config. `settled` is the stamp (metadata) of its file. It is `None` if the file
+    /// could change again and still have an equal stamp.
     fn remember(
         &self,
         team: &TeamDir,
@@ -400,9 +401,9 @@ pub(crate) fn is_nameless(team: &TeamDir) -> bool {
     team.as_str().is_empty()
 }
 
-/// If a shorter text overwrote a longer text in place, the end of the longer text remains. Returns
-/// the bytes without this end, or `None` if there is no such end. The end is recognized because the
-/// shorter text ends with the same bytes.
+/// If a shorter text overwrote a longer text in place, the last bytes of the longer text remain
+/// after the shorter text. Returns the bytes without this rest, or `None` if there is no rest. The
+/// rest is recognized because the shorter text ends with the same bytes.
 pub(super) fn without_end_of_a_longer(bytes: &[u8]) -> Option<&[u8]> {
     let mut values =
         serde_json::Deserializer::from_slice(bytes).into_iter::<serde::de::IgnoredAny>();

@@ -256,8 +256,9 @@ impl Subscription {
         }
     }
 
-    /// Records which notices the kernel sends now. Queues [`Change::Unwatched`] if the kernel does
-    /// not report the changes of all folders, once per such period.
+    /// Records which notices the kernel sends now. If the kernel does not report the changes of all
+    /// folders, queues [`Change::Unwatched`]. Queues it only once, until the kernel reports changes
+    /// again.
     fn heed(&mut self, notices: Notices) {
         match &notices {
             Notices::None { reason } if !self.is_slow_told => {
@@ -338,8 +339,8 @@ pub(super) fn hand_out(
         match (said, &change) {
             (Said::Written, Change::Lease(_)) => {}
             (Said::Written, _) if cfg!(target_os = "linux") => continue,
-            // The kernel reports the close of the file a moment before the lock ends. Without this
-            // wait, a watcher would still find the old holder.
+            // The kernel reports the close of the file a moment before the lock ends. Therefore the
+            // end of the lock is awaited. Otherwise a watcher would still find the old holder.
             (Said::Closed, Change::Lease(_)) => lease::wait_for_end(path),
             (Said::Written | Said::Closed, Change::Inbox(_)) => {
                 // The change is reported before the inbox is compared with the log, because another
@@ -401,9 +402,9 @@ impl Files {
 /// What a notice says about a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Said {
-    /// The content was written, and the file is possibly still open. On Linux this counts only for
-    /// a lease, because the holder of a lease keeps the file open. Any other file counts only when
-    /// its writer closes it, so that nobody reads an incomplete file.
+    /// The content was written, and the file is possibly still open. On Linux, this notice is used
+    /// only for a lease, because the holder of a lease keeps the file open. For any other file,
+    /// only the notice of its close is used, so that nobody reads an incomplete file.
     Written,
     /// The file was closed, renamed or removed, so its content is complete or gone.
     Closed,

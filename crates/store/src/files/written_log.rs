@@ -80,8 +80,8 @@ struct Loaded {
 }
 
 impl WrittenLogs {
-    /// Whether the file in the state `stamp` was compared with exactly `logged` of its log, and
-    /// contained all logged changes.
+    /// Whether the file in the state `stamp` was compared with its log when the log had the length
+    /// `logged`, and contained all logged changes.
     pub(crate) fn is_checked(&self, path: &Path, stamp: &Stamp, logged: u64) -> bool {
         self.checked().get(path) == Some(&(*stamp, logged))
     }
@@ -183,8 +183,8 @@ pub(crate) fn note<L: Serialize + DeserializeOwned>(
 /// Adds writes to a log of tasks or config. If the log has become too long, removes its older half.
 ///
 /// Another process may have written the same file, and this process did not see that write. In that
-/// case the stamp of the own write proves nothing. Then a line without a stamp is added, so that
-/// the next reader compares the file with the log.
+/// case the stamp (file metadata) of this process's own write proves nothing. Then a line without a
+/// stamp is added, so that the next reader compares the file with the log.
 pub(crate) fn note_fields(disk: &Disk, path: &Path, since: u64, writes: &[FieldWrite]) {
     note(disk, path, since, |others: Option<&[FieldWrite]>| {
         let is_alone =

@@ -14,7 +14,7 @@ use crate::live::trust_prompt;
 use crate::output::{Form, visible};
 use crate::trusting;
 
-/// Trust what a project's files would do, from now on until they would do more
+/// Trust what a project's files would do, until the files change and would do more
 ///
 /// The command lists what the files would do and, on a terminal, asks you. The default FOLDER is
 /// the working folder. Only the files in that folder count; a run in another folder of the same
@@ -44,8 +44,9 @@ struct Added {
 
 impl Add {
     pub(crate) fn run(self, context: &Context) -> Result<(), Failure> {
-        // A command of an agent must not change the trust answers. The command could remove this
-        // variable, but the sandbox also denies agents' commands access to the answers.
+        // A command that an agent runs must not change the user's answers about trust. Each such
+        // command has the variable `TAG_VARIABLE` in its environment. A command could remove the
+        // variable, but the sandbox also denies agents' commands access to the stored answers.
         if context.variable(TAG_VARIABLE).is_some() {
             return Err(Failure::new(
                 FailureKind::Denied,

@@ -10,7 +10,8 @@ use crate::failure::Failure;
 use crate::output;
 use crate::trusting;
 
-/// List the answers for all repositories, and whether each still holds
+/// List the stored answers about trust in repositories, and whether each answer still covers what
+/// the repository's files would do
 #[derive(Debug, clap::Args)]
 pub(crate) struct List {}
 

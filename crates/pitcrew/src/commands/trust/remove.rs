@@ -10,10 +10,10 @@ use crate::context::Context;
 use crate::failure::{Failure, FailureKind};
 use crate::output::visible;
 
-/// Forget what was answered about a repository
+/// Remove the stored answer about the trust in a repository
 ///
 /// The repository's settings, hooks and agents then have no effect, and the next run on a terminal
-/// asks again. A run that has started is not affected.
+/// asks whether you trust the repository. A run that has started is not affected.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   pitcrew trust remove

@@ -50,7 +50,8 @@ pub(crate) struct Footer {
     pub(crate) lines: Vec<Line>,
     /// The prompt in front of the input line.
     pub(crate) prompt: String,
-    /// Which parts of the question are visible, and on how many pages.
+    /// The layout of the permission request on the screen: its pages, and whether its permission
+    /// rules are visible.
     pub(crate) seen: ShownPages,
 }
 

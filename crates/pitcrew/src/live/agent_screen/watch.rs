@@ -42,7 +42,8 @@ struct AgentScreen {
     entry: Entry,
     terminal: Terminal,
     questions: Questions,
-    /// Which parts of the question are visible, and on how many pages.
+    /// The layout of the permission request on the screen: its pages, and whether its permission
+    /// rules are visible.
     seen: ShownPages,
     /// The number of unread messages in the agent's inbox.
     unread: usize,
@@ -161,7 +162,8 @@ impl AgentScreen {
         match change {
             Change::Inbox(inbox) => *inbox == self.agent.inbox_file(),
             Change::Tasks | Change::Unsure => true,
-            // If the team cannot be watched, the run itself prints a warning.
+            // These changes do not update the display. `Change::Unwatched` means that the team
+            // cannot be watched; the run itself prints a warning about that.
             Change::Config
             | Change::Journal
             | Change::Lease(_)

@@ -62,7 +62,8 @@ fn check_a_long_command(size: (u16, u16), args: &[&str], steps: &str, agent: &st
     assert_eq!(all, long_command().split_whitespace().collect::<String>());
     seat.types("n the end is evil");
     seat.shows_text("It is over.");
-    // The team of an ended run is in the archive, so look for the transcript below the root.
+    // The paths are relative to the root. The team of an ended run is in the archive, and `find`
+    // also finds the file there.
     let transcript = match agent {
         "team-lead" => "teams/work/pitcrew/transcripts/team-lead.ndjson".to_owned(),
         name => format!("teams/crew/pitcrew/transcripts/{name}.ndjson"),

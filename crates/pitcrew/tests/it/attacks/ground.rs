@@ -219,7 +219,8 @@ impl Ground {
             stat.rsplit(')').next().unwrap().split_whitespace().nth(16).map(str::to_owned)
         };
         let stat = fs::read_to_string(format!("/proc/{}/stat", self.other.id())).unwrap();
-        // The process was started with the same niceness that this test process has.
+        // The process that attacks try to signal was started with the niceness of this test
+        // process. If the two values differ now, an attack changed the niceness.
         let ours = fs::read_to_string("/proc/self/stat").unwrap();
         (!stat.contains(") S") || niceness(&stat) != niceness(&ours)).then_some(stat)
     }

@@ -39,7 +39,7 @@ pub(super) struct Mechanism {
     pub(super) bubblewrap: bool,
 }
 
-/// For each sandbox profile, the answer of `doctor` whether the profile can be enforced.
+/// The answer of `doctor` about each sandbox profile: whether the profile can be enforced.
 #[derive(Debug)]
 pub(super) struct Held {
     pub(super) read: String,

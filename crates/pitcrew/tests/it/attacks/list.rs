@@ -22,7 +22,7 @@ pub(super) struct Attack {
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Extent {
     Whole,
-    /// One attack in `of` attacks runs. A seed decides which attacks run.
+    /// About one of every `of` attacks runs. The seed decides which attacks run.
     Part {
         of: u64,
         seed: u64,

@@ -177,8 +177,9 @@ fn check(host: &Host, way: Way) {
         Way::Default | Way::Plan | Way::AcceptEdits => Vec::new(),
         Way::Sandbox | Way::Bypass | Way::Rule => Extent::chosen().of(attacks(&ground, way)),
     };
-    // In the sandbox profile `free`, a command is allowed to signal processes and to use programs
-    // outside the sandbox.
+    // The attacks in `BESIDE` must fail in every sandbox profile except `free`
+    // (`Bounds::AllButRoot`). The profile `free` allows a command to signal processes and to use
+    // programs outside the sandbox.
     if way.bounds() != Bounds::AllButRoot {
         calls.extend(BESIDE.map(|line| Attack::shell("", line)));
     }

@@ -156,8 +156,8 @@ pub(super) fn play(host: &Host, ground: &Ground, way: Way, attacks: &[Attack]) -
     })
 }
 
-/// Runs the attacks with the function `play`, and judges their effects. It looks at the files, the
-/// listening sockets, the run and the results of the calls.
+/// Runs the attacks with the function `play`, and judges their effects. To judge, this function
+/// looks at the files, the listening sockets, the run and the results of the calls.
 pub(super) fn judged(
     host: &Host,
     ground: &Ground,

@@ -67,8 +67,9 @@ pub(super) struct Crew {
 impl Drop for Crew {
     fn drop(&mut self) {
         for child in [&mut self.lead, &mut self.foreign] {
-            // Each of the two processes may have ended already. After a failed test, this code also
-            // removes what is left.
+            // Each of the two processes may have ended already, so the result is ignored. If the
+            // test failed, this function also kills the tmux server and all other processes of the
+            // test.
             let _gone = child.kill();
             let _reaped = child.wait();
         }

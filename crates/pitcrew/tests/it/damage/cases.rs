@@ -1,4 +1,5 @@
-//! Damaged files and folders: torn, of an unexpected kind, locked, or only partly written.
+//! Damaged files and folders: files with damaged content, objects of an unexpected kind, locks, and
+//! files that are only partly written.
 
 use std::time::{Duration, SystemTime};
 
@@ -9,7 +10,7 @@ use super::{Damage, Expect};
 
 const CREW: &str = "root/teams/crew";
 
-/// A function that turns the text of a file into the bytes of a torn file.
+/// A function that turns the text of a file into damaged content.
 type Torn = fn(&str) -> Vec<u8>;
 
 /// A function that replaces a file by something unexpected, for example by a folder.
@@ -261,8 +262,9 @@ fn unfinished() -> Vec<Damage> {
             let place = scene.at("root/pitcrew/archive/crew-20261120T134500Z-12345678");
             std::fs::create_dir_all(&place).unwrap();
             std::fs::rename(scene.at(CREW), place.join("team")).unwrap();
-            // The repair moves these tasks into the team's archive, not to the place of the other
-            // files that it removes. The test therefore does not look for the tasks at that place.
+            // The repair moves the tasks of the team `crew` into the team's archive. The test looks
+            // for removed files at another place in the archive, so it does not look for these
+            // tasks.
             scene.no_loss("root/tasks/crew");
             paths(&["root/tasks/crew"])
         },

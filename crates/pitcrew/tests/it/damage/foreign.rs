@@ -203,7 +203,8 @@ fn names() -> Vec<Damage> {
         all.push(Damage::new(format!("somebody's {path}"), Expect::Untouched, move |scene| {
             scene.write(path, "{ mine");
             scene.age(path);
-            // The folder `.new-project` is not a team either, so it is removed here.
+            // `doctor` must not report any of these files. The folder `.new-project` contains no
+            // team, so the test removes the folder here.
             if path.contains(".new-project") {
                 scene.remove("root/teams/.new-project");
             }

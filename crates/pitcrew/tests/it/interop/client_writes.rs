@@ -1,5 +1,5 @@
-//! Checks that the files that today's version of the client writes have the same form as the
-//! recordings.
+//! Checks the files that today's version of the reference client writes. They must have the same
+//! form as the files that were recorded from the client earlier (`fixtures/`).
 
 use serde_json::json;
 

@@ -120,8 +120,8 @@ fn a_joined_teammate_works_asks_its_lead_reports_and_leaves() {
     };
     stage.until("joiner's idleness", is_idle);
 
-    // The member answers the shutdown request, and leaves the screen and the team. After that, the
-    // lead is able to delete the team.
+    // The member answers the shutdown request. Its pane closes, and the config no longer contains
+    // the member. After that, the lead is able to delete the team.
     let approved = stage.frame("team-lead", "shutdown_approved", 1);
     assert_eq!(approved["requestId"], stage.frame("joiner", "shutdown_request", 1)["requestId"]);
     stage.until("joiner gone", || {

@@ -43,8 +43,8 @@ fn pane_of(stage: &Stage, name: &str) -> Pane {
     })
 }
 
-/// Waits until a teammate has left the screen and the team, and until the run has ended with
-/// success.
+/// Waits until the pane of a teammate is closed, and until the run has ended with success. Checks
+/// that the teammate is no longer in the config.
 fn ended(stage: &Stage, lead: &Pane, teammate: &Pane) {
     stage.until("the teammate's pane gone", || (!stage.panes().contains(teammate)).then_some(()));
     stage.shown(lead, "ended with 0");

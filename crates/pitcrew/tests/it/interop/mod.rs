@@ -3,7 +3,7 @@
 //!
 //! Each test checks the files, the screens and the requests to the models. The tests need node,
 //! npm, python3, tmux, ip and namespaces. If one of these is missing, a test prints a message and
-//! is skipped. In CI, such a test fails.
+//! is skipped. In CI, the test fails instead.
 
 mod bounded;
 mod client_writes;

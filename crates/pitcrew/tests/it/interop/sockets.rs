@@ -115,8 +115,9 @@ fn mail_reaches_a_client_without_a_socket_after_its_turn_once() {
     was_told_once(&stage, "worker", false);
 }
 
-/// Returns the words in the order in which they are in the last request. If a word is there several
-/// times, it is listed several times.
+/// Finds the texts in `words` in the last request to the model of `role`. Returns them in the order
+/// in which the request contains them. A text that the request contains several times is listed
+/// several times.
 fn order_of(stage: &Stage, role: &str, words: &[String]) -> Vec<String> {
     let conversation = stage.requests(role).last().unwrap().conversation();
     let mut found: Vec<(usize, String)> = words

@@ -40,9 +40,9 @@ const NEEDED: [(&str, &str); 6] = [
 /// The version of the reference client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Client {
-    /// Version 2.1.39, which uses the named dialect.
+    /// Version 2.1.39, which writes the team's files in the older form, the named dialect.
     Recorded,
-    /// Version 2.1.330, which uses the session dialect.
+    /// Version 2.1.330, which writes the team's files in the newer form, the session dialect.
     Today,
 }
 
@@ -320,8 +320,8 @@ impl Stage {
         json_in(&path).and_then(|messages| messages.as_array().cloned()).unwrap_or_default()
     }
 
-    /// Returns the messages that pitcrew moved out of a member's inbox into its own file, one
-    /// message per line.
+    /// Returns the messages that pitcrew moved out of a member's inbox into the file
+    /// `pitcrew/read/NAME.ndjson` of the team, one message per line.
     pub(crate) fn kept(&self, name: &str) -> Vec<String> {
         let path = self
             .root()
@@ -353,7 +353,8 @@ impl Stage {
         }
     }
 
-    /// Returns the frames of one kind in an inbox.
+    /// Returns the frames of one kind in an inbox. A frame is a message whose text is a JSON
+    /// object, such as a shutdown request.
     pub(crate) fn frames(&self, inbox: &str, kind: &str) -> Vec<Value> {
         let texts = self
             .inbox(inbox)

@@ -69,7 +69,8 @@ fn a_teammate_of_ours_works_in_a_session_of_today_and_nothing_that_is_written_is
 
     stage.record("claude-2.1.330/session-team");
 
-    // pitcrew identifies the session's pane teammate by the teammate's process.
+    // In the session, the client runs the teammate `worker` in a pane. pitcrew finds the teammate's
+    // process, and therefore shows that the teammate is running.
     let shown = stage.pitcrew(&["--json", "team", "show", &team]);
     let shown: Value = serde_json::from_str(&shown.stdout).unwrap();
     let of = |name: &str| {

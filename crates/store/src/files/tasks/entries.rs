@@ -19,7 +19,8 @@ const FILES_A_THREAD: usize = 512;
 #[derive(Debug)]
 pub(super) struct Entry {
     pub(super) stamp: Stamp,
-    /// Whether an equal stamp proves that the file has not changed since this read.
+    /// Whether the stamp (metadata) is reliable: if the file has an equal stamp later, it has not
+    /// changed since this read.
     pub(super) is_settled: bool,
     pub(super) holds: Holds,
 }
@@ -32,7 +33,8 @@ pub(super) enum Holds {
     Task(Box<Task>),
     /// A task that is equal to the task with the same id in the current list.
     Listed,
-    /// Content that is not this task. The id in the file's name must not be used for a new task.
+    /// Content that is not the task with the id in the file's name. This id must not be used for a
+    /// new task.
     Other,
     /// A task that another program marked as deleted. The task is not listed, but its id must not
     /// be used for a new task.
