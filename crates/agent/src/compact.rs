@@ -1,10 +1,11 @@
 //! Compaction: when a conversation nearly fills the context window of its model, the model
 //! summarises the conversation and continues from the summary.
 //!
-//! A compaction happens before a model call, when no tool call is open, and before waiting mail is
-//! delivered. A crash during a compaction does no harm, because the transcript still shows that the
-//! conversation is full. A conversation is compacted again only after its model has answered and
-//! the conversation has grown. Compactions therefore do not repeat endlessly.
+//! A compaction happens only while all tool calls have results. It comes before the next model
+//! call, and before waiting mail is delivered. A crash during a compaction does no harm, because
+//! the transcript still shows that the conversation is full. A conversation is compacted again only
+//! after its model has answered and the conversation has grown. Compactions therefore do not repeat
+//! endlessly.
 
 use pitcrew_model::Usage;
 use pitcrew_protocol::Status;
@@ -13,8 +14,9 @@ use super::machine::{Agent, Phase};
 use super::{Compaction, Effect, Effects, Mail, Summary};
 use crate::transcript::{LEAST_CHARS, Step, TOKEN_CHARS, tokens_of};
 
-/// Another compaction is worth its cost only if at least a tenth of the context window was free
-/// right after the last compaction. The size of the context window is divided by this number.
+/// The size of the context window is divided by this number to get the least free room after a
+/// compaction: a tenth of the window. If the last compaction left less room, another compaction is
+/// not worth its cost.
 const LEAST_ROOM: u64 = 10;
 
 /// Maximum number of times that a summary is requested again because it was empty.
@@ -29,8 +31,8 @@ pub(super) struct Compacting {
     /// Maximum number of characters of the conversation that the model gets for the summary. `None`
     /// means the whole conversation.
     most: Option<usize>,
-    /// Whether the compaction happens between two turns. Then only waiting mail needs the free
-    /// space.
+    /// Whether the agent compacts between two turns, to make room for the texts that start its next
+    /// turn.
     is_between_turns: bool,
     /// The number of empty summaries in this compaction so far.
     empty: u32,
@@ -59,11 +61,12 @@ impl Agent {
         may_compact && is_of_use && self.pending.first().is_some_and(needs)
     }
 
-    /// Returns how many waiting messages to deliver at once, at least one. Together, the messages
-    /// must not fill the conversation so much that it must be compacted, and must fit into a
-    /// quarter of the context window. They then also fit beside a summary. Their size is estimated
-    /// with only two characters per token, as in dense text, because a message that does not fit
-    /// would have to be shortened.
+    /// Returns how many waiting messages to deliver at once: as many as fit, but at least one.
+    /// After the delivery, the conversation must still be below the limit for a compaction.
+    /// Together, the messages must also fit into a quarter of the context window, so that there is
+    /// room for them beside a summary. Two characters count as one token here, although a token
+    /// usually has about four. The estimate is high on purpose: if it were too low, the messages
+    /// could be too long for the model, and would have to be shortened.
     pub(super) fn mail_that_fits(&self) -> usize {
         let room = self
             .room_in_window(self.conversation.filled_about())
@@ -88,10 +91,11 @@ impl Agent {
         self.profile.max_turns.is_none_or(|most| self.conversation.turns().saturating_add(1) < most)
     }
 
-    /// Returns the number of tokens above which the conversation is compacted. If much text was
-    /// left after the last compaction, half of the remaining room must fill up first. If too much
-    /// text was left, returns `None`. Then only a "too long" error of the model starts a
-    /// compaction.
+    /// Returns the number of tokens above which the conversation is compacted: the limit in the
+    /// agent's profile, or a higher number after a compaction. The higher number is the size right
+    /// after the last compaction plus half of the window that was free at that time. Returns `None`
+    /// if less than a tenth of the window was free at that time. In that case, a full conversation
+    /// alone does not start a compaction.
     fn compact_above(&self) -> Option<u64> {
         let bound = self.profile.context;
         let room = bound.window.saturating_sub(self.conversation.floor());
@@ -118,8 +122,9 @@ impl Agent {
         if is_compacting {
             return self.compact_less(reason, fx);
         }
-        // If a single unanswered message fills the context window, a summary of the earlier text
-        // does not help.
+        // If the messages that the model has not answered take more than half of the context
+        // window, a summary of the earlier text does not help enough. Shorten these messages
+        // instead.
         let unanswered = self.conversation.unanswered_size();
         let is_oversized = unanswered > chars_of(self.profile.context.window / 2);
         if (is_oversized || !self.conversation.can_be_compacted()) && self.shorten(fx) {
@@ -144,9 +149,10 @@ impl Agent {
         true
     }
 
-    /// Asks the model for a summary. If the conversation is longer than the context window (for
-    /// example after a change of model), the model gets only the part that fits. If the model
-    /// refused the conversation as too long, the model gets seven eighths of the conversation.
+    /// Asks the model for a summary. If the conversation seems longer than the context window (for
+    /// example after a change of model), the model gets only the part that fits. If the
+    /// conversation seems to fit but the model refused it as too long, the model gets seven eighths
+    /// of it.
     pub(super) fn compact(&mut self, too_long: Option<String>, fx: &mut Effects) {
         let is_between_turns = matches!(self.phase, Phase::Pending | Phase::TurnEnd | Phase::Idle);
         let (filled, bound) = (self.conversation.filled_about(), self.profile.context);
@@ -166,8 +172,9 @@ impl Agent {
         fx.push(Effect::Compact { most: self.compacting.most });
     }
 
-    /// Requests the summary again with half of the conversation, because the request for the
-    /// summary was too long too. If too little text is left to summarise, the agent fails.
+    /// Requests the summary again, because the model refused the last summary request as too long.
+    /// The new request contains half as much of the conversation. If this is too little text to
+    /// summarise, the agent fails.
     fn compact_less(&mut self, reason: String, fx: &mut Effects) {
         match self.conversation.next_shown(self.compacting.most) {
             Some(most) => {
@@ -185,8 +192,8 @@ impl Agent {
         }
         let Summary { briefing, text, usage, cost_usd } = summary;
         let (before_usage, before_cost) = self.compacting.spent;
-        // Empty summaries cost tokens too. The report therefore contains the tokens of all summary
-        // calls.
+        // Empty summaries cost tokens too. `Effect::ReportCompaction` therefore reports the tokens
+        // and the cost of all summary calls of this compaction.
         let spent = (before_usage + usage, added(before_cost, cost_usd));
         if text.is_none() && self.compacting.empty < EMPTY_SUMMARIES && self.has_calls_left() {
             self.compacting.empty += 1;
@@ -194,9 +201,9 @@ impl Agent {
             self.write(vec![Step::NotCompacted { usage, cost_usd }], fx);
             return self.compact_again(fx);
         }
-        // After a compaction, the texts that the model has not answered take at most a third of the
-        // context window. The briefing (a description of the team and the agent's task) takes at
-        // most another third, and the summary a tenth.
+        // After a compaction, the texts that the model has not answered may take at most a third of
+        // the context window. The rest of the window is needed for the briefing (a description of
+        // the team and the agent's task), for the summary, and for new text.
         let kept_chars = Some(chars_of(self.profile.context.window / 3));
         let before = self.conversation.size();
         let summed_up =

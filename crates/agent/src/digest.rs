@@ -1,5 +1,6 @@
-//! The digest of the data that a permission request shows. The answer contains the same digest, and
-//! so names exactly the request that it answers.
+//! The digest of the data that a permission request shows, for example of a tool call. The answer
+//! to the request contains the same digest. The digest therefore shows for which data the answer
+//! was given.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;

@@ -71,7 +71,8 @@ pub enum Event {
         /// The text of the prompt.
         prompt: String,
     },
-    /// The agent resumes from its transcript. An agent without a transcript begins with its inbox.
+    /// The agent resumes from its transcript. If the transcript is empty, the agent starts by
+    /// reading its inbox.
     Resumed,
     /// The shutdown request in the conversation is no longer valid. The agent continues its work.
     ShutdownWithdrawn {
@@ -91,15 +92,15 @@ pub enum Event {
     Parted {
         /// The names of the teammates that ended.
         members: Vec<AgentName>,
-        /// The ids of the messages in which the teammates approved their shutdown. The agent has
-        /// already passed these messages to the loop that runs the team. With this event, the agent
-        /// records them as delivered.
+        /// The ids of the messages in which the teammates approved their shutdown. The lead has
+        /// already passed these messages to the loop that runs the team. When the lead handles this
+        /// event, it records the messages as delivered.
         ids: Vec<MessageId>,
         /// The text for the model about the end of the teammates.
         text: String,
     },
-    /// Some teammates continue, although their end was reported to the lead. The reason is that
-    /// their failure could not be recorded in the team's files.
+    /// The lead was told that some teammates had ended, but these teammates continue. Their failure
+    /// could not be recorded in the team's files, and so they were started again.
     Rejoined {
         /// The names of the teammates that continue.
         members: Vec<AgentName>,
@@ -116,8 +117,9 @@ pub enum Event {
     /// The loop that runs the team has handled mail that the agent passed to it. The agent's model
     /// need not read this mail.
     Settled(Vec<MessageId>),
-    /// The agent must look at waiting mail that does not start a turn by itself, because all other
-    /// agents are idle. The agent starts a turn, or reports again that it is idle.
+    /// All other agents are idle. The agent must therefore look at all its waiting mail, also at
+    /// mail that does not start a turn by itself. If there is mail, the agent starts a turn.
+    /// Otherwise it reports again that it is idle.
     Wake,
     /// The model answered.
     ModelFinished {
@@ -151,7 +153,9 @@ pub enum Event {
         /// The id of the permission request.
         request: String,
     },
-    /// A permission request was answered directly, not by a message in the inbox.
+    /// A permission request got an answer that is not a message in the inbox. For example, a person
+    /// answered at the agent's own terminal, or the lead could not be asked and the request counts
+    /// as refused.
     Answered {
         /// The id of the tool call that needs the permission.
         call: String,
@@ -200,7 +204,7 @@ pub enum Event {
         /// The reason why the agent was ended, or who ended it.
         reason: String,
     },
-    /// An effect failed. The effects that follow it in the list were not carried out.
+    /// The driver could not carry out an effect. It did not carry out the effects after it either.
     Broken {
         /// The reason for the failure.
         reason: String,
@@ -251,7 +255,8 @@ impl Event {
 pub struct Summary {
     /// A description of the team, the agent, the agent's task and its open permission requests.
     pub briefing: String,
-    /// The model's summary in the form in which it is stored. `None` if the model wrote no summary.
+    /// The model's summary, with escaped tags, as it is written to the transcript. `None` if the
+    /// model wrote no summary.
     pub text: Option<String>,
     /// The tokens of the call that made the summary.
     pub usage: Usage,
@@ -359,21 +364,24 @@ pub enum Effect {
     ReportCompaction(Compaction),
     /// Ask the hooks and the permission gate about a tool call. The answer is [`Event::Judged`].
     Judge(Judging),
-    /// Ask for a permission. The answer is [`Event::PermissionAsked`] followed by mail, or
-    /// [`Event::Answered`], or both.
+    /// Ask for a permission. If the request was written to the lead's inbox,
+    /// [`Event::PermissionAsked`] follows, and later the lead's answer as mail. If a person answers
+    /// at the agent's own terminal, or if the lead cannot be asked, [`Event::Answered`] follows.
+    /// Both events can follow for one request.
     AskPermission {
         /// The tool call that needs the permission.
         call: ToolCall,
         /// The description of the call for the person or lead that decides.
         question: Question,
     },
-    /// A permission request to the lead is answered. Inform everybody else who got the same
+    /// A permission request to the lead has been answered. Inform all others who got the same
     /// request.
     Settle(Settlement),
     /// Run a tool call with a sandbox profile. [`CallEffect`] is the effect of the call on this
     /// agent. The answer is [`Event::ToolFinished`].
     Run(ToolCall, SandboxProfile, CallEffect),
-    /// Cancel the running model call, tool calls and hooks. No event answers them any more.
+    /// Cancel the running model call, tool calls and hooks. After that, no event brings their
+    /// results.
     CutOff,
     /// Report the result of a tool call.
     Report(ToolCall, Ending),
@@ -432,9 +440,9 @@ pub enum Wait {
 }
 
 impl Effect {
-    /// Returns which data must be on disk before this effect. An agent can call its model and read
-    /// mail before its steps are on disk: the results of these effects are written after the steps
-    /// or not at all. Effects that others can see wait for the steps.
+    /// Returns which data must be on disk before this effect. A model call and the reading of mail
+    /// need not wait for earlier steps: their results are written after these steps, or not at all.
+    /// Effects that others can see wait for the steps.
     #[must_use]
     pub fn waits_for(&self) -> Wait {
         match self {
@@ -449,8 +457,7 @@ impl Effect {
             // before that, or it would be archived as unread.
             Self::Run(_, _, CallEffect::EndsTeam) => Wait::Marked,
             // Unread mail of an ended agent counts as undelivered. The delivered mail must
-            // therefore be marked as read before the agent ends. The same is required before the
-            // agent becomes idle.
+            // therefore be marked as read before the agent ends, becomes idle or parks.
             Self::SendIdle(_) | Self::Park { .. } | Self::End { .. } => Wait::Marked,
             Self::Announce(
                 Status::Pending
@@ -486,9 +493,11 @@ pub struct Compaction {
     /// The estimated number of tokens after the compaction. Equal to `tokens_before` if the summary
     /// was not used.
     pub tokens_after: u64,
-    /// The tokens of the call that made the summary.
+    /// The tokens of all model calls for this summary, including the calls that returned an empty
+    /// summary.
     pub usage: Usage,
-    /// The cost of the call that made the summary, if it is known.
+    /// The cost of all model calls for this summary. A cost that is not known counts as zero.
+    /// `None` if no cost is known.
     pub cost_usd: Option<f64>,
 }
 

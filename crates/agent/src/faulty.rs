@@ -1,7 +1,10 @@
 //! Handles faulty answers of a model. If a teammate's answer was cut off or empty, its model is
-//! asked once more. If the next answer is also cut off, or if the model refused to answer, the lead
-//! is informed. A lead is allowed to stay silent while its teammates work. Its model is asked for a
-//! better answer only at the end of the run, by the loop that runs the team.
+//! asked once more. If the second answer is cut off too, or if the model refused to answer, the
+//! lead is informed.
+//!
+//! The model of a lead is not asked again here, because a lead is allowed to stay silent while its
+//! teammates work. The loop that runs the team asks the lead's model for a better answer at the end
+//! of the run.
 
 use super::machine::{Agent, Phase};
 use super::{Effects, IdleCause, Role};
@@ -45,8 +48,8 @@ impl Agent {
             Some(fault @ (AnswerFault::Truncated | AnswerFault::Refused)) => {
                 IdleCause::BadAnswer(fault)
             }
-            // If the answer is still empty, the model was asked again and has nothing to say. The
-            // turn has ended normally.
+            // An empty answer is not reported. The agent has just sent a message with its result,
+            // or its model was asked again and has nothing to say. The turn has ended normally.
             Some(AnswerFault::Empty) | None => IdleCause::TurnOver,
         }
     }
@@ -118,7 +121,8 @@ mod tests {
                     "announce idle",
                 ],
             )
-            // After new work, the model can be asked again for a better answer.
+            // New mail starts another turn. Its answer has no fault, and so the turn ends without
+            // another request for a better answer.
             .then(
                 mail(&[("m1", "go on")]),
                 &["announce running", "write mail", "acknowledge m1", "call model"],

@@ -1,5 +1,6 @@
-//! The inbox of an agent. New mail is sorted when the inbox is read. Mail for the model then waits
-//! for the next boundary between two steps of a turn, and is delivered there.
+//! The inbox of an agent. When the inbox is read, mail for the state machine is handled at once.
+//! Mail for the model waits for the next boundary (the moment between two steps of a turn), and is
+//! delivered at that boundary.
 //!
 //! The module `mail` decides how a single message is handled.
 
@@ -46,9 +47,9 @@ impl Agent {
                 continue;
             }
             match mail.kind(self.profile.role) {
-                // A crash interrupted the call that sends the plan. The call is made again. Only
-                // after that is it known whether this answer belongs to the plan. The message stays
-                // unread until then.
+                // The message answers a plan. A crash interrupted the call that sends a plan, and
+                // this call will be made again. Before the call has a result, the agent does not
+                // know whether the answer belongs to its plan. The answer stays unread until then.
                 Kind::Plan { request, .. } if self.may_yet_send_plan(&request) => {}
                 kind @ (Kind::Read | Kind::Fold | Kind::Plan { .. } | Kind::Shutdown { .. }) => {
                     if kind == Kind::Fold {
@@ -111,9 +112,10 @@ impl Agent {
         self.pending.iter().any(|mail| mail.kind(self.profile.role) == Kind::Read)
     }
 
-    /// Adds as much of the waiting mail to the conversation as fits. The steps are written first,
-    /// and then the mail is marked as read. The rest of the mail stays unread until the next
-    /// boundary (the moment between two steps of a turn).
+    /// Adds texts for the model to the conversation: the texts in `told`, and as much of the
+    /// waiting mail as fits. Writes these texts to the transcript first, and then marks the
+    /// delivered mail as read. Other mail stays unread until the next boundary (the moment between
+    /// two steps of a turn).
     pub(super) fn deliver(&mut self, fx: &mut Effects) {
         // After the agent approved its shutdown, its model is not called again. Mail that the model
         // has not read stays unread and counts as undelivered.

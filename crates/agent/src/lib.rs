@@ -1,9 +1,10 @@
 //! One agent as a pure state machine: [`Agent::handle`] takes an [`Event`] and returns [`Effects`].
 //!
-//! This crate does no I/O, never waits, and uses no clock and no random numbers. The driver carries
-//! out the effects in order and returns their results as events. If an effect fails, the driver
-//! stops there and returns the failure as [`Event::Broken`]. The order of effects therefore
-//! guarantees rules such as "write to the transcript first, then mark as read".
+//! This crate does no I/O, never waits, and uses no clock and no random numbers. The driver (the
+//! code that calls the state machine) carries out the effects in order, and returns their results
+//! as events. If an effect fails, the driver does not carry out the effects after it, and returns
+//! the failure as [`Event::Broken`]. The order of the effects can therefore guarantee rules such as
+//! "write to the transcript first, then mark as read".
 //!
 //! Steps and read marks can reach the disk later, but always before an effect that waits for them
 //! ([`Effect::waits_for`]). An agent can call its model before its steps are in the transcript.

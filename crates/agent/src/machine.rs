@@ -1,10 +1,10 @@
 //! The state machine of an agent: its phases, and its reaction to each event.
 //!
-//! A turn is a chain of steps with a boundary before each step. At a boundary, the inbox is read
-//! and its mail is delivered. The next step is then the next tool calls, a model call, or the end
-//! of the turn. The module `round` handles tool calls, and `inbox` sorts and delivers mail. The
-//! module `pause` interrupts turns and stops agents whose team has no lead. The module `compact`
-//! handles conversations that are nearly too long.
+//! A turn is a chain of steps with a boundary before each step. At a boundary, the agent reads its
+//! inbox, and its mail is delivered. The agent then makes the next step: it makes tool calls, calls
+//! its model, or ends the turn. The module `round` handles tool calls, and `inbox` sorts and
+//! delivers mail. The module `pause` interrupts turns and stops agents whose team has no lead. The
+//! module `compact` handles conversations that are nearly too long.
 
 use std::collections::HashSet;
 

@@ -30,7 +30,8 @@ pub(super) enum Kind {
     /// The model reads the message at the next boundary between two steps of a turn. If the agent
     /// is idle, it starts a turn for the message.
     Read,
-    /// The model reads the message in the next turn, but the message does not start a turn.
+    /// The model reads the message at the next boundary between two steps of a turn. If the agent
+    /// is idle, the message does not start a turn.
     Fold,
     /// The message answers a permission request.
     Permission {

@@ -29,7 +29,8 @@ impl Agent {
         self.is_parked && matches!(self.phase, Phase::Pending | Phase::Idle)
     }
 
-    /// Reads the mail that arrived while the team had no lead. The team has a lead again.
+    /// Handles the event that the team has a lead again. An idle agent reads the mail that arrived
+    /// while the team had no lead.
     pub(super) fn unparked(&mut self, fx: &mut Effects) {
         self.is_parked = false;
         if self.phase == Phase::Idle {
@@ -49,8 +50,8 @@ impl Agent {
             | Phase::Calling
             | Phase::Resting => {}
         }
-        // The only turn of a subagent is the turn for which its caller waits. The subagent is
-        // cancelled together with the caller's tool call.
+        // A subagent ignores the interruption. Its only turn is the turn for which its caller
+        // waits. When the caller's tool call is cancelled, the subagent is cancelled too.
         if self.profile.role == Role::Subagent {
             return;
         }
@@ -78,8 +79,9 @@ impl Agent {
         self.proceed_when_idle(fx);
     }
 
-    /// Cancels running work in the same way as a crash would. After a resume, the transcript shows
-    /// where the work continues.
+    /// Cancels running work, because the run is being stopped. The transcript stays as after a
+    /// crash: it contains no result of the cancelled work. A resumed agent continues from the
+    /// transcript.
     pub(super) fn held(&mut self, fx: &mut Effects) {
         self.is_held = true;
         fx.push(Effect::CutOff);
@@ -88,9 +90,9 @@ impl Agent {
     /// Stops the turn because the model is unavailable. The conversation still waits for the
     /// model's answer.
     ///
-    /// A lead stops, and its run ends; the next run continues from there. A teammate stays in the
-    /// team and becomes idle. Its lead gets the reason, and the next message makes the teammate
-    /// call its model again. A subagent ends, and its caller gets the reason.
+    /// A lead stops, and its run ends. The next run makes the model call again. A teammate stays in
+    /// the team and becomes idle. Its lead gets the reason. When the teammate gets its next
+    /// message, it calls its model again. A subagent ends, and its caller gets the reason.
     pub(super) fn model_unavailable(
         &mut self,
         reason: String,

@@ -3,8 +3,11 @@
 //! is stopped.
 //!
 //! Two cases were observed: a model wrote the same file 1,596 times, and another model continued
-//! for 1,091 turns until a timeout. A new result is progress, and the earlier repeats then no
-//! longer count. For example, tests that run after each change can fail in the same way each time.
+//! for 1,091 turns until a timeout.
+//!
+//! When any call returns a new result, this is progress, and earlier repeats no longer count. An
+//! agent can therefore run tests after each of its changes, even if the tests fail in the same way
+//! each time.
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher as _};
@@ -24,9 +27,9 @@ pub(super) const TOLD: &str = "<system-reminder>\nYou made this call five times,
 /// The number of equal results of a call after which each further repeat needs a permission.
 const ASKED_AFTER: u32 = 10;
 
-/// The number of answers to permission requests about one call after which the next repeat stops
-/// the agent, whatever the answers are. So many answers mean that no person answers, or that the
-/// person does not read the requests.
+/// The number of answered permission requests about one repeated call after which the agent is
+/// stopped. The next repeat stops the agent, even if all answers allowed the call. So many answers
+/// mean that no person answers, or that the person does not read the requests.
 const MOST_ANSWERS: u32 = 3;
 
 /// Maximum number of different calls that are remembered.

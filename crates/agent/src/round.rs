@@ -1,10 +1,10 @@
 //! Handles the tool calls of one turn: the permission gate judges each call, a person or the lead
-//! is asked if necessary, the call runs, and its result is recorded. Read-only calls run at the
-//! same time, and other calls run one by one.
+//! is asked if necessary, the call runs, and its result is recorded. Consecutive read-only calls
+//! run at the same time, and other calls run one by one.
 //!
-//! After a crash, the calls without a result are handled here again. The transcript contains how
-//! far each call came. Therefore no call that must not be repeated runs twice, and every call gets
-//! a result.
+//! After a crash, this module handles the calls without a result again. The transcript shows how
+//! far each call came. A call that must run only once is therefore not run again, and every call
+//! gets a result.
 
 use pitcrew_model::{Block, INTERRUPTED};
 use pitcrew_protocol::{CallEffect, MessageId, SandboxProfile, Status, ToolTraits};
@@ -40,8 +40,8 @@ impl Agent {
         !self.conversation.open_calls().is_empty()
     }
 
-    /// Starts the next calls: all read-only calls before the first call that is not read-only. If
-    /// there are no such read-only calls, starts only that other call.
+    /// Starts the next calls. If the next call is read-only, starts it together with all read-only
+    /// calls directly after it. Otherwise starts only the next call.
     pub(super) fn make_calls(&mut self, fx: &mut Effects) {
         let is_read_only = |open: &&OpenCall| self.traits(&open.call.tool).is_read_only;
         let open = self.conversation.open_calls();
@@ -193,8 +193,8 @@ impl Agent {
             && self.conversation.open_calls().iter().any(sends_plan)
     }
 
-    /// Whether one of the calls without a result approves the agent's shutdown. The agent then
-    /// makes no further calls.
+    /// Whether one of the calls without a result approves the agent's shutdown. If this call
+    /// succeeds, the agent ends.
     pub(super) fn is_agreeing_to_shut_down(&self) -> bool {
         let agrees = |open: &OpenCall| {
             self.effect(&open.call.tool) == CallEffect::SendsMessage
@@ -266,8 +266,9 @@ impl Agent {
     ) {
         let Some(call) = self.open_call(id) else { return };
         let is_up = matches!(self.stage(id), Some(Stage::Asking(_)));
-        // A direct answer counts only while its permission request is open. If there are two
-        // answers, the first one counts.
+        // An answer without message ids did not come by mail: a person gave it at the agent's own
+        // terminal, for example. It counts only while the call waits for an answer. If both a
+        // person and the lead answer, the first answer counts.
         if ids.is_empty() && !is_up {
             return;
         }
@@ -313,8 +314,9 @@ impl Agent {
 
     fn run(&mut self, call: ToolCall, profile: SandboxProfile, fx: &mut Effects) {
         let ToolTraits { effect, is_read_only, is_repeatable, .. } = self.traits(&call.tool);
-        // If this call is repeated after a crash, the team recognises a teammate that the first
-        // attempt has already started. The team cannot recognise a subagent in this way.
+        // The call that starts a subagent must not be repeated after a crash, because the team
+        // cannot recognise a subagent that the first attempt started. The team recognises a
+        // teammate by its name.
         let starts_subagent = effect == CallEffect::StartsAgent && call.input.get("name").is_none();
         if !(is_read_only || is_repeatable) || starts_subagent {
             self.write(vec![Step::Began { call: call.id.clone() }], fx);
@@ -338,8 +340,8 @@ impl Agent {
         }
     }
 
-    /// Records the result of a call. If no other call of the batch is in progress, enters the next
-    /// boundary (the moment between two steps of a turn).
+    /// Records the result of a call. If all calls that were started together with this call have
+    /// results, enters the next boundary (the moment between two steps of a turn).
     fn close(&mut self, call: &ToolCall, mut ending: Ending, fx: &mut Effects) {
         if let Some(at) = self.remarks.iter().position(|(id, _)| *id == call.id) {
             let (_, remarks) = self.remarks.swap_remove(at);

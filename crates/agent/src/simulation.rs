@@ -3,10 +3,13 @@
 //!
 //! Steps and read marks that need not be on disk yet are delayed, and a crash loses some of them.
 //!
-//! The following rules are checked after every step. No message is delivered twice or marked as
-//! read before its delivery. Vendors accept every conversation. No call that changes something runs
-//! twice or without its permission. An agent that approved its shutdown has read all mail that is
-//! marked as read. At the end, no agent waits for an answer that was already given.
+//! After every random action, the test checks these rules:
+//! - No message is delivered twice, or marked as read before its delivery.
+//! - Every conversation has a form that vendors accept.
+//! - No call runs without its permission, and no call that changes something runs twice.
+//! - If an agent approved its shutdown, its model has read all mail that is marked as read.
+//!
+//! At the end, the test checks that every agent that has not ended is idle and has no unread mail.
 
 use std::collections::{HashMap, HashSet};
 
@@ -45,8 +48,8 @@ struct SentMessage {
 struct Cell {
     agent: Agent,
     transcript: Vec<Step>,
-    /// The steps that are not in the transcript yet. The next field has the messages not marked as
-    /// read yet.
+    /// The steps that the agent has written, but that are not in the transcript yet. A crash can
+    /// lose them. The field `unmarked` has the ids of the messages that are not marked as read yet.
     unwritten: Vec<Step>,
     unmarked: Vec<MessageId>,
     inbox: Vec<SentMessage>,
@@ -341,9 +344,9 @@ impl World {
         Event::Judged { call: call.id.clone(), judgement, context: Vec::new() }
     }
 
-    /// Returns a summary, or a "too long" failure if a shorter part of the conversation can still
-    /// be sent. If the agent needs a summary to continue, the summary is shorter than the
-    /// conversation.
+    /// Returns a summary or, at random, a "too long" failure. A failure is possible only if the
+    /// agent can still request a summary of a shorter part of the conversation. If the agent needs
+    /// a summary to continue, the returned summary is shorter than the conversation.
     fn summary(&mut self, at: usize, most: Option<usize>) -> Event {
         let agent = &self.cells[at].agent;
         assert!(agent.conversation().open_calls().is_empty(), "a call is open in a compaction");
@@ -401,8 +404,9 @@ impl World {
         Event::ModelFinished { response, cost_usd: None }
     }
 
-    /// Runs until all agents are idle. During this, there is no new mail and no crash, every team
-    /// has a lead, and no model refuses a conversation as too long.
+    /// Runs until all agents are idle or have ended. All open permission requests are allowed.
+    /// There is no other new mail and no crash, no agent is without a lead, and no model refuses a
+    /// conversation as too long.
     fn settle(&mut self) {
         self.is_calm = true;
         for at in 0..AGENTS {
@@ -479,8 +483,7 @@ fn check(cell: &Cell) {
     }
 }
 
-/// Checks an agent that approved its shutdown: its model has read all mail that was delivered.
-/// Other mail is unread and counts as undelivered.
+/// Checks that the model of an ended agent has read all mail that was delivered to the agent.
 fn check_all_was_seen(cell: &Cell) {
     let steps = || cell.transcript.iter().chain(&cell.unwritten);
     let after_the_last_answer = steps().collect::<Vec<_>>().into_iter().rev();

@@ -523,8 +523,8 @@ fn a_stopped_agent_ends_at_the_next_boundary() {
     play.then(stop(), &[])
         .then(says("ready"), &["write assistant", "take mail"])
         .then(mail(&[]), &end);
-    // The stopped agent does not call its model again. A message that arrives now must not be
-    // marked as read.
+    // An agent that must end does not call its model again. Check that a message that arrives
+    // before the end is not marked as read.
     let mut play = Play::teammate();
     play.then(stop(), &[])
         .then(says("ready"), &["write assistant", "take mail"])

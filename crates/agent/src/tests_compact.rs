@@ -239,8 +239,8 @@ fn a_summary_that_is_no_help_is_not_asked_for_again_before_much_was_added() {
     }
 }
 
-/// Returns an event with several messages. Each message has `chars` characters and the tags around
-/// it.
+/// Returns an event with several messages. The text of each message has `chars` characters, to
+/// which the tags around the text are added.
 fn letters(ids: std::ops::Range<usize>, chars: usize) -> Event {
     let text = "x".repeat(chars);
     let letters: Vec<(String, &str)> = ids.map(|at| (format!("m{at}"), text.as_str())).collect();
@@ -249,7 +249,9 @@ fn letters(ids: std::ops::Range<usize>, chars: usize) -> Event {
 
 #[test]
 fn of_a_backlog_that_is_larger_than_the_window_as_much_is_delivered_at_once_as_fits() {
-    // A quarter of the window is 250 tokens, which is 500 characters of dense text.
+    // Messages that are delivered at once may take a quarter of the context window, which is 250
+    // tokens. With two characters per token, this is 500 characters: room for two messages, but not
+    // for three.
     let mut play = idle_teammate();
     play.then(
         letters(0..5, 180),

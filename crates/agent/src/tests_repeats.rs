@@ -9,8 +9,9 @@ use super::tests::{Play, allowed, answer, mail};
 use super::*;
 use crate::transcript::Grant;
 
-/// Makes a tool call, and allows it if the permission gate is asked. Returns the kinds of the
-/// effects that the agent returned.
+/// Makes a tool call. The permission gate allows the call. If the agent requests a permission for
+/// the repeated call, the request is refused. Returns the kinds of the effects that the agent
+/// returned.
 fn call(play: &mut Play, nth: usize, input: &Value, result: &str) -> Vec<&'static str> {
     let id = format!("c{nth}");
     let mut kinds = Vec::new();

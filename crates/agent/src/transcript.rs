@@ -312,7 +312,8 @@ impl Conversation {
     }
 
     fn result(&mut self, call: &str, text: &str, is_error: bool, context: &[String]) {
-        // The call already has a result, or the call was in a damaged line. Ignore the result.
+        // Ignore a result without an open call. Either the call already has a result, or the line
+        // with the call is damaged.
         let Some(at) = self.open.iter().position(|open| open.call.id == call) else {
             return;
         };

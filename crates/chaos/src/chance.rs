@@ -1,5 +1,5 @@
-//! Random numbers. The seed determines them, and they are the same in every version of the harness
-//! (algorithm SplitMix64).
+//! Makes random numbers from a seed. The same seed gives the same numbers in every version of the
+//! harness. The algorithm is SplitMix64.
 
 /// A generator of random numbers.
 #[derive(Clone, Debug)]

@@ -52,7 +52,8 @@ pub struct Chaos {
     #[arg(long, value_name = "RUNS", conflicts_with_all = ["runs", "seeds", "only", "power_cuts"])]
     stale_writes: Option<u64>,
     /// Make this many runs that are stopped by signals, kills, failing models and full disks, and
-    /// then resumed; each of their ends is compared with the team's files
+    /// then resumed. Each time that a process of the lead ends, check that its output and its exit
+    /// code agree with the team's files
     #[arg(long, value_name = "RUNS", conflicts_with_all = ["runs", "seeds", "only", "power_cuts", "stale_writes"])]
     ends: Option<u64>,
     /// The first seed for --power-cuts, --stale-writes or --ends

@@ -1,4 +1,4 @@
-//! Errors of the harness itself. A fault of pitcrew is not such an error, but a
+//! Errors of the harness itself. A fault of pitcrew is not an [`Error`], but a
 //! [`Finding`](crate::oracle::Finding).
 
 use std::io;
@@ -24,7 +24,8 @@ pub enum Error {
         /// The error output of the program.
         output: String,
     },
-    /// The harness was started with SIGHUP ignored, for example by `nohup`.
+    /// The harness was started with SIGHUP ignored, for example by `nohup`. The lead's process
+    /// inherits this, and would not notice in its first milliseconds that its terminal was closed.
     #[error(
         "SIGHUP is ignored here, for example because of `nohup`; a run that inherits this does not notice in its first milliseconds that its terminal is closed; start the harness with `setsid` instead"
     )]

@@ -113,8 +113,9 @@ impl ModelFault {
         Self::Empty,
     ];
 
-    /// Returns how a run ends if its lead gets only bad answers of this kind. The end `completed`
-    /// is possible too.
+    /// Returns the name of the end of a run that stops because its lead got bad answers of this
+    /// kind. If the lead gets a good answer after the bad answers, the run can also end as
+    /// `completed`.
     #[must_use]
     pub fn end(self) -> &'static str {
         match self {

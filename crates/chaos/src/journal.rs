@@ -14,8 +14,8 @@ pub struct Tail {
     rest: Vec<u8>,
     /// The time of the newest entry that was read, in milliseconds.
     newest_ms: u64,
-    /// If the file becomes shorter, it is read again from the start. Entries up to this time (in
-    /// milliseconds) are skipped then, because they were read before.
+    /// When the file becomes shorter, the reader starts again at the beginning of the file. It then
+    /// skips entries up to this time (in milliseconds), because it has read them before.
     known_ms: u64,
 }
 

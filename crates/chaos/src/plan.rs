@@ -10,8 +10,8 @@ use crate::harm::Harm;
 /// The names of the workers. A run with n workers uses the first n names.
 const ROLES: [&str; 5] = ["ann", "bob", "cas", "dan", "eve"];
 
-/// Journal events during the team's work. A process is killed at such an event. Events that happen
-/// often are in the list twice.
+/// Journal events during the team's work. A process is killed when one of these events is in the
+/// journal. Some events are in the list twice, so that they are chosen more often.
 const WORK_EVENTS: [&str; 22] = [
     "message_persisted",
     "message_injected",
@@ -118,11 +118,14 @@ pub enum Victim {
 /// When a crash happens.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Moment {
-    /// When all commands of a run with stale writes ([`StaleWrites`]) have ended.
+    /// The crash happens when all commands of a run with stale writes ([`StaleWrites`]) have ended.
     CommandsDone,
-    /// This long after the previous crash, or after the start if it is the first crash.
+    /// The crash happens this long after the previous crash. The first crash happens this long
+    /// after the start.
     After(Duration),
-    /// At a journal event of a kind, plus a delay. Events are counted from the previous crash.
+    /// The crash happens some time after the `nth` journal event of one kind. Only events after the
+    /// previous crash are counted. If the event does not come within a few seconds, the crash
+    /// happens without it.
     At {
         /// The kind of event. A state or a frame may follow after a colon.
         event: &'static str,
@@ -184,7 +187,7 @@ pub struct Writers {
     pub ignoring: bool,
     /// True if the command `pitcrew send` is used.
     pub cli: bool,
-    /// True if the commands `pitcrew task create` and `pitcrew task claim` are used.
+    /// True if a program runs the commands `pitcrew task create` and `pitcrew task claim`.
     pub claims: bool,
 }
 
@@ -413,8 +416,9 @@ fn crash(chance: &mut Chance, place: Place, at_end: bool) -> Crash {
 }
 
 impl Crash {
-    /// Returns this crash with an earlier moment, for a run with few crashes. The crash then needs
-    /// only a third as many journal events.
+    /// Returns this crash with an earlier moment: it waits for only a third as many journal events.
+    /// A run that checks how each process of the lead ends has few crashes, and uses these earlier
+    /// moments.
     fn sooner(mut self) -> Self {
         if let Moment::At { nth, .. } = &mut self.moment {
             *nth = nth.div_ceil(3);

@@ -1,5 +1,5 @@
-//! Makes one run: starts a team, does harm to it as its plan says, resumes it each time, and checks
-//! it at the end.
+//! Makes one run: starts a team, harms the team as the plan says, resumes the team after each harm
+//! that ends it, and checks the result at the end.
 
 mod harms;
 
@@ -24,15 +24,15 @@ use crate::stage::{Begin, Disk, Lead, Stage};
 use crate::stale::{self, Commands};
 use crate::writers::{Writer, WriterLog};
 
-/// If no request is sent, no journal entry is written and the run does not end for this time, the
-/// run counts as stuck.
+/// A run counts as stuck if it makes no progress for this time. Progress is a request to the model
+/// server, a new journal entry, or the end of the run.
 const STALLED: Duration = Duration::from_secs(75);
 
 /// Time limit of a run.
 const LONGEST: Duration = Duration::from_secs(300);
 
-/// Time limit of a run with stale writes (another program writes old file contents back). It is
-/// longer, because such a run starts a process for each message.
+/// Time limit of a run with stale writes (another program writes old file contents back). This
+/// limit is longer than [`LONGEST`], because such a run starts a process for each message.
 const LONGEST_STALE: Duration = Duration::from_secs(1_800);
 
 /// The maximum time to wait for a journal event. After this time, the crash happens without the
@@ -117,8 +117,8 @@ fn made(
         end,
         life,
     };
-    // If there is a finding already, the run was ended early, and its files are not in their final
-    // state. So they are not checked.
+    // If the run already has a finding, it was ended early. Its files are then not in their final
+    // state, and are not checked.
     if findings.is_empty() {
         findings.extend(oracle::judge(&scene));
         findings.extend(commands.judge(&stage));
@@ -155,8 +155,8 @@ fn skipped(plan: &Plan, stage: &Stage) -> Vec<String> {
     }
 }
 
-/// Returns how many writes another program undid and pitcrew then restored, according to the
-/// journal.
+/// Returns how many writes of pitcrew were undone by another program and then restored by pitcrew.
+/// The numbers are in the journal.
 fn put_back(stage: &Stage) -> usize {
     let entries = crate::journal::entries(stage);
     let names = |entry: &Value| entry["put_back"].as_array().map_or(0, Vec::len);
@@ -205,7 +205,8 @@ struct Driver<'a> {
 
 /// Why a wait has ended.
 enum Waited {
-    /// The expected moment has come. The value is the journal event, if the moment was an event.
+    /// The expected moment has come, or the expected journal event did not come in time. The value
+    /// is the journal event, if it came.
     Now(Option<Value>),
     /// The run has ended.
     Over,

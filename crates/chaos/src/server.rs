@@ -241,8 +241,8 @@ async fn answer(State(shared): State<Arc<Shared>>, body: Bytes) -> Response<Body
     let tokens = body.to_string().len() / 4;
     let mut pieces = events(&blocks, tokens, shared.numbers.fetch_add(1, Ordering::SeqCst));
     let last = pieces.split_off(1);
-    // The first part of the answer is sent immediately, and the rest after the delay. So a crash
-    // can interrupt the answer.
+    // The first part of the answer is sent immediately, and the last part after a delay. During the
+    // delay, a crash can interrupt the answer.
     let rest = async move {
         tokio::time::sleep(delay).await;
         Ok::<_, Infallible>(last.concat())

@@ -1,5 +1,5 @@
-//! The environment of one run: a folder with pitcrew's root folder, a git repository and a private
-//! tmux server. This module also starts the pitcrew binary there.
+//! The environment of one run: a folder that contains pitcrew's root folder and a git repository,
+//! and a private tmux server. This module also starts the pitcrew binary in this environment.
 
 use std::fs::{self, File};
 use std::os::unix::process::CommandExt as _;
@@ -16,7 +16,7 @@ use crate::plan::{Fault, Place, Plan};
 use crate::processes::{Process, processes_at_home};
 use crate::terminal::Terminal;
 
-/// The size of the file system whose power is cut, in bytes.
+/// The size in bytes of the file system for pitcrew's root folder in a run with power cuts.
 const IMAGE_BYTES: u64 = 96 * 1024 * 1024;
 
 /// The maximum number of attempts to unmount the file system after a power cut.
@@ -279,8 +279,8 @@ impl Stage {
         self.dir.path().to_owned()
     }
 
-    /// Builds a command that runs a program in this environment. From the harness, the program
-    /// inherits only the variable `PATH`.
+    /// Builds a command that runs a program in this environment. Of the environment variables of
+    /// the harness, the program inherits only `PATH`.
     #[must_use]
     pub fn tool(&self, program: &str) -> Command {
         let mut command = Command::new(program);
@@ -380,8 +380,8 @@ impl Stage {
         }
     }
 
-    /// Returns the panes of the tmux server, each as `id tag session`. If there is no server, the
-    /// list is empty.
+    /// Returns the panes of the tmux server, each as `id tag session`. The tag is the value of the
+    /// tmux option `@pitcrew` of the pane. If there is no server, the list is empty.
     #[must_use]
     pub fn panes(&self) -> Vec<String> {
         if !self.has_terminal {

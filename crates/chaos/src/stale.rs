@@ -228,9 +228,9 @@ impl Commands {
         }
     }
 
-    /// Waits until it is time for write number `nth` of `of` writes: the same share of all messages
-    /// must have been sent. So the writes are spread over the whole run. Returns false if the run
-    /// has ended.
+    /// Waits until it is the turn of write number `nth`, so that the writes are spread over the
+    /// whole run. For example, half of all messages must have been sent before half of the `of`
+    /// writes are made. Returns false if the run has ended.
     fn has_come_to(&self, run: Run<'_>, nth: u64, of: u64, messages: u64) -> bool {
         while self.sent.load(Ordering::SeqCst) * of < nth * messages {
             if run.is_over() {

@@ -41,8 +41,8 @@ pub struct Written {
     pub is_claimed: bool,
 }
 
-/// A record of everything that the outside programs of a run have written. It also contains the
-/// signal that stops these programs.
+/// A record of everything that the outside programs of a run have written, and a flag that tells
+/// these programs to stop.
 #[derive(Debug, Default)]
 pub struct WriterLog {
     stop: AtomicBool,
@@ -85,8 +85,8 @@ impl WriterLog {
             let id = match writer {
                 Writer::Cli => send(stage, &to, &token),
                 Writer::Claims => {
-                    // The subject contains no message token. Otherwise a message to the lead that
-                    // names the task would count as another copy of a message.
+                    // The subject contains no message token. If it did, a message to the lead with
+                    // this subject would look like a second delivery of another message.
                     self.make_and_claim(stage, &format!("claimed {number}"));
                     continue;
                 }
@@ -111,8 +111,8 @@ impl WriterLog {
         self.written.lock().unwrap_or_else(PoisonError::into_inner).push(written);
     }
 
-    /// Creates a task, and claims the task for the lead. No other program claims tasks for the
-    /// lead.
+    /// Creates a task, and claims the task for the lead. Other programs do not claim tasks for the
+    /// lead. The check after a power cut therefore knows which tasks must belong to the lead.
     fn make_and_claim(&self, stage: &Stage, subject: &str) {
         let run = |args: &[&str]| {
             let output = stage.pitcrew(args).args(["--team", TEAM, "--json"]).output().ok()?;

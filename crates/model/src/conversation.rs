@@ -59,7 +59,9 @@ pub enum Block {
         #[serde(flatten)]
         extra: Extra,
     },
-    /// A thought of the model. It is sent back unchanged, with its signature.
+    /// A thought of the model. The conversation keeps it unchanged, with its signature. A vendor
+    /// that signs thoughts gets only signed thoughts back. A vendor that does not sign thoughts
+    /// gets only unsigned thoughts back.
     Thinking {
         /// The text of the thought. It is empty if the vendor hides the text.
         thinking: String,
@@ -198,9 +200,10 @@ impl Block {
     /// Returns the arguments of a tool call as the model wrote them, if they are not a JSON object.
     /// Otherwise returns `None`.
     ///
-    /// Such a call must never be run. Answer it with an error result, so that the model can try
-    /// again. The call may stay in the conversation. When it is sent to a vendor, its arguments
-    /// become `{"invalid_input": "..."}`, because vendors accept only objects.
+    /// A call with such arguments must never be run. Answer it with an error result, so that the
+    /// model can try again. The call may stay in the conversation. When the call is sent to a
+    /// vendor, its arguments become `{"invalid_input": "..."}`, because vendors accept only
+    /// objects.
     pub fn invalid_input(&self) -> Option<&str> {
         match self {
             Self::ToolUse { input: Value::String(raw), .. } => Some(raw),

@@ -12,11 +12,12 @@ use tokio::sync::mpsc;
 
 use crate::{ModelError, ResponseStream, StreamEvent};
 
-/// Number of events that can wait in the channel for the reader. If the channel is full, the future
-/// waits. One read from the network produces only a few events.
+/// Number of events that can wait in the channel between a future and the reader of its stream. If
+/// the channel is full, the future waits. A small number is enough, because one read from the
+/// network produces only a few events.
 const CAPACITY: usize = 16;
 
-/// The sending side of a stream. The future emits its events through it.
+/// The sending side of a stream. The future behind the stream emits its events through this type.
 pub(crate) struct Emitter {
     events: mpsc::Sender<StreamEvent>,
 }
@@ -24,7 +25,8 @@ pub(crate) struct Emitter {
 impl Emitter {
     /// Sends an event to the reader, and waits while the channel is full.
     pub(crate) async fn emit(&self, event: StreamEvent) {
-        // Sending cannot fail, because the receiver is dropped only after this future.
+        // Sending cannot fail, because the stream drops the receiver only after the future that
+        // emits the events.
         let sent = self.events.send(event).await;
         debug_assert!(sent.is_ok(), "the receiver outlives the future");
     }

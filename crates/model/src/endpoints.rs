@@ -25,16 +25,19 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// The base URLs and keys of all vendors. If a base URL is not set, the vendor's own service is
-/// used. If a key is not set, requests contain no key.
+/// The base URLs and keys of all vendors.
+///
+/// If a base URL is not set, the vendor's own service is used, or for Ollama the server on this
+/// machine. If a key is not set, requests contain no key. The services of Anthropic and OpenAI
+/// require a key, so opening one of their models without a key is an error.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Endpoints {
     /// The base URL of the Messages API, without `/v1`, such as `https://api.anthropic.com`.
     pub anthropic_base_url: Option<String>,
     /// The Anthropic key, which is sent in the header `x-api-key`.
     pub anthropic_api_key: Option<Secret>,
-    /// The Anthropic token, sent as a bearer token, which gateways require. If `anthropic_api_key`
-    /// is set too, this token is not used.
+    /// The Anthropic token, which some gateways require instead of a key. It is sent as a bearer
+    /// token. If `anthropic_api_key` is set too, this token is not used.
     pub anthropic_auth_token: Option<Secret>,
     /// The base URL of the API for chat completions, with `/v1`, such as
     /// `https://api.openai.com/v1`.
@@ -85,8 +88,8 @@ fn ollama_url(host: &str) -> String {
     let has_port = authority
         .rsplit_once(':')
         .is_some_and(|(_, port)| !port.is_empty() && port.bytes().all(|b| b.is_ascii_digit()));
-    // If the value has no port, an https URL keeps the standard port, and a plain http URL gets
-    // Ollama's port.
+    // If the value has no port, add Ollama's port to a plain http URL. Add nothing to an https URL,
+    // so that the standard port of https is used.
     if has_port || scheme == "https" {
         format!("{scheme}://{authority}")
     } else {

@@ -152,8 +152,8 @@ pub enum ModelError {
         /// How long the vendor asks the caller to wait.
         retry_after: Option<Duration>,
     },
-    /// The call failed with temporary errors until its maximum waiting time was over, or the vendor
-    /// asks for a longer wait than that.
+    /// The call was repeated after temporary errors, until its maximum waiting time was over. Or
+    /// the vendor asks for a wait that is longer than the rest of the maximum waiting time.
     #[error("{}", out_of_patience(*waited, *patience, source))]
     OutOfPatience {
         /// How long the call has waited.
@@ -226,8 +226,8 @@ impl ModelError {
         }
     }
 
-    /// Returns true if the vendor lacks capacity. Then all agents that use the vendor should make
-    /// fewer calls.
+    /// Returns true if the vendor limits the rate of requests or is overloaded. In both cases all
+    /// agents that use the vendor should make fewer calls.
     pub fn slows_the_team(&self) -> bool {
         matches!(self, Self::RateLimited { .. } | Self::Overloaded { .. })
     }

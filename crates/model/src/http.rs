@@ -18,9 +18,9 @@ use crate::{ModelError, Response, StreamEvent};
 /// Time limit for opening a connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(15);
 
-/// If the server sends nothing for this time, a call fails. This is the default value. It is long,
-/// because a model may think for minutes before its first byte. There is no time limit for the
-/// whole call.
+/// The default value of `Endpoints::silence`. If the server sends nothing for this time, a call
+/// fails. The time is long, because a model may think for minutes before it sends the first byte.
+/// There is no time limit for the whole call.
 const SILENCE: Duration = Duration::from_secs(300);
 
 /// Maximum number of bytes to read from the body of an error response.
@@ -31,8 +31,8 @@ const EXCERPT_CHARS: usize = 200;
 
 /// A state machine that assembles the events of one vendor into an answer.
 pub(crate) trait Answer {
-    /// Processes one event, and returns the events for the caller. If the answer is now complete,
-    /// [`StreamEvent::Finished`] is one of them.
+    /// Processes one event of the vendor, and returns the stream events to emit for it. If the
+    /// answer is now complete, [`StreamEvent::Finished`] is among the returned events.
     fn take(&mut self, event: &Event) -> Result<Vec<StreamEvent>, ModelError>;
 
     /// Returns the answer if it is complete. This method is called when the connection closes.
@@ -60,7 +60,8 @@ pub(crate) fn client(
         .read_timeout(silence.unwrap_or(SILENCE))
         // Do not follow redirects, because that could send the key to another host.
         .redirect(reqwest::redirect::Policy::none());
-    // Plain http needs no certificates, so it also works on a machine that has none.
+    // Plain http needs no certificates, so load none. The client then also works on a machine that
+    // has no root certificates.
     let builder = if url.scheme() == "http" { builder.tls_certs_only([]) } else { builder };
     // For a loopback address, ignore proxies, because a proxy cannot reach it.
     let builder = if is_loopback(&url) { builder.no_proxy() } else { builder };
@@ -239,8 +240,8 @@ async fn refusal(vendor: &'static str, response: reqwest::Response) -> ModelErro
     let retry_after = retry_after(response.headers());
     let mut body = Vec::new();
     let mut bytes = response.bytes_stream();
-    // If reading fails or the limit is reached, the part of the body that was read is enough to
-    // describe the error.
+    // If reading fails, or if `MAX_ERROR_BYTES` have been read, stop. The part of the body that was
+    // read is enough to describe the error.
     while let Some(Ok(piece)) = bytes.next().await {
         body.extend_from_slice(&piece);
         if body.len() >= MAX_ERROR_BYTES {
@@ -255,8 +256,8 @@ async fn refusal(vendor: &'static str, response: reqwest::Response) -> ModelErro
     refused(vendor, status.as_u16(), &json, fallback, retry_after)
 }
 
-/// Returns true if the content type is not that of an event stream, but that of a web page or of
-/// JSON. Some servers send errors in this form with status 200.
+/// Returns true if the content type says that the response is a web page or JSON, and not an event
+/// stream. Some servers send errors as a web page or as JSON, with status 200.
 fn is_no_stream(headers: &HeaderMap) -> bool {
     let content_type = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
     content_type
@@ -266,8 +267,8 @@ fn is_no_stream(headers: &HeaderMap) -> bool {
 /// Reads how long the vendor asks the caller to wait. The header is `retry-after-ms`, or
 /// `retry-after` with a number of seconds or a date.
 ///
-/// A date is compared with the time that the server sends in the response. If the server sends
-/// none, it is compared with the clock of this machine.
+/// From a date, the current time is subtracted. The current time is read from the header `date` of
+/// the response. If that header is missing, the clock of this machine is used.
 #[expect(
     clippy::disallowed_methods,
     reason = "a server names the time until which it wants no call"
@@ -288,7 +289,7 @@ fn retry_after(headers: &HeaderMap) -> Option<Duration> {
 }
 
 /// Converts a number of seconds to a duration. If the number is too large, returns the longest
-/// possible duration.
+/// possible duration. If the number is negative or not finite, returns `None`.
 fn seconds(number: f64) -> Option<Duration> {
     let too_long = number.is_finite() && number > 0.0;
     Duration::try_from_secs_f64(number).ok().or(too_long.then_some(Duration::MAX))

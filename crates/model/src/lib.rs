@@ -5,8 +5,8 @@
 //! and scripts, whose answers come from a file. A conversation consists of Anthropic content
 //! blocks. Their order is kept, and no block is dropped.
 //!
-//! This crate runs no tools and stores no transcripts. It does not know teams, except their names.
-//! It reads neither the environment nor the settings. The caller supplies the URLs and keys as
+//! This crate runs no tools and stores no transcripts. Of a team, it knows only the name. It reads
+//! neither the environment nor the settings. The caller supplies the URLs and keys as
 //! [`Endpoints`].
 //!
 //! Start reading at [`Model`] and [`Request`], then [`open()`].

@@ -13,11 +13,12 @@ pub(crate) const DEFAULT_BASE_URL: &str = "http://127.0.0.1:11434";
 /// Time limit for the list of models. It is short, because a local server answers immediately.
 const LIST_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Lists the models of a local Ollama server. The most recently used model comes first. The list is
-/// an input of [`default_spec`](crate::default_spec).
+/// Lists the models of a local Ollama server. The server puts the most recently modified model
+/// first. The list is an input of [`default_spec`](crate::default_spec).
 ///
 /// # Errors
-/// An error if no Ollama server answers, which is the usual case, or if its answer is not readable.
+/// An error if no Ollama server answers, or if its answer is not readable. On most machines no
+/// Ollama server runs.
 pub async fn ollama_models(endpoints: &Endpoints) -> Result<Vec<String>, ModelError> {
     const VENDOR: &str = "ollama";
     #[derive(Deserialize)]

@@ -1,5 +1,5 @@
-//! The common pace of a team's model calls. If a vendor asks one agent to wait, all agents that
-//! share the pace wait.
+//! Makes all agents of a team wait together before their next model calls. If a vendor asks one
+//! agent to wait, all agents that share the [`Pace`] wait.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,13 +15,13 @@ pub struct Pace {
 }
 
 impl Pace {
-    /// Creates a pace in which nobody has to wait.
+    /// Creates a pace. At first no agent has to wait.
     pub fn new() -> Self {
         Self { held_until: Arc::new(watch::Sender::new(None)) }
     }
 
-    /// Makes all callers wait for `delay`, counted from now. If they must already wait longer,
-    /// nothing changes.
+    /// Makes all agents that share this pace wait for `delay`, counted from now. If they must
+    /// already wait longer, nothing changes.
     pub fn hold(&self, delay: Duration) {
         let Some(until) = Instant::now().checked_add(delay) else {
             return;
@@ -35,7 +35,8 @@ impl Pace {
         });
     }
 
-    /// Returns how long callers still have to wait. `None` if they do not have to wait.
+    /// Returns how long the agents that share this pace still have to wait. Returns `None` if they
+    /// do not have to wait.
     pub fn remaining(&self) -> Option<Duration> {
         let held_until = (*self.held_until.borrow())?;
         let remaining = held_until.saturating_duration_since(Instant::now());

@@ -103,8 +103,9 @@ impl PriceTable {
     /// Returns the price of a model. The name may contain the vendor (`anthropic/claude-x`) or not
     /// (`claude-x`).
     ///
-    /// In the model's name, the name of the entry must be followed by a dash, by a colon, or by
-    /// nothing. So the entry `gpt-5` does not match the model `gpt-5.1`.
+    /// An entry of the table matches if the model's name begins with the name of the entry. After
+    /// this beginning there must be a dash, a colon, or nothing. So the entry `gpt-5` does not
+    /// match the model `gpt-5.1`.
     pub fn price(&self, model: &str) -> Option<Price> {
         longest_named(self.prices.iter().map(|(name, (price, _))| (name.as_str(), *price)), model)
     }

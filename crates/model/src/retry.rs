@@ -13,8 +13,9 @@ use tokio::time::Instant;
 use crate::emit::{self, Emitter};
 use crate::{Model, ModelError, Pace, Request, ResponseStream, StreamEvent};
 
-/// If no part of an answer arrives for this time, a [`StreamEvent::Silent`] is emitted. After each
-/// such event, the time is doubled for the next one.
+/// If no part of an answer arrives for this time, a [`StreamEvent::Silent`] is emitted. While the
+/// silence lasts, the time is doubled after each of these events. When a part of the answer
+/// arrives, the time starts again at this value.
 const SILENT_AFTER: Duration = Duration::from_secs(30);
 
 /// The rules for repeating a failed call.
@@ -23,7 +24,8 @@ pub struct RetryPolicy {
     /// How long a call may wait for its model, counted from the start of its first wait. The number
     /// of attempts is not limited.
     pub patience: Duration,
-    /// The first pause. Each later pause is twice as long.
+    /// The pause after the first failed attempt. Each later pause is twice as long as the one
+    /// before, up to `longest_delay`.
     pub first_delay: Duration,
     /// The longest pause. If the vendor asks for a longer pause, that pause is used.
     pub longest_delay: Duration,
@@ -35,8 +37,8 @@ impl RetryPolicy {
 }
 
 impl Default for RetryPolicy {
-    /// Returns a policy that waits at most ten minutes in total. Its pauses are between half a
-    /// second and 32 seconds.
+    /// Returns a policy that waits at most ten minutes in total. The first pause is at most half a
+    /// second, and later pauses are at most 32 seconds.
     fn default() -> Self {
         Self {
             patience: Self::PATIENCE,
@@ -71,8 +73,8 @@ impl Waiting {
         Self { policy, failed: 0, since: None }
     }
 
-    /// Returns how long the call may still wait. The time starts with the first call of this
-    /// function.
+    /// Returns how much of the maximum waiting time (`patience`) is left. The waiting time starts
+    /// when this function is used for the first time.
     fn patience_left(&mut self) -> Duration {
         let since = *self.since.get_or_insert_with(Instant::now);
         self.policy.patience.saturating_sub(since.elapsed())
@@ -80,9 +82,9 @@ impl Waiting {
 
     /// Returns the pause before the next attempt, or the error that ends the call.
     ///
-    /// If the vendor asks for a shorter pause than our own, our own is used. The last pause ends
-    /// exactly when the maximum waiting time (`patience`) is over, and then one more attempt
-    /// follows.
+    /// If the vendor asks for a shorter pause than `back_off` returns, the longer pause of
+    /// `back_off` is used. The last pause ends exactly when the maximum waiting time (`patience`)
+    /// is over, and one more attempt follows.
     fn after(
         &mut self,
         error: ModelError,
@@ -211,8 +213,8 @@ fn jitter() -> f64 {
     f64::from(random()) / f64::from(u32::MAX)
 }
 
-/// Returns a random number. If the system has no source of random numbers, always returns the
-/// middle of the range.
+/// Returns a random number of 32 bits. If the system has no source of random numbers, always
+/// returns half of the largest number.
 pub(crate) fn random() -> u32 {
     SysRng.try_next_u32().unwrap_or(u32::MAX / 2)
 }

@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 use crate::{Endpoints, ModelError};
 
-/// The name of a model that is not opened yet.
+/// The name of a model. It says which implementation calls the model.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ModelSpec {
     /// `anthropic/NAME`: a model that is called through the Messages API.
@@ -20,8 +20,9 @@ pub enum ModelSpec {
     Script(PathBuf),
 }
 
-/// Short names for models, as the reference client (Claude Code) uses them in settings and agent
-/// files. Each short name stands for the newest model of that name.
+/// Short names for models. The reference client (Claude Code) uses the same short names in settings
+/// and agent files. Each short name stands for one fixed model, which is the newest of its kind
+/// that this version of pitcrew knows.
 pub const ALIASES: [(&str, &str); 3] =
     [("opus", "claude-opus-5-5"), ("sonnet", "claude-sonnet-5-5"), ("haiku", "claude-haiku-5-5")];
 
@@ -85,8 +86,8 @@ impl fmt::Display for ModelSpec {
 /// [`ollama_models`](crate::ollama_models)).
 ///
 /// # Errors
-/// An error if the settings contain an invalid model name, or if there is no model. In the second
-/// case the message lists all ways to choose one.
+/// An error if the settings contain an invalid model name, or if none of these models exists. If
+/// none exists, the error message lists all ways to choose a model.
 pub fn default_spec(
     settings_model: Option<&str>,
     endpoints: &Endpoints,

@@ -30,7 +30,8 @@ use super::{NewPane, PaneError, PaneId, PaneState, PaneTag, Panes, StartedPane};
 /// The text in error messages that names the required program and version.
 const NEEDED: &str = "it2 0.2 (`pip install it2`) with iTerm2's Python API switched on";
 
-/// Time limit of one call. Each call opens a new connection to iTerm2.
+/// Time limit of one call of `it2`. The limit is long, because each call opens a new connection to
+/// iTerm2.
 const CALL_TIME: Duration = Duration::from_secs(20);
 
 /// Time limit within which the user's shell must start and must be replaced by the program. It is
@@ -147,7 +148,8 @@ impl ITerm2 {
     }
 
     /// Reads a variable of a session. Returns `None` if the session does not exist. If the session
-    /// exists but the variable is not set, the returned text is not defined.
+    /// exists but the variable is not set, returns whatever `it2` prints, so callers must check the
+    /// text.
     async fn variable(&self, pane: &str, name: &str) -> Result<Option<String>, PaneError> {
         // Accept only real ids, because `it2` would also accept `active` and `all` as session
         // names.
@@ -204,8 +206,9 @@ impl ITerm2 {
             what: self.options.temporary.display().to_string(),
             source,
         };
-        // The name of the launch file is not known before it is written. So create a new private
-        // folder that contains both the launch file and the file with the process id.
+        // Create a new private folder for the launch file and for the file with the process id. The
+        // launch file must contain the path of the file with the process id, so this path must be
+        // known before the launch file is written.
         let folder = tempfile::Builder::new()
             .prefix("pitcrew-iterm2-")
             .tempdir_in(&self.options.temporary)

@@ -1,6 +1,6 @@
 //! Launch files. A launch file contains the program, the arguments and the environment variables
-//! for a new pane. It is used if they are too long or too secret for a command line of the
-//! terminal.
+//! for a new pane. It is used if this data is too long for a command line of the terminal, or if it
+//! is secret.
 //!
 //! This module writes the file so that only the user can read it. `pitcrew pane-exec FILE` reads
 //! and deletes the file, and then replaces itself by the program (`exec`).
@@ -30,8 +30,9 @@ pub struct Launch {
     pub cwd: PathBuf,
     /// The environment variables to set.
     pub env: Vec<(String, String)>,
-    /// If set, the process writes its process id to this file before the program replaces it. This
-    /// is needed for terminals that cannot report the process id.
+    /// If set, the process that reads the launch file writes its process id to the file at this
+    /// path. After that, the process replaces itself by the program. The file is needed for
+    /// terminals that cannot report the process id.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tell_pid: Option<PathBuf>,
 }
@@ -68,8 +69,8 @@ impl Launch {
     ///
     /// # Errors
     /// The error of the operating system if the file cannot be read or deleted. Also an error if
-    /// the path is not a private file of this user, or if the file contains no valid launch data.
-    /// In these two cases the file is not deleted.
+    /// the path is not a private file of this user, if the file is too large, or if it contains no
+    /// valid launch data. If the file cannot be read or is not valid, it is not deleted.
     #[expect(clippy::disallowed_methods, reason = "the launch file is removed once it is read")]
     pub fn take(path: &Path) -> io::Result<Self> {
         // Another file type may be at this path. Without `NONBLOCK`, opening a FIFO would block

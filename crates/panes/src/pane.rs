@@ -82,7 +82,7 @@ pub trait Panes: Send + Sync + fmt::Debug {
     /// Closes a pane that has the tag. Succeeds also if the pane does not exist any more.
     ///
     /// The program receives a hangup signal, as when any terminal closes. If the program ignores
-    /// this signal, the owner of the process must stop the process.
+    /// this signal, the caller must stop the program's process.
     ///
     /// # Errors
     /// [`PaneError::Foreign`] if the pane has another tag or no tag. Then the pane is not changed.

@@ -1,10 +1,15 @@
-//! The time that the whole process `pitcrew send` takes, and the time until its message is in a
-//! conversation of a running team.
+//! Measures the time that the whole process `pitcrew send` takes, and the time until its message is
+//! in a conversation of a running team.
 //!
-//! There are two limits. `pitcrew send` takes at most three times the time of `git --version` plus
-//! the time of one durable write. In 99 of 100 cases, a message is in the conversation at most 20
-//! ms after `pitcrew send` has stored it. One run of the benchmark measures all of these times in
-//! turn, because other programs use the machine too.
+//! There are two limits:
+//!
+//! - The median time of `pitcrew send` is at most the sum of two values: three times the median
+//!   time of `git --version`, and the median time of one durable write.
+//! - In 99 of 100 cases, a message is in the conversation at most 20 ms after `pitcrew send` has
+//!   stored it.
+//!
+//! The benchmark measures all of these times in turn in the same run, because other programs that
+//! use the machine then affect all of the times alike.
 
 #![allow(clippy::disallowed_methods, reason = "tests arrange files, the environment and times")]
 #![expect(

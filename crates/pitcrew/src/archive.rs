@@ -58,12 +58,14 @@ fn own_hold(team: &Team) -> LeaseHolder {
     }
 }
 
-/// Restores the team that `--resume` names from the archive. A team of that name outside of the
-/// archive takes precedence, and then nothing is restored. Returns whether the team was restored.
-/// If the team was restored, `begin` names the team by its folder afterwards.
+/// Restores the team that `--resume` names from the archive. Returns whether the team was restored.
+/// If a team outside of the archive has the name given to `--resume`, that team is used and nothing
+/// is restored. If the team was restored, this function changes `begin` so that `begin` names the
+/// team by its folder.
 ///
 /// # Errors
-/// Returns an error if no team has this name, or if an active team already has the name of the
+/// Returns an error if neither a team nor an archived team has this name. Also returns an error if
+/// the user gave the id of an archived team, and an active team already has the name of the
 /// archived team.
 pub(crate) async fn bring_back(context: &Context, begin: &mut Begin) -> Result<bool, Failure> {
     let Begin::Resume { team: name, .. } = begin else { return Ok(false) };

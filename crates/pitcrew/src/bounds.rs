@@ -72,8 +72,8 @@ pub(crate) async fn taken_over(
         Begin::New { .. } => {}
         Begin::Resume { team, .. } | Begin::TakeOver { team, .. } => {
             let before = context.teams()?.open(team).await?.kept_bounds().await?;
-            // The list is needed only if the previous mode names a pane program. Building the list
-            // may print a warning.
+            // `named_programs` is needed only if the previous mode names a pane program. Computing
+            // `named_programs` may print a warning, so it is not computed for other modes.
             let named_programs = match before.teammate_mode.as_deref() {
                 Some(mode) if mode.starts_with("pane:") => hosting::named_programs(context),
                 Some(_) | None => Vec::new(),
@@ -254,10 +254,12 @@ impl Bounded<'_> {
     }
 }
 
-/// Returns whether a resumed run keeps the teammate mode of the previous run. `auto` is not kept:
-/// the record of the panes already contains the kind of panes that `auto` selected. A pane program
-/// is kept only if the user named it, because other programs can write the record in the team's
-/// folder.
+/// Returns true if a resumed run keeps the teammate mode of the previous run. `auto` is not kept,
+/// because the record of the panes already contains the kind of panes that `auto` selected.
+///
+/// A pane program is kept only if the user named the program. The previous teammate mode does not
+/// prove that the user did so, because other programs can write the team's folder, where the mode
+/// is recorded.
 fn is_taken_over(mode: &TeammateMode, named_programs: &[Vec<String>]) -> bool {
     match mode {
         TeammateMode::InProcess | TeammateMode::Tmux | TeammateMode::ITerm2 => true,

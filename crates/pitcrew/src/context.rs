@@ -324,7 +324,7 @@ impl Context {
     pub(crate) fn load(&self, project: &Path, cli: Option<Value>) -> Result<Loaded, Failure> {
         let files = self.project(project)?;
         // If the stored answers about trust cannot be read, the project is treated as not trusted.
-        // That only removes permissions, and the run reports the problem.
+        // The run then has fewer permissions, never more. The error is returned as a warning.
         let (trust, unread) = match Trust::load(&self.root) {
             Ok(trust) => (trust, None),
             Err(error) => (Trust::default(), Some(Failure::internal(error).chain())),
@@ -363,9 +363,9 @@ impl Context {
 
     /// Reads the files of a project that take effect only if the project is trusted.
     ///
-    /// If a run was killed, a sandboxed command of that run may have created such files. This
-    /// function renames these files before it reads the project, because otherwise they would take
-    /// effect.
+    /// A sandboxed command may have created such files, and its run may have been killed before it
+    /// could remove them. This function first renames these created files, so that they do not take
+    /// effect, and prints a warning.
     ///
     /// # Errors
     /// Returns an error if the files cannot be read.
@@ -376,9 +376,9 @@ impl Context {
         Project::read(folder, &self.root).map_err(Failure::unusable)
     }
 
-    /// Returns the settings for a command that only displays data. A sandboxed command of a killed
-    /// run may have created settings files in the project. A command that only displays data does
-    /// not rename such files. If there are any, this function does not read the project's settings.
+    /// Returns the settings for a command that only displays data. If a sandboxed command of a
+    /// killed run created settings files in a project, the project's settings are ignored. Other
+    /// commands rename such files, but a command that only displays data must not change any file.
     ///
     /// # Errors
     /// Returns an error if a settings file cannot be read.
@@ -416,8 +416,9 @@ impl Context {
         &self,
         run: impl FnOnce(&OnceCell<String>) -> Result<T, Failure>,
     ) -> Result<T, Failure> {
-        // If the settings cannot be used, the command ends here with an error. Otherwise a warning
-        // about the same settings would be printed first.
+        // If the settings cannot be used, this call ends the command with an error. The code below
+        // only prints a warning about such settings, and the user would see that warning before the
+        // error.
         self.settings_with(&self.cwd, None)?;
         let adopts = adopt_strays().unwrap_or_else(|error| {
             output::remark(&format!(

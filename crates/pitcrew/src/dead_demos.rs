@@ -76,8 +76,9 @@ fn is_own_folder(path: &Path) -> bool {
 
 /// Returns whether the folder has a mark file that belongs to this user and names a dead process.
 fn is_dead(folder: &Path) -> bool {
-    // Other users can write to the temporary folder. The mark file may therefore be a link or a
-    // pipe that another user created.
+    // Other users can write to the temporary folder, so the mark file may be a link or a pipe that
+    // another user created. With these flags, opening a link fails and opening a pipe does not
+    // wait.
     let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
     let flags = i32::try_from(flags.bits()).unwrap_or_default();
     let Ok(file) = fs::OpenOptions::new().read(true).custom_flags(flags).open(folder.join(MARK))

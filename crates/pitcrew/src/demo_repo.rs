@@ -16,8 +16,8 @@ use crate::failure::{Failure, FailureKind};
 
 /// The files of the demo. Each path is relative to the demo's folder.
 const FILES: [(&str, &str); 11] = [
-    // The settings file below the root that only the demo uses. A later `run --resume` reads the
-    // settings from this file.
+    // The settings file of the demo's root. Only the demo uses this root. A later `run --resume` of
+    // the demo's team reads its settings from this file.
     ("root/settings.json", include_str!("../demo/settings.json")),
     ("script.yaml", include_str!("../demo/script.yaml")),
     ("repository/.gitignore", include_str!("../demo/crate/gitignore")),
@@ -92,7 +92,9 @@ impl Showcase {
         }
         for args in [
             &["init", "--quiet", "--initial-branch=main"][..],
-            // The commits must not depend on the user's git identity or signing key.
+            // The configuration of the demo's repository sets the author's name and e-mail address,
+            // and turns signing off. The commits then do not depend on the user's git identity or
+            // signing key.
             &["config", "user.name", "pitcrew demo"],
             &["config", "user.email", "demo@pitcrew.invalid"],
             &["config", "commit.gpgsign", "false"],

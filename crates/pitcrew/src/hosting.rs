@@ -159,8 +159,8 @@ pub(crate) fn hosting(
         | TeammateMode::Program(_)) => mode,
     };
     let socket = socket.or_else(|| tmux_socket(context));
-    // Teammates of an earlier run may still run in panes, and those panes may be of another kind
-    // than the new panes.
+    // Teammates of an earlier run may still run in panes. If the earlier panes are of another kind
+    // than the new panes, the earlier panes are opened too.
     let former_panes = former
         .filter(|left| left.mode != mode)
         .and_then(|left| former_panes(context, left, &programs));
@@ -184,7 +184,8 @@ pub(crate) fn hosting(
         Some(program) => program.into(),
         None => program_of(settings),
     };
-    // The reference client runs only in panes. If the run has no panes, the client is not needed.
+    // If the teammates are to run in the reference client, the client's program must exist. The
+    // client runs only in panes, so without panes the program is not checked.
     if program == Program::Claude && panes.is_some() {
         must_be_there(context, client_of(settings), "the client that teammates are to run")?;
     }
@@ -261,8 +262,8 @@ pub(crate) struct Left {
 }
 
 impl Left {
-    /// Returns the kind of panes in which teammates of the team run. Returns `None` if the team has
-    /// no panes.
+    /// Returns the kind of panes that the team recorded last. Returns `None` if the team has no
+    /// record of panes, or if the kind in the record is unknown.
     ///
     /// # Errors
     /// Returns an error if the team cannot be read.

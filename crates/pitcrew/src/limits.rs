@@ -45,9 +45,9 @@ pub(crate) fn block_on<T>(
     })
 }
 
-/// Checks that a tokio runtime can start. This function opens as many file descriptors as the
-/// runtime needs and starts a thread, and then releases them. Where this function returns an error,
-/// tokio would panic.
+/// Checks that a tokio runtime can start, because tokio panics if it cannot. The check opens as
+/// many file descriptors as the runtime needs and starts a thread. It then closes the descriptors
+/// and ends the thread.
 #[expect(clippy::disallowed_methods, reason = "the device is opened to hold descriptors")]
 fn leave_room() -> io::Result<()> {
     let mut opened = Vec::with_capacity(RUNTIME_DESCRIPTORS);

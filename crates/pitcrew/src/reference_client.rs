@@ -25,7 +25,8 @@ pub(crate) fn rights(denied: &[String]) -> Vec<String> {
     flags
 }
 
-/// Returns the deny rules of a run in the form that the client's command line needs.
+/// Returns the deny rules of a run for the client's command line. The paths in the rules are
+/// absolute, and each rule occurs once.
 pub(crate) fn deny_rules(permissions: &Permissions) -> Vec<String> {
     let mut rules: Vec<String> = Vec::new();
     for rule in &permissions.deny {

@@ -114,8 +114,8 @@ fn cells(agent: &AgentState, end: &RunEnd) -> [String; 7] {
 /// Formats the table cell for an agent's result. `end` is the end of the whole run.
 fn end_of(agent: &AgentState, end: &RunEnd) -> String {
     match (agent.status, agent.role, end) {
-        // The lead's status is "completed" at the end of every run, even if the run did not
-        // succeed. The table shows "ended" in its place.
+        // The lead's status is "completed" at the end of every run. If the run did not succeed, the
+        // table shows "ended" for the lead, because "completed" would be misleading.
         (Status::Completed, Some(Role::Lead), end) if !matches!(end, RunEnd::Success { .. }) => {
             "ended".to_owned()
         }

@@ -123,9 +123,9 @@ pub(crate) async fn start_alone(
     let has_model =
         member.and_then(|member| member.model.as_deref()).is_some_and(|model| !model.is_empty());
     let model = match plan.model.as_deref() {
-        // No model is chosen here in two cases: the config names a model for the member, or the
-        // lead's entry for the member is missing in the config. In the second case the runtime
-        // reports an error later.
+        // No model is chosen here in two cases. In the first case, the config already names a model
+        // for the member. In the second case, a lead should have added the member, but the config
+        // has no entry for it. The runtime reports that error later.
         None if has_model || (plan.entry == Entry::Placed && member.is_none()) => None,
         named => Some(model_name(named, settings, &endpoints).await?),
     };
@@ -315,7 +315,9 @@ pub(crate) async fn run_folder(
     }
 }
 
-/// Returns the folder in which a single member works.
+/// Returns the folder in which a single member works. This is the member's worktree or folder as
+/// named in the team's config. If the config names no folder, or the folder does not exist, returns
+/// the current working folder.
 ///
 /// # Errors
 /// Returns an error if the team cannot be read.
@@ -337,8 +339,9 @@ fn folder_of(context: &Context, member: Option<&Member>) -> PathBuf {
         .unwrap_or_else(|| context.cwd.clone())
 }
 
-/// Builds the agents' options from the context and the settings. The options deny every permission
-/// request; callers set another policy. `mode` overrides the permission mode of the settings.
+/// Builds the agents' options from the context and the settings. With these options, every
+/// permission request is denied, unless the caller changes the field `asks`. `mode` overrides the
+/// permission mode of the settings.
 fn agent_options(
     context: &Context,
     cwd: PathBuf,
@@ -430,8 +433,8 @@ async fn lead_folder(teams: &Teams, team: &str) -> Result<Option<PathBuf>, Failu
 /// Builds the error for a team whose folder was moved, removed, or replaced by something else.
 fn folder_is_gone(team: &str, folder: &Path) -> Failure {
     let shown = folder.display();
-    // The topmost missing folder is the folder that the user moved. Often it is the repository or a
-    // folder above the repository.
+    // Finds the topmost folder in the path of `folder` that no longer exists. The user has probably
+    // moved or removed this folder. Often it is the repository or a folder above the repository.
     let missing =
         folder.ancestors().take_while(|path| std::fs::symlink_metadata(path).is_err()).last();
     let said = match missing {

@@ -136,8 +136,9 @@ pub(crate) async fn open(
     }
 }
 
-/// Opens the team called `name`. If `name` is `None`, opens the default team. If there is no such
-/// team outside of the archive, returns an archived team.
+/// Opens the team called `name`. If no existing team has this name, returns the archived team with
+/// this name. If `name` is `None`, opens the default team. If no team exists outside of the
+/// archive, returns the team of this repository that was archived last.
 ///
 /// # Errors
 /// Returns the same errors as [`TeamChoice::open`].
@@ -183,8 +184,8 @@ struct Candidate {
     is_here: bool,
     /// Whether the team's name is the name of the repository in which the command runs.
     is_named_after: bool,
-    /// Whether the folder in which the lead worked no longer exists. For example, the repository
-    /// was moved.
+    /// Whether the repository of the lead no longer exists, for example because it was moved. Also
+    /// `true` if that repository is not known.
     is_homeless: bool,
 }
 
@@ -228,8 +229,9 @@ async fn meant(
     let mut candidates = Vec::new();
     let mut unreadable = None;
     for folder in teams.folders().await.map_err(Failure::internal)? {
-        // Each config is read only once, because reading a damaged config takes time: another
-        // process may be writing the file, so the reader waits and tries again.
+        // The loop reads each config only once, and passes the result to `Running::of`. Reading a
+        // damaged config takes time, because the reader waits and tries again: another process may
+        // be writing the file.
         let config = match teams.config_in(&folder).await {
             Ok(config) => config,
             // Every command rejects a team folder that is a link. Such a folder is never the

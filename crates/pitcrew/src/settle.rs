@@ -1,13 +1,14 @@
-//! After a change, lets a command wait for a moment. If the reference client overwrites the change
-//! in that time, the change is made again.
+//! Lets a command wait for a short time after it has changed the files of a team. If the reference
+//! client overwrites the change in that time, the change is made again.
 //!
 //! The reference client writes `config.json` and tasks without a lock. In a test with version
 //! 2.1.39 of the client, on two busy cores, 4 of 25 changes of a member's mode were lost to such a
-//! write. The client's writes came at most 0.11 s after the change. Only one write came later,
-//! after 0.85 s, from a teammate that was just starting; a command should not wait that long.
+//! write. In this test, all writes of the client except one came at most 0.11 s after the change.
+//! The last one came after 0.85 s, from a teammate that was just starting. A command should not
+//! wait that long.
 //!
-//! When the store reads a file whose changes were overwritten, it makes the changes again. A run
-//! reads the files all the time. Other commands do not, so this module reads the files several
+//! When the store reads a file whose changes were overwritten, the store makes the changes again. A
+//! run reads the files all the time. Other commands do not, so this module reads the files several
 //! times.
 
 use std::time::Duration;

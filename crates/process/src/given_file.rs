@@ -1,10 +1,10 @@
 //! Reads files that may come from other people: settings, agent definitions and instructions.
 //!
-//! The author of a repository or archive decides what is at such a path. It can be a FIFO without a
-//! writer, a device without an end, a link to a private key, or a file of many gigabytes. Therefore
-//! this module reads only plain files of limited size. It reads a project's file only if the file
-//! is below the project's folder. Every other path is refused with a reason, and no function of
-//! this module blocks the thread.
+//! The author of a repository or archive decides what is at the path of a file in it. It can be a
+//! FIFO without a writer, a device without an end, a link to a private key, or a file of many
+//! gigabytes. Therefore this module reads only plain files of limited size. It reads a project's
+//! file only if the file is below the project's folder. Every other path is refused with a reason,
+//! and no function of this module blocks the thread.
 
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Read as _, Seek as _, SeekFrom};
@@ -27,10 +27,10 @@ pub enum Refused {
         /// The actual kind of the file, with an article ("a FIFO").
         kind: &'static str,
     },
-    /// A symbolic link leads out of the allowed folder.
+    /// The path leads out of the allowed folder, or into a `.git` folder, through a symbolic link.
     #[error("it leads to {}, out of {}", target.display(), folder.display())]
     LeadsOut {
-        /// The target of the link that leads out of the folder.
+        /// The refused path, with its symbolic links resolved.
         target: PathBuf,
         /// The folder that the link leads out of.
         folder: PathBuf,
@@ -106,9 +106,9 @@ impl Given<'_> {
         bytes.map(|bytes| String::from_utf8(bytes).map_err(|_| Refused::NotText)).transpose()
     }
 
-    /// Returns the paths of the files in a folder whose names have the extension `ending`, sorted.
-    /// Returns at most `most` paths, and a flag that is true if the folder has more such files.
-    /// Returns no paths if the folder does not exist.
+    /// Returns the paths of the entries in a folder whose names have the extension `ending`,
+    /// sorted. Returns at most `most` paths, and a flag that is true if the folder has more entries
+    /// with this extension. Returns no paths if the folder does not exist.
     ///
     /// # Errors
     /// If the path is not a folder, leads out of the allowed folder, or cannot be read.
@@ -231,8 +231,9 @@ fn leads_out(target: &Path, folders: &[PathBuf]) -> Refused {
     Refused::LeadsOut { target: target.to_path_buf(), folder }
 }
 
-/// Checks that another program can safely open the path. Symbolic links are followed. The path must
-/// lead to a plain file of at most `limit` bytes, or must not exist.
+/// Checks that another program can safely open the path. The path must lead to a plain file of at
+/// most `limit` bytes, and symbolic links are followed. A path that does not exist passes the
+/// check, and so does a path whose metadata cannot be read.
 ///
 /// # Errors
 /// If the path leads to another kind of file, or to a larger file.
@@ -249,8 +250,8 @@ pub fn check_plain(path: &Path, limit: u64) -> Result<(), Refused> {
     }
 }
 
-/// Opens a plain file by its path, in which all symbolic links are already resolved. Fails if a
-/// part of the path was replaced by a symbolic link in the meantime.
+/// Opens a plain file by its path. The caller has already resolved all symbolic links in the path.
+/// Fails if a part of the path has been replaced by a symbolic link since then.
 pub fn open_real(real: &Path) -> Result<File, Refused> {
     let (Some(folder), Some(name)) = (real.parent(), real.file_name()) else {
         return Err(Refused::not_plain(FileType::Directory));

@@ -3,9 +3,9 @@
 //!
 //! A caller resolves and checks a path, and opens the file a moment later. In between, a running
 //! command can replace a folder on the path by a symbolic link. This module opens exactly the
-//! checked file or returns an error, and never opens the target of such a link. Each file is opened
-//! relative to the descriptor of its folder. No function of this module waits for a FIFO or opens a
-//! device.
+//! checked file or returns an error, and does not open the target of the link. The only exception
+//! is [`Folder::file_behind`], which follows links. Each file is opened relative to the descriptor
+//! of its folder. No function of this module waits for a FIFO or opens a device.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -73,7 +73,7 @@ impl Folder {
             let no_links = ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
             match rustix::fs::openat2(CWD, real, WAY, Mode::empty(), no_links) {
                 // Old kernels do not have `openat2` and return `ENOSYS`. Some containers return
-                // `EPERM` in its place for system calls that they do not know.
+                // `EPERM` for every system call that they do not know.
                 Err(Errno::NOSYS | Errno::PERM) => {}
                 opened => return Ok(Self(opened?)),
             }

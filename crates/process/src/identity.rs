@@ -1,9 +1,10 @@
 //! Identifies a process by its number *and* its start time, so that a later process with the same
 //! number is never confused with it.
 //!
-//! This module also waits for the end of a process and sends signals to it. The process need not be
-//! a child of this process. On systems without `/proc`, the start time is unknown and only the
-//! number is compared. The module `job` finds the processes that a process has started.
+//! This module also waits for the end of a process and sends signals to the process. The process
+//! need not be a child of the current process. On systems without `/proc`, the start time is
+//! unknown and only the number is compared. The module `job` finds the processes that a process has
+//! started.
 
 use std::fs;
 use std::io;
@@ -84,8 +85,8 @@ impl ProcessIdentity {
             .saturating_add(nanoseconds.saturating_mul(a_second) / 1_000_000_000)
     }
 
-    /// Returns the current time on the clock of the start times. This variant is for systems where
-    /// start times are not known.
+    /// Returns the highest possible time, because start times of processes are not known on this
+    /// system.
     #[cfg(not(target_os = "linux"))]
     pub fn ticks_now() -> u64 {
         u64::MAX
@@ -116,7 +117,8 @@ impl ProcessIdentity {
     }
 
     /// Waits until the process ends. Returns at once if the process has already ended. On Linux,
-    /// the kernel reports the end, so no polling is needed.
+    /// the kernel reports the end. If the kernel cannot report it, this function checks every
+    /// second whether the process has ended.
     pub async fn ended(&self) {
         #[cfg(target_os = "linux")]
         match self.open().and_then(|process| process.map(watched).transpose()) {
@@ -170,10 +172,11 @@ impl ProcessIdentity {
         }
     }
 
-    /// Stops the process and all processes that it started. The function sends TERM to the process
-    /// group, waits `grace`, then sends KILL. If the process itself has already ended, the function
-    /// stops the processes that it left running. Called with the identity of the current process,
-    /// the function stops nothing.
+    /// Stops the process and all processes that it started. The function sends TERM to all of them,
+    /// waits at most for the time `grace`, and then sends KILL to the processes that still run. If
+    /// the process itself has already ended, the function stops the processes that it left running.
+    /// Called with the identity of the current process, the function stops nothing and returns
+    /// [`Stopped::StillRunning`].
     pub async fn stop(&self, grace: Duration) -> Stopped {
         if *self == Self::own() {
             return Stopped::StillRunning;
@@ -201,7 +204,8 @@ impl ProcessIdentity {
     }
 }
 
-/// Wraps the handle of a process. The handle becomes readable when the process ends.
+/// Registers the handle of a process with tokio, so that a task can wait for it. The handle becomes
+/// readable when the process ends.
 #[cfg(target_os = "linux")]
 fn watched(
     process: std::os::fd::OwnedFd,

@@ -4,11 +4,12 @@
 //! A command may fork, put children into the background, or move them to another session of the
 //! operating system. This module therefore finds the processes that a command started in three
 //! ways: by process group, by parent process, and by a tag in the environment that every child
-//! inherits. Signals are sent only to processes found this way, each by its [`ProcessIdentity`]. On
-//! systems without `/proc`, only the process group is known.
+//! inherits. Signals are sent only to processes found this way. A [`ProcessIdentity`] makes sure
+//! that a signal does not reach a different process with the same process id. On systems without
+//! `/proc`, only the process group is known.
 //!
 //! A second tag names the process that started the command. If the starting process is killed,
-//! another process can find and stop the processes that it left running.
+//! another process can still find and stop the processes that the command started.
 //!
 //! The callers (the Bash tool, hooks) decide which commands run and how their output is used.
 
@@ -38,13 +39,14 @@ pub use tags::{
     started_by_a_tool,
 };
 
-/// Time to read the pipes after the command has ended. At that moment all output of the command
-/// itself is already in the pipes. Reading may take longer only because a process that the command
-/// started keeps a pipe open.
+/// How long the pipes are read after the command has ended. At the end of the command, all its
+/// output is already in the pipes. A pipe stays open longer only if a process that the command
+/// started keeps it open. Reading then stops after this time.
 const DRAIN_GRACE: Duration = Duration::from_millis(250);
 
-/// Maximum number of bytes read from a pipe after `DRAIN_GRACE`. The limit is the most that a pipe
-/// can hold, so a grandchild that keeps writing cannot prolong the read.
+/// Maximum number of bytes read from a pipe after `DRAIN_GRACE`. By default, a pipe on Linux cannot
+/// hold more than this. Without a limit, a process that keeps writing could prolong the read
+/// forever.
 const PIPE_MOST: usize = 1 << 20;
 
 /// Interval for checking whether all processes have ended.
@@ -57,9 +59,9 @@ const KILL_TIME: Duration = Duration::from_secs(5);
 /// Maximum number of bytes read from a pipe at once.
 const CHUNK_BYTES: usize = 16 * 1024;
 
-/// Git sets these environment variables for its hooks, and pitcrew inherits them when it runs in a
-/// git hook. A git command started by pitcrew or by an agent's command would then use the wrong
-/// repository. The variables are therefore removed.
+/// The environment variables that are removed from the environment of every command that pitcrew
+/// starts. Git sets these variables for its hooks, and pitcrew inherits them when it runs in a git
+/// hook. With them, a git command started by pitcrew or by an agent would use the wrong repository.
 const GIT_LEAKS: [&str; 6] = [
     "GIT_DIR",
     "GIT_WORK_TREE",
@@ -213,7 +215,8 @@ impl Job {
     /// Reads both pipes until the command ends, is cancelled or reaches its deadline.
     ///
     /// `sink` receives every piece of output as it arrives and must not block. At the deadline or
-    /// on cancellation, this function sends TERM, waits `grace`, then sends KILL.
+    /// on cancellation, this function stops the command and all processes that the command started:
+    /// it sends TERM, waits `grace`, then sends KILL.
     ///
     /// # Errors
     /// The error of the operating system if waiting for the command fails.
@@ -328,8 +331,9 @@ struct Claim {
     hold: Hold,
     /// The environment entry that all processes of the job inherit.
     mark: String,
-    /// The tag of the team member that the leader ran. The processes that the leader started carry
-    /// the tag too.
+    /// The environment entry with the tag of a team member. It is set only if the leader of the
+    /// process group runs a member with another client than pitcrew. The processes that this client
+    /// started inherit the entry.
     member: Option<String>,
     /// The processes that were still running at the last check.
     survivors: Vec<ProcessIdentity>,
@@ -403,8 +407,8 @@ impl ProcessGroup {
     async fn after_leader(mut self) -> Option<Self> {
         let mut still_running = self.is_running().await;
         if self.aftermath.as_ref().is_some_and(Aftermath::ends_all) {
-            // For such a command, the kernel ends all remaining processes together with the
-            // command, so wait until they have ended.
+            // When this command ends, the kernel ends all processes that the command started. Wait
+            // until they have ended.
             let end_of_waiting = Instant::now() + KILL_TIME;
             while still_running && Instant::now() < end_of_waiting {
                 tokio::time::sleep(STOP_TICK).await;
@@ -444,8 +448,8 @@ impl ProcessGroup {
             tokio::time::sleep(STOP_TICK).await;
         }
         if let Some(child) = child.as_mut() {
-            // A process in an uninterruptible system call may not end in time. Tokio reaps such a
-            // process later.
+            // The child cannot be killed while it is in an uninterruptible system call, so the wait
+            // has a time limit. If the limit passes, tokio reaps the child later.
             let reaped = tokio::time::timeout(grace, child.wait()).await;
             tracing::debug!(leader = %self.claim.leader, ?reaped, "stopped");
         }
@@ -488,8 +492,8 @@ impl Claim {
             return;
         }
         if let Some(group) = self.leader.number() {
-            // This call fails only if the group is already empty or belongs to another user. Both
-            // are fine.
+            // This call fails only if the group is already empty or belongs to another user. In
+            // neither case is there anything left to do, so the error is ignored.
             let _ = rustix::process::kill_process_group(group, signal);
         }
     }
@@ -517,8 +521,8 @@ impl Claim {
         loop {
             let (found, rest): (Vec<_>, Vec<_>) = others.into_iter().partition(|entry| {
                 let descends = pids.contains(&entry.parent) && !is_left(entry);
-                // Tags and groups need a check only in the first pass. Later passes find the
-                // children of the processes found before.
+                // Only the first pass compares tags and process groups. Each later pass finds the
+                // children of the processes that the earlier passes found.
                 descends || (is_first_pass && self.names(entry, owns_group))
             });
             if found.is_empty() {

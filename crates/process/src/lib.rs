@@ -1,11 +1,13 @@
 //! Starts, identifies, restricts and stops processes, and creates the folders that they work in.
 //!
-//! - [`job`] runs one command with a deadline and stops all processes that it started.
-//! - [`identity`] distinguishes processes.
+//! - [`job`] runs one command with a deadline and stops all processes that the command started.
+//! - [`identity`] identifies a process by its process id and its start time.
 //! - [`sandbox`] uses the kernel to limit what commands can do.
 //! - [`worktree`] creates and removes git worktrees.
 //! - [`strays`] stops processes that removed pitcrew's tags from their environment.
-//! - [`given_file`] and [`handle`] open files that somebody else may have prepared.
+//! - [`given_file`] reads files that may come from other people, such as the files of a cloned
+//!   repository.
+//! - [`handle`] opens files by their resolved paths and never follows a symbolic link.
 //!
 //! Other crates decide which limits a command needs. *This crate never reads a permission rule, and
 //! never changes a team's folders.*

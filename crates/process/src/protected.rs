@@ -2,9 +2,10 @@
 //! programs run automatically when the user opens the project, enters its folder or works with its
 //! repository.
 //!
-//! Commands in the sandbox profile *work* cannot change these files. In other sandbox profiles and
-//! other tools, pitcrew asks the user before a change, even if a rule allows the change.
-//! `docs/protected-files.md` has the list for users.
+//! Commands in the sandbox profile *work* cannot change these files. Before a command in another
+//! sandbox profile changes such a file, or an agent does so with a file tool, pitcrew checks the
+//! change more strictly than a change of an ordinary file. `docs/protected-files.md` describes
+//! these checks and has the list for users.
 
 /// Protected files and folders, relative to a working folder. Upper and lower case are not
 /// distinguished.

@@ -1,11 +1,11 @@
-//! Finds and stops stray processes. A stray is a process that a command moved to another session of
-//! the operating system without pitcrew's tags, and whose parent has ended.
+//! Finds and stops stray processes. A stray is a process whose parent has ended, that has no tags
+//! of pitcrew, and that a command moved to another session of the operating system.
 //!
-//! The system gives such a process a new parent: the nearest ancestor that has registered as a
-//! subreaper, otherwise init. Therefore pitcrew's process registers as a subreaper. If pitcrew's
-//! process still has children when it is about to end, commands started these children. Pane
-//! servers and processes left running by the user's hooks are exempt. Each stray is reaped by its
-//! process id, because tokio reaps the other children.
+//! When the parent ends, the system gives such a process a new parent: the nearest ancestor that
+//! has registered as a subreaper, otherwise init. Therefore pitcrew's process registers as a
+//! subreaper. The children that pitcrew's process still has when it is about to end were started by
+//! commands. Pitcrew stops them, except pane servers and processes left running by the user's
+//! hooks. Each stray is reaped by its process id, because tokio reaps the other children.
 
 use std::io;
 use std::time::Duration;

@@ -233,12 +233,13 @@ impl Worktrees {
         Ok(self.record(path).await?.worktree)
     }
 
-    /// Finds the worktree at a path, for a member that continues. If the folder is gone, creates the
-    /// worktree again on its existing branch and returns true.
+    /// Finds the worktree at a path, for a member that continues. If the worktree's folder exists,
+    /// returns false. If the folder is gone, creates the worktree again on its existing branch and
+    /// returns true.
     ///
     /// # Errors
     /// `NotOurs` if pitcrew did not create the worktree or git has no data about it any more,
-    /// `Replaced` if something else is in its place.
+    /// `Replaced` if the path contains something other than the worktree.
     pub async fn reopen(&self, path: &Path) -> Result<bool, WorktreeError> {
         let record = self.record(path).await?;
         match self.place_of(&record).await? {
@@ -337,9 +338,9 @@ impl Worktrees {
         self.turn(&self.git.common_folder().await?).await.map(drop)
     }
 
-    /// Waits for the lock. If the previous holder of the lock died while it created a worktree,
-    /// this function undoes the creation. If the holder died while it removed a worktree, this
-    /// function completes the removal.
+    /// Waits for the lock on the worktrees of the repository, and returns the lock. If the previous
+    /// holder of the lock died while it created a worktree, this function undoes the creation. If
+    /// the holder died while it removed a worktree, this function completes the removal.
     async fn turn(&self, common: &Path) -> Result<Turn, WorktreeError> {
         let turn = lock(common).await?;
         if let Some(Making { path, branch, removed }) = turn.said() {
@@ -425,9 +426,9 @@ impl Worktrees {
     /// Removes everything that a failed or interrupted creation left. The path and the branch did
     /// not exist before that creation.
     async fn undo(&self, path: &Path, branch: &str) {
-        // A failed creation may have stopped before it created the worktree or the branch. Then
-        // removing it fails too. Ignore such failures, because the caller already reports why the
-        // creation failed.
+        // The failed creation may have stopped before the worktree or the branch existed. In that
+        // case, removing the worktree or the branch fails. Only log such failures, because the
+        // caller already reports why the creation failed.
         let mut removed = self.git.remove_worktree(path, true).await;
         if removed.is_err() && remove_folder(path.to_owned()).await.is_ok() {
             // Git removes its data about a half-created worktree once the folder is gone.

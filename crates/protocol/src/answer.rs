@@ -1,7 +1,8 @@
 //! The answers of the team tools, each with its text for the model.
 //!
-//! The texts are copied from the same recordings as in the module `results`. The task tools answer
-//! with prose. All other team tools answer with their data as indented JSON.
+//! The texts are copied from recordings of the reference client. The documentation of the module
+//! `results` names the recordings. The task tools answer with prose. All other team tools answer
+//! with their data as indented JSON.
 
 use serde::{Serialize, Serializer};
 
@@ -69,9 +70,8 @@ impl ToolAnswer {
         }
     }
 
-    /// Whether the answer's text is sent in a block of the result's `content`. In the recordings,
-    /// the answers of all team tools are sent in such a block, except the answers of the task
-    /// tools.
+    /// Returns true if the answer's text is sent in a block of the result's `content`. As in the
+    /// reference client, this is the case for all team tools except the task tools.
     #[must_use]
     pub fn is_blocks(&self) -> bool {
         match self {

@@ -70,18 +70,23 @@ wire_object! {
         pub plan_mode_required: bool => "planModeRequired" opt,
         /// The time when the member joined, in milliseconds since 1970.
         pub joined_at_ms: i64 => "joinedAt" opt,
-        /// The member's terminal pane: `%N` in tmux, `in-process`, `leader`, or empty for a lead.
+        /// The id of the member's terminal pane, such as `%1` in tmux. A teammate that runs inside
+        /// its lead's process has `in-process`. A lead has `leader` in the session dialect, and an
+        /// empty text in the named dialect.
         pub tmux_pane_id: String => "tmuxPaneId" opt,
         /// The member's working folder.
         pub cwd: String => "cwd" opt,
-        /// The subscriptions of the member. The list is empty in all recordings.
+        /// A list that the reference client writes for each member. It is empty in all recordings.
+        /// Pitcrew writes an empty list and does not read it.
         pub subscriptions: Vec<serde_json::Value> => "subscriptions" opt,
-        /// The backend that runs the member: `in-process` or `tmux`. Absent for a lead in files of
-        /// the named dialect (older versions of the reference client).
+        /// The backend that runs the member, such as `in-process` or `tmux`. Absent for a lead in
+        /// files of the named dialect (older versions of the reference client), and for a member
+        /// that no backend started.
         pub backend_type: String => "backendType" opt,
         /// The member's own git worktree, if it has one.
         pub worktree_path: String => "worktreePath" opt,
-        /// The permission mode of the member, if the mode was changed after the spawn.
+        /// The permission mode that the member got after its spawn. Absent if nobody changed the
+        /// mode after the spawn.
         pub mode: String => "mode" opt,
         /// Whether the member is in a turn. The field is written only for members with a pane.
         pub is_active: bool => "isActive" opt,
@@ -105,8 +110,8 @@ impl TeamConfig {
         self.members.iter().filter(|m| !m.is_called(LEAD_NAME))
     }
 
-    /// Whether the team's files use the session dialect, the format of newer versions of the
-    /// reference client. Such a client deletes a message from the inbox after reading the message.
+    /// Whether the team's files use the session dialect, which newer versions of the reference
+    /// client write. These versions delete a message from the inbox after they have read it.
     #[must_use]
     pub fn is_session_dialect(&self) -> bool {
         self.lead_process.is_some()
@@ -122,8 +127,8 @@ impl Member {
         same_name(self.name.as_str(), name)
     }
 
-    /// Whether pitcrew runs the member. Then the member has a record under the key `pitcrew`, and
-    /// the record names no other program.
+    /// Whether pitcrew runs the member. This is true if the config has a record for the member
+    /// under the key `pitcrew`, and the record names pitcrew or no program.
     #[must_use]
     pub fn is_run_by_pitcrew(&self) -> bool {
         #[derive(serde::Deserialize)]
@@ -132,7 +137,7 @@ impl Member {
         }
         let record =
             self.foreign.get("pitcrew").map(|raw| serde_json::from_str::<Record>(raw.get()));
-        // A record without a program means that pitcrew runs the member.
+        // A record that names no program belongs to a member that pitcrew runs.
         record
             .and_then(Result::ok)
             .is_some_and(|record| record.program.is_none_or(|program| program == "pitcrew"))

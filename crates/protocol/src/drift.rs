@@ -1,9 +1,9 @@
 //! Finds differences between a reference client's files and the recordings of such files in
 //! `fixtures/`: new fields, missing fields, another field order.
 //!
-//! The wire types declare the known fields. A `Shape` for each type adds two facts: the fields that
-//! every recording has, and the other field orders that were recorded. The crate `store` chooses
-//! the files to examine.
+//! The wire type of an object declares the fields that are known. A `Shape` adds what the
+//! recordings show about the object, for example which fields are always present and which other
+//! field order occurs. The crate `store` chooses the files to examine.
 
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -53,8 +53,8 @@ pub enum DriftKind {
     OtherOrder,
 }
 
-/// The facts about one kind of object. The recordings show facts that the object's wire type does
-/// not contain.
+/// The expected fields of one kind of object: the fields that the wire type declares, and what the
+/// recordings show about these fields.
 struct Shape {
     object: &'static str,
     /// The fields that the wire type declares, in the declared order.
@@ -64,8 +64,8 @@ struct Shape {
     kept: &'static [&'static str],
     /// Fields that are present in every recording of this kind of object.
     always: &'static [&'static str],
-    /// Fields that a client adds after it created the object. They come after all other fields, in
-    /// any order.
+    /// Fields that a client adds to an existing object. They come after all other fields, in any
+    /// order.
     late: &'static [&'static str],
     /// A second field order that occurs in the recordings.
     also: &'static [&'static str],
@@ -173,8 +173,9 @@ const FRAMES: [(&str, &[&str]); 10] = [
 /// Returns the differences between the text of a file and all recordings, sorted and without
 /// duplicates.
 ///
-/// This function skips text that is not JSON. It also skips a value of another type where the
-/// format has an object. The command `doctor` finds such damage in another step.
+/// A text that is not JSON gives no differences. If the format has an object at some place, and the
+/// text has another JSON type there, this value gives no differences either. The command `doctor`
+/// finds such damage in another step.
 #[must_use]
 pub fn drift(written: Written, text: &str) -> Vec<Drift> {
     let mut found = Vec::new();
@@ -263,8 +264,8 @@ fn misplaced<'a>(shape: &Shape, fields: &[&'a str]) -> Option<&'a str> {
     stray(shape.also).map(|_| field)
 }
 
-/// Returns the first field that is out of order, or that `order` does not contain. A field is out
-/// of order if a field before it comes later in `order`.
+/// Returns the first field of `fields` that is out of order, or that is missing from `order`. A
+/// field is out of order if `order` lists it before a field that precedes it in `fields`.
 fn stray<'a>(order: &[&str], mut fields: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let mut last = 0;
     fields.find(|field| match order.iter().position(|known| known == field) {

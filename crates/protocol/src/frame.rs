@@ -178,8 +178,8 @@ wire_object! {
     pub struct PermissionRequest {
         /// The frame's type, always `permission_request`.
         pub kind: String => "type" req,
-        /// The request id, `perm-<ms>-<7 base36>`. Pitcrew's own ids have more random digits at the
-        /// end.
+        /// The request id: `perm-`, the time in milliseconds, `-`, and seven base-36 digits.
+        /// Pitcrew's own ids have more random digits at the end.
         pub request_id: String => "request_id" req,
         /// The name of the teammate that asks.
         pub agent_id: String => "agent_id" req,
@@ -260,7 +260,8 @@ macro_rules! frames {
                     #[serde(rename = "type")]
                     kind: String,
                 }
-                // Most messages are plain text. Do not try to parse such a message as JSON.
+                // Most messages are plain text and do not start with `{`. Such a text need not be
+                // parsed as JSON.
                 if !text.starts_with('{') {
                     return None;
                 }

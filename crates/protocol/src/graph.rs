@@ -1,9 +1,10 @@
 //! The rules of the task graph: which task waits for which other task, which tasks are ready, and
 //! which edges would close a circle.
 //!
-//! The functions here do no I/O. An edge counts when either of its tasks names it (the blocker in
-//! `blocks`, or the blocked task in `blockedBy`). A blocker that does not exist blocks no task,
-//! because nobody could ever complete it. The crate `team` claims and writes tasks.
+//! The functions here do no I/O. An edge leads from a blocker to a blocked task. The edge counts if
+//! the blocker names the blocked task in `blocks`, or the blocked task names the blocker in
+//! `blockedBy`. A blocker that does not exist blocks no task, because nobody could ever complete
+//! it. Claiming and writing tasks is the job of the crate `team`.
 
 use std::collections::HashMap;
 
@@ -44,8 +45,9 @@ fn told(circle: &[TaskId]) -> String {
     format!("{} would be a circle", steps.join(" -> "))
 }
 
-/// Tasks with a number below this limit are found in a vector by their number. All other tasks are
-/// found in a map by the text of their id.
+/// Tasks with a number below this limit are found in a vector, with the number as the index. The
+/// limit bounds the size of the vector. All other tasks are found in a map, by the text of their
+/// id.
 const NUMBERED_IDS: u64 = 1 << 16;
 
 /// The tasks of a team with their edges. The graph is built once, updated with [`TaskGraph::put`],
@@ -110,8 +112,8 @@ struct Node {
 enum State {
     /// The task does not exist, but another task names its id.
     Absent,
-    /// The task is not completed, and nobody else can claim it: it has an owner, is in progress, or
-    /// is an internal record of a client.
+    /// The task is not completed, and no agent can claim it. It has an owner, is in progress, or is
+    /// an internal record of a client.
     Taken,
     /// The task is not completed. An agent can claim it as soon as nothing blocks it.
     Free,
@@ -167,13 +169,13 @@ impl TaskGraph {
         }
     }
 
-    /// Removes a task. The removed task then blocks no other task.
+    /// Removes a task. The tasks that the removed task blocked no longer wait for it.
     pub fn remove(&mut self, id: &TaskId) {
         let place = self.places.get(id);
         if let Some(node) = place.and_then(|place| self.nodes.get_mut(place)) {
             node.state = State::Absent;
-            // Other tasks can still name this id. The node therefore stays in the graph, but
-            // without edges.
+            // Other tasks can still name this id. The node therefore stays in the graph. Only its
+            // own blockers are removed.
             node.blockers.clear();
         }
     }
@@ -240,8 +242,9 @@ impl TaskGraph {
         None
     }
 
-    /// Returns the tasks on the path to `goal`. `goal` is the first task of the result, and the
-    /// other tasks follow in path order.
+    /// Returns the tasks on the path that the search took from its start to `goal`. `goal` comes
+    /// first in the result. The other tasks follow in the order of the path, beginning with the
+    /// start.
     fn way(&self, goal: usize, reached_from: &HashMap<usize, usize>) -> Vec<TaskId> {
         let back = std::iter::successors(Some(goal), |place| reached_from.get(place).copied());
         let mut way: Vec<TaskId> =
@@ -450,8 +453,8 @@ mod tests {
         }
     }
 
-    /// This test checks the result only. The benchmark `ready_set` of the crate `store` measures
-    /// the time.
+    /// Checks which of ten thousand tasks are ready. The time for such a query is not checked here:
+    /// the benchmark `ready_set` of the crate `store` measures it.
     #[test]
     fn of_ten_thousand_tasks_those_are_ready_whose_blockers_are_completed() {
         let is_completed = |n: u64| n.is_multiple_of(3);

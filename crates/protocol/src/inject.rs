@@ -2,8 +2,9 @@
 //! another part of the conversation.
 //!
 //! Source: the section "Injection" of the wire format document. The reference client escapes
-//! nothing. Pitcrew escapes as little as is safe: it rewrites a `<` only before the name of a
-//! reserved tag, and code in messages stays unchanged. [`parse`] returns the exact original texts.
+//! nothing. Pitcrew rewrites a `<` only if the name of a reserved tag follows, because this is
+//! enough to be safe. Program code in messages therefore stays unchanged. [`parse`] returns the
+//! original texts exactly.
 
 use std::borrow::Cow;
 
@@ -12,7 +13,7 @@ use crate::Message;
 /// The tag that pitcrew writes around a message.
 const TAG: &str = "teammate-message";
 
-/// The tag in older documents. Pitcrew reads this tag but never writes it.
+/// The tag around a message in older documents. Pitcrew reads this tag but never writes it.
 const OLDER_TAG: &str = "teammate_message";
 
 /// The names of a conversation's reserved tags, in lower case and without separators between words.
@@ -401,7 +402,8 @@ mod tests {
         );
     }
 
-    /// Generates texts from the parts that an attack would combine.
+    /// Generates texts from parts that could imitate a tag: brackets, escapes, blanks and tag
+    /// names.
     fn hostile() -> impl Strategy<Value = String> {
         let piece = prop_oneof![
             proptest::sample::select(vec![

@@ -1,11 +1,11 @@
 //! Reads a tool's input and collects all faults. The model can then correct all faults of its call
 //! at once.
 //!
-//! The wording of the error texts follows the refused call in
-//! `fixtures/claude-2.1.39/stream-json/errors-and-duplicates.ndjson`. That call lacks a parameter.
-//! The texts for the other kinds of faults are worded in the same way. The module `tools` knows the
-//! parameters of the team tools. The input of every other tool is checked against the tool's
-//! schema.
+//! The error texts are worded like a recorded error text of the reference client
+//! (`fixtures/claude-2.1.39/stream-json/errors-and-duplicates.ndjson`). That error is about a
+//! missing parameter. The texts for other kinds of faults imitate its wording. The module `tools`
+//! knows the parameters of the team tools. The input of every other tool is checked against the
+//! tool's schema.
 
 use std::fmt;
 
@@ -242,8 +242,8 @@ fn expected_type(property: &Value) -> &'static str {
     }
 }
 
-/// The parameters of one call that are not read yet. The code that reads the call removes one
-/// parameter after another. A parameter with the value `null` counts as absent.
+/// The parameters of one call that are not read yet. Code that reads the call removes each
+/// parameter when it reads the parameter. A parameter with the value `null` counts as absent.
 pub(crate) struct Parameters {
     tool: String,
     left: Map<String, Value>,

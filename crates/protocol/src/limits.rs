@@ -12,10 +12,10 @@ pub struct Limits {
     pub agents: u32,
     /// Maximum number of tasks in one team.
     pub tasks: u32,
-    /// Maximum number of unread messages in one inbox. A further text message is refused. For
-    /// messages of the user, only the user's own unread messages count. Frames are not limited.
-    /// This limit is ours and not in the API reference. It exists because each send rewrites the
-    /// whole inbox.
+    /// Maximum number of unread messages in one inbox. If an inbox has reached this number, a
+    /// further text message is refused. For a message from the user, only the user's own unread
+    /// messages are counted. Frames are never refused because of this limit. The limit is ours and
+    /// not in the API reference. It exists because each send rewrites the whole inbox.
     pub unread_messages: u32,
     /// Maximum length of a message's content, in characters.
     pub content_chars: u32,

@@ -39,8 +39,8 @@ wire_object! {
     }
 }
 
-/// The id of a message. The id comes from pitcrew, from a client of the session dialect, or is
-/// computed from the message's content.
+/// The id of a message. Pitcrew or a client of the session dialect gave the message this id, or the
+/// id was computed from the message's content.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct MessageId(pub String);

@@ -56,7 +56,8 @@ pub fn prices_from(json: &Value) -> Result<BTreeMap<String, Price>, PriceError> 
     }
 }
 
-/// The context windows in the settings: one window for all models, or one window per model name.
+/// The context windows in the settings: one window for all models, or one window for each beginning
+/// of a model name.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ContextWindows {
     all: Option<u64>,
@@ -82,7 +83,8 @@ impl ContextWindows {
     /// model names and whose values are numbers.
     ///
     /// # Errors
-    /// When the setting is neither of the two, or when a window is too small to work with.
+    /// When the setting is neither a number nor an object of numbers, or when a window has fewer
+    /// than 1000 tokens.
     pub fn from_setting(setting: &Value) -> Result<Self, WindowError> {
         let windows = if setting.is_object() {
             Self { all: None, named: BTreeMap::deserialize(setting).map_err(WindowError::Form)? }
@@ -112,8 +114,9 @@ impl ContextWindows {
     }
 }
 
-/// Finds the table entry for a model: the longest entry name with which the model's name begins. If
-/// the model's name with its vendor matches no entry, the name without the vendor is tried.
+/// Finds the table entry for a model. Of all entries whose name is a beginning of the model's name,
+/// the entry with the longest name is returned. If no entry matches a name with a vendor, such as
+/// `vendor/model`, the name without the vendor is tried.
 pub fn longest_named<'a, T>(
     table: impl Iterator<Item = (&'a str, T)> + Clone,
     model: &str,

@@ -10,14 +10,14 @@ pub struct PaneHost {
     /// The socket of the program's server, if it is not the default socket.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub socket: Option<String>,
-    /// The command that implements the pane protocol, with its arguments. It is empty for every
-    /// other kind of program.
+    /// The command, with its arguments, that starts a program for the pane protocol. Empty if the
+    /// panes belong to a program that pitcrew knows, such as tmux.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub command: Vec<String>,
 }
 
 impl PaneHost {
-    /// Returns the program of this kind, with the default socket.
+    /// Returns the program whose kind is `backend`, with the default socket.
     #[must_use]
     pub fn of(backend: &str) -> Self {
         Self { backend: backend.to_owned(), ..Self::default() }

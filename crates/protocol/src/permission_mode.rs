@@ -63,8 +63,9 @@ impl PermissionMode {
         }
     }
 
-    /// Returns the mode that spawned agents get if the run has this mode. Spawned agents do not
-    /// inherit plan mode and delegate mode.
+    /// Returns the mode that spawned agents get if the run has this mode. In a run with plan mode
+    /// or delegate mode, spawned agents get the mode `Default`. Spawned agents inherit every other
+    /// mode.
     #[must_use]
     pub fn handed_down(self) -> Self {
         match self {

@@ -85,8 +85,8 @@ impl TeamDeleted {
     }
 }
 
-/// The fields of a task that the API reference has and the recorded results do not have. Fields
-/// without a value are not written.
+/// Fields of a task that are in the API reference but in no recorded result. A field without a
+/// value is not written.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TaskFacts {
@@ -174,8 +174,8 @@ impl TaskCreated {
     /// Creates the result for a new task.
     #[must_use]
     pub fn of(task: &Task, times: TaskTimes) -> Self {
-        // The title has its own field here. Remove it from the other fields, because it must not be
-        // written twice.
+        // The task's title is already in the field `subject` of this result. Leave it out of the
+        // other fields, because it must not be written twice.
         let facts = TaskFacts { subject: None, ..TaskFacts::of(task, times) };
         Self { task: TaskTitle { id: task.id.clone(), subject: task.subject.clone(), facts } }
     }
@@ -281,8 +281,8 @@ pub struct TaskDetail {
 }
 
 impl TaskShown {
-    /// Creates the result for `task`. The dependencies on other tasks are those in the task's file,
-    /// and the times are absent.
+    /// Creates the result for `task`. The dependencies on other tasks are taken from the task's
+    /// file. The times are absent.
     #[must_use]
     pub fn of(task: &Task) -> Self {
         Self::at(task, TaskTimes::default())

@@ -6,13 +6,13 @@ use std::fmt;
 /// command's text looks like.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum SandboxProfile {
-    /// The command is allowed to read the working folder, system folders and toolchains, and to
-    /// write a private temporary folder. It has no network.
+    /// The command is allowed to read the working folder, system folders and toolchains. It is
+    /// allowed to write only in a private temporary folder. It has no access to a network.
     Read,
-    /// Like `Read`, and the command is also allowed to write below the working folder. Files there
-    /// that control permissions or run automatically stay protected. The command has a private
-    /// network with loopback only, unless the setting `sandbox.network` shares the machine's
-    /// network.
+    /// Like `Read`, and the command is also allowed to write below the working folder. It cannot
+    /// write files of the working folder that control permissions or that run automatically. The
+    /// command has a private network with loopback only, unless the setting `sandbox.network`
+    /// shares the machine's network.
     Work,
     /// The command is allowed to do everything except change the files of teams and the settings of
     /// the user.

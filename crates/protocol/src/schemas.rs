@@ -10,8 +10,8 @@
 //! - ExitPlanMode also has `plan`. It lacks the properties about remote sessions and about the
 //!   permissions that a plan asks for, because nothing reads these properties.
 //!
-//! A model sees only the parameters of the named dialect. The modules `tools` and `send` accept
-//! other forms too.
+//! A model sees only the parameters of the named dialect. The modules `tools` and `send` also
+//! accept the parameters of the session dialect.
 
 use serde_json::{Value, json};
 

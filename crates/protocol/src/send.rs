@@ -23,15 +23,16 @@ pub enum SendMessageInput {
         recipient: String,
         /// The text of the message.
         content: String,
-        /// A preview of 5 to 10 words. [`SendMessageInput::parse`] requires a preview. A message
-        /// from a person needs none.
+        /// A preview of 5 to 10 words. A tool call must have a preview: [`SendMessageInput::parse`]
+        /// reports a missing preview as a fault. A message from a person needs no preview.
         summary: Option<String>,
     },
     /// A message to every member except the sender.
     Broadcast {
         /// The text of the message.
         content: String,
-        /// A preview of the message, with the same rules as in `Message`.
+        /// A preview of 5 to 10 words. It is required under the same conditions as the `summary` of
+        /// `Message`.
         summary: Option<String>,
     },
     /// A request to a member to shut down.
@@ -47,7 +48,7 @@ pub enum SendMessageInput {
         request_id: String,
         /// Whether the sender agrees to shut down.
         approve: bool,
-        /// The reason for a refusal. If `approve` is false, there is always a reason.
+        /// The reason for a refusal. Every refusal (`approve` is false) has a reason.
         content: Option<String>,
     },
     /// An answer to a plan approval request.

@@ -34,7 +34,7 @@ wire_object! {
 
 wire_object! {
     /// An event about the team. Only pitcrew writes this event. The event's type is `system`,
-    /// because other programs that read the stream skip such events.
+    /// because other programs that read the stream skip `system` events with an unknown subtype.
     pub struct TeamEvent {
         /// The event's type, always `system`.
         pub kind: String => "type" req,
@@ -56,8 +56,8 @@ wire_object! {
 }
 
 wire_object! {
-    /// An event that reports a text or a tool call of the model. If the model wrote several blocks
-    /// in a turn, each block becomes one event.
+    /// An event that reports one block of a model's message: a text or a tool call. A message with
+    /// several blocks becomes several events.
     pub struct AssistantEvent {
         /// The event's type, always `assistant`.
         pub kind: String => "type" req,
@@ -76,7 +76,8 @@ wire_object! {
 wire_object! {
     /// A message of the model.
     pub struct AssistantMessage {
-        /// The message's id. All events of one turn have the same id.
+        /// The message's id. If a message has several blocks, the events of all its blocks have the
+        /// same id.
         pub id: String => "id" opt,
         /// The message's type, always `message`, if present.
         pub kind: String => "type" opt,
@@ -317,7 +318,7 @@ pub enum Block {
     ToolUse(ToolUseBlock),
     /// The result of a tool call.
     ToolResult(ToolResultBlock),
-    /// Any other block, such as thinking or an image.
+    /// A block of another kind than text, tool call and tool result, such as thinking or an image.
     Other(Map<String, Value>),
 }
 

@@ -1,6 +1,7 @@
-//! Creates pitcrew's stream-json events, with the fields of the recordings in the recorded order.
+//! Creates pitcrew's stream-json events. They have the same fields as the recorded events of the
+//! reference client, in the same order.
 //!
-//! The source is the same as for the module `stream`. The caller supplies the ids, times and costs.
+//! The module `stream` names the recordings. The caller supplies the ids, times and costs.
 
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
@@ -100,9 +101,10 @@ impl StreamUsage {
         }
     }
 
-    /// Adds the fields that only the token counts in the last event of a run have. The added
-    /// numbers are the same for every run in two respects: the vendor's servers run no tools for
-    /// pitcrew, and all of pitcrew's cache entries live for five minutes.
+    /// Adds the fields that only the last event of a run has in its token counts. Pitcrew uses no
+    /// tools on the vendor's servers, so the number of their calls is 0. Every cache entry of
+    /// pitcrew lives for five minutes, so all tokens written to the cache are counted as
+    /// five-minute tokens.
     #[must_use]
     pub fn of_run(self) -> Self {
         let no_tools = ServerToolUse {

@@ -24,8 +24,8 @@ impl TaskId {
         Self(n.to_string())
     }
 
-    /// Reads an id. `#3` is accepted for `3`, because people and models write ids so. Returns
-    /// `None` for every text that is not a number from 1 up.
+    /// Reads an id. A leading `#` is dropped, because people and models often write `#3` for `3`.
+    /// Returns `None` if the text is not a number from 1 up.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let digits = text.strip_prefix('#').unwrap_or(text);
@@ -41,7 +41,8 @@ impl TaskId {
         &self.0
     }
 
-    /// Returns the id as a number. An id that another tool wrote and that is not a number gives 0.
+    /// Returns the id as a number. Returns 0 if the id is not a number. Another tool can write such
+    /// an id.
     #[must_use]
     pub fn number(&self) -> u64 {
         self.0.parse().unwrap_or(0)

@@ -1,5 +1,6 @@
-//! Reads JSON that JavaScript wrote. Surrogates without a partner are replaced. An error contains
-//! the JSON path of the fault.
+//! Reads JSON that JavaScript wrote. JavaScript can write one half of a UTF-16 surrogate pair
+//! without the other half. Such a half is read as U+FFFD. An error contains the JSON path of the
+//! fault.
 
 use std::borrow::Cow;
 
@@ -34,8 +35,9 @@ pub fn from_text<T: DeserializeOwned>(text: &str) -> Result<T, ParseError> {
     Ok(value)
 }
 
-/// Reads one value from its raw text. Each known field is read separately in this way. An invalid
-/// optional field then does not make the other fields unreadable.
+/// Reads one field of an object from the field's raw text. The wire types read each known field
+/// with this function. An invalid optional field therefore does not make the other fields
+/// unreadable.
 pub(crate) fn from_raw<T: DeserializeOwned>(raw: &RawValue) -> Result<T, serde_json::Error> {
     serde_json::from_str(raw.get()).or_else(|e| match mend_surrogates(raw.get()) {
         Cow::Borrowed(_) => Err(e),

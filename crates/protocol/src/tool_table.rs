@@ -102,7 +102,8 @@ pub enum RuleScope {
     Path,
     /// The rule can contain the name of an agent type.
     AgentType,
-    /// The rule can contain other text, which the permission gate cannot check.
+    /// The rule can contain any text, but the permission gate does not know what the text means for
+    /// the tool.
     Unchecked,
 }
 
@@ -126,7 +127,8 @@ pub enum CallEffect {
     CreatesTask,
     /// The call changes a task.
     ChangesTask,
-    /// The call checks the progress of other agents' tasks. It is useful to repeat such a call.
+    /// The call checks the progress of other agents' tasks. An agent is allowed to repeat such a
+    /// call without a permission, because the progress can change between two calls.
     ChecksTasks,
     /// The call ends the team.
     EndsTeam,

@@ -87,8 +87,9 @@ impl Foreign {
     }
 }
 
-/// A kept value in a form that can be serialized. Its text is not changed, with one exception: a
-/// value with line breaks loses its white space, because the output can require a single line.
+/// The raw text of a field, in a form that can be serialized. The text is not changed, with one
+/// exception: a text with line breaks loses the white space between its tokens, because the output
+/// can require a single line.
 pub(crate) struct Written<'a>(&'a RawValue);
 
 impl Serialize for Written<'_> {
@@ -136,7 +137,8 @@ impl PartialEq for Foreign {
     }
 }
 
-/// Reads the key of a field. A key of the list `.0` is known and not copied. Other keys are copied.
+/// Reads the key of a field. A key from the list in this struct is returned without a copy. Any
+/// other key is copied.
 pub(crate) struct Key(pub(crate) &'static [&'static str]);
 
 impl<'de> DeserializeSeed<'de> for Key {

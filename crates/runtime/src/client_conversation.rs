@@ -10,8 +10,9 @@
 //! Mail appears as a `user` entry. A message that came through the message socket during a turn
 //! appears as a `queued_command` attachment. The client writes that attachment only after the model
 //! request that contained the message. If that request is the client's last one, for example
-//! because the client agreed to shut down, the attachment is missing. A `queue-operation` entry
-//! then says that the turn absorbed the message. Source: `docs/interop.md`, "Conversations".
+//! because the client agreed to shut down, the attachment is missing. In this case, a
+//! `queue-operation` entry says that the message was part of a model request (the message was
+//! "absorbed"). Source: `docs/interop.md`, "Conversations".
 
 use std::path::{Path, PathBuf};
 
@@ -26,7 +27,7 @@ use serde_json::Value;
 const READ_MOST: u64 = 256 * 1024 * 1024;
 
 /// Maximum number of bytes read from the end of a conversation file before each message to the
-/// client's socket.
+/// client's socket. It is smaller than `READ_MOST`, because this read happens for every message.
 const LATEST_MOST: u64 = 16 * 1024 * 1024;
 
 /// The client wraps mail in tags: the first tag is for mail from an inbox file, the second for mail
@@ -107,8 +108,8 @@ impl ClientConversation {
             }
             has_begun |= line.begins(id);
             for told in line.told().iter().flat_map(|text| messages_in(text)) {
-                // The message has now entered the conversation, so it no longer counts as only
-                // absorbed.
+                // The message is now in the conversation. Remove it from `absorbed`, which lists
+                // only messages that are not in the conversation.
                 if let Some(at) = absorbed.iter().position(|it| *it == told) {
                     absorbed.remove(at);
                 }
@@ -148,7 +149,8 @@ impl ClientConversation {
 }
 
 impl Line {
-    /// Returns true if this entry lets the client find the conversation with this id.
+    /// Returns true if this line is an entry of the model or of the user in the conversation `id`.
+    /// A client can resume a conversation only if its file has such an entry.
     fn begins(&self, id: &str) -> bool {
         let is_entry = matches!(self.kind.as_str(), "user" | "assistant") && self.uuid.is_some();
         is_entry && self.session_id.as_deref() == Some(id)
@@ -193,7 +195,8 @@ impl Told {
     }
 }
 
-/// Returns true if the client passes this message to its model unchanged.
+/// Returns true if the client adds this message to its model's conversation. Returns false for
+/// frames that the client handles itself.
 pub(crate) fn enters_conversations(mail: &Mail) -> bool {
     match &mail.frame {
         None | Some(Frame::TaskAssignment(_) | Frame::ShutdownRequest(_)) => true,

@@ -1,20 +1,21 @@
 //! The message socket of the reference client (2.1.224 and later). Through this socket, mail
 //! reaches the client during a turn.
 //!
-//! A session writes the path of its socket to `<root>/sessions/<pid>.json`. A teammate writes only
-//! a key there and listens at `cc-socks/<pid>.sock`. The protocol is not public, so a socket is
-//! used only if three checks pass. The record must belong to the receiver's process (process id and
-//! start time). The protocol version must be 1. The peer of the connection must be the receiver's
-//! process. A message is always in the receiver's inbox first. Pitcrew marks the message as read
-//! there (`Team::claim_mail`) before it sends the message through the socket, so that the client
-//! does not read it twice.
+//! A session writes a record with the path of its socket to `<root>/sessions/<pid>.json`. A
+//! teammate writes only a key file to that folder, and it listens at `cc-socks/<pid>.sock`. The
+//! protocol is not public, so a socket is used only if three checks pass. The record or key file
+//! must have the start time of the receiver's process. The protocol version in a session's record
+//! must be 1. The peer of the connection must be the receiver's process. Each message is written to
+//! the receiver's inbox first. Pitcrew marks the message as read in the inbox (`Team::claim_mail`)
+//! before it sends the message through the socket. The client therefore does not read the message
+//! twice.
 //!
 //! The client starts a new turn with the socket's messages before it reads the messages that it
 //! took from its inbox. Socket messages could therefore overtake inbox mail again and again, and
 //! the model would never read the inbox mail. Two rules prevent that. A message uses the socket
 //! only if all older mail of its receiver went through the socket too or is in the conversation.
-//! And at most eight socket messages wait inside a client at a time. Without a socket, mail arrives
-//! through the inbox alone. Source: `docs/interop.md`, "The message socket".
+//! And at most eight socket messages wait inside a client at a time. A client without a socket gets
+//! its mail only through the inbox. Source: `docs/interop.md`, "The message socket".
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -58,7 +59,8 @@ const KEYS_MOST: usize = 10_000;
 /// next pause between two tool calls.
 const BROUGHT_MOST: usize = 8;
 
-/// The kernel's list of listening sockets, and the maximum number of bytes read from it.
+/// The file in which the kernel lists the listening sockets. The next constant is the maximum
+/// number of bytes read from this file.
 const LISTENING: &str = "/proc/net/unix";
 const LISTENING_MOST: u64 = 8 * 1024 * 1024;
 
@@ -148,8 +150,8 @@ impl ClientSockets {
             return None;
         }
         let socket = timeout(SOCKET_TIME, UnixStream::connect(offer.path)).await.ok()?.ok()?;
-        // Any process of the same user can write such a record or listen at such a path. Check that
-        // the peer is the receiver's process.
+        // Any process of the same user can write a session record, or listen at the path in the
+        // record. Check that the peer is the receiver's process.
         let peer = socket.peer_cred().ok()?.pid()?;
         (u32::try_from(peer) == Ok(process.pid)).then_some(socket)
     }
@@ -164,8 +166,8 @@ impl ClientSockets {
         receipt: &Receipt,
     ) -> Result<bool, ApiError> {
         if !receiver.reads_inbox {
-            // This client never reads its inbox, so a socket message cannot overtake a message that
-            // the client would still read.
+            // The receiver does not read its inbox. A message that is sent through the socket
+            // therefore cannot overtake a message of the inbox.
             return Ok(true);
         }
         let known = team.known_mail(&receipt.to).await?;
@@ -203,8 +205,8 @@ impl ClientSockets {
         (is_it && record.peer_protocol == Some(PROTOCOL)).then_some(Offer { path, is_idle })
     }
 
-    /// Finds a teammate's socket. The key file shows that the teammate listens, and the kernel's
-    /// list shows at which path.
+    /// Finds the path of a teammate's socket. A key file of the teammate's process shows that the
+    /// teammate has a socket. The path is found in the kernel's list of sockets.
     fn of_teammate(&self, process: ProcessIdentity) -> Option<Offer> {
         let (keys, _more) = Given::ByUser.list(&self.sessions, "key", KEYS_MOST).ok()?;
         let begins = format!("{}.", process.pid);
@@ -316,9 +318,9 @@ fn not_in(
     (waiting, last.is_none_or(|mail| !lacking.contains(&&mail.id)))
 }
 
-/// Formats a message for the socket as one JSON line. The text is inside the client's tag, and the
-/// tag names the sender. If the text comes from another client's inbox, the text is already
-/// escaped.
+/// Formats a message for the socket as one JSON line. The text is put between the client's tags,
+/// and the opening tag names the sender. This function does not escape `text`, because the text was
+/// already escaped when it was written to the receiver's inbox.
 fn line_of(from: &str, text: &str) -> String {
     let from = attribute(from);
     let content = format!(

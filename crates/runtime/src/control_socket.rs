@@ -6,8 +6,8 @@
 //! caller to decide who may send a request. The caller must run as the same user, and must not have
 //! been started by a tool of an agent. The code of the team's run carries out the request.
 //!
-//! This check does not detect a tool's process that changed its session and cleared its environment
-//! before the request. The gate and the sandbox must prevent that.
+//! A process that a tool started can escape this check: it can start a new POSIX session and clear
+//! its environment before it sends a request. The gate and the sandbox must prevent that.
 //!
 //! The socket works only on Linux, because other systems do not identify the caller well enough.
 
@@ -256,8 +256,8 @@ pub(crate) struct Call {
 
 impl ControlServer {
     /// Opens the control socket of the team that has this folder. The caller must hold the lease of
-    /// the team's run, so that no other process runs the team. An existing socket file can then
-    /// only be left over from a crash, and this function removes it.
+    /// the team's run, so that no other process runs the team. An existing socket file was
+    /// therefore left behind by a crash, and this function removes it.
     ///
     /// # Errors
     /// The error of the operating system.

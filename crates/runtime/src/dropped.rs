@@ -1,6 +1,6 @@
-//! Retries an action that failed because its member was missing from the config. A member goes
-//! missing when a client overwrites the config with an old copy. The process that runs the member
-//! then adds the member to the config again, and the action is tried once more.
+//! Retries a member's action that failed because the member was missing from the config. A member
+//! goes missing when a client overwrites the config with an old copy. The process that runs the
+//! member then adds the member to the config again, and the action is tried once more.
 
 use std::time::Duration;
 
@@ -9,8 +9,8 @@ use pitcrew_protocol::{AgentName, ApiError, ErrorCode};
 use pitcrew_team::{Actor, Team};
 use tokio::time::{Instant, timeout_at};
 
-/// Maximum time to wait until the member is in the config again. The process that runs the member
-/// is woken at once and only writes one file.
+/// Maximum time to wait until a missing member is in the config again. This is long enough: the
+/// process that runs the member is woken at once and only has to write one file.
 const BACK_WITHIN: Duration = Duration::from_secs(5);
 
 /// Runs `act` for a member. If `act` failed because the member was missing from the config, waits
@@ -39,7 +39,8 @@ fn is_missing(error: &ApiError, name: &AgentName) -> bool {
     error.code == ErrorCode::AgentNotFound && subject == Some(name.as_str())
 }
 
-/// Waits until the member is in the config again. Returns false at once if the member was removed.
+/// Waits until the member is in the config again. Returns false at once if the member was removed,
+/// and after [`BACK_WITHIN`] if the member is still missing.
 async fn is_put_back(team: &Team, name: &AgentName) -> bool {
     let deadline = Instant::now() + BACK_WITHIN;
     let Ok(mut watch) = team.watch().await else { return false };

@@ -1,8 +1,8 @@
 //! The events of a run that the user interface receives. They contain enough data for a progress
 //! line for each teammate, and for the stream-json format of the reference client (Claude Code).
 //!
-//! The fields that `assistant` and `tool_result` lines need come from the recording
-//! `fixtures/claude-2.1.39/stream-json`. The user interface decides how to print the events. The
+//! The recording `fixtures/claude-2.1.39/stream-json` shows which fields the `assistant` and
+//! `tool_result` lines of that format need. The user interface decides how to print the events. The
 //! durable record of a run is the team's journal, not these events.
 
 use std::path::PathBuf;
@@ -63,7 +63,8 @@ pub enum RunEvent {
         detail: Option<String>,
     },
     /// Another part of an answer that the model is still writing. If [`RunEvent::ModelWaits`]
-    /// follows, the model starts the answer again and the text is void.
+    /// follows, the model starts the answer again, and all parts of the answer sent until then are
+    /// void.
     TextDelta {
         /// The agent whose model is writing.
         agent: AgentName,
@@ -138,7 +139,7 @@ pub enum RunEvent {
         /// The agent that received the permission. The permission is valid for no other agent.
         agent: AgentName,
         /// The rule of the permission, such as `Bash(npm test:*)`. If the permission has no rule,
-        /// this is a description of it.
+        /// this text describes the permission.
         what: String,
     },
     /// An agent's permission mode changed.
@@ -148,8 +149,9 @@ pub enum RunEvent {
         /// The new mode.
         mode: PermissionMode,
     },
-    /// A permission mode was recorded for an agent that another client runs. That client applies
-    /// the mode when the agent's plan is approved, otherwise at the agent's next start.
+    /// A permission mode was recorded for an agent that a client other than pitcrew runs. If the
+    /// agent still needs an approved plan, that client applies the mode when the plan is approved.
+    /// Otherwise it applies the mode at the agent's next start.
     ModeRecorded {
         /// The agent for which the mode was recorded.
         agent: AgentName,
@@ -289,7 +291,8 @@ pub struct ToolEnded {
     pub tool: String,
     /// The result as text for the model.
     pub text: String,
-    /// The result as data for programs (the field `tool_use_result` of the stream).
+    /// The tool's result as data for programs (the field `tool_use_result` of the stream-json
+    /// output).
     pub data: Value,
     /// Whether the call failed.
     pub is_error: bool,

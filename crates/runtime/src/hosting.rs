@@ -1,9 +1,10 @@
-//! Where the teammates of a run execute, and which program runs each teammate.
+//! Defines where the teammates of a run execute, and which program runs each teammate.
 //!
 //! A teammate runs inside the lead's process, or in its own process in a pane. A process in a pane
-//! is either pitcrew or the reference client. The user interface builds the command line of such a
-//! process through [`Launcher`], because it knows pitcrew's executable, the environment and the
-//! keys. `panes` opens and closes panes, and the team's run handles the teammates in them.
+//! is either pitcrew or the reference client. The user interface knows pitcrew's executable, the
+//! environment and the keys. It therefore provides the [`Launcher`], which builds the command line
+//! of a process in a pane. The crate `panes` opens and closes panes, and the team's run handles the
+//! teammates in them.
 
 pub use pitcrew_protocol::Program;
 use std::fmt;
@@ -52,9 +53,9 @@ pub struct Hosting {
     pub default: TeammatePlace,
     /// The pane backend that creates new panes. `None` if no panes are available.
     pub panes: Option<Arc<dyn Panes>>,
-    /// The pane backend of an earlier run of this team, if those panes belong to another terminal.
-    /// Teammates that still run in such panes continue, and leftover panes are closed. No new
-    /// teammate is placed there.
+    /// The pane backend of an earlier run of this team, if the panes of that run belong to another
+    /// terminal. Teammates that still run in those panes continue, and leftover panes are closed.
+    /// No new teammate is placed in a pane of this backend.
     pub former_panes: Option<Arc<dyn Panes>>,
     /// The pane programs that the user named, each with its arguments. Only these programs are run.
     /// A pane program that only a stored record names is never run.
@@ -63,8 +64,8 @@ pub struct Hosting {
     pub launch: Launcher,
     /// The program that runs a teammate in a pane, if the spawn request names no program.
     pub program: Program,
-    /// Returns a message for the user about another client. It is called when a teammate that
-    /// another client runs is about to start.
+    /// Returns a message for the user about a client other than pitcrew. It is called when a
+    /// teammate that such a client runs is about to start.
     pub client_remark: Option<ClientRemark>,
     /// The settings from the command line. Teammates in panes use these settings too if pitcrew
     /// runs them.
@@ -140,7 +141,8 @@ pub struct LaunchSpec {
     pub conversation: Option<Conversation>,
 }
 
-/// Which conversation another client starts with. Each variant contains the conversation's id.
+/// The conversation with which a client other than pitcrew starts. Each variant contains the
+/// conversation's id.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Conversation {
     /// The client starts a new conversation with this id.
@@ -158,8 +160,8 @@ pub struct Launch {
     pub env: Vec<(String, String)>,
 }
 
-/// Returns a short text that identifies a root folder in the tags of panes. Two different root
-/// folders have different texts.
+/// Returns a short text that identifies a root folder in the tags of panes. It is the beginning of
+/// a digest, so two different root folders practically always have different texts.
 #[must_use]
 pub fn root_word(root: &Path) -> String {
     let digest = Sha256::digest(root.as_os_str().as_encoded_bytes());
@@ -172,9 +174,9 @@ pub fn rules_digest(settings: &Settings, root: &Path, project: &AgentFiles) -> S
     format!("{} {}", settings.digest(), definitions_digest(root, project))
 }
 
-/// Returns a digest of all limits on a member's process except the permission mode. The digest
-/// covers `rules` (the digest of the settings and the agent definitions), the limits of the run,
-/// and the member's own limits.
+/// Returns a digest of the limits under which a member's process was started. The digest covers
+/// `rules` (the digest of the settings and the agent definitions) and the member's maximum number
+/// of model calls. It does not cover the permission mode.
 #[must_use]
 pub fn member_bounds(rules: &str, limits: RunLimits, member: &Member) -> String {
     let all = format!("{rules} {:?}", limits.turns_of(member));

@@ -1,7 +1,8 @@
 //! The agent runtime: how agents run, which tools they have, and what they are allowed to do.
 //!
 //! Start reading at `run`, the entry point. `team_run` runs a team, and `solo` runs a single
-//! member. `agent` makes the decisions of one agent, and `driver` executes these decisions.
+//! member. The crate `agent` makes the decisions of one agent, and the module `driver` executes
+//! these decisions.
 
 #![cfg_attr(
     test,

@@ -69,21 +69,23 @@ pub struct AgentOptions {
     pub prices: PriceTable,
     /// The settings, merged from all sources.
     pub settings: Settings,
-    /// Those agent definitions of the project that are allowed to apply.
+    /// The agent definitions of the project. Definitions that the user does not trust are not
+    /// included.
     pub project_agents: AgentFiles,
     /// The permission mode of the lead. Teammates start in the same mode, unless it is `plan` or
     /// `delegate`. A member that runs alone uses this mode if the config names no mode for the
     /// member.
     pub mode: PermissionMode,
-    /// Who answers when a call needs permission. For a member that runs alone, the member's lead
-    /// receives the request too, and the first answer counts. With [`Asks::Deny`], only the lead
-    /// answers.
+    /// Who answers when a call needs permission. If a member runs alone, its request also goes to
+    /// the member's lead, and the first answer counts. With [`Asks::Deny`], only the lead answers
+    /// such a member.
     pub asks: Asks,
     /// The limits at which the run ends. For a member that runs alone, the limit on the number of
     /// teammates has no effect.
     pub limits: RunLimits,
     /// Time that agents have to end after a shutdown request. After this time they are stopped. A
-    /// lead has the same time to remove a member from the team.
+    /// member that joined the team by itself and has ended waits at most this long until the lead
+    /// removes it. After that, the member removes itself.
     pub shutdown_grace: Duration,
 }
 
@@ -145,13 +147,13 @@ pub enum Begin {
         /// A new instruction for the lead.
         goal: Option<String>,
     },
-    /// The run continues a team whose lead is dead. This process becomes the lead. It continues the
-    /// conversation of a member or the former lead's own conversation.
+    /// The run continues a team whose lead is dead. This process becomes the lead. The new lead
+    /// continues either its predecessor's conversation or the conversation of a member.
     TakeOver {
         /// The team's name or folder.
         team: String,
         /// The member whose conversation becomes the lead's conversation. `None` means that the
-        /// lead's own conversation continues.
+        /// conversation of the former lead continues.
         member: Option<AgentName>,
         /// A new instruction for the lead.
         goal: Option<String>,
@@ -230,7 +232,8 @@ pub struct Answer {
     pub choice: Choice,
 }
 
-/// The limits of a run. When the run reaches a limit, it ends with an orderly shutdown.
+/// The limits of a run. When the run reaches the limit on model calls or on cost, it ends with an
+/// orderly shutdown.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct RunLimits {
     /// Maximum number of model calls of each agent.
@@ -305,7 +308,7 @@ impl Runtime {
 }
 
 impl RunHandle {
-    /// Returns the switch that ends the run, for example for a signal handler.
+    /// Returns the [`Stopper`] of this run. A signal handler, for example, can end the run with it.
     #[must_use]
     pub fn stopper(&self) -> Stopper {
         self.stopper.clone()
@@ -434,7 +437,7 @@ pub struct AgentSummary {
     pub model: String,
     /// The agent's state at the end.
     pub state: pitcrew_protocol::Status,
-    /// The reason why the agent ended, if the reason is not obvious.
+    /// The reason that was given for the agent's last state. `None` if no reason was given.
     pub reason: Option<String>,
     /// Number of the agent's model calls.
     pub turns: u32,
@@ -558,7 +561,8 @@ impl Stopper {
         self.stop.cancelled().await;
     }
 
-    /// Completes each time the user interrupts the current turn.
+    /// Waits until the user interrupts the current turn. Call this function again to wait for the
+    /// next interrupt.
     pub(crate) async fn interrupted(&self) {
         self.interrupt.notified().await;
     }

@@ -1,6 +1,6 @@
 //! The effect of a compaction on a conversation: a briefing and a summary replace the messages, and
-//! nothing else changes. This module also measures how full the conversation is. The state machine
-//! in `machine` decides when the conversation is too full.
+//! nothing else changes. This module also measures how full the conversation is. The module
+//! `compact` of the state machine decides when a compaction is necessary.
 
 use std::sync::Arc;
 
@@ -112,9 +112,10 @@ impl Conversation {
         self.messages.last().filter(|last| last.role == Role::User)
     }
 
-    /// Returns the number of characters to which the next [`super::Step::Shortened`] shortens
-    /// texts: half of the longest unanswered text or tool result. Returns `None` if all of them are
-    /// already short.
+    /// Returns the number of characters to which the next [`super::Step::Shortened`] shortens each
+    /// text and tool result that the model has not answered. The number is half the size of the
+    /// longest of them, but at least [`LEAST_CHARS`]. Returns `None` if the longest of them is not
+    /// much longer than [`LEAST_CHARS`].
     #[must_use]
     pub fn next_shortened(&self) -> Option<usize> {
         let blocks = self.unanswered().into_iter().flat_map(|last| &last.blocks);
@@ -157,8 +158,8 @@ impl Conversation {
         let Some(((first, rest), most)) = self.messages.split_first().zip(most) else {
             return self.messages.to_vec();
         };
-        // The first message contains the prompt or an earlier summary. No other message contains
-        // them.
+        // The first message gets up to three quarters of the characters. It contains the prompt or
+        // an earlier summary, and no other message contains these texts.
         let first = shortened_message(first, if rest.is_empty() { most } else { most / 4 * 3 });
         let mut room = most.saturating_sub(size_of(std::slice::from_ref(&first)));
         let newest =
@@ -171,8 +172,9 @@ impl Conversation {
                 },
             );
         let mut newest: Vec<Message> = newest.collect();
-        // An answer of the model must follow the first message. The roles then alternate, and each
-        // call is together with its results.
+        // The message after the first message must be an answer of the model. Remove older user
+        // messages before the first answer in `newest`. The roles of the messages then alternate,
+        // and the results of each call directly follow the call.
         while newest.last().is_some_and(|message| message.role == Role::User) {
             newest.pop();
         }
@@ -231,8 +233,8 @@ fn shortened_message(message: &Message, most: usize) -> Message {
     }
     let each = most / message.blocks.len().max(1);
     let shown = message.blocks.iter().filter_map(|block| match block {
-        // A thinking block is complete or left out, because its signature covers the complete
-        // block.
+        // A thinking block cannot be shortened, because its signature covers the complete block.
+        // Leave it out.
         Block::Thinking { .. } | Block::RedactedThinking { .. } => None,
         Block::ToolUse { id, name, .. } if size_of_block(block) > each => {
             Some(Block::tool_use(id.clone(), name.clone(), json!({"left_out": LEFT_OUT})))

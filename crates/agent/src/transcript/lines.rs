@@ -28,11 +28,11 @@ pub struct Read {
 }
 
 /// Reads the lines of a transcript. Lines that are not valid steps are skipped, and their numbers
-/// are returned. Blank lines are only skipped.
+/// are returned. Blank lines are skipped too, but their numbers are not returned. The caller must
+/// pass complete lines: the crate `store` removes an incomplete last line.
 ///
 /// # Errors
-/// When a later version of pitcrew wrote a line. The crate `store` has already removed an
-/// incomplete last line.
+/// When a later version of pitcrew wrote a line.
 pub fn read(lines: &[String]) -> Result<Read, NewerTranscript> {
     let mut read = Read::default();
     for (line, text) in (1..).zip(lines).filter(|(_, text)| !text.trim().is_empty()) {
@@ -54,8 +54,8 @@ pub fn read(lines: &[String]) -> Result<Read, NewerTranscript> {
     Ok(read)
 }
 
-/// A text that every line with a version contains. Most lines have no version and need no further
-/// check.
+/// Every line that states its format version contains this text. A line without this text needs no
+/// check of its version.
 const VERSION_MARK: &str = "\"v\"";
 
 #[cfg(test)]

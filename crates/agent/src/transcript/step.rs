@@ -26,7 +26,8 @@ pub enum Step {
         /// The text for the model.
         text: String,
     },
-    /// The user gave an instruction after the prompt. Its text is never shortened.
+    /// The user gave an instruction after the prompt. The conversation also keeps the instruction
+    /// in its list of prompts, which a compaction does not change.
     Instructed {
         /// The text of the instruction.
         text: String,
@@ -147,8 +148,8 @@ pub enum Step {
         /// The summary of the earlier conversation in the model's own words.
         summary: String,
         /// Maximum total number of characters of the unanswered texts after the summary. Longer
-        /// texts are shortened. Older transcripts do not contain this field. There, each text kept
-        /// its first 20,000 characters.
+        /// texts are shortened. If the field is missing, an older version wrote the step, and each
+        /// text kept its first 20,000 characters.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         kept_chars: Option<usize>,
         /// The tokens of the call that made the summary.

@@ -1,5 +1,6 @@
-//! Decides what the lead does: it creates tasks, spawns workers and their successors, approves
-//! plans, answers notes (test messages of workers), and ends the team.
+//! Decides what the lead does: it creates tasks, spawns workers, spawns a successor for each worker
+//! that ended too early, approves plans, answers notes (test messages of workers), and ends the
+//! team.
 
 use serde_json::json;
 
@@ -75,8 +76,9 @@ fn open_tasks(list: &str) -> Vec<String> {
     list.lines().filter(is_open).filter_map(number_in).collect()
 }
 
-/// Returns the messages that wake idle workers. After a failure of the model, the run continues
-/// with a new prompt. For each such prompt, every current worker gets one message.
+/// Returns the messages that wake idle workers. After a failure of a model, the run continues with
+/// a new prompt. For each of these prompts, the lead sends one message to each worker that has not
+/// ended.
 fn nudges(heard: &Heard, workers: &[Worker]) -> Vec<Wanted> {
     let times = heard.told.matches(GO_ON).count();
     let names = workers
@@ -174,8 +176,9 @@ fn ends_of(heard: &Heard, name: &str) -> usize {
     ENDS.iter().map(|end| heard.told.matches(&format!("{name} {end}")).count()).sum()
 }
 
-/// Returns 1 if a member ended before the lead asked it to shut down, otherwise 0. Such a member
-/// has a successor. The member may run again after a resume.
+/// Returns how many ends of a member the lead knew before it asked the member to shut down: 1 if
+/// the member has a successor, otherwise 0. A member with a successor may run again after a resume,
+/// and may therefore end a second time.
 fn ends_before(heard: &Heard, name: &str) -> usize {
     let (role, nth) = name.rsplit_once('-').unwrap_or((name, "1"));
     let successor = format!("{role}-{}", nth.parse().unwrap_or(1_usize).saturating_add(1));
@@ -245,9 +248,9 @@ fn replies(heard: &Heard) -> Vec<Wanted> {
     notes.filter_map(reply).collect()
 }
 
-/// Returns the call that asks a member to shut down. After a refusal, or after a failure of the
-/// member, the request is a new step. This is necessary because the earlier request may be lost
-/// together with its answer.
+/// Returns the call that asks a member to shut down. After each refusal or failure of the member,
+/// the call belongs to a new step, and so the lead asks again. It must ask again because the
+/// earlier request and its answer may be lost.
 fn shutdown(heard: &Heard, name: &str) -> Wanted {
     let refused =
         heard.words_with("shutdown-").into_iter().filter(|id| id.contains(&format!("@{name}")));

@@ -14,7 +14,8 @@ const NOTES_MOST: usize = 300;
 /// in such a run.
 const NOTES_MOST_STALE: usize = 24;
 
-/// The maximum number of pauses that a member makes while commands still run.
+/// The maximum number of pauses that a member makes in a run with stale writes (another program
+/// writes old file contents back). The member makes pauses until the team may end.
 const PAUSES_MOST: usize = 4_000;
 
 /// After each group of this many notes, a member creates a task and completes it.

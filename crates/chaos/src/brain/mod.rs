@@ -119,8 +119,11 @@ fn tries_most(error: &str) -> usize {
     if LIMITS.iter().any(|limit| error.contains(limit)) { TRIES_AT_A_LIMIT } else { TRIES_MOST }
 }
 
-/// Returns the results of all steps if all of them are done. Otherwise the error contains the calls
-/// of the steps that are not done, which the agent makes together, or the reason to give up.
+/// Returns the results of the steps if all of them are done.
+///
+/// # Errors
+/// If a step is not done, the calls of all steps that are not done. The agent makes these calls
+/// together. If a step failed too often, the reason to give up.
 fn all(heard: &Heard, wanted: impl IntoIterator<Item = Wanted>) -> Result<Vec<String>, Say> {
     let (mut done, mut todo) = (Vec::new(), Vec::new());
     for wanted in wanted {

@@ -67,8 +67,8 @@ pub struct LifeEnd<'a> {
     pub previous: Option<&'a Value>,
 }
 
-/// Checks one end of a lead's process. Returns the JSON document that it printed, and a finding for
-/// each false statement.
+/// Checks how one process of the lead ended. Returns the JSON document that the process printed,
+/// and a finding for each statement of the document that is false.
 #[must_use]
 pub fn judge(end: &LifeEnd<'_>) -> (Option<Value>, Vec<Finding>) {
     let mut untrue = Vec::new();

@@ -12,7 +12,7 @@ use crate::journal::entries;
 use crate::stage::{Stage, files};
 use crate::writers::{Writer, Written};
 
-/// A message that its sender says it has sent.
+/// A message that was sent, according to the command or agent that sent it.
 struct Sent {
     token: String,
     from: String,
@@ -99,8 +99,8 @@ fn fate(scene: &Scene<'_>, post: &MessageTraces, sent: &Sent) -> Option<String> 
         // that some message to this receiver is dead.
         let may_be_dead = is_in_inbox && post.dead_of.contains(&sent.to);
         let may_be_unread = post.unread.contains(&sent.token) && sent.to == "team-lead";
-        // Another client may write to a member that has just left. `pitcrew doctor` reports such a
-        // message.
+        // The member had just left when another client wrote to it. The message is not lost,
+        // because `pitcrew doctor` reports it.
         let is_late = post.unread.contains(&sent.token) && post.left.contains(&sent.to);
         let is_lost = !(sent.may_vanish || may_be_dead || may_be_unread || is_late);
         return is_lost
@@ -120,7 +120,8 @@ fn fate(scene: &Scene<'_>, post: &MessageTraces, sent: &Sent) -> Option<String> 
                 .any(|text| text.contains(id.as_str()) && text.contains("was not delivered"));
         return (!is_told).then(|| format!("dead ({reason}), and {} is not told", sent.from));
     }
-    // The message came after the lead had finished. The next run of the team would read it.
+    // An unread message to the lead came after the lead had finished. It is not lost, because the
+    // next run of the team would read it.
     if sent.to == "team-lead" && post.unread.contains(&sent.token) {
         return None;
     }

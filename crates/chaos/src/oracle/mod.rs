@@ -66,8 +66,8 @@ pub fn judge(scene: &Scene<'_>) -> Vec<Finding> {
     findings
 }
 
-/// Returns true if agents gave up steps only because of the system limit of the lead's last
-/// process. The error of each such step must contain the text of that limit.
+/// Returns true if agents gave up steps, and the only cause was the system limit that the plan sets
+/// for the lead's last process. The error of each of these steps must name that limit.
 fn has_met_its_limit(scene: &Scene<'_>) -> bool {
     let cause = match scene.plan.fault {
         Some(Fault::Descriptors { life, .. }) if life == scene.life => "os error 24",

@@ -1,5 +1,5 @@
 //! Checks that an ended run leaves nothing behind: no process, no pane, no lock, no temporary file,
-//! and no worktree without uncommitted work.
+//! and no worktree. Only a worktree with uncommitted work is allowed to stay.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -52,8 +52,9 @@ pub(super) fn judge(scene: &Scene<'_>) -> Vec<Finding> {
     findings
 }
 
-/// Pitcrew has confirmed that other programs created or claimed some tasks. Returns a finding for
-/// each of these tasks whose file does not agree.
+/// Checks the tasks that other programs created or claimed with confirmation by pitcrew. Returns a
+/// finding for each of these tasks whose file is missing or does not show the creation or the
+/// claim.
 pub(super) fn missing(stage: &Stage, acknowledged: &[Written]) -> Vec<Finding> {
     let tasks = tasks(&stage.tasks());
     let made = acknowledged.iter().filter(|written| written.writer == Writer::Claims);

@@ -192,8 +192,8 @@ impl Driver<'_> {
     }
 }
 
-/// Returns true if a process is still `setsid`. This program gives the lead its terminal and then
-/// executes the lead.
+/// Returns true if the process `pid` still runs the program `setsid`. `setsid` gives the lead its
+/// terminal, and then executes the lead's program in the same process.
 fn is_setsid(pid: u32) -> bool {
     fs::read(format!("/proc/{pid}/cmdline")).is_ok_and(|line| line.starts_with(b"setsid\0"))
 }

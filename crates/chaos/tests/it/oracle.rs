@@ -1,4 +1,5 @@
-//! Tests how the fake model server and the module `oracle` read requests.
+//! Tests the module `brain`: it finds tokens in texts, it finds the state of a step in a request,
+//! and its lead begins by creating all tasks.
 
 use pitcrew_chaos::brain::{Came, Heard, Say, World, call_id, decide, tokens_in};
 use pitcrew_chaos::plan::{Place, Plan};

@@ -1,4 +1,6 @@
-//! Runs with crashes, for each place where members can run, and one run with power cuts.
+//! Makes short runs and checks that they have no finding: runs with crashes for each place where
+//! members can run, a run with power cuts, runs with stale writes, and runs that check how each
+//! process of the lead ends.
 
 use std::env;
 use std::path::PathBuf;
@@ -96,7 +98,9 @@ async fn what_stale_writes_undo_in_a_running_team_is_put_back() {
     }
 }
 
-/// Returns the plans for the seeds whose runs failed in the past, and for the first other seeds.
+/// Makes the plans for [`ENDS`] seeds: first for the seeds whose runs failed in the past, and then
+/// for other seeds from 0 up. Returns only the plans with panes if `has_panes` is true, otherwise
+/// only the plans without panes.
 fn ends(has_panes: bool) -> Vec<Plan> {
     let kept = kept_ends();
     let others = (0..).filter(|seed| !kept.contains(seed));

@@ -46,7 +46,8 @@ impl Answer for Events {
             "message_delta" => {
                 self.take_usage(event.get("usage"));
                 let reason = event.pointer("/delta/stop_reason").and_then(Value::as_str);
-                // A later `message_delta` may have no stop reason. Then keep the earlier one.
+                // If a later `message_delta` has no stop reason, keep the reason from an earlier
+                // one.
                 self.stop = reason.map(stop_reason).or(self.stop.take());
                 None
             }
@@ -179,8 +180,8 @@ fn stop_reason(reason: &str) -> StopReason {
     }
 }
 
-/// Classifies an error event inside a stream. It has no HTTP status, so the type of the error
-/// decides.
+/// Classifies an error event inside a stream. The event has no HTTP status, and so the type of the
+/// error in the event decides.
 fn error_event(event: &Value) -> ModelError {
     let status = match event.pointer("/error/type").and_then(Value::as_str).unwrap_or_default() {
         "invalid_request_error" => 400,

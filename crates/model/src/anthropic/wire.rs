@@ -148,7 +148,7 @@ fn block(block: &Block) -> Option<Cow<'_, Block>> {
                 extra: extra.clone(),
             }))
         }
-        // Inside the result of a tool, the API refuses blank texts too.
+        // The API also refuses blank texts inside the result of a tool. Leave them out.
         Block::ToolResult {
             tool_use_id,
             content: Some(ToolContent::Blocks(inner)),
@@ -180,8 +180,8 @@ fn block(block: &Block) -> Option<Cow<'_, Block>> {
 fn mark_last(blocks: &mut [SentBlock<'_>]) {
     for block in blocks.iter_mut().rev() {
         let SentBlock::Kept(kept) = block else { continue };
-        // Only the blocks tried here are converted to a JSON value. The rest of the conversation is
-        // written directly.
+        // Convert only the blocks that this loop tries to mark to JSON values. All other blocks of
+        // the conversation are written to the request without this step.
         let Ok(Value::Object(mut value)) = serde_json::to_value(kept.as_ref()) else { continue };
         let kind = value.get("type").and_then(Value::as_str).unwrap_or_default();
         if matches!(kind, "text" | "image" | "tool_use" | "tool_result") {

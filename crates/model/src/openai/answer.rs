@@ -58,7 +58,8 @@ impl Answer for Chunks {
     fn end(&mut self) -> Option<Response> {
         let stop = self.stop.take()?;
         let calls = std::mem::take(&mut self.calls);
-        // Some servers send the stop reason `stop` even if the answer contains tool calls.
+        // Some servers send the stop reason `stop` even if the answer contains tool calls. In such
+        // an answer, replace the stop reason by `ToolUse`.
         let stop = match stop {
             StopReason::EndTurn if !calls.is_empty() => StopReason::ToolUse,
             stop => stop,
@@ -166,8 +167,9 @@ impl Chunks {
         }
     }
 
-    /// Converts an error inside a stream. The error has no HTTP status, but some routers put one
-    /// into its field `code`.
+    /// Converts an error that the server sent inside a stream. Such an error has no HTTP status of
+    /// its own. Some routers put a status into the field `code` of the error. If they do not,
+    /// status 500 is used.
     fn error_chunk(&self, chunk: &Value) -> ModelError {
         let code = chunk.pointer("/error/code").and_then(Value::as_u64);
         let status = code.and_then(|code| u16::try_from(code).ok()).unwrap_or(500);
@@ -176,9 +178,12 @@ impl Chunks {
 }
 
 impl Call {
-    /// Returns true if a received piece belongs to this call. All pieces of a call have the same
-    /// index. If the server sends no index, a piece belongs to this call if it has the same id, or
-    /// neither an id nor a name.
+    /// Returns true if a received piece belongs to this call.
+    ///
+    /// - If the piece has an index, the index must be equal to that of the call. If the piece has
+    ///   both an id and a name, the id must be equal too.
+    /// - If neither the piece nor the call has an index, the ids must be equal. A piece without an
+    ///   id and without a name belongs to the call too.
     fn is_continued_by(&self, index: Option<u64>, id: &str, name: &str) -> bool {
         match (self.index, index) {
             (Some(mine), Some(index)) => {

@@ -1,7 +1,7 @@
 //! Chat completions, with streaming. OpenAI, OpenRouter, vLLM, llama.cpp and Ollama offer this API.
 //!
-//! [`wire`] writes requests, and [`answer`] reads chunks. Different servers leave out different
-//! fields, so the reader accepts missing fields.
+//! [`wire`] writes requests, and [`answer`] reads the chunks of the response. Servers leave out
+//! different fields, so [`answer`] accepts missing fields.
 
 mod answer;
 mod wire;

@@ -1,8 +1,8 @@
 //! Writes a conversation of content blocks as messages for chat completions.
 //!
-//! Each result of a tool becomes its own message, directly after the calls. A tool message accepts
-//! only text. So pictures in results follow in a user message. Signed thoughts come from another
-//! vendor and are left out.
+//! Each tool result becomes a message of its own, directly after the message that contains the tool
+//! calls. Such a message accepts only text. So pictures in tool results are sent in a user message
+//! that follows. Thoughts with a signature come from another vendor and are left out.
 
 use serde_json::{Value, json};
 
@@ -71,8 +71,9 @@ fn write_user(message: &Message, messages: &mut Vec<Value>) {
     }
 }
 
-/// If all parts are text, joins them into one string, because every server accepts a string. With
-/// pictures, returns a list of parts, which pictures need.
+/// Builds the content of a user message from its parts. If all parts are text, joins them into one
+/// string, because every server accepts a string. If there are pictures, returns a list of parts,
+/// because a string cannot contain pictures. Returns `None` if there are no parts.
 fn content_of(parts: Vec<Value>) -> Option<Value> {
     let texts: Vec<&str> =
         parts.iter().filter_map(|part| part.get("text").and_then(Value::as_str)).collect();
@@ -136,8 +137,8 @@ fn assistant(message: &Message) -> Option<Value> {
     if !calls.is_empty()
         && let Some(message) = message.as_object_mut()
     {
-        // A reasoning model needs its thoughts again between a call and the result of the call.
-        // Other models send no thoughts, so nothing is added.
+        // When a reasoning model gets the result of a tool call, it also needs the thoughts that it
+        // sent with the call. Other models send no thoughts, so nothing is added for them.
         if !thoughts.is_empty() {
             message.insert("reasoning_content".to_owned(), json!(thoughts.concat()));
         }

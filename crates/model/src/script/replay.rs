@@ -156,8 +156,8 @@ impl<'a> Replay<'a> {
     /// Returns a summary from which the script can continue.
     fn summary(&self) -> Answer {
         let is_passed = |choice: &Choice| matches!(choice, Choice::Passed(_));
-        // Decisions after the last answer belong to the next turn. Leave them out, because the next
-        // turn makes them again after the summary.
+        // Decisions after the last answer belong to the next turn. Leave them out of the summary,
+        // because the script makes them again when it continues after the summary.
         let last = self.taken.iter().rposition(is_passed).map_or(0, |at| at + 1);
         // The last user message has no answer yet, and stays in the conversation after the summary.
         // The runtime also writes a new briefing. So the memory contains neither this message nor a

@@ -152,7 +152,8 @@ async fn pauses_grow_up_to_the_longest_until_the_patience_is_over() {
     let (last, others) = pauses.split_last().unwrap();
     for (i, pause) in others.iter().enumerate() {
         let longest = Duration::from_millis((500 << i.min(10)).min(32_000));
-        // A timer rounds up to whole milliseconds, so a pause may be one millisecond longer.
+        // A timer rounds up to whole milliseconds, so a pause may be one millisecond longer than
+        // `longest`.
         assert!(
             *pause >= longest / 2 && *pause <= longest + Duration::from_millis(1),
             "{i}: {pause:?}"

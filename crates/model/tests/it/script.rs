@@ -61,7 +61,8 @@ impl Talk {
         }
     }
 
-    /// Plays the next turn. Returns its text, followed by `Tool{input}` for each tool call.
+    /// Plays the next turn. Returns the text of the answer. After the text follow the name and the
+    /// JSON input of each tool call.
     async fn turn(&mut self) -> String {
         let response = self.respond(&self.messages).await.unwrap();
         let short = response.blocks.iter().map(|block| match block {

@@ -20,8 +20,8 @@ fn the_schema_that_is_checked_in_is_the_one_of_the_code() {
     let current = format!("{:#}\n", Script::schema());
     let file = docs("script.schema.json");
     let kept = std::fs::read_to_string(&file).unwrap_or_default();
-    // If the file is outdated, the test updates the file and still fails, so that somebody notices
-    // the change.
+    // If the schema file differs from the schema that the code generates, the test updates the
+    // file. The test still fails, so that somebody notices the change.
     if kept != current {
         std::fs::write(&file, &current).unwrap();
     }

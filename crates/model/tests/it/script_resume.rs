@@ -1,5 +1,5 @@
-//! Crashes and summaries may happen at any moment of a scripted conversation. They must change
-//! nothing except the ids of repeated calls.
+//! Checks that crashes and summaries at any moment of a scripted conversation do not change what
+//! the agent does. Only the ids and the order of repeated tool calls may change.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -13,7 +13,8 @@ use pitcrew_model::{
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-/// The test stops a script after this number of turns.
+/// Maximum number of tool calls and incoming messages in one run of a script. The run stops there,
+/// because an agent answers every further message even after its script has ended.
 const LONGEST: usize = 40;
 
 /// Generates random scripts that contain every kind of step. The scripts are JSON, which is valid
@@ -63,8 +64,8 @@ fn number_calls(value: &mut Value, number: &mut u64) {
     }
 }
 
-/// The environment of an agent. Tool results and incoming messages depend only on what the agent
-/// does, and never on the time.
+/// Simulates everything outside the agent: it runs the tool calls and sends messages to the agent.
+/// Tool results and messages depend only on what the agent has done, and never on the time.
 #[derive(Default)]
 struct World {
     done: HashMap<u64, usize>,
@@ -97,9 +98,9 @@ struct Played {
     ids: Vec<String>,
 }
 
-/// Plays a script until the limit. The nth value of `crashes` says whether the nth tool result is
-/// lost. The nth value of `summaries` says whether a summary replaces the conversation before the
-/// nth answer.
+/// Plays a script until `LONGEST` is reached. The nth value of `crashes` says whether a crash loses
+/// the result of the nth tool call. The nth value of `summaries` says whether a summary replaces
+/// the conversation before the nth answer.
 async fn play(script: &str, crashes: &[bool], summaries: &[bool]) -> Played {
     let script = Script::parse(Path::new("random.yaml"), script).unwrap();
     let model = Scripted::new(script);
@@ -131,8 +132,8 @@ async fn play(script: &str, crashes: &[bool], summaries: &[bool]) -> Played {
     Played { history: world.history, messages, ids }
 }
 
-/// Replaces a conversation by a summary, as the runtime does. Texts without an answer follow after
-/// the summary.
+/// Replaces a conversation by a summary, as the runtime does. If the agent has not answered the
+/// last texts yet, these texts follow after the summary.
 async fn summarised(model: &Scripted, mut messages: Vec<Message>) -> Vec<Message> {
     let is_text = |block: &Block| block.as_text().is_some();
     let is_first = messages.len() == 1;
@@ -175,8 +176,9 @@ fn call_ids(messages: &[Message]) -> Vec<String> {
     ids.collect()
 }
 
-/// Splits the history at idle moments, and sorts the actions of each part. If calls of one turn are
-/// repeated, they may run in another order.
+/// Splits the history into parts that end when the agent becomes idle, and sorts the tool calls in
+/// each part. The calls are sorted because calls that are repeated after a crash may run in another
+/// order.
 fn by_idle_moments(history: &[String]) -> Vec<Vec<String>> {
     let moments = history.split(|event| event == "idle");
     moments
@@ -201,8 +203,8 @@ proptest! {
         runtime.block_on(async {
             let calm = play(&script, &[], &[]).await.history;
             let Played { history: crashed, messages, mut ids } = play(&script, &crashes, &summaries).await;
-            // The last part is not compared, because the limit may stop the two runs at different
-            // points of a turn.
+            // Do not compare the last part of the two histories. `LONGEST` may stop the two runs at
+            // different points of a turn.
             let (calm, crashed) = (by_idle_moments(&calm), by_idle_moments(&crashed));
             let common = calm.len().min(crashed.len()) - 1;
             prop_assert_eq!(&calm[..common], &crashed[..common]);

@@ -158,8 +158,8 @@ impl Bench {
         let meeting = Meeting::open()?;
         let mut link = Connection::open(argv)?;
         let hello = link.hello().await?;
-        // The tags contain a new random root. So this check never changes a pane of another check
-        // or of a real team.
+        // Every tag of this check contains a new random id. So this check never changes a pane of
+        // another check or of a real team.
         let root = uuid::Uuid::new_v4().simple().to_string();
         Ok(Self {
             argv: argv.to_vec(),
@@ -270,8 +270,9 @@ impl Bench {
     }
 }
 
-/// Maximum number of times that a terminal is asked whether it has noticed a change in a pane.
-/// `END_TICK` is the pause between two questions.
+/// Maximum number of times that the pane program is asked about a pane, until the expected change
+/// of the pane is visible. `END_TICK` is the pause between two questions, so the maximum time is
+/// about 30 seconds.
 const END_LOOKS: usize = 1500;
 const END_TICK: std::time::Duration = std::time::Duration::from_millis(20);
 

@@ -25,8 +25,8 @@ const ANSWER_TIME: Duration = Duration::from_secs(30);
 /// Maximum number of bytes of standard error that are kept. Older bytes are dropped.
 const TAIL_BYTES: usize = 2048;
 
-/// After a program has closed its standard output, the time to wait for its exit status and its
-/// last error output.
+/// How long to wait for the exit status and the last error output of a program after it has closed
+/// its standard output.
 const LAST_WORDS: Duration = Duration::from_secs(5);
 
 /// Maximum number of bytes that are read from a pipe at once.

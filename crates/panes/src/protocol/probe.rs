@@ -40,7 +40,7 @@ pub struct ProbeError {
 
 /// Acts as the test program. Sends `probed` to the socket, and then obeys commands that come from
 /// the socket: `show` with a text for the screen, or `exit` with a status. Returns the exit status
-/// for the process. This is 0 if the other side closes the socket.
+/// for the process. The exit status is 0 if the conformance check closes the socket.
 ///
 /// # Errors
 /// [`ProbeError`] if no process listens at the socket, or if the connection fails.
@@ -57,7 +57,7 @@ pub fn probe(socket: &Path, probed: &Probed, mut show: impl FnMut(&str)) -> Resu
             Some(("show", text)) => show(text),
             Some(_) | None => {}
         }
-        // The confirmation follows only after the text is on the screen.
+        // Send the confirmation only now, because the text must be on the screen first.
         stream.write_all(b".\n").map_err(refused)?;
     }
     Ok(0)

@@ -96,7 +96,8 @@ fn request(line: &[u8]) -> (Option<u64>, Result<Op, Refusal>) {
     };
     let op = serde_json::from_value(value).map_err(|error| {
         let said = error.to_string();
-        // serde reports an unknown variant only in its error text, so compare the text.
+        // If the operation is unknown, serde says this only in its error text. So search that text
+        // to choose the error code.
         let code =
             if said.starts_with("unknown variant") { code::UNKNOWN_OP } else { code::BAD_REQUEST };
         Refusal::new(code, said)

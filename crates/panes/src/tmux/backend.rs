@@ -31,7 +31,8 @@ const HIDDEN: &str = "pitcrew-hidden";
 /// size.
 const SIZE: [&str; 4] = ["-x", "200", "-y", "50"];
 
-/// Maximum size of one tmux call in bytes. A tmux message has at most 16 KiB including its headers.
+/// Maximum size of one tmux call in bytes. It must stay below 16 KiB, because a tmux message,
+/// including its headers, cannot be longer.
 const CALL_BYTES: usize = 12 * 1024;
 
 /// Number of attempts to find a place for a pane. An attempt fails if another process changes the
@@ -62,8 +63,9 @@ pub struct TmuxOptions {
     /// The name of pitcrew's own session, which is used if this process does not run inside tmux.
     /// It is created with the first pane, and no terminal is attached to it.
     pub session: String,
-    /// The command `pitcrew pane-exec`, which starts the program that a launch file describes.
-    /// Together with the path of the launch file, the command must have at least two words.
+    /// The command `pitcrew pane-exec`, which starts the program that a launch file describes. The
+    /// path of the launch file is appended to the command. The result must have at least two words,
+    /// because tmux would pass a single word to a shell.
     pub launcher: Vec<String>,
     /// The folder in which launch files are created.
     pub temporary: PathBuf,

@@ -219,8 +219,8 @@ fn is_no_server(stderr: &str) -> bool {
         || (stderr.starts_with("error connecting to") && is_refused(stderr))
 }
 
-/// Parses the version number in the output of `tmux -V`. A development build is newer than all
-/// known releases and has no number. For it, this function returns `None`.
+/// Parses the version number in the output of `tmux -V`. Returns `None` if there is no number. A
+/// development build may have no number (`tmux master`), and is newer than all known releases.
 fn release(said: &str) -> Option<(u32, u32)> {
     let number = said.strip_prefix("tmux ")?;
     let number = number.strip_prefix("next-").unwrap_or(number);

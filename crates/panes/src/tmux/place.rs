@@ -48,8 +48,9 @@ pub(super) enum Place {
     Session,
 }
 
-/// Chooses the place of the next pane. If the pane `beside` exists, the place is near it, otherwise
-/// in the session named `session`.
+/// Chooses the place of the next pane. If the pane `beside` exists, the place is in the session of
+/// that pane, and if possible in its window. Otherwise the place is in the session named `session`.
+/// If that session does not exist, the result is `Place::Session`.
 pub(super) fn next(panes: &[Listed], beside: Option<&PaneId>, session: &str) -> Place {
     let lead = beside.and_then(|pane| panes.iter().find(|it| it.pane == *pane));
     let Some(session) = lead.or_else(|| panes.iter().find(|it| it.session_name == session)) else {

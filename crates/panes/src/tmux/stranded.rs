@@ -39,9 +39,9 @@ async fn find(program: &Path, tag: &PaneTag) -> Vec<ProcessIdentity> {
 }
 
 /// Returns true if the process is a tmux client that works for `tag` and that this process did not
-/// start. The callers of this process's own clients wait for those clients. A tmux server does not
-/// count. It has the same arguments as the client that started it, but it is the leader of its own
-/// session.
+/// start. A client that this process started is not stranded, because this process waits for it. A
+/// tmux server is not stranded either. A server has the same arguments as the client that started
+/// it, but it is the leader of its own session.
 fn is_stranded(entry: &Entry, program: &Path, tag: &PaneTag) -> bool {
     if entry.parent == std::process::id() || entry.session == entry.identity.pid {
         return false;

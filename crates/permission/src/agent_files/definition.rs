@@ -61,7 +61,7 @@ pub struct DefinitionError {
 /// The possible problems of a definition file.
 #[derive(Debug, thiserror::Error)]
 pub enum DefinitionFault {
-    /// The file or its folder cannot be read, or it is not a plain file.
+    /// The file or its folder cannot be read, or the path does not lead to a plain file.
     #[error(transparent)]
     Read(#[from] Refused),
     /// The folder has too many definition files. The number is the maximum.

@@ -70,8 +70,9 @@ pub(super) fn judge(gate: &Gate, mode: PermissionMode, call: &Call<'_>) -> Verdi
     let asks = |rule: &Rule| case.is_met_by(rule) || case.may_show_history_of(rule);
     let is_asked = shown.is_some() || gate.rules.ask.iter().any(asks);
     if mode == PermissionMode::Plan && case.is_unproven() {
-        // Deny the command instead of asking a person, because a command that a person approves
-        // runs without the sandbox.
+        // If pitcrew would ask a person about this command, deny the command instead. An approved
+        // command runs without the sandbox, and then nothing would ensure in plan mode that the
+        // command only reads.
         return match case.unasked(mode).filter(|_| !is_asked) {
             Some(profile) => Verdict::Allow { profile },
             None => Verdict::deny(
@@ -104,7 +105,8 @@ struct Case<'a> {
     moves: bool,
     /// The known values of the script's variables. They are used to expand the words of the script.
     scope: Scope,
-    /// True if the command visibly changes a file that controls the permissions of agents.
+    /// True if the text of the command shows that the command changes a file that controls the
+    /// permissions of agents.
     decides: bool,
     /// The first setting in the repository's git configuration that names a program. Git would run
     /// this program.
@@ -129,7 +131,8 @@ impl<'a> Case<'a> {
             decides: false,
             git_program: OnceCell::new(),
         };
-        // Find the folders first, because relative paths and patterns are resolved in each of them.
+        // Find the folders in which the command may run before anything else. Relative paths and
+        // patterns are resolved in each of these folders.
         case.follow_moves();
         case.expand();
         case.decides = case.change(|_, target| target.decides().then_some(())).is_some();
@@ -220,7 +223,8 @@ impl<'a> Case<'a> {
         fault
     }
 
-    /// Returns a protected path that the command visibly changes, and whom the path belongs to.
+    /// Returns a protected path that the command changes, as far as the command's text shows it.
+    /// Also returns who owns the path.
     fn guarded_write(&self) -> Option<(String, Whose)> {
         let guarded = &self.gate.guarded;
         self.change(|change, target| {
@@ -229,8 +233,8 @@ impl<'a> Case<'a> {
         })
     }
 
-    /// Applies `find` to each file that the command visibly changes. Returns the first result,
-    /// together with the word that names the file.
+    /// Applies `find` to each file that the command changes, as far as the command's text shows it.
+    /// Returns the first result, together with the word of the command that names the file.
     fn change<T>(&self, find: impl Fn(Written<'_>, &Target) -> Option<T>) -> Option<(String, T)> {
         let mut found = None;
         each(&self.steps, &mut |step| {
@@ -316,8 +320,9 @@ impl<'a> Case<'a> {
         let needed = self.need(mode).filter(|_| !self.leaves_sandbox())?;
         let is_held = |profile| self.gate.sandbox.support_in(profile, self.call.cwd).is_held();
         if needed.unproven {
-            // The kernel ensures that the command only reads, but the kernel does not know the ask
-            // rules. If there is an ask rule for `Read`, a person is asked about the command.
+            // In the sandbox profile *read*, the kernel ensures that the command only reads. But
+            // the kernel does not know the ask rules. So if there is an ask rule for `Read`, a
+            // person is asked before the command runs.
             let asks = self.gate.rules.ask.iter().any(|rule| rule.is_about(Access::Read));
             let may_run = needed.profile == Profile::Read && !asks && !self.is_left_to_work(mode);
             return (may_run && is_held(Profile::Read)).then_some(Profile::Read);
@@ -429,8 +434,8 @@ impl<'a> Case<'a> {
                 }
                 (false, None) => described.to_owned(),
             },
-            // A command that changes permission files gets no suggestions, because no suggested
-            // rule would allow the next such call.
+            // If the command changes permission files, suggest no rules. No suggested rule would
+            // allow the next command that changes permission files.
             suggestions: if folders.is_empty() || self.decides {
                 Vec::new()
             } else {

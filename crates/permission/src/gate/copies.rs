@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 const LIMIT: usize = 1_000;
 
 /// Returns the path of each file that a copy or move creates. Returns `None` if there are too many
-/// files. Also returns `None` if the source contains symbolic links, because a later file could be
-/// written through such a link.
+/// files. Also returns `None` if the source contains symbolic links, because files that are copied
+/// later could be written through a copied link.
 pub(super) fn landings(source: &Path, target: &Path) -> Option<Vec<PathBuf>> {
     let ends_in_name = source
         .components()

@@ -1,5 +1,5 @@
-//! Collects what an agent's `Read` deny rules forbid to read. The sandbox enforces the result for
-//! commands.
+//! Collects the paths that an agent's `Read` deny rules forbid to read. The sandbox uses the
+//! result, so that commands cannot read these paths.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

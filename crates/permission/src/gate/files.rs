@@ -109,8 +109,8 @@ fn ask(call: &Call<'_>, access: Access, target: &Target) -> Verdict {
     let folder = target.written.parent().unwrap_or(&target.written).to_path_buf();
     let (verb, suggestions) = match access {
         Access::Read => (tool_name::READ, vec![directory_suggestion(&[folder])]),
-        // A file that controls permissions gets no suggestions, because no suggested rule would
-        // allow the next such write.
+        // If the file controls permissions, suggest no rules. No suggested rule would allow the
+        // next write to a file that controls permissions.
         Access::Write if target.decides() => (call.tool, Vec::new()),
         Access::Write => (call.tool, edit_suggestions(&[folder])),
     };

@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 /// Maximum size of an index that is read, in bytes.
 const MOST_BYTES: u64 = 256 << 20;
 
-/// Size in bytes of the fields before the object id in an index entry. The next constant is the
-/// offset in bytes of the file mode in the entry.
+/// Size in bytes of the fields before the object id in an index entry. `MODE_AT` is the offset in
+/// bytes of the file mode in these fields.
 const STAT_BYTES: usize = 40;
 const MODE_AT: usize = 24;
 

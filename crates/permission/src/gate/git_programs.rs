@@ -1,9 +1,10 @@
 //! Finds settings in a repository's own git configuration that name programs. Git runs such
 //! programs even for a command that only asks which files changed.
 //!
-//! This module parses the configuration and does not call git, because git would block on a FIFO
-//! and would obey the configuration. Conditional includes are always followed. A configuration that
-//! cannot be parsed is treated as if it named a program.
+//! This module parses the configuration itself and does not call git. Git would use the
+//! configuration and could run the programs. It would also block if a configuration file is a FIFO.
+//! Conditional includes are always followed. A configuration that cannot be parsed is treated as if
+//! it named a program.
 
 use std::fs;
 use std::iter::Peekable;
@@ -31,8 +32,8 @@ const PROGRAMS: &[&str] = &[
     "textconv",
 ];
 
-/// Other settings that hold a program, by section. Their names have none of the endings in
-/// `PROGRAMS`.
+/// Other settings that name a program or that permit git to run one, by section. Their names have
+/// none of the endings in `PROGRAMS`.
 const PROGRAMS_OF: &[(&str, &[&str])] = &[
     ("core", &["fsmonitor", "gitproxy", "virtualfilesystem"]),
     ("diff", &["external"]),
@@ -151,9 +152,9 @@ impl GitSetting {
         }
         let is_address = self.section == "url" || matches!(self.name.as_str(), "url" | "pushurl");
         let address = self.subsection.as_deref().filter(|_| self.section == "url").unwrap_or(value);
-        // Most of these settings are recognized by their name. Some are recognized by their value:
-        // a value that begins with `!` is a shell command, and an address with `::` names a remote
-        // helper program.
+        // Most settings that name a program are recognized by the name of the setting. Some are
+        // recognized by their value: a value that begins with `!` is a shell command, and an
+        // address with `::` names a remote helper program.
         PROGRAMS.iter().any(|end| self.name.ends_with(end))
             || PROGRAMS_OF
                 .iter()

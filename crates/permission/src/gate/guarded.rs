@@ -83,9 +83,9 @@ impl Guarded {
         let is_below = |kept: &&Kept| {
             kept.spellings.iter().any(|it| paths.iter().any(|path| it.starts_with(path)))
         };
-        // If the path contains several protected folders, choose the last one, which belongs to the
-        // team. The denial for a team's folder tells the model how to write to a teammate. This
-        // helps the model more than the denial for the user's folders.
+        // If the path contains folders of the user and folders of the team, choose a folder of the
+        // team. These come last in the list. The denial for a team's folder tells the model how to
+        // write to a teammate, which helps the model more than the denial for the user's folders.
         self.kept.iter().rfind(is_below).map(|kept| kept.whose)
     }
 

@@ -11,8 +11,8 @@ use super::paths::Target;
 use super::rules::{Access, Rule};
 use super::shell::{History, ShellWord, git_path, is_blob};
 
-/// Number of folders that are tried as the top of the repository: the working folder and the
-/// folders above it.
+/// Maximum number of folders that are tried as the top of the repository: the working folder and
+/// the folders above it.
 const TOPS: usize = 16;
 
 /// The permission gate and the folders for which a command is judged.

@@ -37,8 +37,8 @@ pub struct Call<'a> {
 pub enum Verdict {
     /// The call is allowed to run.
     Allow {
-        /// The sandbox profile in which a command must run. Calls of other tools need no sandbox,
-        /// because these tools limit themselves.
+        /// The sandbox profile in which a command must run. Tools that run no command need no
+        /// sandbox, because their own code limits what they do.
         profile: Profile,
     },
     /// The call is not allowed to run. The model is told the reason.
@@ -72,9 +72,9 @@ pub struct Judged {
 }
 
 impl Judged {
-    /// Returns a reason to deny the call without asking anybody, if the path in the call contains a
-    /// symbolic link. Such a link may lead elsewhere by the time a person or a rule answers.
-    /// Otherwise returns `None`.
+    /// Returns a reason to deny the call without asking a person, if the path in the call contains
+    /// a symbolic link. While the person decides, such a link could be changed so that it leads
+    /// elsewhere. Returns `None` if the path contains no symbolic link.
     #[must_use]
     pub fn link_refusal(&self) -> Option<String> {
         let real = self.path.as_ref().filter(|_| self.is_by_link)?;
@@ -131,8 +131,9 @@ pub struct Spawns {
 
 impl Spawns {
     /// Returns the permission mode of the agent that this call spawns. For an agent that plans
-    /// first, the result is the mode after its plan is approved. A subagent (an agent without a
-    /// name) has its spawner's mode unless another mode is set.
+    /// first, the result is the mode after its plan is approved. If neither the call nor the
+    /// agent's definition sets a mode, a subagent (an agent without a name) gets the mode that its
+    /// spawner hands down. A teammate then gets `handed_down`.
     fn mode(&self, input: &Value, spawner: PermissionMode) -> PermissionMode {
         let plans = |mode: &PermissionMode| *mode == PermissionMode::Plan;
         let asked = input.get("mode").and_then(|mode| PermissionMode::deserialize(mode).ok());
@@ -283,8 +284,8 @@ impl Gate {
             | ToolKind::Other) => self.judge_other(mode, kind, call),
         };
         match (mode, verdict) {
-            // In the mode `dontAsk` nobody is asked. Therefore the reason tells which rule would
-            // allow the call.
+            // In the mode `dontAsk` nobody is asked, so the call is denied. The reason for the
+            // denial tells which rule would allow the call.
             (PermissionMode::DontAsk, Verdict::Ask { description, .. }) => {
                 let how = self.how_to_allow(call);
                 Verdict::deny(format!(

@@ -4,14 +4,18 @@
 //! - `judge` decides.
 //! - `rules` and `paths` determine which calls and files a rule matches.
 //! - `shell` parses commands.
-//! - `bash` and `files` judge the calls of those tools.
+//! - `bash` judges calls of the tool Bash, and `files` judges calls of the tools that read or
+//!   change files.
 //! - `allowing` finds rules that would allow a call.
-//! - `guarded` protects files that no rule and no mode allows to change.
+//! - `guarded` protects the team's own files and the user's settings. No rule and no mode allows an
+//!   agent to change them.
 //!
-//! Files in a project that control the permissions of agents can be changed in the mode
-//! `bypassPermissions`, or under a rule that contains `.claude`. Judging a call changes nothing and
-//! starts no program. It reads the file system, mainly to resolve symbolic links. The code that
-//! runs the agent decides whom to ask and how.
+//! A project also contains files that control the permissions of agents. An agent can change these
+//! files without asking only in the mode `bypassPermissions`, or under a rule that contains
+//! `.claude`.
+//!
+//! Judging a call changes nothing and starts no program. It reads the file system, mainly to
+//! resolve symbolic links. The code that runs the agent decides whom to ask and how.
 
 mod allowing;
 mod bash;

@@ -243,14 +243,14 @@ impl PathPattern {
         let matched = |path: &Path, is_dir| {
             self.matcher.matched_path_or_any_parents(path, is_dir).is_ignore()
         };
-        // It is not known whether the path is a file or a folder, so try both. A pattern
-        // `folder/**` also matches the folder itself.
+        // It is not known whether the path is a file or a folder, so try the path as a file and as
+        // a folder. The third call makes a pattern `folder/**` also match the folder itself.
         matched(&path, false) || matched(&path, true) || matched(&path.join(ANY_CHILD), false)
     }
 }
 
-/// Moves the leading folders without wildcards from an anchored pattern to its base. Symbolic links
-/// among these folders are then resolved like links in a path.
+/// Moves the leading folders without wildcards from an anchored pattern to its base. When the base
+/// is resolved, symbolic links among these folders are resolved too.
 fn sink_literals(base: Base, rest: &str) -> (Base, String) {
     let mut pieces: Vec<&str> =
         rest.split('/').filter(|piece| !piece.is_empty() && *piece != ".").collect();
@@ -307,9 +307,10 @@ impl Target {
         folders.into_iter().any(holds)
     }
 
-    /// Returns true if the path names, or goes through, a file or folder that controls permissions
-    /// or is run automatically. The sandbox profile *work* also protects such files and folders.
-    /// Worktrees below the configuration folder are exempt.
+    /// Returns true if the path is a protected file or folder, or is inside a protected folder. A
+    /// file or folder is protected if it controls permissions or is run automatically. The sandbox
+    /// profile *work* also protects such files and folders. Worktrees below the configuration
+    /// folder are exempt.
     pub(crate) fn steers_tools(&self) -> bool {
         let by_name = self.goes_through(|name, rest| {
             let is_protected = || PROTECTED.iter().any(|it| name.eq_ignore_ascii_case(it));
@@ -320,8 +321,9 @@ impl Target {
         by_name || self.makes_repository()
     }
 
-    /// Returns true if creating the path makes a folder above it look like a repository without
-    /// `.git`, or nearly like one. Git would obey the configuration in that folder.
+    /// Returns true if creating the path could make git treat a folder above the path as a
+    /// repository, although this folder has no `.git`. Git would obey the configuration in such a
+    /// folder.
     fn makes_repository(&self) -> bool {
         [Some(&self.written), self.resolved.as_ref()].into_iter().flatten().any(|path| {
             path.ancestors().skip(1).any(|folder| {
@@ -330,8 +332,8 @@ impl Target {
                     part.is_some_and(|part| part.eq_ignore_ascii_case(name))
                         || folder.join(name).symlink_metadata().is_ok()
                 };
-                // Git may need more than `HEAD` and one of the names in `LOOSE_REPOSITORY` to use
-                // the folder as a repository. The result is true in this case too.
+                // This test accepts more folders than git does. To use a folder as a repository,
+                // git may need more than `HEAD` and one of the names in `LOOSE_REPOSITORY`.
                 has("HEAD") && LOOSE_REPOSITORY.iter().any(|name| has(name)) && !has(".git")
             })
         })

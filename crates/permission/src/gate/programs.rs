@@ -37,7 +37,8 @@ pub(super) fn is_of_the_project(gate: &Gate, cwd: &Path, folders: &[PathBuf], na
         {
             return false;
         }
-        // A relative folder in `PATH` is a different folder after each `cd`.
+        // An entry of `PATH` can be a relative folder, and `cd` changes where it leads. Therefore
+        // search the entry from each folder in which the command may run.
         let places = folders.iter().map(|folder| folder.join(entry).join(name));
         let found: Vec<PathBuf> = places.filter(|place| is_program(place)).collect();
         let is_inside = |place: &PathBuf| gate.is_inside(cwd, &Target::new(cwd, place));

@@ -36,8 +36,8 @@ pub enum RuleFault {
         /// The existing tool with the most similar name.
         meant: Option<String>,
     },
-    /// The rule has an argument in parentheses, but a call of this tool has nothing that matches an
-    /// argument.
+    /// The rule has an argument in parentheses, but rules for this tool take no argument. The rule
+    /// would match no call.
     #[error(
         "a rule for {tool} takes nothing in parentheses and would match no call; {}",
         instead(tool)
@@ -136,17 +136,17 @@ enum Subject {
     Command(CommandPattern),
     /// The rule matches files by this pattern.
     Path(PathPattern),
-    /// The rule has another argument: a subagent type, or a text that only the tool itself
-    /// understands.
+    /// The rule has an argument that is neither a command nor a path. It is a subagent type, or a
+    /// text that only the tool itself understands.
     ShellWord(String),
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum CommandPattern {
     Exact(String),
-    /// Matches the command without arguments, and the command followed by a space and any text.
+    /// Matches this command without arguments, and this command followed by a space and any text.
     Prefix(String),
-    /// Matches by a pattern in which `*` stands for any text.
+    /// Matches commands that fit this pattern, in which `*` stands for any text.
     Wildcard(String),
 }
 
@@ -370,8 +370,8 @@ pub(crate) fn squeeze(text: &str) -> String {
     squeezed
 }
 
-/// Matches a text against a pattern in which `*` stands for any text. The time is at most
-/// proportional to the product of both lengths.
+/// Returns true if the whole text matches a pattern in which `*` stands for any text. The time is
+/// at most proportional to the length of the pattern times the length of the text.
 fn wildcard(pattern: &str, text: &str) -> bool {
     let mut pieces = pattern.split('*');
     let Some(mut rest) = pieces.next().and_then(|first| text.strip_prefix(first)) else {
@@ -381,8 +381,9 @@ fn wildcard(pattern: &str, text: &str) -> bool {
     let Some((last, middle)) = pieces.split_last() else {
         return rest.is_empty();
     };
-    // Take the first occurrence of each piece. A later one would never match more, so no
-    // backtracking is needed.
+    // `middle` contains the parts of the pattern that are between two `*`. Take the first
+    // occurrence of each part in the text. If a later occurrence leads to a match, the first one
+    // does too, so no backtracking is needed.
     for piece in middle {
         let Some((_, after)) = rest.split_once(piece) else {
             return false;

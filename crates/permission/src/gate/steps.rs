@@ -46,7 +46,8 @@ pub(super) fn each(steps: &[Step], visit: &mut impl FnMut(&Step)) {
     }
 }
 
-/// Expands the words of each step, in the order in which the script sets variables.
+/// Expands the words of each step. The steps are expanded in the order of the script, because a
+/// variable that a step certainly sets is known to be set in all later steps.
 pub(super) fn expand(steps: &mut [Step], mut scope: Scope) {
     for step in steps {
         step.expanded = scope.forms(step.innermost());

@@ -42,7 +42,7 @@ pub enum SettingsError {
         /// The settings layer, and its file if it has one.
         origin: String,
     },
-    /// A known field has an unknown value, and pitcrew cannot safely ignore it.
+    /// A known field has an unknown value, and pitcrew cannot safely ignore this value.
     #[error("`{field}` in the {origin} must be {expected}")]
     Field {
         /// The settings layer, and its file if it has one.

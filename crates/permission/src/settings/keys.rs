@@ -8,7 +8,8 @@ use super::layers::{Layer, Settings, Source};
 use crate::trust::TRUSTED_ITEMS;
 
 /// The sections whose names are checked, with the known names in each section. In pitcrew's own
-/// section, any other name is a mistake. In the other sections, newer clients may add names.
+/// section, every unknown name is reported. In the other sections, newer clients may add names.
+/// There, an unknown name is reported only if it is similar to a known name.
 const SECTIONS: [Section; 5] = [
     Section { path: "", is_ours: false, names: TOP },
     Section {

@@ -85,8 +85,8 @@ impl Settings {
         if refused.is_empty() { Ok(settings) } else { Err(refused.swap_remove(0)) }
     }
 
-    /// Merges the layers for a command that runs no agent. Values that would be an error for a run
-    /// with agents are removed from the layers and returned as errors.
+    /// Merges the layers for a command that runs no agent. Values that would cause an error in a
+    /// run with agents are removed from the layers, and the errors are returned.
     pub(super) fn usable(mut sources: Vec<Source>) -> (Self, Vec<SettingsError>) {
         sources.sort_by_key(|source| source.layer);
         let (mut merged, mut unheeded, mut refused) = (Map::new(), Vec::new(), Vec::new());

@@ -1,5 +1,5 @@
-//! The layered settings (API reference "Claude Code Settings"). This module reads and merges them,
-//! and adds a rule to the user's settings.
+//! Reads the layers of settings and merges them (API reference "Claude Code Settings"). This module
+//! also saves a permission rule in the user's settings when a person adds one.
 //!
 //! The caller passes the paths of the files. This module does not read the environment and does not
 //! know the home folder. The module `trust` decides which parts of a project's layers are used. The

@@ -39,8 +39,8 @@ struct Items {
 /// What happens if a field has an unknown value.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Otherwise {
-    /// The value is ignored and reported. The field gets the value of a lower layer, otherwise its
-    /// default.
+    /// The value is ignored and reported. The field gets the value of a lower layer, or its default
+    /// if no lower layer sets the field.
     LeftOut,
     /// The settings are refused, because without the value agents could do more than intended.
     Refused,
@@ -137,8 +137,8 @@ const fn bound(
 }
 
 impl Field {
-    /// Adds a check of single items, for a list or object whose valid items are usable without the
-    /// others.
+    /// Adds a check of single items to this field. The check is for a list or object whose valid
+    /// items are usable even if other items are invalid.
     const fn with_items(self, expected: &'static str, is_known: fn(&str, &Value) -> bool) -> Self {
         Self { items: Some(Items { expected, is_known }), ..self }
     }
@@ -197,7 +197,7 @@ pub(super) fn heed(source: &mut Source) -> NotKnown {
 
 impl Items {
     /// Splits a list or object into two parts: the value without its invalid items, and the invalid
-    /// items with their positions.
+    /// items. Each invalid item has its position in the list or its name in the object.
     fn sorted(self, value: Value) -> (Value, Vec<(String, Value)>) {
         match value {
             Value::Array(items) => {

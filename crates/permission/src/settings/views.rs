@@ -135,9 +135,9 @@ impl Settings {
         self.pitcrew("compactAtPercent").and_then(Value::as_u64)
     }
 
-    /// Returns whether a worktree that contains only ignored files is kept or removed. The worktree
-    /// is kept unless the user sets `pitcrew.removeIgnoredFiles`. Settings files of the project
-    /// cannot set this field, because agents can write these files.
+    /// Returns what happens to a worktree that contains only ignored files: it is kept or removed.
+    /// The worktree is kept unless the user sets `pitcrew.removeIgnoredFiles`. Settings files of
+    /// the project cannot set this field, because agents can write these files.
     #[must_use]
     pub fn ignored_files(&self) -> IgnoredFiles {
         match self.users_own(&["pitcrew", "removeIgnoredFiles"]) {
@@ -226,8 +226,9 @@ impl Settings {
         }
     }
 
-    /// Returns true if a switch is on in the settings of the user, the command line or the
-    /// machine's policy. The project's settings are not used.
+    /// Returns the value of a switch from the settings of the user, the command line and the
+    /// machine's policy. If several of these layers set the switch, the highest layer decides. If
+    /// none sets it, the switch is off. The project's settings are not used.
     fn users_own(&self, field: &[&str]) -> bool {
         let is_users =
             |source: &&Source| matches!(source.layer, Layer::User | Layer::Cli | Layer::Managed);

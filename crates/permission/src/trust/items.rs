@@ -20,7 +20,8 @@ pub struct Item {
     /// A description of the effect, with text from the file. The text may contain terminal control
     /// characters.
     pub does: String,
-    /// Digest of the effect. An effect with the same digest later is the same effect.
+    /// Digest of the effect. If an effect has the same digest in a later run, pitcrew treats it as
+    /// the effect about which the user has decided.
     pub digest: String,
 }
 
@@ -70,7 +71,8 @@ impl ItemKind {
 
 impl Item {
     /// Returns the name of the effect. The name is used in the message that this effect is ignored.
-    /// It is the key of the setting if the effect sets one, otherwise the name of the kind.
+    /// For an effect that sets a setting, the name is the key of the setting. For every other
+    /// effect, it is the name of the kind.
     pub(super) fn left_out_name(&self) -> String {
         let setting = self.does.strip_prefix("sets ").and_then(|rest| rest.split_once(" to "));
         match (self.kind, setting) {
@@ -282,8 +284,9 @@ fn plain(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
-/// Returns the digest of an effect and its place. The keys are sorted first, so reformatting a file
-/// does not change the digest.
+/// Returns the digest of an effect. The digest covers the kind and the content of the effect, the
+/// file that causes it, and the project's folder. The keys of JSON objects are sorted first, so
+/// reformatting a file does not change the digest.
 fn digest(kind: ItemKind, below: &Path, file: &Path, content: &Value) -> String {
     let parts =
         serde_json::json!([kind, below.to_string_lossy(), file.to_string_lossy(), sorted(content)]);

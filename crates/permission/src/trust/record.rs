@@ -155,7 +155,7 @@ impl Trust {
     /// Reads the answers stored below a configuration root. A missing file means no answers.
     ///
     /// # Errors
-    /// If the trust file cannot be read, or if its version is newer.
+    /// If the trust file cannot be read, or if a newer version of pitcrew wrote it.
     pub fn load(root: &Path) -> Result<Self, TrustError> {
         let document = read(&root.join(FILE))?;
         let pane_programs = pane_programs_in(&document);
@@ -207,8 +207,10 @@ impl Trust {
         &self.folders
     }
 
-    /// Stores an answer about all current effects of a project's files. If the repository has other
-    /// projects with the same answer, the effects of those projects stay stored.
+    /// Stores an answer about all current effects of a project's files. If the same answer is
+    /// already stored for the repository, the effects stored with it are kept, because they may
+    /// belong to other projects in the repository. If a different answer is stored, the new answer
+    /// replaces it together with its effects.
     ///
     /// # Errors
     /// If the trust file cannot be read or written. In both cases the trust file is unchanged.

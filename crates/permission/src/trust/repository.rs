@@ -107,8 +107,8 @@ mod tests {
         let claims = [
             // This is the git folder of another worktree.
             format!("gitdir: {}", base.join("main/.git/worktrees/bob").display()),
-            // The folder `admin` is inside the checkout. Its files claim that it belongs to the
-            // repository.
+            // The folder `admin` is inside the checkout. The files in `admin` claim that `admin`
+            // belongs to the repository.
             format!("gitdir: {}", evil.join("admin").display()),
             "gitdir: admin/worktrees/../../../main/.git".to_owned(),
             "gitdir: ".to_owned(),
@@ -120,8 +120,9 @@ mod tests {
             fs::write(evil.join(".git"), &claim).unwrap();
             assert_eq!(Repository::of(&evil).unwrap().top, evil, "{claim}");
         }
-        // The archive may contain a folder at the path that git would use. The result is then still
-        // a folder inside the archive.
+        // A checkout that comes from an archive may contain a folder with the same structure as
+        // git's own folder for a worktree. Check that the repository's top is then a folder inside
+        // the checkout.
         fs::write(evil.join(".git"), "gitdir: admin/worktrees/x").unwrap();
         fs::write(evil.join("admin/worktrees/x/gitdir"), "../../../.git").unwrap();
         assert!(Repository::of(&evil).unwrap().top.starts_with(&evil));

@@ -1,9 +1,10 @@
-//! The cost of an idle teammate that has its own process: its memory, and its wake-ups while
-//! nothing happens.
+//! Measures the cost of an idle teammate that has its own process: its memory, and its wake-ups
+//! while nothing happens.
 //!
-//! The limits are 15 MB of resident memory and no wake-up. Half of the teammates run in panes and
-//! draw their view on a terminal. The other half joined the team with `pitcrew join` and write a
-//! log, because they have no terminal. Every teammate has had one turn before the measurement.
+//! The limits are 15 MB of resident memory for each teammate, and no wake-up in the last measured
+//! period. Half of the teammates run in panes and draw their view on a terminal. The other half
+//! joined the team with `pitcrew join` and write a log, because they have no terminal. Every
+//! teammate has had one turn before the measurement.
 
 use std::process::{Child, Stdio};
 use std::time::Duration;

@@ -1,5 +1,5 @@
-//! The cost of a teammate in a pane: the time from the lead's spawn call to the first model request
-//! of the teammate, and the cost while the teammate waits.
+//! Measures the cost of a teammate in a pane: the time from the lead's spawn call to the first
+//! model request of the teammate, and the memory and wake-ups of the teammate while it waits.
 
 #![allow(clippy::disallowed_methods, reason = "tests arrange files, the environment and times")]
 #![expect(

@@ -13,8 +13,8 @@ use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 use tokio::sync::{mpsc, oneshot};
 
-/// The capacity of the queue of requests that the benchmark has not read yet. The number of agents
-/// is lower.
+/// The capacity of the queue of requests that the benchmark has not read yet. The capacity is
+/// enough, because the benchmark has fewer agents than this.
 const REQUESTS: usize = 64;
 
 /// The maximum wait for a request. After this time, the benchmark fails.

@@ -17,7 +17,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 const LEAD: &str = "lead";
 const MATE: &str = "mate";
 
-/// A team with a separate folder and a separate tmux server.
+/// A team that has its own folder and its own tmux server.
 pub(crate) struct Stage {
     pub(crate) model: Model,
     folder: TempDir,

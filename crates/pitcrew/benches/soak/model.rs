@@ -179,7 +179,8 @@ impl Server {
 }
 
 impl Soak {
-    /// Counts a request. Returns a number between 0 and 1 that differs from request to request.
+    /// Counts a request. Returns a number between 0 and 1 that differs from request to request. The
+    /// caller uses the number to vary the time for which the model thinks.
     fn arrived(&mut self, agent: &str, body: &[u8], at: Instant, wants_summary: bool) -> f64 {
         self.stats.request_bytes += body.len() as u64;
         let state = self.agents.entry(agent.to_owned()).or_default();

@@ -24,7 +24,8 @@ pub(crate) struct Files {
     pub(crate) transcripts: u64,
     pub(crate) journal: u64,
     pub(crate) inboxes: u64,
-    /// The size of all files of the team that only pitcrew uses.
+    /// The total size of the team's files that only pitcrew uses. It includes the transcripts and
+    /// the journal.
     pub(crate) ours: u64,
 }
 

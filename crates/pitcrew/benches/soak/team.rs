@@ -106,8 +106,8 @@ impl SoakTeam {
     /// Ends the run and the model server of the team.
     pub(crate) fn stop(mut self) {
         self.assert_running();
-        // `self` is dropped at the end of this function, and the drop ends the processes. The new
-        // value of `start` is never read.
+        // This assignment has no effect, because nothing reads the new value of `start`. At the end
+        // of this function `self` is dropped, and the drop ends the processes.
         self.start = Instant::now();
     }
 

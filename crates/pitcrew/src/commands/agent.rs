@@ -190,8 +190,8 @@ pub(crate) fn live_alone(
             let signals = Signals::listen()?;
             let name = plan.name.clone();
             let (handle, team) = run_options::start_alone(context, plan).await?;
-            // At the end, `with_agents` removes records of this team. It reads the team's name from
-            // `of_agents`.
+            // At the end, `with_agents` removes the team's records of processes that have ended. It
+            // reads the team's name from `of_agents`.
             of_agents.get_or_init(|| handle.team.clone());
             let watched = if context.has_terminal() && format != OutputFormat::StreamJson {
                 agent_screen::watch(handle, team, AgentName::foreign(&name), signals, questions)

@@ -67,7 +67,8 @@ pub(crate) struct Demo {
 #[derive(Debug, Serialize)]
 struct Shown {
     success: bool,
-    /// Always true, because the demo calls no language model.
+    /// States that the models of the demo are scripted. Always true, because the demo calls no
+    /// language model.
     scripted: bool,
     tests_before: Tests,
     tests_after: Tests,
@@ -129,8 +130,8 @@ impl Demo {
             }
             (None, Some(dir)) => {
                 let dir = context.cwd.join(dir);
-                // A folder that the user resumes belongs to the user. Remove the mark file from it,
-                // because a later demo removes folders that have this file.
+                // The folder of a resumed demo belongs to the user. Remove the mark file from the
+                // folder, because a later demo deletes each folder that contains a mark file.
                 dead_demos::unmark(&dir).map_err(Failure::internal)?;
                 Ok(Place::Named(dir))
             }

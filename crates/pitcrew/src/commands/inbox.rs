@@ -105,16 +105,19 @@ impl Inbox {
         // The watch starts before the first read of the inbox. Otherwise a change between the read
         // and the start of the watch would be missed.
         let mut changes = team.watch().await.map_err(Failure::internal)?;
-        // The handler is registered here, so that a Ctrl-C during the output below is not lost.
+        // The handler of Ctrl-C is registered before the first output. A Ctrl-C during the output
+        // therefore ends this command as soon as the output is complete.
         let mut interrupt = signal(SignalKind::interrupt()).map_err(Failure::internal)?;
         let inbox = agent.inbox_file();
-        // Messages that were removed from the inbox before this command started are not shown.
+        // The ids of the messages that this command does not print again. At the start, these are
+        // the messages that were already removed from the inbox.
         let mut shown: HashSet<MessageId> =
             past(team, agent).await?.into_iter().map(|entry| entry.id).collect();
         loop {
             let there = self.entries(team, agent, None).await?;
-            // A message may have arrived since the last read and may already be removed by another
-            // client.
+            // A message may have arrived after the previous read of the inbox, and another client
+            // may have removed the message already. `gone` contains such messages, so they are
+            // printed too.
             let gone = past(team, agent).await?;
             for entry in gone.into_iter().chain(there) {
                 // A message can be in both `gone` and `there`. Both also contain messages that this
@@ -151,7 +154,8 @@ impl Inbox {
     }
 }
 
-/// Returns the known messages that were removed from the inbox.
+/// Returns the messages that were removed from the agent's inbox but that pitcrew still has a copy
+/// of.
 async fn past(team: &Team, agent: &AgentName) -> Result<Vec<MessageView>, Failure> {
     Ok(team.past_mail(agent).await?.into_iter().map(MessageView::from).collect())
 }

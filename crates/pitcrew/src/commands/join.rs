@@ -69,8 +69,9 @@ impl Join {
         );
         let (asks, questions) = self.permissions.asks(context, format, Questions::open);
         context.briefly(async {
-            // If the team does not exist, no warning is needed: the attempt to join below reports
-            // the error.
+            // Prints a warning if the team's lead does not read its inbox. If the team does not
+            // exist, nothing is printed here, because the attempt to join (below) reports that
+            // error.
             if let Ok(team) = context.teams()?.open(self.team.name()).await
                 && let Some(warning) = lead_does_not_read(&team).await
             {

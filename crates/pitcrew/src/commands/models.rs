@@ -121,8 +121,8 @@ fn entries(
     entries
 }
 
-/// Returns the model that a name in the table stands for. Returns `None` if the model's vendor is
-/// not known.
+/// Converts a model name from the price table to a model. Returns `None` if the vendor of the model
+/// is not known.
 fn spec_of(name: &str) -> Option<ModelSpec> {
     let spec = name.parse().ok();
     spec.or_else(|| name.starts_with("gpt-").then(|| ModelSpec::OpenAi(name.to_owned())))

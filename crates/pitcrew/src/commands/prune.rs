@@ -77,8 +77,8 @@ impl Prune {
         if !self.dry_run {
             context.briefly(async {
                 for row in &pruned.archives {
-                    // If the archived team is already gone, another process has removed or resumed
-                    // the team in the meantime.
+                    // The archived team may no longer exist, because another process has removed or
+                    // resumed it in the meantime. This is not an error.
                     let _was_there = teams.remove_archived(&row.name).await?;
                 }
                 Ok(())

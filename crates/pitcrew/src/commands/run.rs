@@ -31,7 +31,7 @@ use crate::run_options::{self, Plan, StartedRun};
 use crate::selection::repository_name;
 use crate::trusting;
 
-/// The default team name if the working folder has no name.
+/// The default team name if no name can be derived from the working folder.
 const NAMELESS_TEAM: &str = "crew";
 
 /// Run a team on the repository you stand in
@@ -188,7 +188,8 @@ impl RunArgs {
         let is_restored = context.briefly(archive::bring_back(context, &mut begin))?;
         let team = OnceCell::new();
         let ended = self.run_there(context, begin.clone(), &team);
-        // The run did not start, so the restored team is moved back into the archive.
+        // `bring_back` may have moved the team from the archive to the existing teams. If the run
+        // did not start, the team is moved back into the archive.
         if is_restored && team.get().is_none() {
             context.briefly(async {
                 archive::put_back(context, &begin).await;
@@ -198,8 +199,8 @@ impl RunArgs {
         ended
     }
 
-    /// Runs a team that is not in the archive. Once the team is started, sets `started` to the
-    /// team's name, even if the run fails afterwards.
+    /// Runs a team that is not in the archive. As soon as the team is started, sets `started` to
+    /// the team's name. `started` stays empty if the team is not stored on disk.
     fn run_there(
         &self,
         context: &Context,
@@ -260,8 +261,8 @@ impl RunArgs {
                 team.get_or_init(|| handle.team.clone());
             }
             let mut watched = watch(handle, of_run, face, signals, questions).await?;
-            // A team without files on disk cannot be resumed or archived. Such a team counts as
-            // deleted.
+            // A team that was never stored on disk cannot be resumed or archived. The outcome
+            // therefore reports such a team as deleted.
             watched.outcome.team_deleted |= !is_kept;
             let archive = archive::put_away(context, &watched.outcome).await;
             let (summary, resume) = (
@@ -326,8 +327,9 @@ impl PermissionArgs {
         self.permission_mode.clone()
     }
 
-    /// Decides who answers permission requests: `--yes` allows every request, otherwise the user at
-    /// the terminal answers through `questions`. If there is no user, every request is denied.
+    /// Decides who answers permission requests. With `--yes`, every request is allowed. Otherwise
+    /// the user at the terminal answers through `questions`. Every request is denied if there is no
+    /// terminal, or if the output format is stream-json.
     pub(crate) fn asks(
         &self,
         context: &Context,
@@ -341,12 +343,14 @@ impl PermissionArgs {
             let (asks, questions) = questions();
             return (Asks::Person(asks), Some(questions));
         }
-        // Nobody can answer: there is no terminal, or a program reads stream-json.
+        // Nobody can answer permission requests: either there is no terminal, or another program
+        // reads the output as stream-json.
         (Asks::Deny, None)
     }
 
-    /// Decides whether the project's files are trusted. `--trust` trusts them for this run. Without
-    /// `--trust`, the user at the terminal is asked.
+    /// Decides whether the project's files are trusted. With `--trust`, they are trusted for this
+    /// run. Otherwise the user is asked, if there is a terminal and the output format is not
+    /// stream-json. If the user cannot be asked, only an answer that was stored earlier counts.
     ///
     /// # Errors
     /// Returns an error if the project's files cannot be read.

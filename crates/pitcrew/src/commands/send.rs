@@ -88,8 +88,9 @@ struct Answer<'a> {
     warnings: &'a [String],
 }
 
-/// Also delivers sent messages through sockets to clients that offer one, unless the settings
-/// disable sockets.
+/// Tries to deliver the sent messages through the sockets of the recipients' clients. A message
+/// that cannot be delivered this way stays in the inbox. Does nothing if the settings disable
+/// sockets.
 pub(crate) async fn through_sockets(
     context: &Context,
     team: &Team,
@@ -124,9 +125,10 @@ pub(crate) async fn lead_does_not_read(team: &Team) -> Option<String> {
     ))
 }
 
-/// Returns warnings about recipients that no known process runs. There are no warnings if a process
-/// leads the team, if it is not known whether one does, or if the recipients cannot be looked up.
-/// In all these cases the message is in the inbox.
+/// Returns warnings about recipients that no process runs, and about recipients of which this is
+/// not known. Returns no warnings in three cases: a process leads the team, it is not known whether
+/// a process leads the team, or the recipients cannot be looked up. In all these cases the message
+/// is in the inbox.
 async fn unheard(team: &Team, sent: &Sent) -> Vec<String> {
     let Ok(config) = team.config().await else { return Vec::new() };
     let reads = match Running::of(team, &config).await {
@@ -142,8 +144,9 @@ async fn unheard(team: &Team, sent: &Sent) -> Vec<String> {
         )
         | Err(_) => return Vec::new(),
     };
-    // Some members keep running after the lead of a pitcrew team was killed: members in panes, and
-    // members that joined by themselves.
+    // After the lead of a pitcrew team was killed, two kinds of members can still run: members in
+    // panes, and members that joined by themselves. The state of every member is therefore checked
+    // here.
     let Ok(all) = MemberStatus::of(team, &config, &Running::without_lease(&config)).await else {
         return Vec::new();
     };

@@ -91,8 +91,9 @@ impl Shutdown {
     async fn end(&self, context: &Context) -> Result<Answer, Failure> {
         let team = selection::open(context, self.team.name(), Purpose::Change).await?;
         let lead = self.end_lead(&team).await?;
-        // If the lead has ended, it already gave its teammates time to end. The remaining processes
-        // then get only a short time.
+        // How long the remaining processes get to end. If a lead ran the team until now, it has
+        // already given its teammates time to end, so the processes get only a short time. With
+        // `--force`, the time is short too.
         let term = if self.force || lead.is_some() { FORCE_GRACE } else { self.patience() };
         let stopped = match team.is_gone().await {
             true => Vec::new(),
@@ -126,22 +127,23 @@ impl Shutdown {
         else {
             return Ok(None);
         };
-        // An agent must not kill the run that it belongs to. So return an error if a tool of such
-        // an agent started this command.
+        // An agent must not kill its own run. If a tool of an agent of this run started this
+        // command, the command fails.
         if self.force && is_agents(process) {
             let said = "a tool of an agent started this, and agents ask their lead by mail";
             return Err(ApiError::new(ErrorCode::PermissionDenied, said).into());
         }
         let answer = if self.force { None } else { asked(team, self.wait).await? };
         let is_asked = answer.is_some();
-        // If the lead was not asked to end or cannot be asked, this process sends the lead the
-        // signal of Ctrl-C.
+        // With `--force` the lead was not asked to end, and without `--force` the lead possibly
+        // could not be asked. In both cases this process sends the lead SIGINT, the signal of
+        // Ctrl-C.
         if !is_asked && signal(process)? == Signalled::Gone {
             return Ok(None);
         }
         if self.force {
-            // On the second signal, the lead kills the processes that it started. If the lead
-            // hangs, the code below kills the lead.
+            // This is the second SIGINT. On the second SIGINT, the lead kills the processes that it
+            // started. If the lead hangs, the code below kills the lead.
             let _gone_or_sent = signal(process)?;
             let ended = tokio::time::timeout(FORCE_GRACE, process.ended()).await;
             if ended.is_err() && process.stop(FORCE_GRACE).await == Stopped::StillRunning {
@@ -295,8 +297,8 @@ async fn asked(team: &Team, wait_seconds: u32) -> Result<Option<Value>, Failure>
         .await
     {
         Ok(answer) => Ok(Some(answer)),
-        // An agent made this request and was refused. The error has no hint, because an agent must
-        // not learn how to end its own run.
+        // An agent started this command, so the lead refused the request. The error has no hint
+        // about `--force`, because an agent must not learn how to end its own run.
         Err(KnockError::Refused(error)) if error.code == ErrorCode::PermissionDenied => {
             Err(lead::refused(team, error).into())
         }
@@ -307,8 +309,8 @@ async fn asked(team: &Team, wait_seconds: u32) -> Result<Option<Value>, Failure>
     }
 }
 
-/// Asks one member to shut down. The lead's process sends the request, because it signs messages.
-/// If no pitcrew lead signs for the team, this process sends the request.
+/// Asks one member to shut down. The process of the lead sends this request, because the lead must
+/// sign it. If no pitcrew process leads the team, this command sends the request itself.
 async fn ask(
     context: &Context,
     team: Option<&str>,
@@ -336,8 +338,8 @@ async fn ask(
     context.output.answer(&answer, |_| said)
 }
 
-/// Returns whether the current pitcrew command was started by a tool of an agent that runs in
-/// `process`. If this cannot be found out, the caller is treated as the user.
+/// Returns whether a tool of an agent that runs in `process` started the current pitcrew command.
+/// Returns `false` if this cannot be found out.
 pub(crate) fn is_agents(process: ProcessIdentity) -> bool {
     are_started_by_a_tool_of(process).unwrap_or(false)
 }

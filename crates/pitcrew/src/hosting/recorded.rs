@@ -6,8 +6,8 @@ use pitcrew_runtime::supervision::RecordedPanes;
 use super::named_programs;
 use crate::context::Context;
 
-/// Returns the recorded panes of the teams below this root. Only pane programs that the user named
-/// may be run.
+/// Returns the recorded panes of all teams below this root. To control a pane, pitcrew may have to
+/// run a pane program. It runs a recorded pane program only if the user named that program.
 pub(crate) fn recorded_panes(context: &Context) -> RecordedPanes {
     RecordedPanes::below(&context.root).with_named_programs(named_programs(context))
 }

@@ -1,7 +1,7 @@
 //! Displays the activity of the agents while a run is in progress. The display is a terminal, a
-//! log, or a stream of JSON lines.
+//! log, or a stream of JSON lines. The crate `pitcrew_view` computes the content of the display.
 //!
-//! `pitcrew_view` computes what is shown:
+//! The modules of this folder have these tasks:
 //!
 //! - [`board`] shows a run on a terminal, and [`log`] shows it as plain lines.
 //! - [`stream`] writes a run as JSON lines.

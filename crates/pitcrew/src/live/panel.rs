@@ -42,8 +42,9 @@ pub(crate) fn panel(current: &Current, size: Size) -> Panel {
     let mut heading = wrap(&format!("{}{count}", question.heading()), columns);
     let mut answers = answers(question, columns);
     let mut seen = ShownPages::default();
-    // The tool call gets the rows first. Until there is enough room, the answers are shortened,
-    // then the rules are omitted, then the heading is omitted.
+    // The tool call needs some rows of the terminal. If the heading and the answers leave too few
+    // rows, this code saves rows in three steps. First it shortens the answers, then it omits the
+    // rules that `always` would add, and then it omits the heading.
     if heading.len() + answers.len() + ROWS_FOR_CALL > rows {
         answers = wrap(&answers_in_short(question), columns);
     }

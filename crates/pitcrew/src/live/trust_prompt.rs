@@ -73,8 +73,8 @@ fn foot_of(
     let shown = lay_out(&question.lines, Size { columns, rows: room }, part, TURN);
     let list = shown.rows.into_iter().map(styled);
     let mut lines: Vec<(Style, String)> = heading.into_iter().chain(list).chain(asks).collect();
-    // If the terminal has too few rows, the first lines of the footer are removed. The question is
-    // in the last lines.
+    // If the terminal has too few rows, the first lines of the footer are removed. The last lines
+    // stay, because they contain the question.
     let most = rows.saturating_sub(1).max(1);
     lines.drain(..lines.len().saturating_sub(most));
     Footer {

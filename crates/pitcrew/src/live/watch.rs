@@ -44,8 +44,8 @@ pub(crate) struct Watched {
     pub(crate) state: TeamState,
     /// How long the run was displayed.
     pub(crate) watched: Duration,
-    /// The reason why the events could no longer be written, if that happened. In that case the run
-    /// was stopped.
+    /// The reason why the display could no longer write events to its stream, or `None` if it wrote
+    /// all events. After such an error, the run was stopped.
     pub(crate) unwritten: Option<Failure>,
 }
 
@@ -59,7 +59,7 @@ enum Wake {
     Remark(String),
 }
 
-/// The display of a run, as the event loop keeps it.
+/// The state of the event loop: what the display shows, the open questions, and how the run ended.
 struct Watching {
     face: Face,
     /// The display on a terminal. `None` if the run is displayed in another way.
@@ -69,7 +69,7 @@ struct Watching {
     team: Team,
     questions: Questions,
     signal: Option<EndSignal>,
-    /// The reason why the events can no longer be written, if that happened.
+    /// The reason why the display can no longer write events. `None` if no error has occurred.
     failure: Option<Failure>,
 }
 
@@ -178,8 +178,8 @@ impl Watching {
     /// Stops a run that can no longer be displayed, so that no process of the run is left behind.
     fn give_up(&mut self, handle: &RunHandle, failure: Failure) {
         match std::mem::replace(&mut self.face, Face::Log) {
-            // The terminal is gone. If SIGHUP has already reported this, `self.signal` is set and
-            // stays unchanged.
+            // The display failed because the terminal is gone. This has the same effect as SIGTERM.
+            // If another signal has already been stored in `self.signal`, it stays unchanged.
             Face::Terminal => {
                 self.signal.get_or_insert(EndSignal::Terminate);
             }

@@ -1,5 +1,6 @@
-//! Messages of commands about a team's state and the next step. The messages must be true, and a
-//! user must be able to type each suggested command exactly as shown.
+//! Tests of the messages that commands print about a team's state and the user's next step. The
+//! tests check that a message is true, and that a user can type each suggested command exactly as
+//! shown.
 
 use std::process::Command;
 

@@ -1,5 +1,6 @@
-//! `pitcrew agent` and `pitcrew join`: members in their own processes. The tests kill, stop, park
-//! (the process ends, and a resume starts it again) and shut down these members.
+//! Tests of `pitcrew agent` and `pitcrew join`, which run a member in a process of its own. The
+//! tests kill, stop, park and shut down such members. A parked member waits without a lead, and
+//! continues when a lead runs again.
 
 use rustix::process::Signal;
 use serde_json::{Value, json};
@@ -37,8 +38,8 @@ impl Running {
     }
 }
 
-/// A test environment with the team `crew`, whose member bob runs in a pane. The lead has told bob
-/// to count.
+/// Returns a test environment with the team `crew`. According to the config, the member bob runs in
+/// a pane, but no process is started. bob's inbox contains the message to count to two.
 fn crew_with_bob() -> TestEnv {
     let room = TestEnv::with_crew();
     let model = room.script(MEMBERS);
@@ -204,7 +205,8 @@ fn a_guest_works_and_leaves_the_team_when_its_lead_asks_it_to() {
 #[test]
 fn a_member_whose_lead_was_killed_is_parked_and_goes_on_under_the_next() {
     let room = crew_with_bob();
-    // Write the fields that pitcrew records for each teammate that a lead spawns.
+    // Adds fields to bob's entry in the config. pitcrew writes the same fields for a teammate that
+    // a lead spawned in a pane.
     change_bob(
         &room,
         &[
@@ -216,8 +218,8 @@ fn a_member_whose_lead_was_killed_is_parked_and_goes_on_under_the_next() {
     let lead =
         |model: &str| Running::start(&room, &["run", "--resume", "crew", "wait", "--model", model]);
     let model = room.script(&format!("{MEMBERS}  team-lead: [{{repeat: {{at_most: 100000, turns: [{{delay_ms: 200, tools: [{{name: TaskList}}]}}]}}}}]\n"));
-    // A resume starts only members that have no process. bob already has a process, so the resume
-    // does not start bob again.
+    // bob is started before the lead. A resumed lead starts only members that have no process, so
+    // it does not start bob a second time.
     let mut bob = Running::bob(&room);
     bob.until("bob is parked");
     let mut first = lead(&model);

@@ -1,5 +1,5 @@
-//! The view of one agent as a person sees it: `pitcrew agent` and `pitcrew join` on a real
-//! terminal, in a private tmux server.
+//! Tests of the display of one agent. The tests run `pitcrew agent` and `pitcrew join` on a real
+//! terminal, in a private tmux server, and check the text on the screen.
 
 use std::fs;
 use std::os::unix::process::ExitStatusExt as _;
@@ -72,7 +72,8 @@ impl TerminalSession {
     }
 
     fn tmux_command(&self, args: &[&str]) -> Command {
-        // The tmux server passes its own environment to the programs that it starts.
+        // The tmux server passes its environment to the programs that it starts. The server is
+        // therefore started with the environment variables of the test.
         let mut command = self.room.tool("tmux", &["-u", "-f", "/dev/null", "-S"]);
         command.arg(&self.socket).args(args).env("SHELL", "/bin/sh");
         command
@@ -300,8 +301,8 @@ fn asking(size: (u16, u16)) -> Option<TerminalSession> {
     let seat = TerminalSession::with_bob(ASKS)?;
     seat.room.ok(&["send", "bob", "Write it."]);
     seat.open(size, BOB);
-    // The permission request is shown completely, and the status line no longer reports an unread
-    // message. The screen does not change from now on.
+    // Whether the screen is complete: it ends with the permission request, and the status line no
+    // longer reports an unread message. After that, the screen does not change until a key is sent.
     let asks = |screen: &str| {
         foot(screen) == Some("asks permission for Write") && screen.ends_with("\nanswer>")
     };
@@ -309,7 +310,9 @@ fn asking(size: (u16, u16)) -> Option<TerminalSession> {
     Some(seat)
 }
 
-/// Waits until the screen no longer shows the permission request and the turn has ended.
+/// Checks that the permission request was allowed. Waits until the turn has ended and the screen no
+/// longer shows the request. Also checks that the file `it` was written, and that the journal
+/// contains the request and its answer.
 #[track_caller]
 fn check_it_was_answered(seat: &TerminalSession) {
     seat.shows_text("It is written.");

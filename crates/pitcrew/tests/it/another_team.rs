@@ -194,12 +194,14 @@ fn a_killed_run_goes_on_in_its_second_team_and_counts_what_the_first_took() {
         .iter()
         .find(|member| member["name"] == "w")
         .unwrap();
-    // The resumed run repeated one of the tool calls, so the number may be higher.
+    // The script makes ten tool calls. The resumed run may have repeated one of them, so the number
+    // may be higher than ten.
     assert!(of_w["tool_calls"].as_u64().unwrap() >= 10, "{document:#}");
     check_both_are_archived(&room);
 }
 
-/// Script steps between the two teams. The lead waits there until the test creates the file `go`.
+/// Script steps that run after the first team is deleted and before the second team is created. In
+/// these steps, the lead waits until the test creates the file `go`.
 const PAUSE: &str = "
     - tools: [{name: Bash, input: {command: \"touch between; for i in $(seq 3600); do test -e go && break; sleep 0.05; done\"}}]";
 

@@ -1,5 +1,5 @@
-//! Bad input: each case gets its own error and exit code, as text and as JSON, and changes nothing
-//! on disk.
+//! Tests that each wrong command ends with its own error and exit code, with text output and with
+//! JSON output. A wrong command must change nothing on disk.
 
 use std::fs;
 use std::io::Write as _;
@@ -302,7 +302,7 @@ fn a_read_only_root_is_told() {
     check(&room, &["team", "delete", "crew"], 70, "internal_error");
 }
 
-/// Writes to the file at `path` until its disk is full.
+/// Writes to a new file at `path` until the disk of this file is full.
 fn fill(path: &Path) {
     let mut file = fs::File::create(path).unwrap();
     for size in [4096, 1] {

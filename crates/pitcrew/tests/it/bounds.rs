@@ -251,8 +251,8 @@ fn a_teammate_loses_with_a_resume_what_freed_the_run_before() {
     }
 }
 
-/// The script of a lead that waits for its teammate bob. Bob waits in a command before bob makes a
-/// file.
+/// The script of a lead that waits for a message of its teammate bob. Bob's first command waits
+/// until the file `word` exists. Bob's second command makes the file `made`.
 fn of_two_with_a_wait() -> String {
     format!(
         "
@@ -291,8 +291,9 @@ fn a_teammate_in_a_pane_that_outlives_its_lead_loses_its_mode_with_the_resume_to
     fs::write(terminal.room.work().join("word"), "").unwrap();
     let ran = ended(next);
     assert_eq!((ran.code, ran.stdout.trim()), (0, "Done."), "{ran:?}");
-    // Bob's first process started a command that waits for a file. When that process ended, the
-    // command ended too, although the test then made the file.
+    // Bob's first process started a command that waits for the file `word` and then makes the file
+    // `waited`. That command must end together with bob's first process. The file `waited` is
+    // therefore missing, although the test made the file `word`.
     assert!(!has("waited") && !has("made"), "{ran:?}");
 }
 

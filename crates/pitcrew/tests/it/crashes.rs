@@ -1,11 +1,12 @@
-//! Random members crash at random moments. Nothing of a crashed process may be left behind.
+//! Tests in which random members crash at random moments. Nothing of a crashed process may be left
+//! behind.
 //!
-//! Each test runs one team on a real tmux server, and kills its teammates or its lead twenty times.
-//! A seed decides which process dies, and how many journal entries are written before. The exact
-//! moment depends on the machine. The seeds in these tests are seeds that once found a bug. The
-//! environment variable `PITCREW_CRASH_SEED` repeats a printed seed, or tries a new seed if its
-//! value is `any`. The module `agents` contains the team, and the module `remains` contains the
-//! checks.
+//! Each test runs one team on a real tmux server, and twenty times kills a teammate or the lead.
+//! Random numbers from a seed decide which process is killed, and how many journal entries the team
+//! writes before that. The exact moment depends on the machine. Each test prints its seed, and the
+//! seeds in these tests once found a bug. If the environment variable `PITCREW_CRASH_SEED` contains
+//! a number, the tests use this number as the seed. If the variable contains `any`, each test uses
+//! a new seed. The module `agents` contains the team, and the module `remains` contains the checks.
 
 mod agents;
 mod remains;

@@ -124,8 +124,8 @@ fn a_torn_config_is_left_to_a_person_unless_a_client_may_be_writing_it() {
     assert_eq!(room.run(&["doctor", "--repair"]).code, 1);
 }
 
-/// A test environment with a team whose member bob has a worktree, in a repository beside the
-/// working folder. The processes of bob and its lead were killed.
+/// A test environment in which a run was killed. The run's team has a member bob with a worktree.
+/// The repository of the worktree is beside the working folder of the test environment.
 fn with_a_worktree() -> TestEnv {
     let room = TestEnv::new();
     let repository = room.work().join("../repository");
@@ -253,7 +253,8 @@ fn a_pane_program_that_the_settings_name_and_that_fails_is_reported_and_keeps_no
     room.ok(&["team", "delete", "work", "--force"]);
 }
 
-/// The script of a lead whose command writes settings and then keeps running.
+/// The script of a lead whose command writes settings files of other programs and then keeps
+/// running.
 const PLANTING: &str = "
 agents:
   team-lead:

@@ -11,8 +11,8 @@ use crate::running::Running;
 use crate::service::{Reply, Service};
 use crate::test_env::{Ran, TestEnv};
 
-/// The script of a lead that says it is done although a task is open. After a reminder, the lead
-/// completes the task.
+/// The script of a lead that says it is done although a task is open, and so ends its run. In the
+/// next run, the lead waits for a message with the word `Really` and then completes the task.
 const FORGETFUL: &str = "
 agents:
   team-lead:

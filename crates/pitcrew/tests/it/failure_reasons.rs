@@ -10,7 +10,7 @@ use crate::patience::until;
 use crate::test_env::TestEnv;
 
 /// The script of a lead that waits for the failure of its teammate `cat`. `cat` fails because the
-/// test makes its log unwritable.
+/// test makes the log file of `cat` unwritable.
 const SCRIPT: &str = "
 agents:
   team-lead:

@@ -9,7 +9,9 @@ use crate::running::Running;
 use crate::terminal::GOODBYE;
 use crate::test_env::TestEnv;
 
-/// The script of a lead that waits for the plans of bob. Bob's first plan is rejected.
+/// The script of a lead and its teammate bob. Bob's first plan must be rejected, and bob's second
+/// plan must be approved. The lead does not answer the plans, but waits until the user has answered
+/// both.
 fn planners() -> String {
     format!(
         "

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use crate::test_env::{Ran, TestEnv};
 
-/// The content of a commit in the user's other repository, which no agent may read.
+/// The content of a file in another repository of the user. No agent may read this content.
 const SECRET: &str = "SECRET-OF-ANOTHER-REPOSITORY";
 
 fn git(room: &TestEnv, folder: &Path, args: &[&str]) -> String {
@@ -16,8 +16,8 @@ fn git(room: &TestEnv, folder: &Path, args: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap().trim().to_owned()
 }
 
-/// Returns a test environment, the user's other repository in it, and the id of the blob in that
-/// repository that no agent may read.
+/// Returns a test environment, the folder of another repository of the user in it, and an id. The
+/// id names the git blob that contains [`SECRET`].
 fn room_with_private_repository() -> (TestEnv, PathBuf, String) {
     let room = TestEnv::new();
     let private = room.root().with_file_name("private");
@@ -30,8 +30,8 @@ fn room_with_private_repository() -> (TestEnv, PathBuf, String) {
     (room, private, blob)
 }
 
-/// Runs a lead that runs `command` without asking the user. Returns the text of the lead's
-/// conversation, and the result of the run.
+/// Starts a run whose lead runs the shell command `command`. Returns the text of the lead's
+/// conversation, and the exit code and output of the run.
 fn conversation(room: &TestEnv, command: &str, more: &[&str]) -> (String, Ran) {
     let script = format!(
         "agents:\n  team-lead:\n    - tools: [{{name: Bash, input: {{command: '{command}'}}}}]\n    - text: It is done.\n"
@@ -43,8 +43,8 @@ fn conversation(room: &TestEnv, command: &str, more: &[&str]) -> (String, Ran) {
     assert!(ran.stdout.contains("It is done."), "{ran:?}");
     let seen =
         fs::read_to_string(room.find("teams/work/pitcrew/transcripts/team-lead.ndjson")).unwrap();
-    // If two archives are from the same second, their order is unknown. Each run therefore removes
-    // its archive here.
+    // A test starts several runs, and each run leaves an archive. The order of two archives from
+    // the same second is unknown. This function therefore removes the archive after each run.
     fs::remove_dir_all(room.root().join("pitcrew/archive")).unwrap();
     (seen, ran)
 }

@@ -1,4 +1,4 @@
-//! The help, the shell completions and the manual pages.
+//! Tests of the help texts, the shell completions and the manual pages.
 
 use insta::assert_snapshot;
 

@@ -1,6 +1,6 @@
-//! Unusual objects at the path of a file of a project or of the user: a FIFO without a writer, an
-//! endless device, a link out of the project, a huge file. No command may wait for such an object
-//! or fill the memory with it. A command that does not read such an object must report this.
+//! Tests with unusual objects at the path of a file of a project or of the user: a FIFO without a
+//! writer, an endless device, a link out of the project, a huge file. No command may wait for such
+//! an object or fill the memory with it. If pitcrew does not read an object, `run` must say so.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -159,7 +159,7 @@ fn the_user_s_own_files_may_be_links() {
     assert_ne!(ran.code, 0, "the setting does not hold: {ran:?}");
 }
 
-/// Files of a repository that git opens in each call.
+/// Files of a repository that git opens each time a git command runs.
 const OF_GIT: [&str; 5] = [".git/config", ".git/HEAD", ".git/commondir", ".git/index", ".git"];
 
 #[test]

@@ -1,6 +1,7 @@
-//! Tests the pane script for kitty that pitcrew ships. A real kitty runs on a private display that
-//! is drawn in software. The script must conform to the pane protocol and must not move the focus.
-//! A team must be able to run and resume in kitty's windows.
+//! Tests the pane script for the terminal kitty. The script is part of pitcrew. A real kitty runs
+//! in these tests, on a private display that needs no screen. The script must conform to the pane
+//! protocol and must not move the keyboard focus. pitcrew must be able to run and resume a team in
+//! kitty's windows.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -19,13 +20,13 @@ use crate::tmux_runs::patient;
 
 const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../contrib/panes/kitty");
 
-/// A process that ends at the end of the test.
+/// A process that is ended when this value is dropped, at the end of the test.
 struct Owned(Child);
 
 impl Drop for Owned {
     fn drop(&mut self) {
-        // Use SIGTERM: the display then removes its lock, and kitty ends its helper processes. The
-        // process may have ended already.
+        // SIGTERM lets the display remove its lock, and lets kitty end its helper processes. The
+        // result is ignored, because the process may have ended already.
         let _either = kill_process(Pid::from_child(&self.0), Signal::TERM);
         let asked = Instant::now();
         while matches!(self.0.try_wait(), Ok(None)) && asked.elapsed() < PATIENCE {
@@ -64,8 +65,8 @@ const USER: &str =
     r#"echo "$KITTY_LISTEN_ON $KITTY_WINDOW_ID" > ready.new; mv ready.new ready; exec cat"#;
 
 impl Kitty {
-    /// Starts kitty with the configuration `conf`. If kitty is not installed, prints a message and
-    /// returns `None`. In CI, a missing kitty makes the test fail.
+    /// Starts kitty with the configuration `conf`. If kitty, Xvfb or python3 is not installed,
+    /// prints a message and returns `None`. In CI, a missing program makes the test fail.
     fn new(conf: &str) -> Option<Self> {
         for (program, version) in
             [("kitty", "--version"), ("Xvfb", "-version"), ("python3", "--version")]
@@ -110,8 +111,8 @@ impl Kitty {
         String::from_utf8(output.stdout).unwrap().trim().to_owned()
     }
 
-    /// Returns the tabs. Each text lists the titles of the windows in one tab. `>` marks the active
-    /// tab, and `*` marks the active window of each tab.
+    /// Returns a text for each tab of kitty. The text lists the titles of the tab's windows. `>`
+    /// marks the active tab, and `*` marks the active window of each tab.
     fn tabs(&self) -> Vec<String> {
         let screens: Value = serde_json::from_str(&self.ask(&["ls"])).unwrap();
         let list = |value: &Value| value.as_array().unwrap().clone();
@@ -177,8 +178,8 @@ impl Kitty {
     }
 }
 
-/// Starts a private display. The display chooses an unused number. Returns the process and this
-/// number.
+/// Starts a private display. Returns the process of the display and the display's number, which was
+/// unused.
 fn display() -> (Owned, String) {
     let mut command = Command::new("Xvfb");
     command.args(["-displayfd", "1", "-screen", "0", "1024x768x24", "-nolisten", "tcp"]);

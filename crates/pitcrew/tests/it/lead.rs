@@ -1,5 +1,5 @@
-//! Commands of the lead that only the lead's own process is able to sign. In these tests, other
-//! processes ask for such commands.
+//! Tests of commands that the lead carries out for another process. The commands change what only
+//! the lead's own process is able to sign, for example the permission mode of a member.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::unix::net::UnixStream;
@@ -95,9 +95,9 @@ agents:
     assert_eq!(room.json_file("teams/work/config.json")["members"][0].get("mode"), None);
 }
 
-/// Shell commands that hide that a process belongs to a tool. The process drops its session, its
-/// environment and its parents. Each command runs the script `attack`, whose argument is the name
-/// of the output file.
+/// Shell commands that run the script `attack` in a process of a tool, and hide that the process
+/// belongs to the tool. The process loses its session, its environment and its parent processes.
+/// The argument of `attack` is the name of an output file.
 pub(crate) const SHED: [&str; 4] = [
     "setsid -f env -i sh -c 'sleep 0.2; /bin/sh $W/attack OUT'",
     "setsid -f sh -c 'exec env -i setsid -f /bin/sh $W/attack OUT'",

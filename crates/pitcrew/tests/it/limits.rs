@@ -1,6 +1,6 @@
-//! The binary reaches limits of the operating system: file descriptors, file sizes, memory,
-//! threads, full disks. Each time, the binary must report an error that names the cause, and exit
-//! with code 70. It must not panic, and no signal may kill it.
+//! Tests in which the binary reaches a limit of the operating system, such as for file descriptors,
+//! file sizes, memory, threads or disk space. Each time, the binary must report an error that names
+//! the cause, and exit with code 70. It must not panic, and no signal may kill it.
 
 use std::fs;
 use std::process::{Child, Stdio};
@@ -135,8 +135,9 @@ agents:
             .stdout(fs::File::options().write(true).open("/dev/full").unwrap());
         let mut child = command.stdin(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
         let journal = room.root().join("teams/work/pitcrew/transcripts/team-lead.ndjson");
-        // A run that is not able to write its output while it works stops by itself. If the run has
-        // not stopped, the test stops it.
+        // The run cannot write to its output. If it writes while its lead works, it stops by
+        // itself. If it writes only at its end, it has not stopped at this point, and the test
+        // stops it.
         let is_over = |child: &mut Child| child.try_wait().unwrap().is_some();
         let runs = || fs::read_to_string(&journal).is_ok_and(|text| text.contains("sleep 600"));
         until("it works or is over", || (runs() || is_over(&mut child)).then_some(()), String::new);

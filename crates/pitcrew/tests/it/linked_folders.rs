@@ -1,5 +1,6 @@
-//! A link takes the place of one of pitcrew's folders. No command may follow the link, and each
-//! command must report it. The names, contents and times in the link's target must not change.
+//! Tests in which a link takes the place of one of pitcrew's folders. No command may follow the
+//! link, and each command must report the link. The names, contents and times in the link's target
+//! must not change.
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -11,8 +11,8 @@ use serde_json::Value;
 
 use crate::test_env::TestEnv;
 
-/// The number of messages of each of the two foreign writers, and of each of the four loops of
-/// pitcrew. The total is 2,000 messages.
+/// The number of messages that each of the two foreign writers sends. Each of the four loops of
+/// `pitcrew send` sends [`OURS`] messages.
 const FOREIGN: usize = 500;
 const OURS: usize = 250;
 const LOOPS: usize = 4;

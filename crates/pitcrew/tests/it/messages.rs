@@ -305,8 +305,8 @@ fn all_of_an_inbox_is_what_is_there_and_all_that_was_moved_to_its_archive() {
     let there = room.json_file("teams/crew/inboxes/bob.json")[0].clone();
     let archive = room.root().join("teams/crew/pitcrew/read");
     std::fs::create_dir_all(&archive).unwrap();
-    // The archive contains more messages than a resume reads. Every third message is from another
-    // client.
+    // The archive of bob's read messages contains 900 messages, which are more than a resumed run
+    // reads. Every third message has no metadata of pitcrew, like a message of another client.
     let lines = (1..=900).map(|nth| {
         let mut moved = there.clone();
         moved["text"] = format!("number {nth} {}", "x".repeat(400)).into();

@@ -1,8 +1,9 @@
-//! Every fault of a model service, in the formats of the Messages API and of the chat completions
-//! API, through the binary. The test checks the run's exit code and its messages.
+//! A test of runs with a faulty model service. The test runs the binary with every fault, once with
+//! the Messages API and once with the chat completions API. It makes a table of the exit codes and
+//! the messages of the runs.
 //!
-//! This test makes the table of `docs/model-faults.md`. If `PITCREW_WRITE_DOCS=1` is set, the test
-//! writes the table. Otherwise the test compares the table, except for the times.
+//! The table is in `docs/model-faults.md`. If `PITCREW_WRITE_DOCS=1` is set, the test writes the
+//! table into this file. Otherwise the test compares the table with the file, except for the times.
 
 use std::fmt::Write as _;
 use std::io::{BufRead as _, BufReader, Read as _};
@@ -17,7 +18,8 @@ use crate::models_over_http::Heard;
 use crate::service::{Raw, Reply, Service};
 use crate::test_env::TestEnv;
 
-/// The number of runs at the same time. A run spends most of its time waiting.
+/// The number of runs at the same time. A run spends most of its time waiting, so several runs at
+/// the same time need less time.
 const AT_ONCE: usize = 4;
 
 /// The name of the fault for which the run tolerates only a short silence of the model.
@@ -136,8 +138,8 @@ impl Form {
         Reply::Refuse(status, retry_after.map(|seconds| ("retry-after", seconds)), body)
     }
 
-    /// In its first answer, the model makes these tool calls. In its second answer, it says the
-    /// final text.
+    /// Returns the reply of a model that makes these tool calls in its first answer, and says the
+    /// text [`DONE`] in its second answer.
     fn calling(self, heard: &Heard, calls: &[(&str, Value)]) -> Reply {
         match heard.answers {
             0 => streamed(self.answer("", calls, ["tool_use", "tool_calls"], true)),
@@ -271,7 +273,8 @@ fn run(form: Form, name: &str, fault: Fault) -> Row {
     Row { code, words, first_word: first_word.unwrap_or_else(|| started.elapsed()) }
 }
 
-/// All rows of the table, in the order of the faults.
+/// Makes all runs and returns the rows of the table, in the order of the faults. Each fault has two
+/// rows, one for each API.
 fn rows() -> Vec<[Row; 2]> {
     let jobs: Vec<(usize, Form)> =
         (0..FAULTS.len()).flat_map(|nth| FORMS.map(|form| (nth, form))).collect();

@@ -207,8 +207,9 @@ fn is_for_a_summary(body: &Value) -> bool {
     body.get("tools").is_none_or(|tools| tools.as_array().is_some_and(Vec::is_empty))
 }
 
-/// For each `n`, counts the text `[number n]` in each of bob's requests, and returns the highest
-/// count. Requests for summaries are left out.
+/// Returns a number for each `n` below `count`: how many times the text `[number n]` is in a
+/// request to bob's model. If the requests differ, it is the highest number. Requests for summaries
+/// are left out.
 fn seen_numbers(service: &Service, count: usize) -> Vec<usize> {
     let asked = service
         .seen()
@@ -243,8 +244,8 @@ fn backlog(service: &Service, room: &TestEnv, mail: &Value) -> Ran {
     }
 }
 
-/// Answers as the model of bob. Bob waits for the file `go` and reads its messages. When message
-/// number `last` has arrived, bob reports to the lead.
+/// Answers as the model of bob. Bob first waits until the file `go` exists. Then bob reads the
+/// messages in bob's inbox. When message number `last` has arrived, bob reports to the lead.
 fn bob_reads(heard: &Heard, last: usize) -> Reply {
     let report = json!({"type": "message", "recipient": "team-lead", "content": "read to the end", "summary": "read"});
     let was_told_all = heard.told.contains(&format!("[number {last}]"));

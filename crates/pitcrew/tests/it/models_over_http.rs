@@ -1,4 +1,5 @@
-//! `pitcrew run` with models over HTTP. A fake server streams the answers. Everything else is real.
+//! Tests of `pitcrew run` with models over HTTP. A fake server streams the answers of the models.
+//! No other part of the run is simulated.
 
 use std::convert::Infallible;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -237,7 +238,8 @@ fn git(room: &TestEnv, args: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// Runs the lead with this model, and returns the result event of the run.
+/// Runs the lead with this model, and checks that both files are written and committed. Returns the
+/// result event of the run.
 async fn check(model: &'static str) -> Value {
     let served = Arc::new(AtomicUsize::new(0));
     let (url, server) = model_server(&served).await;

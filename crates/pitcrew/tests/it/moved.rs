@@ -1,6 +1,7 @@
-//! Somebody removes, moves or replaces folders of a running team. In other tests, the operating
-//! system gives no file notifications. The team must continue, and must receive all messages that
-//! are sent during and after the change.
+//! Tests in which somebody removes, moves or replaces files or folders of a running team. If the
+//! team's folder comes back, the run must continue, and must receive all messages that are sent
+//! after the change. One test checks what a command says if the operating system gives no file
+//! notifications.
 
 use std::fs;
 use std::path::Path;
@@ -50,7 +51,8 @@ fn check(upset: impl Fn(&Path)) {
         is_heard(&room, &text);
     }
     let model = room.script(WAITING);
-    // After the file of the lease is removed, the run takes its lease again within a moment.
+    // Some tests remove the file of the run's lease. The run then makes the file again within a
+    // moment.
     until(
         "the run holds its lease",
         || room.json(&["team", "show", "work"]).to_string().contains("by_pitcrew").then_some(()),

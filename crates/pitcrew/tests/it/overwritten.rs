@@ -1,5 +1,6 @@
-//! A program that ignores locks reads a file. Then a pitcrew command changes the file and ends, and
-//! the program writes its older copy back. No change that the command reported may be lost.
+//! Tests with a program that ignores locks. First the program reads a file, and then a pitcrew
+//! command changes the file and ends. After that, the program writes the older content back. No
+//! change that the command reported may be lost.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -12,7 +13,8 @@ use crate::test_env::TestEnv;
 const INBOX: &str = "teams/crew/inboxes/bob.json";
 const TASK: &str = "tasks/crew/1.json";
 
-/// A test environment with the team `crew`. pitcrew runs the member bob of this team.
+/// A test environment with the team `crew`. The team's config marks the member bob as a member that
+/// pitcrew runs.
 fn room() -> TestEnv {
     let room = TestEnv::with_crew();
     let mut config = room.json_file("teams/crew/config.json");
@@ -80,7 +82,8 @@ fn a_lock_that_a_killed_repair_left_keeps_the_next_from_nothing() {
     let room = room();
     room.ok(&["send", "bob", "first"]);
     undo(&room, INBOX, || drop(room.ok(&["send", "bob", "second"])));
-    // Make a lock as pitcrew makes it. The process that held the lock died a second ago.
+    // Make a lock of the form that pitcrew uses, one second old. Such a lock is left if pitcrew is
+    // killed while it holds the lock.
     let lock = room.root().join("teams/crew/inboxes/bob.json.lock");
     fs::create_dir(&lock).unwrap();
     fs::set_permissions(&lock, fs::Permissions::from_mode(0o1777)).unwrap();

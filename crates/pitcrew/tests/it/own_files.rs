@@ -172,7 +172,8 @@ fn a_torn_record_or_inbox_is_refused_by_name_with_the_command_that_mends_it() {
         fs::write(&path, "{\"version\":1,\"").unwrap();
         fs::write(room.work().join("on.yaml"), GOES_ON).unwrap();
         let resume = || room.run(&["run", "--resume", "work", "--model", "script:on.yaml"]);
-        // Remove the control socket that the killed lead left, before the test reads all files.
+        // The killed lead left its control socket, and a resumed run removes it. The test removes
+        // the socket first, so that a refused run changes no file.
         fs::remove_file(room.root().join("teams/work/pitcrew/door")).unwrap();
         let before = room.tree();
         let ran = resume();
@@ -193,8 +194,9 @@ fn a_record_that_no_run_depends_on_keeps_none_from_going_on() {
     assert!(ran.stderr.contains("escaped.json is not readable"), "{ran:?}");
 }
 
-/// The script of a lead that ends after the test has damaged a file while bob is idle. Until then
-/// the lead stays in a turn, because otherwise the run could end before the damage.
+/// The script of a lead with a teammate bob. The test damages a file when bob is idle, and the lead
+/// ends after that. Until the damage, the lead stays in a turn, because the run could otherwise end
+/// too early.
 const DONE_AFTER: &str = "agents: {team-lead: [\
                           {tools: [{name: Task, input: {name: bob, description: w, prompt: w}}]}, \
                           {delay_ms: 4000, tools: [{name: TaskList}]}, \

@@ -1,4 +1,5 @@
-//! The conformance checks of panes against real terminals, and the reports on pane programs that do
+//! Tests of `pitcrew pane check`, which checks whether a pane program conforms to the pane
+//! protocol. The tests check the programs for real terminals, and the reports on programs that do
 //! not conform.
 
 use std::path::{Path, PathBuf};

@@ -1,6 +1,6 @@
-//! Small details in the form of messages and files. They come from files that were recorded from
-//! other clients, and from the founding documents of the protocol. The tests check these details in
-//! a whole run of the binary.
+//! Tests of small details in the form of messages and files. pitcrew must write these details as
+//! other clients do in recorded files, and as the founding documents of the protocol require. The
+//! tests check the details in a whole run of the binary.
 
 use std::fs;
 use std::process::Stdio;
@@ -10,8 +10,9 @@ use serde_json::{Value, json};
 use crate::terminal::{GOODBYE, Terminal, ended};
 use crate::test_env::TestEnv;
 
-/// The script of a lead with two teammates. Each teammate prints its environment, has a task, and
-/// shuts down when it is asked to.
+/// The script of a lead with the two teammates ann and bob. Each teammate prints two environment
+/// variables, sends a message to the lead, and shuts down when it is asked to. The lead makes a
+/// task and assigns it to ann.
 fn pair() -> String {
     let mate = |name: &str| {
         format!(

@@ -18,8 +18,8 @@ fn fixtures() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures")
 }
 
-/// Sends a message into a recorded team, and checks that all earlier messages stay unchanged, byte
-/// for byte.
+/// Sends a message into a recorded team. Checks that all earlier messages keep their content and
+/// the order of their fields, and that no other file has changed.
 fn check_send(path: &str, dir: &str, agent: &str) {
     let room = recorded(path);
     let before = room.tree();
@@ -88,8 +88,8 @@ fn a_team_of_the_named_dialect_is_listed_shown_and_read() {
 #[test]
 fn a_team_of_the_session_dialect_is_listed_shown_and_read() {
     let room = recorded("claude-2.1.329/session-team");
-    // Only the machine on which the session was recorded is able to show whether the session's lead
-    // is alive.
+    // The test makes it appear that the session was recorded on another machine. pitcrew then
+    // cannot know whether the session's lead is alive.
     let config = room.root().join("teams/session-6132882e/config.json");
     let elsewhere =
         std::fs::read_to_string(&config).unwrap().replace("vm#pid:[4026531836]", "vm#pid:[1]");

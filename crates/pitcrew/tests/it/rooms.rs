@@ -1,7 +1,7 @@
-//! The crates of this workspace: which crates exist, which other crates each of them is allowed to
-//! use, and which crates are allowed to use the heavy dependencies.
+//! Tests of the crates of this workspace: which crates exist, which other crates each crate is
+//! allowed to use, and which crates are allowed to use the heavy dependencies.
 //!
-//! To allow a crate to use another crate, change the table here. Make this change in a separate
+//! To allow a crate to use another crate, change the table `ARROWS`. Make this change in a separate
 //! commit that gives the reason.
 
 use std::collections::{BTreeMap, BTreeSet};

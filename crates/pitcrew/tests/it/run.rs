@@ -93,8 +93,8 @@ fn commands_that_are_shown_are_quoted_for_the_shell() {
     assert!(limited.stderr.contains(r"pitcrew run --resume 'my team'\''s'"), "{limited:?}");
 }
 
-/// The script of a lead that gives bob a task, sends bob a message, and asks bob to shut down. Bob
-/// sends messages to the lead.
+/// The script for a run in which no inbox may contain an unread message. The lead gives bob a task,
+/// sends bob a message, and asks bob to shut down. Bob sends a message to the lead.
 const WITHOUT_ROOM: &str = "
 agents:
   team-lead:
@@ -132,8 +132,9 @@ fn agents_learn_that_an_inbox_is_full_and_their_team_still_works_and_ends() {
     let folder = room.find("teams/tight/pitcrew/transcripts");
     for (agent, to) in [("team-lead", "bob"), ("bob", "team-lead")] {
         let transcript = std::fs::read_to_string(folder.join(format!("{agent}.ndjson"))).unwrap();
-        // A frame is a message from one program to another, such as a shutdown request. An unread
-        // frame also counts toward the limit on unread messages in an inbox.
+        // Find the line that tells the agent that an inbox is full. The test does not check the
+        // number of unread messages in this line, because unread frames count too. A frame is a
+        // message from one program to another, such as a shutdown request.
         let told = transcript.lines().find(|line| line.contains("at most 0 are allowed"));
         assert!(
             told.is_some_and(|line| line.contains(&format!("Agent '{to}' has "))),
@@ -418,7 +419,8 @@ impl TestEnv {
         running
     }
 
-    /// Resumes a team. When its lead works, stops the run.
+    /// Resumes a team, and stops the run when the lead works. Returns the exit code and the log of
+    /// the run.
     fn resume_and_stop(&self, team: &str) -> (Option<i32>, String) {
         let mut running = Running::start(self, &["run", "--resume", team]);
         running.until("team-lead TaskList");

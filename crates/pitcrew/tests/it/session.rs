@@ -1,10 +1,10 @@
-//! Teams of newer reference clients, whose files have the form that is called the session dialect.
-//! The tests check how pitcrew finds the current lead, and how pitcrew writes to a session whose
-//! members remove messages from the files.
+//! Tests of sessions, the teams of newer reference clients. Their files have the form that is
+//! called the session dialect. The tests check how pitcrew finds the current lead, and how pitcrew
+//! writes to a session whose members remove messages from the files.
 //!
-//! In these tests, a simulated client reads the messages in the way in which the real client was
-//! seen to read them. Under the inbox's lock, it removes every entry from the file. It keeps the
-//! well-formed entries and discards the malformed entries.
+//! A simulated client reads the messages in these tests, in the same way as the real client. It
+//! takes the inbox's lock and empties the inbox file. It uses only the well-formed messages, and
+//! the malformed messages are lost.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -401,7 +401,8 @@ fn a_pane_teammate_of_a_session_is_found_by_its_process() {
     assert_eq!(state(), (json!("gone"), Value::Null));
 }
 
-/// A teammate of the session in a pane: a process with the client's command line.
+/// A process that stands for a teammate of the session in a pane. The process has the command line
+/// of a client that runs this teammate.
 struct PaneTeammate(Child);
 
 impl PaneTeammate {

@@ -1,8 +1,9 @@
-//! Runs every command line that README, the pages of `docs/` and the help show. Some lines are not
-//! run, and the list here gives the reason for each of them.
+//! Runs the command lines that README, the pages of `docs/` and the help show. The list [`SHOWN`]
+//! contains every line, with the situation in which the tests run it. If the tests do not run a
+//! line, the list contains the reason.
 //!
-//! If a line is new or changed, it is not in the list. The test then fails until somebody adds the
-//! line to the list, with the situation in which it runs.
+//! The test fails if a shown line is not in the list, or if a line of the list is not shown
+//! anywhere. Somebody must then correct the list.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -209,8 +210,8 @@ fn shown() -> BTreeMap<String, Vec<String>> {
     lines
 }
 
-/// Finds the command lines of a page, and passes each of them to `line_is`. They are the lines in
-/// its console blocks and the commands that its text quotes.
+/// Finds the command lines of a page, and passes each of them to `line_is`. A command line is a
+/// line in a block of shell commands, or a pitcrew command that the text quotes.
 fn of_page(text: &str, mut line_is: impl FnMut(&str)) {
     let mut block: Option<String> = None;
     for line in text.lines() {
@@ -232,7 +233,8 @@ fn in_text(line: &str, line_is: &mut impl FnMut(&str)) {
     quoted.filter(|code| code.starts_with("pitcrew ")).for_each(line_is);
 }
 
-/// Adds the example lines in the help of a command and of all its subcommands.
+/// Finds the command lines in the help of a command and of all its subcommands, and passes each of
+/// them to `add`. A command line is an example, or a pitcrew command that the help text quotes.
 fn of_help(room: &TestEnv, command: &[&str], add: &mut impl FnMut(&str, &str)) {
     static COMMENT: LazyLock<Regex> = LazyLock::new(|| Regex::new(r" {3,}").unwrap());
     let args: Vec<&str> = command.iter().copied().chain(["--help"]).collect();
@@ -282,7 +284,8 @@ fn working() -> String {
     )
 }
 
-/// The script of agents that say only a last text, whatever they said before.
+/// The script of agents that give the same answer in each turn: a text without a tool call. An
+/// agent whose earlier answers came from another script can therefore continue with this script.
 const ENDING: &str =
     "agents: {default: [{repeat: {at_most: 100000, turns: [{text: It is done.}]}}]}";
 
@@ -366,7 +369,8 @@ fn stopped(is_alone: bool) -> TestEnv {
     room
 }
 
-/// Replaces the placeholders in a line by real names, and a vendor's model by the script.
+/// Returns the line with real names instead of its placeholders. The name of a vendor's model is
+/// replaced by the name of the model that plays the script.
 fn filled(room: &TestEnv, line: &str, message: &str) -> String {
     let model = format!("script:{}", room.work().join("script.yaml").display());
     let words = [
@@ -437,7 +441,8 @@ fn what_is_shown_runs_with_tmux() {
         for line in on(Tmux) {
             let room = empty();
             check(&room, line, "");
-            // The tmux server may have ended by itself, or may never have started.
+            // The result is ignored, because the tmux server may have ended by itself, or may never
+            // have started.
             let _either = shell(&room, "tmux kill-server 2>&1").output();
         }
     }
@@ -528,8 +533,8 @@ fn what_is_shown_of_panes_runs_in_tmux() {
     let run = terminal.start(&script, &[]);
     terminal.until("bob is idle", || terminal.was("bob", "idle").then_some(()));
     let mut lines: Vec<&str> = on(Panes).collect();
-    // In sorted order, the line with `hide` runs before the line with `show`. There is then a
-    // hidden pane that `show` can show.
+    // The line with `show` needs a hidden pane. Sorting puts the line with `hide` before the line
+    // with `show`.
     lines.sort_unstable();
     for line in lines {
         let args: Vec<&str> = line.split(' ').skip(1).collect();

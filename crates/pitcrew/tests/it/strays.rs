@@ -1,6 +1,7 @@
-//! Processes that an agent's command detaches: they have another session, an empty environment or
-//! no parent. Such processes end with the run, and the run reports them. The tmux server of the
-//! panes keeps running, and so do processes that a user's hook left.
+//! Tests of processes that an agent's command detaches: they have another session, an empty
+//! environment or no parent. These processes must end with the run, and the run must report them.
+//! The tmux server of the panes must keep running, and a process that a user's hook has started
+//! must keep running too.
 
 use std::fs;
 
@@ -41,8 +42,8 @@ fn end(sleepers: Vec<u32>) {
     }
 }
 
-/// Returns a shell command that detaches processes with the command `way`. The shell command ends
-/// when a process with this number of seconds has started.
+/// Returns a shell command that runs `way`, which detaches processes that sleep for `seconds`
+/// seconds. The shell command ends when one of these processes has started.
 fn begun(way: &str, seconds: &str) -> String {
     format!(
         "{}\nuntil pgrep -x sleep -a | grep -q 'sleep {seconds}'; do :; done",

@@ -1,5 +1,6 @@
-//! A killed process of a team leaves things behind. Other commands find and stop what is left,
-//! delete the team, or make a member its new lead. All processes are real.
+//! Tests of what remains after a process of a team was killed: running processes, panes and
+//! records. Other commands must find and stop these processes. They must also be able to delete the
+//! team, or to make a member its new lead. All processes in these tests are real.
 
 use std::fs;
 use std::os::unix::process::CommandExt as _;
@@ -89,8 +90,8 @@ impl TestEnv {
             .to_string()
     }
 
-    /// Records that a lead, which is dead now, started this process for bob, and the pane if there
-    /// is one.
+    /// Records that a lead started the process `process` for bob, in the pane `pane` if there is
+    /// one. The recorded lead no longer runs.
     fn started_for_bob(&self, process: ProcessIdentity, pane: Option<PanePlace>) {
         self.started_for_bob_by("pitcrew", process, pane);
     }
@@ -221,8 +222,9 @@ fn what_a_dead_client_left_running_is_named_by_doctor_and_ended_by_a_repair_and_
     {
         let room = TestEnv::new();
         room.killed_run();
-        // This process stands for a process that another client's teammate started. It has
-        // inherited the teammate's tag, and it is not in the teammate's session.
+        // The test starts this process in the place of a process that another client's teammate
+        // left running. The process has the teammate's tag in its environment, and is not in the
+        // teammate's POSIX session.
         let left = Process::shell(&room, "touch $1; exec sleep 1000");
         room.started_for_bob_by("claude", ProcessIdentity { pid: 1, start_ticks: u64::MAX }, None);
         let told = room.run(&["doctor"]);

@@ -1,4 +1,5 @@
-//! A run loses its terminal without getting a signal. It must still obey later signals.
+//! Tests a run whose terminal disappears and that gets no signal about this. The run must still
+//! obey a later signal.
 
 use std::fs::{self, File};
 use std::process::Stdio;
@@ -12,8 +13,9 @@ use crate::test_env::TestEnv;
 /// The script of a lead that thinks for longer than the test runs.
 const SCRIPT: &str = "agents:\n  team-lead:\n    - delay_ms: 600000\n      text: done\n";
 
-/// When the terminal is gone, crossterm's reader never returns. The run gets no SIGHUP either,
-/// because the terminal is not its controlling terminal.
+/// Checks that a run without its terminal ends at SIGTERM. This is difficult, because a read of
+/// crossterm from the missing terminal never returns. The run gets no SIGHUP, because the terminal
+/// is not its controlling terminal.
 #[test]
 fn a_run_without_its_terminal_ends_at_a_signal() {
     let env = TestEnv::new();

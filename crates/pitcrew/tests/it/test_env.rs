@@ -96,8 +96,9 @@ impl TestEnv {
         self.tool(env!("CARGO_BIN_EXE_pitcrew"), args)
     }
 
-    /// Returns a command that runs a program in this test environment. The only part of the
-    /// tester's environment that the program gets is the search path for programs.
+    /// Returns a command that runs a program in this test environment. From the tester's
+    /// environment, the program gets only `PATH` and the places of the Rust toolchain (`CARGO_HOME`
+    /// and `RUSTUP_HOME`).
     pub(crate) fn tool(&self, program: &str, args: &[&str]) -> Command {
         let mut command = Command::new(program);
         command.args(args).current_dir(self.work()).env_clear();
@@ -209,8 +210,8 @@ impl TestEnv {
             name.strip_prefix(team)
                 .is_some_and(|rest| rest.len() == "-20261120T134500Z-12345678".len())
         };
-        // If two archives have the same second in their names, the creation time of their folders
-        // decides the order.
+        // The names of two archives may contain the same second. The creation times of the
+        // archives' folders therefore decide which archive is the newest.
         let made = |entry: fs::DirEntry| {
             Some((entry.metadata().ok()?.created().ok()?, entry.file_name().into_string().ok()?))
         };
@@ -221,8 +222,8 @@ impl TestEnv {
         })
     }
 
-    /// Returns every file and folder below the root, with its content. The counters of calls are
-    /// left out, because they count refused calls too.
+    /// Returns every file and folder below the root, with its content. The folder `pitcrew` of the
+    /// root is left out, because its counters change even if a call is refused.
     pub(crate) fn tree(&self) -> BTreeMap<PathBuf, Option<Vec<u8>>> {
         let mut tree = tree(&self.root());
         tree.retain(|path, _| !path.starts_with("pitcrew"));

@@ -1,5 +1,5 @@
-//! Runs whose teammates are in the panes of a real tmux server. After each run, the panes, the
-//! processes and the config must agree.
+//! Tests of runs whose teammates are in the panes of a real tmux server. After each run, only the
+//! panes, processes and members that the run should leave may be there.
 //!
 //! The module `crashes` tests crashes at random moments.
 
@@ -55,7 +55,8 @@ fn eight_teammates_work_in_panes_and_leave_nothing_behind() {
     terminal.check_nobody_is_left();
 }
 
-/// The script of a teammate that starts its task and works on it for a very long time.
+/// The script of a lead that waits for the end of its teammate bob. Bob starts the task, and then
+/// runs a command that takes more than an hour.
 const BUSY: &str = r#"
 agents:
   team-lead:
@@ -109,7 +110,8 @@ agents:
     )
 }
 
-/// Starts a team with the script of `patient`. When its teammate waits, kills the lead.
+/// Starts a team with the script of `patient`, and kills the lead when the teammate bob waits.
+/// Returns the test environment and the id of bob's process.
 fn without_its_lead() -> Option<(Terminal, u32)> {
     without_its_lead_in("tmux")
 }
@@ -226,7 +228,8 @@ fn a_pane_is_hidden_and_shown_again_and_the_user_can_stop_it_all() {
     assert_eq!(ours(&["member", "show", "bob"]).code, 0);
     assert_eq!(terminal.config().unwrap()["hiddenPaneIds"], Value::Null);
     assert_eq!(ours(&["member", "hide", "team-lead"]).code, 4);
-    // Bob is busy. After the second signal, the run does not wait for bob.
+    // The test sends two signals to the run while bob is busy. At the second signal, the run must
+    // stop without waiting for bob.
     run.signal(Signal::INT);
     run.until("stopping; once more");
     run.signal(Signal::TERM);
@@ -310,8 +313,8 @@ fn the_demo_runs_in_panes_and_cleans_up() {
     assert!(!terminal.room.work().join("demo/root/teams/demo").exists(), "the team is still there");
 }
 
-/// A pane program that passes requests to tmux. It delays the report that a process has started
-/// until that process has ended.
+/// A pane program that passes requests to tmux. If an answer says that a process has started, the
+/// pane program holds this answer back until the process has ended.
 const LATE: &str = r#"
 'PITCREW' pane serve tmux | while IFS= read -r line; do
   pid=$(printf '%s\n' "$line" | sed -n 's/.*"pid":\([0-9][0-9]*\).*/\1/p')
@@ -492,8 +495,9 @@ fn a_line_typed_where_a_run_was_started_reaches_its_lead_and_the_view_survives_r
     );
     let pane = terminal.tmux(&["new-window", "-d", "-P", "-F", "#{pane_id}", &line]);
     let screen = || terminal.tmux(&["capture-pane", "-p", "-t", &pane]);
-    // The footer always has one row for each agent. Other lines contain bob's name too, but they do
-    // not begin with the name in this form.
+    // Checks that the footer of the screen has exactly one row for each agent. A footer row begins
+    // with the agent's name, filled with spaces to twelve characters. Other lines on the screen do
+    // not begin in this way.
     let is_whole = || {
         let screen = screen();
         let rows = |agent: &str| {

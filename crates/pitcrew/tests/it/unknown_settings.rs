@@ -1,5 +1,6 @@
-//! Settings whose values pitcrew does not know. Such a value is from a later version of a client,
-//! from another vendor, or mistyped.
+//! Tests of settings with values that pitcrew does not know: from a later version of a client, from
+//! another vendor, or mistyped. No command may fail because of such a value, and a run must report
+//! the value.
 
 use serde_json::{Value, json};
 

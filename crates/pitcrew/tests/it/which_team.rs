@@ -1,4 +1,5 @@
-//! How a command chooses the team that it uses, and what happens to the team of a completed run.
+//! Tests of how a command chooses the team that it uses, and of what happens to the team of a
+//! completed run.
 
 use std::fs;
 use std::process::Stdio;
@@ -69,7 +70,8 @@ fn archives(room: &TestEnv) -> Vec<(String, String)> {
         .collect()
 }
 
-/// Removes the ids and times of archives from the text.
+/// Replaces everything in the text that changes from run to run by a placeholder, including the ids
+/// and times of archives.
 fn redacted(room: &TestEnv, text: &str) -> String {
     let text = room.redacted(text);
     let text =

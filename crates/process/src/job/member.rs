@@ -10,9 +10,10 @@ use crate::identity::{ProcessIdentity, Stopped};
 
 /// Returns how to recognize the processes that a member's process has started. If the member runs
 /// pitcrew, its commands carry an owner tag. If the member runs another client, its commands carry
-/// only the member's tag, which they inherit from the client. The member's tag is not used if the
-/// current process carries the same tag. In that case the client or one of its commands has started
-/// the current process.
+/// only the member's tag, which they inherit from the client.
+///
+/// If the current process carries the member's tag too, the client or one of its commands has
+/// started the current process. The processes are then not recognized by the member's tag.
 fn claim(process: ProcessIdentity, program: Program, tag: &PaneTag) -> Claim {
     let member = match program {
         Program::Pitcrew => None,

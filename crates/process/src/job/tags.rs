@@ -12,12 +12,13 @@ use crate::identity::{Entry, ProcessIdentity};
 /// carry it.
 pub const TAG_VARIABLE: &str = "PITCREW_JOB";
 
-/// The environment variable that names the process that started a job, as `pid.start_ticks`.
+/// The environment variable that names the process that started a job. Its value is
+/// `pid.start_ticks`: the process id and the start time of that process.
 pub(super) const OWNER_VARIABLE: &str = "PITCREW_JOB_OWNER";
 
 /// The environment variable of processes that are allowed to outlive the process that started them:
-/// pane servers (such as the tmux server) and the user's hooks. Its value is the starting process,
-/// as `pid.start_ticks`.
+/// pane servers (such as the tmux server) and the user's hooks. Its value names the starting
+/// process as `pid.start_ticks`: the process id and the start time of that process.
 const OUTLIVES_VARIABLE: &str = "PITCREW_OUTLIVES";
 
 /// The environment variable that names the member whose process runs in a pane. Its value is the
@@ -39,15 +40,16 @@ pub fn is_tagged_by(pid: u32, owner: ProcessIdentity) -> bool {
 }
 
 /// Returns the name and value of the environment variable that marks processes that are allowed to
-/// outlive this process. Without the variable, they would look like processes that a command left
-/// behind secretly.
+/// outlive this process. Without the variable, pitcrew would treat such processes like those that a
+/// command left running, and would stop them.
 pub fn outlives_variable() -> (&'static str, String) {
     (OUTLIVES_VARIABLE, owner_tag(ProcessIdentity::own()))
 }
 
-/// Returns true if the process carries the mark that allows it to outlive `parent`, which started
-/// it as a server or for a hook. The children of that server or hook inherit the mark too. The
-/// caller must therefore also check that `parent` is the direct parent of the process.
+/// Returns true if the process carries the mark that allows it to outlive `parent`. Pitcrew sets
+/// the mark when it starts a pane server or a user's hook. The children of the server or hook
+/// inherit the mark too. The caller must therefore also check that `parent` is the direct parent of
+/// the process.
 pub fn outlives(pid: u32, parent: ProcessIdentity) -> bool {
     carries(pid, &format!("{OUTLIVES_VARIABLE}={}", owner_tag(parent)))
 }
@@ -58,14 +60,14 @@ pub fn member_variable(tag: &PaneTag) -> (&'static str, String) {
     (MEMBER_VARIABLE, tag.to_string())
 }
 
-/// Returns true if the process carries the tag of this member. On systems without `/proc`, the
-/// result is always false. A process that is not proved to belong to pitcrew is left alone, and
-/// only its pane is closed.
+/// Returns true if the process is alive and carries the member tag `tag`. On systems without
+/// `/proc`, the result is always false. If the result is false, pitcrew does not stop the process
+/// and only closes its pane.
 pub fn runs_member(process: ProcessIdentity, tag: &PaneTag) -> bool {
     let (name, value) = member_variable(tag);
     let carries = carries(process.pid, &format!("{name}={value}"));
-    // Check after reading: if the process is still alive, the environment was read from this
-    // process.
+    // Check that `process` is alive after its environment was read. If it is still alive, no other
+    // process had its process id at the time of reading.
     carries && process.is_alive()
 }
 
@@ -75,7 +77,8 @@ pub fn runs_member(process: ProcessIdentity, tag: &PaneTag) -> bool {
 ///   seccomp filter and cannot remove the filter, even if the command's parents and environment
 ///   change.
 /// - The process or one of its ancestors carries a job's tag.
-/// - The process descends from the current process.
+/// - The process descends from the current process, and the current process did not start it
+///   through a pane server or a user's hook.
 ///
 /// A tag or an ancestor that the process has in common with the current process proves nothing. For
 /// the current process itself the result is false.

@@ -4,8 +4,9 @@ use std::fs;
 
 use super::*;
 
-/// Tests a slow receiver of the output. The receiver blocks for longer than the time that a job has
-/// for reading the pipes after the command has ended.
+/// Tests that a job delivers the complete output of a command to a slow receiver. The receiver
+/// blocks for longer than the time that the job has for reading the pipes after the command has
+/// ended.
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn what_a_command_wrote_is_read_however_late_it_is_read() {
     const WRITTEN: usize = 60_000;

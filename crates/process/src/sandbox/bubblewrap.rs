@@ -10,13 +10,13 @@ use tokio::process::Command;
 
 use super::places::Places;
 
-/// Capabilities that a command of root loses in the sandbox profile *free*. With them, root could
-/// undo or bypass the mounts: it could create mounts, access other processes, or open files by
-/// handle.
+/// Capabilities that a command loses in the sandbox profile *free* if the user `root` runs it. With
+/// these capabilities, the command could undo or bypass the mounts: it could create mounts, access
+/// other processes, or open files by handle.
 const DROPPED: [&str; 3] = ["CAP_SYS_ADMIN", "CAP_SYS_PTRACE", "CAP_DAC_READ_SEARCH"];
 
-/// Capabilities that a command of root keeps in the sandbox profile *work*. With them, root can
-/// work with other users' files as usual.
+/// Capabilities that a command keeps in the sandbox profile *work* if the user `root` runs it. With
+/// these capabilities, the command can work with other users' files as usual.
 const KEPT_OF_ROOT: [&str; 8] = [
     "CAP_CHOWN",
     "CAP_DAC_OVERRIDE",
@@ -66,18 +66,19 @@ impl Bubblewrap {
         quiet.status().is_ok_and(|status| status.success()).then_some(Self { program })
     }
 
-    /// Returns true if bubblewrap is a set-user-ID program that gains another user's rights. It is
-    /// installed that way on systems where only the administrator is allowed to create namespaces.
+    /// Returns true if bubblewrap gains another user's rights when it starts. This is the case if
+    /// bubblewrap is a set-user-ID program and the user is not `root`. Bubblewrap is installed as a
+    /// set-user-ID program on systems where only the administrator is allowed to create namespaces.
     pub(super) fn gains_rights(&self) -> bool {
         const SET_USER: u32 = 0o4000;
         let mode = fs::metadata(&self.program).map_or(0, |meta| meta.mode());
         mode & SET_USER != 0 && !rustix::process::geteuid().is_root()
     }
 
-    /// Returns the start of a bubblewrap command line. The command gets new namespaces for
-    /// processes, IPC, host name and terminal session, and for the network unless `shares_network`
-    /// is true. The caller adds mounts, program and arguments. The command ends when the thread
-    /// that starts it ends.
+    /// Returns the start of a bubblewrap command line. The command gets its own terminal session,
+    /// and its own namespaces for processes, IPC and host name. It also gets its own network
+    /// namespace unless `shares_network` is true. The caller adds mounts, program and arguments.
+    /// The command ends when the thread that started it ends.
     pub(super) fn apart(&self, shares_network: bool) -> Command {
         let mut command = Command::new(&self.program);
         command.args([

@@ -1,5 +1,5 @@
-//! Limits the capabilities of root in the sandbox profiles *read* and *work*. Only the capabilities
-//! needed for normal work with files are left.
+//! Limits the capabilities of the user `root` in the sandbox profiles *read* and *work*. A command
+//! keeps only the capabilities that normal work with files needs.
 
 use std::io;
 

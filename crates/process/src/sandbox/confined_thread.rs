@@ -6,8 +6,8 @@ use super::capabilities;
 use super::landlock::{Bounds, Landlock};
 use super::syscalls::Filters;
 
-/// Gives up rights of this thread. The thread keeps only the rights of the sandbox profile *read*
-/// that every ruleset in `bounds` also allows.
+/// Gives up rights of this thread. The thread keeps only rights that the sandbox profile *read*
+/// includes and that every ruleset in `bounds` allows.
 pub(super) fn give_up(landlock: Landlock, filters: &Filters, bounds: &[&Bounds]) -> io::Result<()> {
     capabilities::give_up()?;
     bounds.iter().try_for_each(|bounds| landlock.hold_to(bounds))?;

@@ -17,8 +17,8 @@ pub struct DeniedReads {
 }
 
 impl DeniedReads {
-    /// Creates the deny rules. `texts` are the rules as written, `begins` are the base folders of
-    /// their patterns, and `names` matches a path.
+    /// Creates the deny rules. `texts` are the rules as the user wrote them. `begins` are the base
+    /// folders of the rules' path patterns. `names` returns true if a rule matches a path.
     #[must_use]
     pub fn new(texts: Vec<String>, begins: Vec<PathBuf>, names: NamesPath) -> Self {
         Self { texts, begins, names }

@@ -1,8 +1,9 @@
 //! Decides which environment variables commands do not inherit.
 //!
-//! A variable's name is split into words at underscores and at changes from lower to upper case.
-//! The words, their beginnings and their endings are compared with tables of secret words. The
-//! value is checked for the form of a secret, whatever the name is.
+//! A variable is not inherited if its name or its value looks secret. The name is split into words
+//! at underscores and at changes from lower to upper case. The words, their beginnings and their
+//! endings are compared with tables of secret words. The value is checked for the form of a secret,
+//! whatever the name is.
 
 /// Variables that contain keys and tokens of model providers. No command gets them, in any sandbox
 /// profile.

@@ -94,8 +94,8 @@ const CORE: &[&str] = &[
     "core.whitespace",
 ];
 
-/// Settings of `core` that name a file. The file is copied for sandboxed commands. The second text
-/// is the name of the copy.
+/// Settings of `core` that name a file. Sandboxed commands get a copy of the file. Each pair
+/// contains the setting and the file name of the copy.
 const COPIED: [(&str, &str); 2] =
     [("core.excludesfile", "ignore"), ("core.attributesfile", "attributes")];
 

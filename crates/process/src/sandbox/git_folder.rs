@@ -1,13 +1,15 @@
 //! Finds the git folders that belong to a working folder. The functions read the same files as git,
 //! but do not start git.
 //!
-//! A `.git` file, a symbolic link or a list of alternates in an archive could name any repository
-//! of the user. Therefore a folder outside of the checkout is accepted only if the folder itself
-//! names the checkout. There are two ways to do so: the folder contains git's data about a worktree
-//! and names the checkout as this worktree, or its configuration names the checkout in
-//! `core.worktree`, which git sets for submodules. All other outside folders, such as the folder of
-//! `--separate-git-dir` or a borrowed object store, are only claims of the checkout. A claim is
-//! accepted only if the user trusts the claimed folder.
+//! A `.git` file, a symbolic link or a list of alternates in an unpacked archive could name any
+//! repository of the user. Therefore a git folder outside of the checkout is accepted only if it
+//! names the checkout itself. A git folder can name the checkout in two ways: as the folder of a
+//! worktree, in git's data about this worktree, or in the setting `core.worktree`, which git sets
+//! for submodules.
+//!
+//! Every other outside folder that the checkout names is called a *claim*. Examples are the folder
+//! of `--separate-git-dir` and a borrowed object store. A claim is accepted only if the user trusts
+//! the claimed folder.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -53,25 +55,26 @@ impl Claim {
     }
 }
 
-/// The path of a checkout's git folder. The constant after it is the path of the file that lists
-/// borrowed object stores.
+/// The path of a checkout's git folder, relative to the top folder of the checkout. The next
+/// constant is the path of the file that lists borrowed object stores.
 const POINTER: &str = ".git";
 const ALTERNATES: &str = ".git/objects/info/alternates";
 
 impl GitFolder {
-    /// Finds the git folder of the checkout around `folder`. A folder that the checkout only claims
-    /// is accepted only if `trusted` contains that folder.
+    /// Finds the git folder of the checkout around `folder`. A folder outside the checkout that
+    /// does not itself name the checkout is accepted only if `trusted` contains it.
     pub fn of(folder: &Path, trusted: &[PathBuf]) -> Option<Self> {
         Self::find(folder, &mut |claim| trusted.contains(&claim.folder))
     }
 
-    /// Finds the git folder that git itself would use. Git accepts every folder that a checkout
-    /// claims.
+    /// Finds the git folder that git itself would use. Like git, this function accepts every folder
+    /// that the files of the checkout name.
     pub fn as_git_sees(folder: &Path) -> Option<Self> {
         Self::find(folder, &mut |_| true)
     }
 
-    /// Returns the folders that the checkout around `folder` claims. They are outside the checkout.
+    /// Returns the claims of the checkout around `folder`. These are the folders outside the
+    /// checkout that its files name, but that do not themselves name the checkout.
     pub fn claims(folder: &Path) -> Vec<Claim> {
         let mut claims = Vec::new();
         let _all_granted = Self::find(folder, &mut |claim| {

@@ -17,7 +17,7 @@ use super::{Profile, capabilities};
 /// The folder with the terminal devices inside the sandbox.
 const TERMINALS: [&str; 1] = ["/dev"];
 
-/// The rights that the program gives up before it executes the command.
+/// The rights that pitcrew gives up inside bubblewrap before it executes the command.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum InnerRights {
     /// Gives up all rights that the sandbox profile *work* does not include.

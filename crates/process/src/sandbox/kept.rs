@@ -162,9 +162,9 @@ impl Kept {
         let Offered { landlock, bubblewrap } = self.offered();
         let mounts = bubblewrap.is_some() && Bubblewrap::can_hold(places);
         // Bubblewrap is better if the working folder or the temporary folder is on the path to a
-        // protected file. Landlock would refuse to create, rename or remove entries directly in
-        // such a folder, and bubblewrap allows it. Bubblewrap is also better for root, because it
-        // then needs no user namespace.
+        // protected file. In such a folder, Landlock would refuse to create, rename or remove
+        // entries, and bubblewrap allows it. Bubblewrap is also better if the user `root` runs
+        // pitcrew, because bubblewrap then needs no user namespace.
         let spares = is_root
             || [cwd, &self.machine.temporary]
                 .into_iter()
@@ -240,10 +240,10 @@ impl Kept {
     ///
     /// Processes outside the sandbox see the file system without these mounts, and expose it at
     /// `/proc/PID/root`. A normal user's command cannot inspect these processes, because they are
-    /// in another user namespace. A command of root can inspect some of these processes. One of
-    /// them is bubblewrap itself, which waits for the command without any capability. Therefore a
-    /// command of root gives up the access to other processes by Landlock, or sees no other
-    /// processes at all.
+    /// in another user namespace. A command of the user `root` can inspect some of these processes,
+    /// for example bubblewrap itself, which waits for the command without any capability. Therefore
+    /// a command of the user `root` gives up the access to other processes by Landlock. If this is
+    /// not possible, the command sees only the processes that it started.
     fn in_mounts(
         &self,
         bubblewrap: &Bubblewrap,
@@ -371,8 +371,8 @@ impl Kept {
         Ok(job.with_aftermath(Aftermath::new(None, self.told.clone())))
     }
 
-    /// Returns the files that a command is allowed to read, its git folders, and the path of the
-    /// git configuration written for it.
+    /// Returns the files that a command is allowed to read, the git folders of the command's
+    /// working folder, and the path of the git configuration written for the command.
     fn readable(&self, grant: &Grant) -> io::Result<(Readable, Option<GitFolder>, PathBuf)> {
         let git = GitFolder::of(&grant.cwd, &self.options.git);
         let mut readable =
@@ -535,15 +535,15 @@ impl Kept {
     }
 }
 
-/// Sets the environment variables of a command in the sandbox profile *read* or *work*. They name
-/// its temporary folder and its git configuration.
+/// Sets environment variables of a command in the sandbox profile *read* or *work*. The variables
+/// name the command's temporary folder and its git configuration, and restrict what git does.
 fn bounded_variables(command: &mut Command, private: &Path, config: &Path) {
     for variable in TEMPORARY_VARIABLES {
         command.env(variable, private);
     }
     command.env(git_config::VARIABLE, config).env("GIT_TERMINAL_PROMPT", "0");
-    // Without optional locks, `git status` does not write the index. It therefore runs no hook of
-    // the repository.
+    // With this variable, `git status` does not write the index. Writing the index could run a hook
+    // of the repository.
     command.env("GIT_OPTIONAL_LOCKS", "0");
 }
 

@@ -70,8 +70,8 @@ fn holds_key(name: &str, path: &Path) -> bool {
 
 fn has_secret(path: &Path) -> bool {
     let is_short = fs::symlink_metadata(path).is_ok_and(|metadata| metadata.len() <= MOST_BYTES);
-    // If this process cannot read the file, a command cannot read it either. Therefore the file
-    // does not count as a file with a key.
+    // A larger file does not count as a file with a key. A file that this process cannot read does
+    // not count either, because a command cannot read it.
     is_short
         && fs::read(path)
             .is_ok_and(|bytes| environment::holds_secret(&String::from_utf8_lossy(&bytes)))

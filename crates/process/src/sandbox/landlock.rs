@@ -46,7 +46,8 @@ impl Landlock {
 pub(super) enum Network {
     /// Landlock refuses TCP.
     Refused,
-    /// Landlock does not restrict TCP. The command's network namespace limits the network instead.
+    /// Landlock does not restrict TCP. A network namespace limits the network instead, unless the
+    /// user shares the machine's network with commands (`sandbox.network`).
     AsIs,
 }
 
@@ -162,8 +163,9 @@ mod linux {
         }
 
         /// Gives up the right to inspect processes outside this Landlock domain: their memory,
-        /// their files and their view of the file system (`/proc/PID/root`). Every Landlock domain
-        /// removes this right. The ruleset itself therefore allows all file access.
+        /// their files and their view of the file system (`/proc/PID/root`). The kernel takes this
+        /// right from every process in a Landlock domain, whatever the ruleset is. The ruleset used
+        /// here therefore allows all file access.
         pub(in super::super) fn leave_other_processes(self) -> io::Result<()> {
             let mut ruleset = ruleset().map_err(io::Error::other)?;
             grant_whole(&mut ruleset, Path::new("/"), rights());

@@ -27,8 +27,8 @@ pub struct Machine {
     pub inner: Option<Vec<OsString>>,
 }
 
-/// An environment variable. The entry has the name, and whether the value looks like a secret. The
-/// value itself is not stored.
+/// The name of an environment variable, and whether its value looks like a secret. The value itself
+/// is not stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Variable {
     pub(super) name: String,

@@ -8,7 +8,8 @@
 //!
 //! - *read*: the command is allowed to read the readable files and to write a private temporary
 //!   folder. Landlock controls files, signals and TCP. Seccomp controls sockets, namespaces, file
-//!   handles, modes and times. Root gives up its capabilities.
+//!   handles, and changes of file modes and times. If the user `root` runs pitcrew, the command
+//!   gives up its capabilities.
 //! - *work*: like *read*, and the command is also allowed to write below the working folder. It has
 //!   its own mounts and namespaces.
 //! - *free*: everything is allowed, except changing the team's own files and the user's settings
@@ -25,17 +26,18 @@
 //!   is `~/.claude`.
 //! - **bubblewrap**: the command gets its own mounts. In *free* the configuration root is mounted
 //!   read-only, and its unprotected parts are mounted writable again. A normal user needs a user
-//!   namespace for this. In a user namespace, other users' files belong to nobody, so ssh refuses
-//!   the system's configuration. Some systems and most containers forbid user namespaces. Root
-//!   needs no user namespace, but could bypass the mounts through processes outside the sandbox.
-//!   Therefore a command of root also gives up access to these processes, by Landlock inside the
-//!   sandbox.
+//!   namespace for the mounts. In a user namespace, other users' files belong to nobody, so ssh
+//!   refuses the system's configuration. Some systems and most containers forbid user namespaces.
+//!   The user `root` needs no user namespace, but could bypass the mounts through processes outside
+//!   the sandbox. Therefore a command of the user `root` also gives up access to these processes,
+//!   by Landlock inside the sandbox.
 //!
-//! In *free*, Landlock is preferred. Bubblewrap is used in three cases: for root, if the working
-//! folder or `/tmp` is on the path to protected files, and if the kernel has no Landlock that can
-//! refuse truncation. The restriction is built anew for each command, because the set of files to
-//! allow changes. If `/tmp` is on such a path and Landlock is used nevertheless, the command gets
-//! another temporary folder below the configuration root.
+//! In *free*, Landlock is preferred. Bubblewrap is used in three cases: if the user `root` runs
+//! pitcrew, if the working folder or `/tmp` is on the path to protected files, and if the kernel
+//! has no Landlock that can refuse truncation. The restriction is built anew for each command,
+//! because the set of files to allow changes. If `/tmp` is on the path to protected files and
+//! Landlock is used nevertheless, the command gets another temporary folder below the configuration
+//! root.
 //!
 //! Limits of *free*: the profile does not cover requests to programs outside the sandbox, such as a
 //! tmux server, cron or a daemon with a socket. Landlock cannot forbid changes to the mode, owner,

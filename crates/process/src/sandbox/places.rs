@@ -91,8 +91,8 @@ impl Places {
         for kept in places.kept.clone() {
             aliases(&mounts, &kept).iter().for_each(|alias| places.keep(alias));
         }
-        // A folder inside a protected folder is already protected, even if a path to another
-        // protected file leads through it. Such a folder need not be handled as a folder on a path.
+        // Every folder inside a protected folder is already protected. Remove such folders from
+        // `ways`, even if a path to another protected file leads through them.
         let Self { kept, ways, .. } = &mut places;
         ways.retain(|way| !kept.iter().any(|kept| way.starts_with(kept)));
         let all = places.kept.iter().chain(&places.ways);
@@ -122,8 +122,8 @@ impl Places {
     }
 
     /// Returns true if a file is protected or is a folder on the path to a protected file. The path
-    /// must not contain symbolic links. The identity shows whether the same file is known under
-    /// another name.
+    /// must not contain symbolic links. `identity` is the identity of the file. By the identity,
+    /// the file is found even if it is known under another path.
     pub(super) fn holds(&self, path: &Path, identity: Identity) -> bool {
         self.kept.contains(path) || self.ways.contains(path) || self.identities.contains(&identity)
     }
@@ -137,9 +137,9 @@ impl Places {
     }
 
     /// Adds a path to the protected paths, together with the folders on the way to it. Some
-    /// configuration managers replace the file by a symbolic link whose target only other users can
-    /// change. In that case nothing is added for the target, because only the link itself needs
-    /// protection.
+    /// configuration managers put a symbolic link at the path of a protected file. If only other
+    /// users can change the target of the link, nothing is added for the target, because only the
+    /// link itself needs protection.
     fn keep(&mut self, path: &Path) {
         let mut trail = Self::default();
         let Some(end) = trail.walk(path) else {
@@ -373,7 +373,8 @@ mod tests {
             root: root.to_path_buf(),
             point: point.to_path_buf(),
         };
-        // `base` itself serves as a second mount of the same folder.
+        // The mount table in this test says that `base` is also visible at `elsewhere`. `elsewhere`
+        // is another spelling of `base`, so no real mount is needed.
         let elsewhere = base.join("teams/..");
         let mounts = [
             mount("8:1", Path::new("/"), Path::new("/")),

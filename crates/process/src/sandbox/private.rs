@@ -37,8 +37,8 @@ const OWN: u32 = 0o700;
 #[derive(Debug)]
 pub(super) struct Workshop {
     folder: PathBuf,
-    /// The sets of temporary folders, by number. Each element lists the mount points inside the
-    /// folders of one set.
+    /// The mount points of each set of temporary folders. The mount points are inside these
+    /// folders. The index in this list is the number in the name of the set's folder.
     lasting: Mutex<Vec<BTreeSet<PathBuf>>>,
 }
 
@@ -94,8 +94,8 @@ impl Workshop {
         Ok((file, folder))
     }
 
-    /// Returns the temporary folders for commands whose mount points inside these folders are the
-    /// paths `mounted`.
+    /// Returns the set of temporary folders for commands that have mounts at the paths `mounted`
+    /// inside these folders. Creates the set if there is none for these paths.
     ///
     /// If a command had no mount point at one of these paths, it could create a symbolic link
     /// there, and the mount of a later command would follow the link. Therefore only commands with

@@ -10,7 +10,7 @@ pub enum Support {
         /// The names of the mechanisms that enforce the sandbox profile.
         by: String,
     },
-    /// The kernel enforces the sandbox profile, but there is one gap.
+    /// The kernel enforces the sandbox profile, except for the gap that the field `gap` describes.
     Partly {
         /// The description of the gap, in one sentence.
         gap: String,

@@ -100,7 +100,8 @@ impl Told {
     }
 }
 
-/// A protected place that no mount covers while a command runs. It is checked after the command.
+/// A protected place that no mount covers while a command runs. Pitcrew checks the place after the
+/// command has ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Uncovered {
     /// The folder that contains the protected place, directly or in subfolders. All symbolic links
@@ -154,7 +155,7 @@ impl Uncovered {
         Self::at(open, path, State::Link { target: fs::read_link(path).ok()? })
     }
 
-    /// Creates the record that protects the entry `name` in each subfolder of `folder`. Subfolders
+    /// Creates the record that forbids a new entry `name` in each subfolder of `folder`. Subfolders
     /// in `known` are excluded.
     pub(super) fn in_each(
         open: &Path,
@@ -165,9 +166,9 @@ impl Uncovered {
         Self::at(open, folder, State::EachFolder { name: name.to_owned(), known })
     }
 
-    /// Creates the record that protects entries whose name differs from one of `names` only in
-    /// case. Such entries are protected in a folder, or in each of its subfolders. Entries in
-    /// `known` are excluded.
+    /// Creates the record that forbids new entries in `folder` whose name differs from one of
+    /// `names` only in case. If `is_each` is true, the record forbids such entries in each
+    /// subfolder of `folder` instead. Entries in `known` are excluded.
     pub(super) fn other_case(
         open: &Path,
         folder: &Path,
@@ -333,8 +334,8 @@ impl Uncovered {
         for name in folder.iter() {
             match way.step(name)? {
                 Step::Folder => at.push(name),
-                // A file or symbolic link exists where a folder is expected. It would lead programs
-                // to another folder, so rename it.
+                // A file or symbolic link exists where a folder is expected. A symbolic link would
+                // lead programs to another folder, so rename the entry.
                 Step::Other => return way.rename(&at, name).map(Some),
                 Step::Nothing => return Ok(None),
             }

@@ -198,8 +198,8 @@ pub(super) struct Readable {
     pub(super) withheld: BTreeSet<PathBuf>,
 }
 
-/// The secret files of the system and the user. They are searched only once, because the search
-/// checks many files.
+/// The secret files of the system and the user. The list is built only once, because the search for
+/// it checks many files.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Secrets(BTreeSet<PathBuf>);
 
@@ -236,8 +236,9 @@ impl Readable {
         Self { open, withheld }
     }
 
-    /// Returns a copy that allows whole folders. The copy keeps only the withheld paths that are
-    /// inside `concerned` or contain `concerned`.
+    /// Returns a copy that keeps only the withheld paths that are inside `concerned` or contain
+    /// `concerned`. All other withheld paths are readable in the copy. A ruleset for the copy
+    /// therefore needs only few rules, each for a whole folder.
     pub(super) fn whole_folders(&self, concerned: &Path) -> Self {
         let mut open = BTreeSet::new();
         let mut withheld = self.withheld.clone();
@@ -321,8 +322,8 @@ fn real(path: &Path) -> Option<PathBuf> {
     fs::canonicalize(path).ok()
 }
 
-/// Returns a path with symbolic links resolved. Returns `None` if the path does not exist or
-/// contains the home folder.
+/// Returns a path with symbolic links resolved. Returns `None` if the path is relative, does not
+/// exist, is `/` or contains the home folder.
 fn apart_from(home: Option<&Path>, path: &Path) -> Option<PathBuf> {
     let path = real(path).filter(|_| path.is_absolute())?;
     let home = home.and_then(real);

@@ -99,8 +99,8 @@ impl SharedBounds {
 
 impl Kept {
     /// Returns true if a file system was mounted or unmounted since the last call. A mount changes
-    /// a folder's content without changing the folder's times. Always returns true if the kernel
-    /// has no mount table.
+    /// a folder's content without changing the folder's times. The first call returns true. If the
+    /// kernel has no mount table, every call returns true.
     fn have_mounts_changed(&mut self) -> bool {
         let Some(table) = &self.mounts else {
             self.mounts = File::open("/proc/self/mountinfo").ok();

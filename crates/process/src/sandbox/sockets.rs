@@ -23,8 +23,9 @@ const DATAGRAM: &str = "0002";
 pub(super) fn listening_in(working: &[PathBuf]) -> Vec<PathBuf> {
     let table = fs::read_to_string(TABLE).unwrap_or_default();
     let names: Vec<&Path> = table.lines().filter_map(name_of_listener).collect();
-    // The socket may have another file in a working folder under another name. Therefore treat all
-    // socket files as listening.
+    // A listening socket may have a file in a working folder whose name is not in the kernel's
+    // table. It is not known which file this is, so treat all socket files in the working folders
+    // as listening.
     if names.iter().any(|name| is_elsewhere_too(name, working)) {
         return working.iter().flat_map(|folder| socket_files(folder)).collect();
     }
@@ -45,8 +46,8 @@ fn name_of_listener(line: &str) -> Option<&Path> {
     (listens && !name.starts_with('@')).then(|| Path::new(name))
 }
 
-/// Returns true if a socket may have a file in a working folder that is not the file in the
-/// kernel's table.
+/// Returns true if a listening socket may have a file in a working folder that `name` does not
+/// identify. `name` is the socket's path in the kernel's table.
 fn is_elsewhere_too(name: &Path, working: &[PathBuf]) -> bool {
     match fs::symlink_metadata(name) {
         _ if name.is_relative() => true,

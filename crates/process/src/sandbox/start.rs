@@ -15,7 +15,8 @@ use crate::job::Job;
 
 /// Starts commands and limits each command to what its sandbox profile allows.
 ///
-/// Cloning is cheap, and clones share the results of tests. The default sandbox has no limits.
+/// Cloning is cheap. All clones of a sandbox share the results of testing the machine. The default
+/// sandbox has no limits.
 #[derive(Debug, Clone, Default)]
 pub struct Sandbox {
     kept: Option<Arc<Kept>>,
@@ -167,7 +168,7 @@ impl Sandbox {
     }
 
     /// Checks that a file is not protected. Call this function before any folder is created for the
-    /// file.
+    /// file. Otherwise new folders would be created for a file that is then refused.
     ///
     /// # Errors
     /// If the file is protected.
@@ -180,12 +181,13 @@ impl Sandbox {
         }
     }
 
-    /// Runs `work` on a file in a folder, without the right to change protected files. The
-    /// protection holds even if the file's path is changed meanwhile.
+    /// Calls `work`, which changes a file in a folder. While `work` runs, its thread has no right
+    /// to change protected files. The protected files are therefore safe even if the file's path is
+    /// changed meanwhile.
     ///
-    /// If the folder is on the path to a protected file, this function cannot give up rights for
-    /// the folder. However, no agent can rename such a folder, so the file's name alone shows
-    /// whether the file is protected.
+    /// If the folder is on the path to a protected file, the thread keeps its rights, because
+    /// otherwise it could not change the file either. In this case the path alone shows whether the
+    /// file is protected, because no agent can rename the folder.
     ///
     /// # Errors
     /// If the file is protected, or if rights cannot be given up. In both cases `work` is not run.

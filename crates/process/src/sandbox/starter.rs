@@ -2,8 +2,8 @@
 //!
 //! With `--die-with-parent`, bubblewrap ends when its parent ends. For the kernel, the parent is
 //! the thread that started bubblewrap. Threads of an async runtime may end at any time, but this
-//! thread runs as long as the process. As a result, a command ends exactly when this process ends,
-//! even if this process is killed.
+//! thread runs as long as the process. As a result, a command keeps running as long as this process
+//! runs, and the command ends with this process even if this process is killed.
 
 use std::io;
 use std::sync::{OnceLock, mpsc};

@@ -1,11 +1,11 @@
 //! Refuses some system calls of sandboxed commands, by seccomp.
 //!
-//! Landlock controls files. It does not control sockets other than TCP, changes of modes, owners
-//! and times, namespaces, or file handles. This module refuses the system calls for these. A
-//! refused call returns an error, so that programs can use another way or report the problem. No
-//! command is killed because of a call. Calls that are newer than this table, and calls by other
-//! conventions (32-bit, x32), return `ENOSYS`, because programs are prepared for kernels without
-//! such calls.
+//! Landlock controls files and TCP. It does not control other sockets, changes of file modes,
+//! owners and times, namespaces, or file handles. This module refuses the system calls that
+//! Landlock does not control. A refused call returns an error, so that programs can use another way
+//! or report the problem. No command is killed because of a call. Calls that are newer than the
+//! table in this module, and calls by other calling conventions (32-bit, x32), return `ENOSYS`,
+//! because programs are prepared for kernels without such calls.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -146,8 +146,8 @@ const OPENS: &[(i64, u8)] = &[(libc::SYS_openat, 2), (libc::SYS_open, 1)];
 const OPENS: &[(i64, u8)] = &[(libc::SYS_openat, 2)];
 
 /// Flags with which the calls in `OPENS` create a file. Without these flags, the kernel ignores the
-/// mode argument. `O_TMPFILE` includes the bit of `O_DIRECTORY`, which creates no file and is
-/// therefore removed here.
+/// mode argument. The value of `O_TMPFILE` contains the bit of `O_DIRECTORY`. That bit alone
+/// creates no file, so it is removed here.
 const MAKING: [u64; 2] = [libc::O_CREAT as u64, (libc::O_TMPFILE & !libc::O_DIRECTORY) as u64];
 
 /// Calls that are refused in both sandbox profiles *read* and *work*.
@@ -390,8 +390,8 @@ impl Table {
         let kinds = [0, 0xffff_ffff, 0x0004_0000, 0x8];
         let kinds = kinds.into_iter().map(|kind| half(0, Ne, kind)).collect::<Built<_>>()?;
         self.when(libc::SYS_personality, kinds)?;
-        // With these `fcntl` commands, a process can have a signal sent to any process when a file
-        // is ready, or block other processes with a file lease.
+        // With these `fcntl` commands, a process can make the kernel send a signal to any process
+        // when a file is ready. A process can also block other processes with a file lease.
         const COMMANDS: [u64; 4] = [8, 10, 15, 1024]; // F_SETOWN, F_SETSIG, F_SETOWN_EX, F_SETLEASE
         for command in COMMANDS {
             self.when(libc::SYS_fcntl, vec![half(1, Eq, command)?])?;
@@ -485,9 +485,9 @@ const ARCHITECTURE: u32 = 0xc000_00b7;
 const ARCHITECTURE: u32 = 0xc000_00f3;
 
 /// Returns the instructions that run before each compiled filter. They return `ENOSYS` for calls by
-/// another convention and for calls with unknown numbers. Without these instructions, the compiled
-/// filter would kill a process for a call by another convention, and would allow a call with an
-/// unknown number.
+/// another calling convention (32-bit, x32) and for calls with unknown numbers. Without these
+/// instructions, the compiled filter would kill a process for a call by another calling convention,
+/// and would allow a call with an unknown number.
 fn prologue() -> BpfProgram {
     const LOAD: u16 = 0x20;
     const IF_EQUAL: u16 = 0x15;

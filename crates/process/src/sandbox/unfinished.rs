@@ -1,5 +1,6 @@
 //! Stores on disk which places must be checked after a command in the sandbox profile *work*. If
-//! this process is killed before the check, the next start of pitcrew or `doctor` does the check.
+//! this process is killed before the check, the check is done when pitcrew starts the next time, or
+//! when the user calls `pitcrew doctor`.
 //!
 //! The records are in `pitcrew/quarantine` below the configuration root, where no command can
 //! write. A record is written before its command starts, but not synced to disk. Therefore the
@@ -116,7 +117,7 @@ impl Unfinished {
             start_ticks: parts.next()?.parse().ok()?,
         };
         // The record's file name contains the id of the pitcrew process that wrote the record. If
-        // this process is still running, it will check the protected places itself.
+        // that pitcrew process is still running, it will check the protected places itself.
         if owner.is_alive() || !name.ends_with(".json") {
             return None;
         }

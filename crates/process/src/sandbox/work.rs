@@ -47,8 +47,8 @@ const PROTECTED_IN_FOLDERS: &[&str] = &[".claude", ".mcp.json"];
 /// Protected entries of a worktree's own git folder.
 const PROTECTED_OF_WORKTREE: &[&str] = &["config.worktree", "hooks", "commondir", "gitdir"];
 
-/// The temporary folders that a command sees. The second text is the name of the real folder that
-/// is mounted there.
+/// The temporary folders that a command sees. Each pair contains the path inside the sandbox and
+/// the name of the real folder that is mounted at this path.
 const TEMPORARY: &[(&str, &str)] = &[("/tmp", "tmp"), ("/var/tmp", "var-tmp")];
 
 /// Cache folders in a home folder. A command gets its own cache folders instead.
@@ -233,8 +233,8 @@ impl Mounts {
         self.uncovered.extend(Uncovered::in_each(&open, folder, name, known));
     }
 
-    /// Protects entries whose name differs from a protected name only in case, in a folder and in
-    /// its subfolders.
+    /// Makes sure that a command leaves no new entry whose name differs from a protected name only
+    /// in case, in a folder and in its subfolders.
     fn protect_other_case(&mut self, folder: &Path) {
         let names: Vec<&str> = PROTECTED.iter().copied().chain([".git"]).collect();
         let known_in = |inner: &Path, names: &[&str]| {
@@ -316,15 +316,16 @@ impl Mounts {
                         .entry(way.to_path_buf())
                         .or_insert_with(|| Mount::Writable(way.to_path_buf()));
                 }
-                // A file is in place of a folder. An example is a `.git` file that names the git
-                // folder.
+                // A file exists where a folder is expected, for example a `.git` file that names
+                // the git folder. Mount the file read-only.
                 Ok(_) => return self.cover(way),
                 Err(_) => return,
             }
         }
     }
 
-    /// Removes the writable mounts that are inside folders mounted read-only.
+    /// Removes the writable mounts that are inside folders mounted read-only. The mounts of the
+    /// working folders stay.
     fn close_ways(&mut self) {
         let Self { at, covered, opened, .. } = self;
         let is_inside =

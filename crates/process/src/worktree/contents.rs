@@ -16,7 +16,8 @@ pub(super) enum Contents {
     Own(KeepReason),
 }
 
-/// The state of the folder in which a worktree was created.
+/// Whether the folder in which a worktree was created still contains the worktree, no longer
+/// exists, or contains something else.
 pub(super) enum Place {
     There,
     Gone,

@@ -43,8 +43,8 @@ pub enum KeepReason {
         /// The branch into which the commits would be merged.
         base: String,
     },
-    /// Git refused to remove the worktree, because the worktree is locked or was changed at the
-    /// last moment.
+    /// Git refused to remove the worktree, because the worktree is locked, or was changed after
+    /// pitcrew checked it.
     #[error("git would not remove it: {answer}")]
     Refused {
         /// Git's error message.

@@ -43,8 +43,8 @@ const STOP_GRACE: Duration = Duration::from_secs(2);
 /// Maximum size of a `.git` file in bytes. Real `.git` files are much smaller.
 const POINTER_BYTES: u64 = 16 * 1024;
 
-/// Maximum number of bytes of git's output that are stored. In the rest of the output, only the
-/// lines are counted.
+/// Maximum number of bytes of each output stream of git that are stored. Lines of the standard
+/// output are counted even after this limit.
 const ANSWER_BYTES: usize = 64 * 1024;
 
 /// Settings for every git command. They prevent git from running a program that a repository's
@@ -70,8 +70,8 @@ const FILTER_FIELDS: [&str; 3] = ["clean", "smudge", "process"];
 #[derive(Debug, Clone)]
 pub(super) struct Git {
     checkout: PathBuf,
-    /// The sandbox in which git runs. It is needed because git runs the repository's hooks, and
-    /// agents can change these hooks.
+    /// The sandbox in which git runs. It is needed because agents can change the repository's
+    /// configuration, which can name programs that git runs.
     sandbox: Sandbox,
 }
 
@@ -209,8 +209,8 @@ impl Git {
     /// Returns the folders of all submodules that are checked out in a worktree, including nested
     /// submodules.
     pub(super) async fn submodules(&self, worktree: &Path) -> Result<Vec<PathBuf>, WorktreeError> {
-        // Without `.gitmodules` there are no submodules. Do not run git in that case, because the
-        // git command would start a shell.
+        // Without `.gitmodules` there are no submodules. In that case, return at once and save the
+        // time of `git submodule`, which starts a shell.
         if worktree.join(".gitmodules").symlink_metadata().is_err() {
             return Ok(Vec::new());
         }
@@ -404,7 +404,8 @@ fn filters_of_repository(answer: &[u8]) -> Vec<OsString> {
     settings
 }
 
-/// Refuses a checkout in which git would open a file that is not a plain file.
+/// Returns an error if git would open a file in the checkout or its git folder that is not a plain
+/// file.
 fn check_files(folder: &Path) -> io::Result<()> {
     let Some(top) = checkout_around(folder) else { return Ok(()) };
     let link = top.join(".git");

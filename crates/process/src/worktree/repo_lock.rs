@@ -42,8 +42,8 @@ pub(super) struct Turn {
 
 /// Waits for the lock on a repository's worktrees.
 ///
-/// The lock is a file lock, so it can be held while git runs. Git's own locks are not enough. Git
-/// does not wait for a lock, so if two git commands run at the same time, one of them fails.
+/// A process can hold this lock while it runs several git commands. Git's own locks are not enough:
+/// git does not wait for them, so if two git commands run at the same time, one of them fails.
 pub(super) async fn lock(common: &Path) -> Result<Turn, WorktreeError> {
     let path = common.join(LOCK);
     let take = move || {

@@ -12,7 +12,8 @@ use serde_json::{Value, json};
 
 use crate::recordings::{fixtures, lines};
 
-/// Returns the recorded answer `data` as a value, built with its constructor if it has one.
+/// Returns the answer that pitcrew gives for the recorded `data`. If the answer's type has a
+/// constructor for it, the constructor builds the answer. Otherwise the answer is read from `data`.
 fn rebuilt(tool: &str, call: &Value, data: &Value) -> ToolAnswer {
     fn read<T: serde::de::DeserializeOwned>(data: &Value) -> T {
         serde_json::from_value(data.clone()).unwrap_or_else(|e| panic!("{e}: {data}"))

@@ -1,5 +1,5 @@
-//! Reads every recording below `fixtures/` and writes it back. If no test here covers a file, a
-//! test fails.
+//! Tests that every recording below `fixtures/` is read and written back without a change. A file
+//! that no test covers makes a test fail.
 
 use std::path::{Path, PathBuf};
 

@@ -147,7 +147,8 @@ fn no_schema_offers_what_nothing_reads() {
         "TaskStop" => json!({"task_id": "b"}),
         _ => json!({}),
     };
-    // SendMessage needs its own samples, because its parameters depend on its type.
+    // SendMessage needs its own samples, because its other parameters depend on the parameter
+    // `type`.
     let messages = [
         json!({"type": "message", "recipient": "b", "content": "c", "summary": "s"}),
         json!({"type": "shutdown_response", "request_id": "r", "approve": false, "content": "c"}),

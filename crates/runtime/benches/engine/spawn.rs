@@ -1,5 +1,6 @@
-//! Measures how long it takes to spawn a teammate inside this process. The time runs from the call
-//! of the lead's model until the teammate's first request reaches the teammate's model.
+//! Measures how long it takes to spawn a teammate inside this process. The time starts when the
+//! lead's model calls the tool Task. It ends when the teammate's first request reaches the
+//! teammate's model.
 //!
 //! The limit is 5 ms at the median, with every file write forced to disk. Two writes come before
 //! the request: the lead's call is written to the lead's transcript, and the member is written to
@@ -24,15 +25,16 @@ use tokio::sync::{Semaphore, mpsc};
 
 use crate::stage;
 
-/// Number of teams, and number of teammates in each team. A team spawns its teammates one after the
-/// other.
+/// Number of teams. The next constant is the number of teammates in each team. A team spawns its
+/// teammates one after the other.
 const TEAMS: usize = 10;
 const TEAMMATES: usize = 10;
 
 const LIMIT: Duration = Duration::from_millis(5);
 
-/// Capacity of each channel that reports model calls to the benchmark. Each teammate makes one
-/// call.
+/// Capacity of each channel that reports model calls to the benchmark. The capacity is larger than
+/// the number of teammates. Each teammate makes one call, so a report never waits for space in the
+/// channel.
 const REQUESTS: usize = 16;
 
 /// The lead's model. It spawns one teammate after the other. Before each spawn, it waits until the

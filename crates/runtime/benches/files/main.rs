@@ -1,6 +1,6 @@
-//! Measures the file tools Read, Edit, Write, Glob and Grep. These tools open each file through a
-//! file handle that was checked. For comparison, the benchmark also measures the same work with
-//! plain paths and `std::fs`.
+//! Measures the file tools Read, Edit, Write, Glob and Grep. These tools open each file through the
+//! handle of its folder, and they refuse links. For comparison, the benchmark also does the same
+//! work with plain paths and `std::fs`.
 
 #![allow(clippy::disallowed_methods, reason = "tests arrange files, the environment and times")]
 #![expect(
@@ -26,7 +26,7 @@ use tokio_util::sync::CancellationToken;
 /// that search run only a tenth as often.
 const ROUNDS: usize = 500;
 
-/// Number of folders in the project, and number of files in each folder.
+/// Number of folders in the project. The next constant is the number of files in each folder.
 const FOLDERS: usize = 100;
 const FILES: usize = 20;
 
@@ -39,8 +39,8 @@ const WORD: &str = "needle";
 /// A function that creates the input of a tool call. Its argument is the number of the round.
 type Input = fn(usize) -> Value;
 
-/// A function that does the work of the tool with plain paths. Its arguments are the project folder
-/// and the number of the round.
+/// A function that does the same work as a tool, but with plain paths. Its arguments are the
+/// project folder and the number of the round.
 type Plain = fn(&Path, usize);
 
 fn main() {

@@ -1,5 +1,5 @@
-//! Runs commands in the sandbox profile `read`. Agents use this profile for commands that the
-//! permission gate does not know to be harmless. In this profile the kernel prevents changes.
+//! Runs commands in the sandbox profile `read`, in which the kernel prevents changes. Agents use
+//! this profile for a command if the permission gate is not sure that the command only reads.
 
 use std::path::Path;
 use std::sync::Arc;

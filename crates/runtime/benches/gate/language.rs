@@ -154,8 +154,7 @@ impl Language {
                 !place.is_some_and(|c| c.is_ascii_alphanumeric() || *c == '_')
             };
             let before = at.checked_sub(1).and_then(|at| letters.get(at));
-            // The `P` of a path also counts if it directly follows the letter of an option, as in
-            // `-fP`.
+            // A `P` is also replaced if it directly follows the letter of an option, as in `-fP`.
             let is_joined = *letter == 'P'
                 && shape.contains("-")
                 && before.is_some_and(char::is_ascii_lowercase);
@@ -181,8 +180,8 @@ impl Language {
     }
 
     fn path(&mut self, depth: usize) -> String {
-        // Half of the paths are files that the gate allows to read. With fewer such paths, the gate
-        // would allow almost no command.
+        // Take at least half of the paths from files that the gate allows a command to read. With
+        // fewer such paths, the gate would allow almost no command.
         let path = if self.one_in(2) {
             self.pick(&["README", "src/main.rs", "src/a.txt", "sub", "src"])
         } else {

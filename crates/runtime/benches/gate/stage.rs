@@ -35,8 +35,8 @@ type Tree = BTreeMap<PathBuf, Vec<u8>>;
 pub(crate) struct Stage {
     folder: tempfile::TempDir,
     gates: Vec<(&'static str, Gate)>,
-    /// A permission gate without ask rules. If a command has unknown options, this gate allows the
-    /// command in the sandbox.
+    /// A permission gate without ask rules. If this gate does not know the options of a command, it
+    /// allows the command in the sandbox profile `read`.
     without_asking: Gate,
     before: Tree,
 }
@@ -118,8 +118,8 @@ impl Stage {
         let mut found = Vec::new();
         for command in commands {
             let output = held.run(command);
-            // This agent's gate has no ask rule. So its commands are allowed to read the files that
-            // an ask rule protects in the other gates.
+            // The gate for these commands has no ask rules. The commands are therefore allowed to
+            // read the files that an ask rule protects in the other gates.
             let kept = SECRETS.iter().filter(|(whose, _)| *whose != "asked");
             for (whose, _) in kept.filter(|(_, marks)| shows(&output, command, marks)) {
                 found.push(Found {
@@ -157,7 +157,8 @@ impl Stage {
                 continue;
             }
             self.restore();
-            // A command of this batch changed a file. To find it, run each command again alone.
+            // A command of this batch changed a file. To find the command, run each command of the
+            // batch again, one at a time.
             for command in batch {
                 self.run(std::slice::from_ref(command));
                 let changed = self.changed();

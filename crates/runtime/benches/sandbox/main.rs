@@ -35,16 +35,17 @@ const AT_A_TIME: usize = 5;
 /// needs more time for an answer.
 const APART: Duration = Duration::from_millis(200);
 
-/// Number of folders in the large project, and number of files in each folder.
+/// Number of folders in the large project. The next constant is the number of files in each folder.
 const FOLDERS: usize = 500;
 const FILES: usize = 100;
 
-/// Number of files in the large project that a rule denies. Landlock can only allow. So every other
-/// file in the folder of a denied file needs its own Landlock rule.
+/// Number of files in the large project to which a rule denies access. A Landlock rule can allow
+/// access, but it cannot deny access. Every other file in the folder of a denied file therefore
+/// needs its own Landlock rule.
 const DENIED: usize = 5;
 
-/// With this argument, the benchmark program acts as the program that restricts itself inside
-/// bubblewrap.
+/// With this argument, the benchmark program sets up the sandbox from inside bubblewrap, like the
+/// command `pitcrew sandbox-exec`.
 const INSIDE: &str = "sandbox-exec";
 
 fn main() {
@@ -120,9 +121,10 @@ fn machine(home: &Path) -> Machine {
     }
 }
 
-/// Measures the first command with a toolchain of 50,000 files, in which the sandbox must search
-/// for files with keys. For comparison, measures a home folder without such a toolchain, and a
-/// simple listing of the same folders.
+/// Measures how long the first command of a run takes if the home folder contains a toolchain of
+/// 50,000 files. The sandbox searches these files for secret keys. For comparison, measures the
+/// first command in a home folder without a toolchain, and the time to list the toolchain's
+/// folders.
 fn look_for_keys(runtime: &Runtime, small: &Path, home: &Path) {
     let registry = home.join(".cargo/registry");
     for folder in 0..FOLDERS {

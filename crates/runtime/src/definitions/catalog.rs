@@ -44,9 +44,10 @@ pub(crate) fn definitions_digest(root: &Path, project: &AgentFiles) -> String {
 }
 
 impl Definitions {
-    /// Loads all definitions: first the built-in types, then `<root>/agents/*.md`, then the
-    /// project's files. A later definition replaces an earlier one of the same name. A file that
-    /// cannot be used becomes a warning.
+    /// Loads all definitions: first the built-in types, then the user's files
+    /// (`<root>/agents/*.md`), then the project's files. A later definition replaces an earlier one
+    /// of the same name. A file that cannot be used adds a warning, and the other files are still
+    /// loaded.
     #[must_use]
     pub fn load(root: Option<&Path>, project: AgentFiles) -> Self {
         let mut definitions = Self { by_name: BTreeMap::new(), warnings: Vec::new() };

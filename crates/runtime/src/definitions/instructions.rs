@@ -71,8 +71,8 @@ impl Instructions {
     }
 }
 
-/// The owner of a group of files, and the folder that their imports and links must not leave. Only
-/// the user's own file may be a link.
+/// Where a group of instruction files comes from: their owner, and the folder that their imports
+/// and links must not leave. Only the user's own file may be a link.
 struct Place {
     top: PathBuf,
     is_user_s: bool,

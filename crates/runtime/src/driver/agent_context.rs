@@ -1,4 +1,5 @@
-//! The data of one agent that never changes, and the reports that the agent sends.
+//! The fixed data of one agent, which does not change during the agent's life, and the reports that
+//! the agent sends.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -70,7 +71,8 @@ pub(crate) enum ReportKind {
     /// Mail that the team's loop must handle.
     Referred(Mail),
     /// A call needs a permission. If the agent is a teammate, the lead has already received the
-    /// request by mail. The first answer counts.
+    /// request by mail. If both the lead and a person answer the request, the earlier answer
+    /// counts.
     Asks { call: ToolCall, question: Question, folder: PathBuf },
     /// A teammate's permission request was answered. `refused` contains the reason if the call was
     /// refused.
@@ -100,8 +102,9 @@ pub(crate) struct Announcement {
     pub(crate) detail: Option<String>,
     /// What was wrong with the agent's last answer, if anything was wrong.
     pub(crate) fault: Option<AnswerFault>,
-    /// The receiver of the report drops this sender when the state is in the journal. The agent
-    /// waits for that drop if the state must be recorded before the agent's next effect.
+    /// A sender that is dropped by the receiver of the report when the new state is in the journal.
+    /// If the state must be recorded before the agent's next effect, the agent waits until the
+    /// sender is dropped.
     pub(crate) until_noted: Option<oneshot::Sender<()>>,
 }
 

@@ -218,8 +218,8 @@ fn asked_of(
     let is_open = |mail: &&Mail| {
         let Some(id) = mail.request_id() else { return false };
         let is_for_its_model = !matches!(mail.frame, Some(Frame::PermissionRequest(_)));
-        // A request from another client gets a record only when it is answered. If the sender has
-        // left the team, the request needs no answer.
+        // A request that pitcrew did not write gets a record only when it is answered. Without a
+        // record, the request is open as long as its sender is a member of the team.
         let is_unanswered = recorded
             .get(id)
             .map_or_else(|| config.member(&mail.message.from).is_some(), Request::is_open);

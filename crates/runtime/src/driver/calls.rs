@@ -340,7 +340,8 @@ pub(super) fn peer_mail(call: &ToolCall, ending: &Ending) -> Option<String> {
     (peer != LEAD_NAME).then(|| format!("[to {peer}] {about}"))
 }
 
-/// Formats a call as text for the output file, which people read.
+/// Formats a call and its result as text for the agent's output file, which people and the lead
+/// read.
 pub(super) fn in_words(call: &ToolCall, ending: &Ending) -> String {
     const SHOWN_CHARS: usize = 2_000;
     let input = match &call.input {

@@ -43,7 +43,7 @@ pub(super) async fn compact(
     };
     let usage = response.usage;
     let cost_usd = spend(&agent_context, &response, started.elapsed()).await;
-    // Write the briefing after the model call, so that it shows the team's current state.
+    // Write the briefing after the model call, so that the briefing shows the team's current state.
     let briefing = briefing::write(&agent_context, &conversation, window).await;
     Event::Summarised(Summary { briefing, text: text_of(&response), usage, cost_usd })
 }

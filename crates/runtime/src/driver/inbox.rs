@@ -1,5 +1,5 @@
-//! Reads an agent's inbox for the agent's state machine. `team` verifies the mail, and this module
-//! formats the mail for the model.
+//! Reads an agent's inbox for the agent's state machine. The crate `team` verifies the mail, and
+//! this module formats the mail for the model.
 
 use std::collections::HashSet;
 
@@ -12,7 +12,8 @@ use pitcrew_team::{Collected, RefusedFrame};
 use super::agent_context::AgentContext;
 use super::log::output_file;
 
-/// The mail read from an inbox, and the refused commands.
+/// The result of reading an inbox: the mail for the agent, and the commands that were refused and
+/// must not be followed.
 #[derive(Debug, Default)]
 pub(super) struct Taken {
     pub(super) mail: Vec<Mail>,
@@ -61,8 +62,9 @@ impl AgentContext {
     }
 }
 
-/// Formats the task notification (founding guide, section 10). Names and reasons come from outside,
-/// so tags in them are escaped.
+/// Formats the task notification (founding guide, section 10). All tags in `id`, `output_file` and
+/// `message` are escaped, because these texts can contain text that an agent or another program
+/// wrote.
 pub(crate) fn task_notification(
     id: &str,
     output_file: &str,

@@ -6,9 +6,9 @@ use pitcrew_agent::Event;
 use tokio::sync::{Notify, mpsc};
 use tokio_util::sync::CancellationToken;
 
-/// Capacity of an agent's event queue. An agent gets few events, such as answers, notices and a
-/// stop. The events are boxed to save memory: a channel reserves space for many events at once,
-/// although an idle agent receives none.
+/// Maximum number of events that wait in an agent's event queue. An agent gets few events, such as
+/// answers, notices and a stop, so the queue is rarely full. Each event is stored in a `Box` to
+/// save memory: the channel reserves space for many events at once, even for an idle agent.
 const EVENTS_WAITING: usize = 64;
 
 /// The sending end of an agent's event channel, used by the team's loop.

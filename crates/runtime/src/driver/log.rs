@@ -49,20 +49,21 @@ pub(crate) struct Log {
     /// The write of earlier lines that is running now.
     writing: Option<BoxFuture<'static, Written>>,
     /// Whether the last write failed because the team did not exist. The unwritten lines then wait
-    /// until more lines are added. If a team exists by then, all lines are written together.
+    /// until more lines are added, and all lines are written together at that time. If the team
+    /// still does not exist, the lines wait again.
     has_no_team: bool,
 }
 
-/// The result of a write. There is one result for each file. An error contains the lines that were
-/// not written, and the reason.
+/// The results of writing queued lines: `steps` for the transcript, and `output` for the output
+/// file. An error contains the lines that were not written, and the reason.
 struct Written {
     steps: Result<(), (Vec<String>, StoreError)>,
     output: Result<(), (Vec<String>, StoreError)>,
 }
 
 impl Log {
-    /// Opens the files. Returns the conversation from the transcript, and the numbers of unreadable
-    /// lines.
+    /// Opens the files of an agent. Returns its log, the conversation from its transcript, and the
+    /// line numbers of the unreadable lines in the transcript.
     pub(crate) async fn open(
         team: &Team,
         agent: &AgentName,
@@ -94,7 +95,7 @@ impl Log {
         }
     }
 
-    /// Queues steps. They are written after all earlier steps.
+    /// Queues steps for the transcript. They are written after all steps that were queued earlier.
     pub(crate) fn add(&mut self, steps: Vec<Step>) -> Result<(), LogError> {
         if !self.is_kept {
             return Ok(());
@@ -123,10 +124,12 @@ impl Log {
             && (self.writing.is_some() || !self.steps.is_empty() || !self.output.is_empty())
     }
 
-    /// Writes all queued lines, with one write per file. When this function returns without an
-    /// error, the steps are on disk. The caller is allowed to drop this future and to call the
-    /// function again later; no line is lost. If the team does not exist, the lines keep their
-    /// order and wait until a team exists again.
+    /// Writes all queued lines to disk, with one write per file. The caller is allowed to drop this
+    /// future and to call the function again later; no line is lost.
+    ///
+    /// # Errors
+    /// Returns an error if a line could not be written. If the reason is that the team does not
+    /// exist, the lines stay queued in their order.
     pub(crate) async fn catch_up(&mut self) -> Result<(), LogError> {
         while self.is_behind() {
             // The running write is stored in `self`. If the caller drops this future, the write is
@@ -175,8 +178,8 @@ fn put_back(
     waiting: &mut Vec<String>,
 ) -> Result<(), StoreError> {
     let Err((lines, error)) = written else { return Ok(()) };
-    // After any other error it is unknown how many lines were written, so the lines are not kept
-    // for a second try. The agent then ends.
+    // Keep the lines for a second try only if the team does not exist: no line was written then.
+    // After any other error, it is unknown how many lines were written. The agent then ends.
     if matches!(error, StoreError::NoTeam { .. }) {
         waiting.splice(..0, lines);
     }

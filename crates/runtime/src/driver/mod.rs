@@ -5,9 +5,10 @@
 //! the loop polls together with its event channels. An agent is therefore one task, and dropping
 //! the task cancels all its work.
 //!
-//! Steps and read marks are collected first. They are written to disk while the loop waits, and
-//! also before an effect that must come after them. This module decides nothing. `agent` decides
-//! what an agent does. The team's loop tracks the agents and passes messages to them.
+//! The steps for the transcript and the read marks for mail are collected first. They are written
+//! to disk while the loop waits for events, and also before an effect that must come after them.
+//! This module decides nothing: the crate `agent` decides what an agent does. The team's loop
+//! tracks the agents and passes messages to them.
 
 mod agent_context;
 mod briefing;

@@ -134,7 +134,8 @@ fn sorted(error: &ModelError) -> ModelFailure {
     }
 }
 
-/// Reports a call's usage to the loop. Returns the cost of the call, if its price is known.
+/// Reports the tokens and the cost of a model call to the team's loop. Returns the cost, or `None`
+/// if the price of the model is unknown.
 pub(super) async fn spend(
     agent_context: &AgentContext,
     response: &Response,

@@ -50,8 +50,9 @@ pub(crate) struct Driver {
     /// lead contains it.
     peer_mail: Option<String>,
     was_kept_going: bool,
-    /// The reason why the agent cannot continue. It is set together with the idle notice, and
-    /// cleared when the next state is reported.
+    /// The reason why the agent cannot continue. It is set when the agent sends an idle notice
+    /// because of a failure. It is cleared when the agent reports its next state or starts a model
+    /// call.
     trouble: Option<String>,
     /// Whether an effect failed. The agent ends after such a failure.
     is_broken: bool,
@@ -199,8 +200,9 @@ impl Driver {
     async fn next(&mut self) -> Event {
         loop {
             let settled = tokio::select! {
-                // The team's loop may send an event before it answers a call. Process that event
-                // before the answer.
+                // The branches are tried in this order. While a tool call waits for an answer from
+                // the team's loop, that loop may first send an event and then the answer. The event
+                // must be processed before the answer.
                 biased;
                 Some(event) = self.wire.events.recv() => return *event,
                 () = self.wire.mail.notified() => return Event::MailWaiting,
@@ -217,7 +219,8 @@ impl Driver {
         }
     }
 
-    /// Writes to disk the data that must be there before an effect.
+    /// Writes the steps and the read marks to disk, as far as `wait` demands it. The next effect is
+    /// carried out only after this.
     async fn catch_up(&mut self, wait: Wait) -> Result<(), String> {
         if wait >= Wait::Written {
             let written = self.log.catch_up().await;

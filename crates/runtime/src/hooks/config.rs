@@ -188,13 +188,16 @@ fn deadline(timeout_s: Option<f64>) -> Duration {
     let asked = timeout_s
         .filter(|seconds| *seconds > 0.0)
         .and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
-    // An invalid timeout, such as a negative number, was already dropped. The default then applies.
+    // `asked` is `None` if the settings contain no timeout, or an invalid one, such as a negative
+    // number. The default applies then.
     asked.unwrap_or(DEFAULT_DEADLINE).min(LONGEST_DEADLINE)
 }
 
 impl Matcher {
-    /// Parses a matcher: a name, several names separated by `|`, or a regular expression. A regular
-    /// expression matches if any part of the event's subject matches.
+    /// Parses a matcher: a name, several names separated by `|`, or a regular expression. The
+    /// matcher is compared with a text of the event, such as the name of the tool. A name must be
+    /// equal to the whole text, and a regular expression may match any part of it. An empty matcher
+    /// or `*` matches everything.
     fn parse(text: &str) -> Result<Self, regex::Error> {
         if text.is_empty() || text == "*" {
             return Ok(Self::Everything);

@@ -67,7 +67,8 @@ pub enum HookKind {
     TaskCompleted(TaskFields),
 }
 
-/// The fields of the two task events. Outside a team, `teammate_name` and `team_name` are absent.
+/// The fields of the events `TaskCreated` and `TaskCompleted`. Outside a team, `teammate_name` and
+/// `team_name` are absent.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[expect(missing_docs, reason = "the fields are the wire's own words")]
 pub struct TaskFields {
@@ -80,7 +81,8 @@ pub struct TaskFields {
     pub team_name: Option<String>,
 }
 
-/// What happens to an event if a hook exits with code 2 or decides to block.
+/// What pitcrew does when a hook exits with code 2 or decides to block. This depends on the kind of
+/// the event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Refusal {
     /// The hook prevents the action.
@@ -151,8 +153,8 @@ impl HookKind {
         }
     }
 
-    /// Returns true if plain text (not JSON) on the hook's standard output is also added to the
-    /// conversation's context.
+    /// Returns true if a hook for this event can add context to the conversation by printing plain
+    /// text (not JSON) on its standard output.
     pub(super) fn takes_plain_text(&self) -> bool {
         matches!(self, Self::UserPromptSubmit { .. } | Self::SessionStart { .. })
     }

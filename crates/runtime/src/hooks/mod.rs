@@ -1,8 +1,9 @@
-//! Hooks: the user's own commands, run at fixed points of an agent's life. Source: the wire format
-//! document, section "Hooks of the reference".
+//! Runs hooks: commands of the user that pitcrew runs when certain events happen, for example
+//! before a tool call. Source: the wire format document, section "Hooks of the reference".
 //!
-//! `event` defines the payloads, `config` finds the matching commands, `process` runs one command,
-//! and `outcome` interprets the command's answer. The code of the agent acts on the outcome.
+//! `event` defines the payloads, `config` finds the commands that match an event, `process` runs
+//! one command, and `outcome` interprets the command's answer. The agent's own code then acts on
+//! the outcome.
 
 mod config;
 mod event;

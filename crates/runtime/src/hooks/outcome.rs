@@ -134,8 +134,9 @@ impl HookOutcome {
     fn of_answer(kind: &HookKind, answer: Answer) -> Self {
         let specific = answer.hook_specific_output;
         let reason = specific.permission_decision_reason.or(answer.reason).unwrap_or_default();
-        // A hook can write its decision in any of three fields. If it uses several fields, the most
-        // specific field wins.
+        // A hook can write its decision in three fields: `permissionDecision` in
+        // `hookSpecificOutput`, `permissionDecision`, or `decision`. If it writes several of them,
+        // the first in this order counts.
         let word = specific.permission_decision.or(answer.permission_decision).or(answer.decision);
         let mut outcome = match word.as_deref() {
             Some("block" | "deny") => {

@@ -70,8 +70,8 @@ pub(super) async fn run(
     let feeding = feed(child.stdin.take(), payload);
     let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
     let (out, err) = (child.stdout.take(), child.stderr.take());
-    // Declare the group after the child, so that the group is dropped first. At that time the child
-    // is not reaped yet, so no other group can have the same number.
+    // Declare the group after the child, so that the group is dropped and killed before the child
+    // is reaped. Until the child is reaped, no other process group can have the same number.
     let (id, mut child) = (child.id(), Reaped::new(child));
     let group = Group::of(id);
     let reading = async {

@@ -57,7 +57,8 @@ pub(crate) enum PlanApprover {
     Lead,
     /// The user approves the plan. The tool call waits for the answer.
     User,
-    /// The caller of the agent approves the plan. The agent's last message is the plan.
+    /// The agent that started this subagent approves the plan. The subagent's last message is the
+    /// plan.
     Caller,
 }
 

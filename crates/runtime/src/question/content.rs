@@ -29,7 +29,8 @@ pub enum Kind {
     Removed,
     /// A remark that pitcrew adds about the text.
     Note,
-    /// A mark that stands for rows that are left out.
+    /// A row that says how many rows are left out, or which page is shown. It is not part of the
+    /// call.
     Mark,
 }
 
@@ -70,8 +71,8 @@ pub(super) fn lines(tool: &str, input: &Value, asked: Option<&AskedFile>) -> Vec
     }
 }
 
-/// Returns the lines of a command. The other fields come first, because a long command could hide
-/// them.
+/// Returns the lines of a call that runs a command. The other fields of the call come before the
+/// command, because a long command could hide them.
 fn command_lines(command: &str, fields: &Map<String, Value>) -> Vec<Line> {
     // Leave out the description here, because it is not part of what the call does. It is shown
     // below the call, as the agent's own words.
@@ -90,7 +91,8 @@ fn notes(fields: &Map<String, Value>, shown: &[&str]) -> Vec<Line> {
     field_lines(fields, shown).into_iter().map(|line| Line { kind: Kind::Note, ..line }).collect()
 }
 
-/// Returns the fields that are not in `shown`, each with its name. A long text gets its own lines.
+/// Returns the lines of all fields that are not in `shown`, each with its name. A text of several
+/// lines begins on a new line below its name.
 fn field_lines(fields: &Map<String, Value>, shown: &[&str]) -> Vec<Line> {
     let rest = fields.iter().filter(|(name, _)| !shown.contains(&name.as_str()));
     rest.flat_map(|(name, value)| field(name, value)).collect()

@@ -144,7 +144,7 @@ fn whole(kind: Kind, text: &str) -> impl Iterator<Item = Line> {
 }
 
 fn note(text: &str) -> Line {
-    // Parts of the note may come from outside. Keep the note on one line and write out every
-    // invisible character.
+    // The text can contain a path or an error message with any characters. Keep it on one line and
+    // write out every invisible character.
     Line { kind: Kind::Note, text: visible(&text.replace('\n', "<U+000A>")) }
 }

@@ -50,8 +50,8 @@ pub struct Shown {
     pub starts: Vec<Place>,
 }
 
-/// A position in the lines that does not depend on the width. After a change of the width, this
-/// position finds the same page again.
+/// A position in the lines. It does not depend on the width. After a change of the width, it can
+/// therefore be used to find the page with the same text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Place {
     /// The line's number, counted from 0.
@@ -144,8 +144,9 @@ fn rows_of(line: &Line, columns: usize) -> Vec<Row> {
     wrapped.into_iter().zip(margins).map(row).collect()
 }
 
-/// Wraps one line into rows of at most `columns` columns. If the second half of a row contains a
-/// blank, the row ends after that blank. All rows joined together are exactly the line.
+/// Wraps one line into rows of at most `columns` columns. A row that continues in the next row ends
+/// after a blank or before a blank if possible, but it is never made shorter than half its length
+/// for this. All rows joined together are exactly the line.
 #[must_use]
 pub fn wrap(line: &str, columns: usize) -> Vec<String> {
     let columns = columns.max(2);

@@ -26,7 +26,8 @@ pub struct PermissionQuestion {
     pub reason: String,
     /// The whole call, as lines of text.
     pub lines: Vec<Line>,
-    /// The permissions for later calls that the user can give together with this call.
+    /// The permissions for later calls. When the user allows this call, the user can also choose
+    /// one of them.
     pub offers: Vec<Offer>,
     digest: Digest,
 }
@@ -36,8 +37,8 @@ pub struct PermissionQuestion {
 pub enum Offer {
     /// The permission covers exactly this call, in this folder.
     Exactly {
-        /// The rule for exactly this call, if a rule can express the call. Only an answer with a
-        /// rule can be saved.
+        /// The rule for exactly this call. `None` if no rule can express the call. A permission
+        /// without a rule cannot be saved in the settings.
         rule: Option<String>,
     },
     /// The permission covers all calls that this rule matches, such as `Bash(npm test:*)`.
@@ -122,7 +123,8 @@ pub struct AskedCall<'a> {
     /// The file that the call would change, with the path that the permission gate has checked.
     /// `None` if the call changes no file.
     pub file: Option<AskedFile>,
-    /// Why permission is needed. The agent's own words in this text are not shown.
+    /// Why permission is needed. If this text begins with the agent's command or the agent's
+    /// description of it, that part is not shown.
     pub reason: &'a str,
     /// The agent's own description of the call, if the description is not part of the input.
     pub says: Option<&'a str>,
@@ -167,8 +169,9 @@ impl PermissionQuestion {
             offers: offers(tool, rules),
             digest: Digest::of_call(tool, input),
         };
-        // The digest also covers the shown text. If the file changes before the answer, the digest
-        // no longer matches and the answer is rejected.
+        // The digest also covers the shown text. For a file change, the shown text depends on the
+        // current file. If that file changes before the answer, the digest no longer matches and
+        // the answer is rejected.
         question.digest = question.digest_of_all();
         question
     }
@@ -222,7 +225,8 @@ fn described(input: &Value) -> Option<&str> {
     input.get("description").and_then(Value::as_str).filter(|text| !text.is_empty())
 }
 
-/// Returns the reason, unless it is the agent's own words or is already visible in the call.
+/// Returns the reason without the agent's command or description at its beginning. Returns an empty
+/// text if the reason only repeats the tool and the file of the call.
 fn own_reason<'a>(tool: &str, input: &Value, reason: &'a str) -> &'a str {
     let text = |name: &str| input.get(name).and_then(Value::as_str);
     let words = described(input).or(text("command"));
@@ -248,8 +252,8 @@ fn shortened(says: &str) -> String {
 
 fn offers(tool: &str, rules: AllowingRules) -> Vec<Offer> {
     let first = match ToolTraits::of(tool).view {
-        // Offer no permission for exactly this call: the same edit is rarely repeated, and each
-        // plan is approved on its own.
+        // Offer the mode `acceptEdits`, and no permission for exactly this call: the same edit is
+        // rarely repeated, and each plan of the lead is approved on its own.
         CallView::Replacement | CallView::WholeFile | CallView::Plan if rules.accept_edits => {
             Some(Offer::Edits)
         }

@@ -1,5 +1,5 @@
-//! Makes text from outside safe to show: every character that a person could not see is written
-//! out, for example as `<U+202E>`.
+//! Makes a text safe to show that an agent, a file or another program wrote. Every character that a
+//! person could not see is written out, for example as `<U+202E>`.
 
 use std::ops::RangeInclusive;
 use std::sync::LazyLock;
@@ -23,8 +23,8 @@ static FORMLESS: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(r"^[\p{Cn
 static MARKS: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(r"^\p{M}$").ok());
 
 /// Characters that are invisible although Unicode counts them as letters or marks. Some are blanks.
-/// The others are marks that only join their neighbors (`Indic_Syllabic_Category`
-/// `Invisible_Stacker` and `Number_Joiner`, and the Tifinagh joiner).
+/// The others are marks that only join their neighbors: the Tifinagh joiner, and the marks whose
+/// `Indic_Syllabic_Category` is `Invisible_Stacker` or `Number_Joiner`.
 const BLANK: &[char] = &[
     '\u{1039}',
     '\u{17D2}',
@@ -101,7 +101,8 @@ fn shown(text: &str, right_to_left: RightToLeft) -> String {
                 marks_left = 0;
                 write_out(&mut shown, c);
             }
-            // The character has too many marks, or the mark has no character before it.
+            // `c` is a combining mark that is not allowed here: the character before it already has
+            // the maximum number of marks, or there is no character before it.
             c if is_among(&MARKS, c) && marks_left == 0 => write_out(&mut shown, c),
             c if is_among(&MARKS, c) => {
                 marks_left -= 1;

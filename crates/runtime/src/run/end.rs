@@ -82,7 +82,8 @@ impl Limit {
 /// first in this enum is used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Shortfall {
-    /// The lead's model, or a filter of its provider, refused the last answer.
+    /// The lead's model did not give the last answer, because the model itself or a filter of its
+    /// provider refused it.
     Refused,
     /// The lead's last answer was cut off at the maximum length.
     Truncated,

@@ -25,8 +25,8 @@ pub(super) enum DropReason {
 }
 
 impl SoloLoop {
-    /// Cancels the agent and its subagents, and starts the time limit for their end. Only the
-    /// reason of the first call is kept.
+    /// Cancels the agent and its subagents, and starts the time limit for their end. If this
+    /// function is called again, the first reason is kept.
     pub(super) fn drop_agent(&mut self, why: DropReason) {
         if self.why.is_none() {
             self.why = Some(why);
@@ -135,8 +135,9 @@ impl SoloLoop {
     async fn depart(&mut self, said_goodbye: bool) {
         match self.entry {
             Entry::Joins => self.leave().await,
-            // Do not write the config now, because the lead is about to write it. If the lead is a
-            // client that uses no lock, one of the two writes would be lost.
+            // The member has approved its shutdown, and so the lead is about to remove it from the
+            // config. Do not write the config now: if the lead is a client that uses no lock, one
+            // of the two writes would be lost.
             Entry::Placed if said_goodbye => {}
             Entry::Placed => self.set_active(false).await,
         }

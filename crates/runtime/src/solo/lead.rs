@@ -81,7 +81,8 @@ impl Lead {
                     None => team.last_holder(&LeaseName::Run).await?,
                     leads => leads,
                 };
-                // Ignore an invalid key here, because the first check refuses it.
+                // If the key is invalid, go on without it. The first call of [`Self::look`] then
+                // refuses the lead that has this key.
                 let key =
                     shown.as_ref().and_then(|holder| holder.verify_key.as_deref()?.parse().ok());
                 (key, shown)
@@ -173,8 +174,8 @@ impl Lead {
         }
     }
 
-    /// Waits until the lead must be checked again. If only a change of the lease file can bring
-    /// news, this function waits forever.
+    /// Waits until the lead must be checked again. If the next check depends only on a change of
+    /// the lease file, this function waits forever, because the caller watches that file itself.
     pub(super) async fn next_look(&mut self) {
         match &mut self.look_due {
             Some(due) => due.await,
@@ -185,8 +186,8 @@ impl Lead {
 }
 
 /// Adds the keys of all leads between the followed lead and the new lead, because some mail that
-/// these leads signed may still be unread. The new lead reads the same record and accepts the same
-/// keys.
+/// these leads signed may still be unread. The keys come from the team's record of its leads. The
+/// new lead reads this record too and accepts the same keys.
 async fn with_keys_of_former_leads(team: &Team, trust: Trust) -> Trust {
     match team.keys_of_leads().await {
         Ok(keys) => trust.knowing(keys),

@@ -29,8 +29,9 @@ use crate::team_run::{
     SubagentRuns, TRY_AFTER, TRY_AT_MOST, UsageTotals,
 };
 
-/// Another client may remove a member again after its entry was restored. A second removal within
-/// this time counts as intended.
+/// Time after a member's config entry was restored in which a second removal of the entry counts as
+/// intended: another client does not want the member in the team. A member whose removal is
+/// intended ends.
 const MEANT_WITHIN: Duration = Duration::from_secs(10);
 
 /// The loop of one member, with all the state that the loop owns.
@@ -120,8 +121,8 @@ pub(super) struct EventSources {
     /// The check of this machine's capabilities. `None` after the check has finished.
     machine: Option<JoinHandle<Vec<String>>>,
     pub(super) grace: Option<Pin<Box<Sleep>>>,
-    /// The time to write those journal entries again whose first write failed, and the pause before
-    /// that time.
+    /// The pause before the journal entries whose write failed are written again, and the timer
+    /// that ends after this pause. `None` if no such entries are left.
     noting: Option<(Duration, Pin<Box<Sleep>>)>,
     was_stopped: bool,
     was_killed: bool,
@@ -497,8 +498,9 @@ impl SoloLoop {
         }
     }
 
-    /// Adds a model call of the member or of its subagent to the totals. The lead reads the
-    /// member's cost in the journal.
+    /// Writes a model call of the member or of its subagent to the journal, where the lead reads
+    /// the member's cost. Adds the call to the totals, and cancels the agent if the cost limit is
+    /// reached.
     pub(super) async fn spent(&mut self, spending: &Spending) {
         self.run_context.note_turn(&self.member, spending).await;
         self.account.spend(spending, &mut self.usage_totals);
@@ -558,8 +560,9 @@ impl SoloLoop {
         self.link.tell(Event::Answered { call, grant });
     }
 
-    /// Asks the person at this terminal too. The lead has already received the permission request
-    /// by mail.
+    /// Gets an answer to a permission request on this side too: from the person at this terminal,
+    /// or from the policy [`Asks::Allow`]. The lead has already received the request by mail. With
+    /// [`Asks::Deny`], only the lead answers.
     fn ask_here(&mut self, call: ToolCall, question: Question, folder: PathBuf) {
         let pending = Pending::of_ours(self.member.clone(), &call, question, folder);
         let id = call.id.clone();

@@ -70,8 +70,9 @@ impl Arrival {
             Entry::Placed => placed(&team, &name).await?,
             Entry::Joins => joined(&team, &name, options).await?,
         };
-        // The lead took the lease before it signed the member's entry, so check the lease now. If
-        // the lead is refused, this is reported later, when the member starts.
+        // The lead took the lease of the team's run before it signed the member's entry, so check
+        // that lease now. If this check refuses the lead, the member reports the refusal later,
+        // when it starts.
         let _told_later = lead.look(&team).await.map_err(|error| store_error(&team, error))?;
         member.agent_type = member.agent_type.or_else(|| options.agent_type.clone());
         member.color = member.color.or_else(|| options.color.clone());
@@ -164,8 +165,8 @@ async fn lease_of(team: &Team, name: &AgentName) -> Result<Lease, RunError> {
     }
 }
 
-/// Adds the usage of the member's earlier runs. Refuses to continue if the member has already
-/// reached its cost limit.
+/// Adds the usage of the member's earlier runs to the totals. Refuses to continue if the member has
+/// already reached its cost limit.
 async fn carry_over(
     team: &Team,
     account: &mut Account,

@@ -1,10 +1,10 @@
-//! Records processes that commands left running. The record is needed if the agent's process is
-//! killed.
+//! Records processes that commands left running. The record is needed if pitcrew is killed.
 //!
-//! A process can remove pitcrew's tags from its environment. When its parent ends, such a process
-//! becomes a child of pitcrew's process (see `strays`). When pitcrew ends normally, it stops the
-//! process. After `kill -9` of pitcrew, the parent of the process is init, and only the record
-//! shows that an agent started the process. The process is then reported but never signalled.
+//! pitcrew marks the processes of its commands by tags in their environment. A process can remove
+//! these tags. When the parent of such a process ends, pitcrew's process becomes its parent (see
+//! `strays`). When pitcrew ends normally, it stops the process. After `kill -9` of pitcrew, init
+//! becomes the parent of the process, and only the record shows that an agent started the process.
+//! The process is then reported but never signalled.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -41,7 +41,9 @@ impl EscapeLog {
         Self { team, member }
     }
 
-    /// Converts the log into the function that the code for background commands calls.
+    /// Converts the log into a function. It is called when a command has left processes running. It
+    /// records these processes, and returns a description of each process without tags that was not
+    /// recorded before.
     pub(crate) fn into_log(self) -> LeftRunningLog {
         Arc::new(move |command, tagged| {
             let log = self.clone();
@@ -96,13 +98,14 @@ impl EscapeLog {
 }
 
 impl LeftRunning {
-    /// Looks up a recorded process. Returns `None` if the process has ended.
+    /// Reads the command line of a recorded process from the system. Returns `None` if the process
+    /// has ended.
     fn of(record: Escaped) -> Option<Self> {
         let entry = Entry::read(record.process.pid)
             .filter(|entry| record.process == entry.identity.into())?;
         let words = entry.words().join(" ");
-        // The arguments were read before this check. If the process ended in between, it has no
-        // program any more and is left out.
+        // A process that has ended has no program any more. Check this after reading the arguments,
+        // because the process can end while they are read.
         if !entry.has_program() {
             return None;
         }

@@ -93,8 +93,8 @@ impl RecordedPanes {
     }
 
     /// Finds all panes with the team's tag in every terminal that the team has used. The result
-    /// includes a pane without a record, for example if its lead died before writing the record. A
-    /// terminal that has ended has no panes.
+    /// also includes a pane that is not recorded, for example because the lead died before it wrote
+    /// the record. A terminal that has ended has no panes.
     ///
     /// # Errors
     /// If the record of the terminals cannot be read.

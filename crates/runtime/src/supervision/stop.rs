@@ -24,8 +24,8 @@ pub struct StoppedMember {
     pub end: Stopped,
     /// The reason why the member's pane still exists. `None` if the pane is gone.
     pub pane_left: Option<String>,
-    /// The reason why it is unknown whether the member's pane still exists. Even in this case, the
-    /// member's record is removed.
+    /// The reason why it is unknown whether the member's pane still exists. This does not keep the
+    /// member's record: the record is removed if the member's process has ended.
     pub pane_not_asked: Option<String>,
 }
 
@@ -118,8 +118,8 @@ pub(crate) fn program_of(started: &Started) -> Program {
     started.program.known().unwrap_or(Program::Claude)
 }
 
-/// Returns the processes that dead holders of the team's leases left running, grouped by holder.
-/// Sends no signal to them.
+/// Returns the processes that were left running by dead processes which held a lease of the team or
+/// ran a member. The processes are grouped by the dead process. Sends no signal to them.
 ///
 /// # Errors
 /// If the team cannot be read.
@@ -136,10 +136,11 @@ pub async fn left_running(
     Ok(found)
 }
 
-/// Stops the processes that dead holders of the team's leases left running. These are the commands
-/// of agents whose process was killed.
+/// Stops the processes that were left running by dead processes which held a lease of the team or
+/// ran a member. These are the commands of agents whose process was killed.
 ///
-/// A holder that is alive is never signalled, even if it no longer holds its lease.
+/// A process that held a lease and is still alive is never signalled, even if it no longer holds
+/// the lease.
 ///
 /// # Errors
 /// If the team cannot be read.

@@ -199,9 +199,9 @@ impl RunningAgent {
     }
 
     /// If another client runs the agent and the agent has reached its limit on model calls, returns
-    /// the limit. The other client does not count model calls, so this run must stop it. If the
-    /// last allowed model call made no tool calls, returns `None`, because the client then makes no
-    /// further model call by itself.
+    /// the limit. The client itself does not count model calls, so this run must stop the agent. If
+    /// the last allowed model call made no tool calls, returns `None`: in this case, the client
+    /// makes no further model call by itself.
     pub(super) fn client_used_up(&self, limits: RunLimits, tool_calls: u32) -> Option<u32> {
         let member = self.member.as_ref().filter(|_| self.is_foreign())?;
         let most = limits.turns_of(member)?;
@@ -356,9 +356,9 @@ impl Agents {
             if !running.is_foreign() {
                 continue;
             }
-            // Read the lead's inbox before the client's inbox. If the lead's inbox has a notice,
-            // the client's inbox then already shows the mail that the client took before the
-            // notice.
+            // A client takes its mail first, and sends an idle notice to the lead later. Read the
+            // lead's inbox before the client's inbox. For each idle notice that is found, the
+            // client's inbox then already shows which mail the client took before the notice.
             let Ok(of_lead) = team.mail(&AgentName::lead()).await else { return };
             let Ok(inbox) = team.mail(name).await else { continue };
             running.client_turns.look(name, &of_lead, &inbox);
@@ -421,7 +421,8 @@ impl Agents {
     }
 }
 
-/// The accounts of all agents, in the order in which the accounts were opened.
+/// The accounts of all agents, in the order in which the accounts were opened. An account collects
+/// the work and the usage of one agent.
 impl Agents {
     /// Returns the account of an agent. If the agent has no account, opens one.
     pub(super) fn account(&mut self, name: &AgentName) -> &mut Account {
@@ -468,7 +469,8 @@ impl Agents {
         self.accounts().all(|account| account.summary.turns == 0)
     }
 
-    /// Corrects the accounts after the team was deleted, because no agent can be resumed any more.
+    /// Changes the accounts after the team was deleted: an agent that counted as stopped and
+    /// resumable now counts as stopped for good.
     pub(super) fn nobody_can_be_resumed(&mut self) {
         let accounts = self.known.values_mut().filter_map(|known| known.account.as_mut());
         accounts.for_each(|(_, account)| account.cannot_be_resumed());

@@ -62,8 +62,9 @@ impl Pending {
         self.input.get("plan").and_then(Value::as_str).filter(|_| is_plan)
     }
 
-    /// Returns the permission updates that a simple yes includes. A lead whose plan is approved
-    /// leaves plan mode.
+    /// Returns the permission updates that apply if a person allows this call and nothing more. If
+    /// the call asks for approval of the lead's own plan, the update makes the lead leave plan
+    /// mode.
     fn updates_of_yes(&self) -> Vec<Value> {
         self.own_plan().map(|_| mode_update(PermissionMode::Default)).into_iter().collect()
     }
@@ -245,7 +246,8 @@ impl Asking {
 
     /// Asks a person. Returns `None` if the person does not answer or has left. The wait ends early
     /// if the call becomes allowed for the whole run. If the permission request has changed in the
-    /// meantime, the person's answer does not count.
+    /// meantime and the person allows the call, the answer does not count, and the person is asked
+    /// again. A refusal always counts if it belongs to the request that was shown.
     pub(crate) async fn ask(
         &self,
         person: mpsc::Sender<Ask>,
@@ -271,8 +273,9 @@ impl Asking {
                 Choice::Always { offer, .. } => question.offers.contains(offer),
                 Choice::Once | Choice::No { .. } => true,
             };
-            // The file may have changed while the person looked at its diff. Compare the answer
-            // with the permission request in its current form.
+            // The file that the call changes may itself have changed while the person looked at the
+            // diff. An answer that allows the call therefore counts only if the permission request
+            // would still look the same now. A refusal needs no such check.
             let is_refusal = matches!(choice, Choice::No { .. });
             let stands =
                 is_refusal || self.question(&pending).await?.is_ok_and(|now| now == question);

@@ -43,7 +43,8 @@ pub(super) enum CallsSeen {
 }
 
 impl ClientCalls {
-    /// Writes calls to the journal: all those that the journal does not contain yet.
+    /// Reads the client's conversation, and writes to the journal all model calls that the journal
+    /// does not contain yet.
     pub(super) async fn note(
         &mut self,
         team: &Team,
@@ -137,8 +138,10 @@ impl RemoteSupervisor {
         }
     }
 
-    /// Reports whether the reference client (Claude Code) is in a turn. The client takes mail,
-    /// begins a turn, and records the turn in the config a little later.
+    /// Reports whether the reference client (Claude Code) is in a turn. `taken` is the number of
+    /// messages that the client has taken so far. The client takes mail, begins a turn, and records
+    /// the turn in the config a little later. A client that has just taken mail therefore counts as
+    /// being in a turn.
     pub(super) async fn guess(&mut self, taken: usize) {
         let Ok(config) = self.spec.team.config().await else { return };
         let is_active = config.member(self.name().as_str()).and_then(|member| member.is_active);

@@ -5,9 +5,9 @@
 //! that the previous process took may be missing from the conversation, because only the memory of
 //! that process contained it. Such mail goes back into the inbox.
 //!
-//! If no conversation can be continued, the new conversation starts with the prompt. After the
-//! prompt, the client gets earlier mail again: the mail that was sent since its second-last idle
-//! notice and that it took. It is unknown how much of that mail the former model had read, and the
+//! If no conversation can be continued, a new conversation starts with the prompt. After the
+//! prompt, the client gets again all mail that it took and that was sent after its second-last idle
+//! notice. It is unknown how much of this mail the model had read in the old conversation, and the
 //! new conversation contains none of it.
 
 use std::collections::HashSet;
@@ -108,8 +108,9 @@ impl ClientStart {
     }
 }
 
-/// Call this after the client has ended for good. Records the mail that the client took but never
-/// showed to its model. Returns how many messages are newly recorded.
+/// Records the mail that a client took but never showed to its model. Returns how many of the newly
+/// recorded messages are plain text. This function must be called only after the client has ended
+/// for good.
 pub(super) async fn note_never_read(
     team: &Team,
     root: &Path,
@@ -149,10 +150,10 @@ fn is_delivered_again(mail: &Mail) -> bool {
     enters_conversations(mail) && !matches!(mail.frame, Some(Frame::ShutdownRequest(_)))
 }
 
-/// Returns the mail that was sent after a client's second-last idle notice and that the client
-/// took. If the client has sent fewer than two notices, returns all mail that it took. The last
-/// notice would be the wrong limit: the model may read a message that was taken during a turn only
-/// after that turn's notice. The prompt is left out, because it is always sent again.
+/// Returns the mail that the client took and that was sent after the client's second-last idle
+/// notice. If the client has sent fewer than two notices, returns all mail that it took. Mail sent
+/// before the last notice is included, because the client may take a message during a turn and show
+/// it to its model only in the next turn. The prompt is left out, because it is always sent again.
 async fn taken_lately<'a>(
     team: &Team,
     member: &Member,
@@ -192,8 +193,8 @@ async fn deliver_again(
     Ok(all.iter().filter(waits).count())
 }
 
-/// Sends the mail again that the client never took. This mail then comes after the mail that was
-/// delivered again.
+/// Puts a copy of the mail that the client has not taken yet at the end of the inbox. This mail
+/// then comes after the mail that was delivered again.
 async fn put_behind(team: &Team, member: &Member, mail: &[Mail]) -> Result<(), ApiError> {
     let waits = |mail: &&Mail| {
         !mail.message.is_read() && is_delivered_again(mail) && !is_first(mail, member)

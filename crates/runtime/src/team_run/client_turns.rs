@@ -2,11 +2,11 @@
 //! marks mail as read when it takes the mail, and sends an idle notice at the end of each turn. The
 //! client's config entry shows the same, but later.
 //!
-//! A client may take new mail a moment before it sends the idle notice of the previous turn. The
-//! recording `fixtures/claude-2.1.39/refusals` shows how close these events are: the answer to a
-//! plan was sent 58 ms before the notice of the turn that made the plan, and was taken after that
-//! notice. For that reason, a notice ends a turn only if it was first seen after the mail that
-//! began the turn was seen as taken.
+//! A new message may arrive a moment before the client sends the idle notice of its current turn.
+//! In the recording `fixtures/claude-2.1.39/refusals`, the answer to a plan was sent 58 ms before
+//! the idle notice of the turn that made the plan. The client took the answer after that notice,
+//! and so the notice did not end the turn that the answer began. For that reason, a notice ends a
+//! turn only if an earlier check has already seen that the client took the mail for this turn.
 
 use std::collections::HashSet;
 use std::time::Duration;

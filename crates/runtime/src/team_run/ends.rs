@@ -25,13 +25,15 @@ use crate::events::Spending;
 use crate::run::{KeptWorktree, Limit};
 
 impl TeamLoop {
-    /// Adds a model call to the totals, and checks the cost limit of the run.
+    /// Writes a model call to the journal and adds it to the totals. If the cost limit of the run
+    /// is reached, returns the input that ends the run.
     pub(super) async fn spent(&mut self, agent: &AgentName, spending: &Spending) -> Vec<RunInput> {
         self.run_context.note_turn(agent, spending).await;
         self.count(agent, spending)
     }
 
-    /// Adds a model call to the totals. The journal already contains this call.
+    /// Adds a model call that is already in the journal to the totals. If the cost limit of the run
+    /// is reached, returns the input that ends the run.
     pub(super) fn count(&mut self, agent: &AgentName, spending: &Spending) -> Vec<RunInput> {
         let is_foreign = self.agents.is_foreign(agent);
         if let Some(running) = self.agents.running_mut(agent) {
@@ -150,9 +152,9 @@ impl TeamLoop {
         self.stopped_unasked(agent);
     }
 
-    /// Stops a teammate that cannot answer a shutdown request. Returns true if the teammate was
-    /// stopped. If the run can be resumed later, nothing happens here: such a run sends no shutdown
-    /// requests, because it has already cancelled every agent.
+    /// Stops a teammate that cannot answer a shutdown request, if the run is ending with shutdown
+    /// requests. Returns true if the teammate was stopped. A run that can be resumed later sends no
+    /// shutdown requests, because it cancels every agent instead.
     pub(super) fn stopped_unasked(&self, agent: &AgentName) -> bool {
         let asks = self.machine.end_reason().is_some_and(|reason| !reason.is_resumable());
         let running = self.agents.running(agent).filter(|_| asks);
@@ -239,11 +241,13 @@ impl TeamLoop {
         self.agents.tell_lead(Event::Settled(vec![mail]));
     }
 
-    /// Handles a valid shutdown approval of a teammate. If the teammate's agent still runs, it ends
-    /// by itself, and its end is handled later. If the agent has already ended in this run, this
-    /// function informs the lead. If no agent ran, it first removes the member from the team. If
-    /// the member is no longer in the team, a crash came before the lead was informed, so the lead
-    /// is informed now.
+    /// Handles a valid shutdown approval of a teammate:
+    ///
+    /// - If the teammate's agent still runs, it ends by itself, and its end is handled later.
+    /// - If the agent has already ended in this run, this function informs the lead.
+    /// - If no agent of the teammate ran in this run, this function removes the member from the
+    ///   team and informs the lead. If the member is no longer in the team, an earlier process
+    ///   crashed before it informed the lead, and this function only informs the lead.
     pub(super) async fn said_goodbye(&mut self, name: &AgentName, mail: MessageId) {
         if let Some(running) = self.agents.running(name) {
             running.handle.said_goodbye();
@@ -291,8 +295,9 @@ impl TeamLoop {
         }
     }
 
-    /// Informs the lead that members have left. A lead that is itself ending gets no such message.
-    /// If the run can be resumed, the message stays unread until the next run.
+    /// Informs the lead that members have left, unless the run is already ending. `ids` are the
+    /// shutdown approvals of these members in the lead's inbox. If a run that can be resumed is
+    /// ending, they stay unread until the next run.
     pub(super) fn tell_departure(
         &mut self,
         members: Vec<AgentName>,
@@ -340,8 +345,8 @@ impl TeamLoop {
         self.departure(name, status, reason, more).await
     }
 
-    /// A member's client may have taken mail without showing it to its model. Informs the senders
-    /// of such mail.
+    /// Records the mail that a member's client took but never showed to its model, and informs the
+    /// senders of this mail.
     async fn note_never_read(&mut self, name: &AgentName) {
         match note_never_read(&self.run_context.team, &self.run_context.root, name).await {
             Ok(0) => {}
@@ -355,8 +360,9 @@ impl TeamLoop {
         }
     }
 
-    /// Returns the text for the lead about a teammate's end. If the teammate's idle notice already
-    /// contains the failure, the reason is left out, because the lead reads that notice too.
+    /// Returns the text for the lead about a teammate's end. If the teammate's last idle notice
+    /// already reports the failure, the text contains no task notification, because the lead reads
+    /// that notice too.
     pub(super) async fn departure(
         &mut self,
         name: &AgentName,
@@ -435,8 +441,8 @@ impl TeamLoop {
     }
 }
 
-/// Returns the kind of end that is recorded for a teammate. An agent that writes to the teammate
-/// later gets this kind of end as the reason.
+/// Returns the kind of end that is recorded for a teammate. If an agent writes to the teammate
+/// later, the error message names this kind of end.
 fn member_end(status: Status) -> MemberEnd {
     match status {
         Status::Failed => MemberEnd::Failed,

@@ -24,16 +24,19 @@ pub(super) enum GoesOn {
 }
 
 impl TeamLoop {
-    /// Decides where to resume a member that ran in its own process. If that process is alive, the
-    /// member stays there. Otherwise the member is resumed in the place where this run puts its
-    /// teammates. The error is the reason why the member cannot be resumed.
+    /// Decides where to resume a member that ran in its own process. If that process is alive, or
+    /// if another client runs the member, the member stays in its pane. Otherwise it is resumed in
+    /// the place where this run puts its teammates. If this run is not allowed to run the member,
+    /// the member is left alone. The error is the reason why the member cannot be resumed.
     pub(super) async fn goes_on(&mut self, member: &Member) -> Result<GoesOn, String> {
         let Some(record) = SpawnRecord::of(member) else {
             self.warn(format!("{} was started by another client and is left alone", member.name))
                 .await;
             return Ok(GoesOn::LeftAlone);
         };
-        // This run's sandbox cannot restrict another client. Do not touch a client that still runs.
+        // This run restricts commands by pitcrew's sandbox, which cannot restrict the commands of
+        // another client. Unless the user allows such a client, do not start it, and leave it alone
+        // if it still runs.
         if !self.may_run(record.program) {
             self.warn(format!("{} is left alone: {UNBOUNDED_CLIENT}", member.name)).await;
             self.void_questions_of_dead(member).await;

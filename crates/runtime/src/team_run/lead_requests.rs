@@ -1,5 +1,5 @@
-//! Handles the requests of the lead's own tools: to create a team, to start teammates and
-//! subagents, and to end them. The module `spawn` starts teammates.
+//! Handles the requests of the lead's own tools: to create or delete a team, and to start or stop
+//! teammates and subagents. The module `spawn` starts teammates.
 
 use pitcrew_protocol::{TeamCreateInput, TeamDeleteInput, TeamDeleted};
 use pitcrew_team::Actor;

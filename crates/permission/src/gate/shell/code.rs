@@ -18,8 +18,8 @@ pub(super) fn only_prints(language: Language, text: &str) -> bool {
 /// awk.
 fn awk(text: &str) -> bool {
     const WORDS: [&str; 6] = ["system", "getline", "ARGV", "ARGC", "ARGIND", "PROCINFO"];
-    // Remove `>=` and `||` before the check. `>=` is a comparison, but a single `>` may write to a
-    // file.
+    // Remove `>=` and `||` before the check, because these two operators are harmless. A single `>`
+    // may write to a file, and a single `|` may run a command.
     let text = text.replace(">=", " ").replace("||", " ");
     !text.contains(['|', '>', '@', '\\']) && !WORDS.iter().any(|word| text.contains(word))
 }

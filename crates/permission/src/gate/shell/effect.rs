@@ -1,5 +1,5 @@
-//! Classifies simple commands. Known are commands that only read, and a few commands that change
-//! only the files they name.
+//! Determines the effect of simple commands. The known commands are commands that only read, and a
+//! few commands that change only the files they name.
 
 use super::code::only_prints;
 use super::git;
@@ -52,8 +52,8 @@ pub(crate) enum Reach {
     Linked,
     /// The command reads the contents of all files below a named folder.
     Tree,
-    /// The command reads the earlier contents that git stores of all files below a named folder.
-    /// File permissions do not protect these contents.
+    /// The command reads old versions, stored by git, of all files below a named folder. File
+    /// permissions do not protect the stored versions.
     History,
 }
 
@@ -92,7 +92,8 @@ pub(crate) fn effect(words: &[ShellWord]) -> Effect {
     }
 }
 
-/// Returns the effect of a program in the table, or `None` if its effect is not known.
+/// Returns the effect of a program that is in the table of the module `options`. Returns `None` if
+/// the effect of these arguments is not known.
 fn program_effect(program: &Program, args: &[ShellWord]) -> Option<Effect> {
     let Arguments { options, mut operands, mut paths, mut mentioned, unproven, .. } =
         program.arguments(args)?;
@@ -115,8 +116,9 @@ fn program_effect(program: &Program, args: &[ShellWord]) -> Option<Effect> {
             }
             if !brings_pattern && !operands.is_empty() {
                 let pattern = operands.remove(0);
-                // After an unknown option, the first operand may be the option's value and not the
-                // pattern. In that case the operand could name a file.
+                // The first operand is normally the pattern and not a file. After an unknown
+                // option, the first operand may instead be the option's value, and this value may
+                // name a file.
                 mentioned.extend(Some(pattern).filter(|_| unproven));
             }
         }
@@ -174,8 +176,10 @@ fn found(args: &[ShellWord]) -> Effect {
     let mut is_expression = false;
     for word in args {
         let Some(text) = word.exact() else {
-            // An unknown word is usually the value of a test. It could also be an action, but the
-            // sandbox profile *read* refuses what such an action does.
+            // The value of this word is not fully known. After the first test, the word is usually
+            // the value of a test. It could also be an action, but the sandbox profile *read*
+            // refuses what such an action does. If the word comes before the first test, or may
+            // become several words, the effect is unknown.
             if word.fate == Fate::Anything || !is_expression {
                 return Effect::Unknown;
             }

@@ -130,8 +130,8 @@ fn shown(shows: Shows, arguments: Arguments) -> Effect {
             Shows::Names => arguments.has("-v") || arguments.has("--verbose"),
             Shows::ContentsIfAsked => asks,
             Shows::ContentsUnlessNames => asks || !has(&NAMES),
-            // Even a list of file names reveals contents here, because each listed file contains
-            // the pattern.
+            // For `Shows::Matches`, even a list of file names reveals contents, because each listed
+            // file contains the pattern.
             Shows::Matches | Shows::Contents => true,
         };
     // The options `-S` and `-G` reveal contents by their search results, and `-L` shows contents.

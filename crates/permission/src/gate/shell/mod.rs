@@ -1,12 +1,12 @@
 //! Determines the effect of a shell command without running the command.
 //!
 //! - `reader` splits the text into words, `script` groups words into commands.
-//! - `word` and `expand` determine how much of a word is known and to which words it expands.
+//! - `shell_word` and `expand` determine how much of a word is known and to which words it expands.
 //! - `wrapper` finds the inner command of `timeout`, `sh -c` and similar commands.
 //! - `options` is a table of programs that only read files, with their options.
 //! - `effect` classifies a command by that table, `git` classifies git commands, and `code` checks
 //!   sed, awk and jq programs.
-//! - `writes` lists the files that other commands change.
+//! - `writes` lists the files that a command changes.
 //!
 //! Everything uncertain is recorded as a doubt. A command with a doubt is never allowed without a
 //! rule or an approval.

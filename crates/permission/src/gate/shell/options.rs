@@ -1,11 +1,13 @@
 //! A table of programs that read files. Each row has one program, its known options, and its
-//! options that write a file or run a program.
+//! options about which a person is asked.
 //!
 //! An option in neither list is unknown. A command with an unknown option is *unproven*: without a
 //! permission request, it runs only in the sandbox profile *read*, where the kernel blocks any
-//! write. Some options write (`sort -o`), run programs (`rg --pre`) or name files with further file
-//! names (`wc --files0-from`). A command with such an option would fail in *read*, so a person is
-//! asked about it.
+//! write.
+//!
+//! A person is asked about an option that writes a file (`sort -o`), runs a program (`rg --pre`) or
+//! reads a list of file names from a file (`wc --files0-from`). In the profile *read*, a command
+//! with such an option would fail.
 //!
 //! Short options are listed as for `getopt`: `n` is a flag, `n:` takes a value, `n@` takes a path,
 //! `n?` takes only a joined value, and `#` is any digit. Long options end in `=`, `@` or `?`. These
@@ -97,9 +99,9 @@ const fn program(
 
 use Operands::{Code, Files, FilesOrFolders, OneFile, PatternAndFiles, PatternAndTrees};
 
-/// Long options that change only the output in every program. A value is accepted only if it is
-/// joined with `=`. Without `=`, the next word could be a file, because some program may have a
-/// flag of that name.
+/// Long options that, in every program that has them, change only the output. A value is accepted
+/// only if it is joined with `=`. Without `=`, the next word could be a file, because some program
+/// may have a flag of the same name.
 const LONG: &str = "all almost-all block-size? bytes? canonical chars classify? color? colour? column compact-output complement \
     count? count-matches delimiter? directory exclude? exclude-dir? exit-status extended-regexp fields? files files-with-matches \
     files-without-match fixed-strings format? full-time glob? group-directories-first heading help hidden human-readable iglob? \
@@ -303,8 +305,9 @@ impl Program {
                     return None;
                 }
                 found.unproven = true;
-                // After an unknown short option, the option's value may start at any of the
-                // following letters. Try all of these texts as paths.
+                // The value of an unknown short option may start at any of the following letters.
+                // Treat the text from each of these letters to the end of the word as a possible
+                // path.
                 let tails = joined.char_indices().filter_map(|(at, _)| joined.get(at..));
                 found.mentioned.extend(tails.map(ShellWord::literal));
                 return Some(());
@@ -331,8 +334,8 @@ impl Program {
 }
 
 impl Arguments {
-    /// Records an option with its value. The value is joined to the option, otherwise it is the
-    /// next word.
+    /// Records an option with its value. The value is the text joined to the option. If no text is
+    /// joined and the option needs a value, the value is the next word.
     fn take<'a>(
         &mut self,
         name: &str,

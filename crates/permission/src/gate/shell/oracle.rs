@@ -221,8 +221,8 @@ impl Effects {
     }
 }
 
-/// Compares two spellings of a word. Brush changes spaces and joined lines inside words, so both
-/// are ignored.
+/// Returns true if two spellings of a word are equal apart from spaces and joined lines. Brush
+/// changes spaces and joined lines inside words.
 fn same_letters(own: &str, theirs: &str) -> bool {
     squeeze(&own.replace("\\\n", "")) == squeeze(&theirs.replace("\\\n", ""))
 }

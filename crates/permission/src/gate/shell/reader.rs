@@ -11,7 +11,8 @@ use super::shell_word::{Quoting, ShellWord, Unit};
 /// the use of the stack.
 const DEPTH_LIMIT: usize = 60;
 
-/// The path to which a process substitution expands. The real number varies.
+/// The path that stands for the result of every process substitution. In a real shell, the number
+/// in this path varies.
 const PIPE: &str = "/dev/fd/63";
 
 /// Reads a command text from beginning to end.
@@ -89,7 +90,8 @@ impl Reader {
         self.text.get(start..self.at).unwrap_or_default().iter().collect()
     }
 
-    /// Skips blanks, joined lines and a comment, up to the start of the next token.
+    /// Skips blanks, line breaks after a backslash, and a comment, up to the start of the next
+    /// token.
     pub(super) fn skip_blanks(&mut self) {
         loop {
             match self.peek() {
@@ -256,8 +258,8 @@ impl Reader {
             return;
         }
         self.doubt("it computes in an expansion");
-        // An expansion with other content, such as `${array[@]}`, may become several words even
-        // between quotes.
+        // The braces contain more than a variable name, such as in `${array[@]}`. Such an expansion
+        // may become several words even between quotes.
         units.push(Unit::Open(Quoting::None));
         self.nested(|reader| reader.until_brace(quoting));
     }

@@ -20,9 +20,9 @@ pub(crate) enum Fate {
     /// The result is exactly the known text.
     #[default]
     Exact,
-    /// The result is one word that begins with the known text.
+    /// The word expands to one word that begins with the known text.
     Begins,
-    /// The result is any number of words. The first word begins with the known text.
+    /// The word expands to any number of words. The first of them begins with the known text.
     Anything,
 }
 
@@ -104,7 +104,8 @@ fn plain_fate(c: char, at: usize, units: &[Unit]) -> Fate {
         '[' if units.len() > 1 => Fate::Anything,
         // `{}` is not a brace expansion but two ordinary characters.
         '{' if after != Some(&Unit::Plain('}')) => Fate::Anything,
-        // `~name` is another user's home folder, and `~+` or `~-` a folder that the shell knows.
+        // `~name` expands to another user's home folder. `~+` and `~-` expand to folders that only
+        // the shell knows.
         '~' if before.is_none() && !matches!(after, None | Some(Unit::Plain('/'))) => {
             Fate::Anything
         }

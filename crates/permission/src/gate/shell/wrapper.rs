@@ -11,8 +11,8 @@ pub(crate) enum Inner {
     Command(Vec<ShellWord>),
     /// The wrapper runs this script unchanged.
     Script(String),
-    /// The wrapper runs a command that starts at some unknown position in its words. The command
-    /// may get other rights or another environment.
+    /// The wrapper runs a command that starts at an unknown position among the wrapper's words. The
+    /// wrapper may also change the rights or the environment of that command.
     Somewhere,
     /// The wrapper runs a command that is not known.
     Opaque,

@@ -13,8 +13,8 @@ pub(crate) enum Written<'a> {
     Whole(&'a ShellWord),
 }
 
-/// Returns the files that a command changes. Returns an empty list for a command whose name is not
-/// known here.
+/// Returns the files that a command changes. Returns an empty list for a command whose name this
+/// function does not know.
 pub(crate) fn written(words: &[ShellWord]) -> Vec<Written<'_>> {
     let Some((name, args)) = words.split_first() else {
         return Vec::new();

@@ -124,7 +124,8 @@ pub(super) async fn teams(rooms: &Rooms, files: Files) -> (Vec<Fault>, Worktrees
         for check in TeamCheck::ALL {
             match check.look(rooms, &view, &known).await {
                 Ok(found) => faults.extend(found),
-                // The error names a path for which the file check has already reported a fault.
+                // The file check has already reported a fault for the path that this error names,
+                // so do not report the path again.
                 Err(error) if is_known(&error) => {}
                 Err(error) => faults.push(unchecked_in(&dir, check.subject(), &error)),
             }

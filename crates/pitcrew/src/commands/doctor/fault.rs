@@ -25,7 +25,8 @@ pub(super) enum Remedy {
     Files(Damage),
     /// Restores the changes that another program overwrote.
     PutBack(TeamDir),
-    /// Stops what is left of a member whose process is dead, and removes its records.
+    /// Stops the processes that a dead member's process left running, closes the member's pane, and
+    /// removes the records about them. A process that does not belong to pitcrew is not stopped.
     ClearAway { team: Team, name: AgentName, started: Box<Started> },
     /// Closes a terminal pane.
     ClosePane(Box<TaggedPane>),
@@ -72,8 +73,8 @@ impl Fault {
         Self { finding, remedy: Some(remedy) }
     }
 
-    /// Applies the remedy and writes the result into the finding. A remedy that fails only leaves
-    /// its fault unrepaired; the remedies of other faults still run.
+    /// Applies the remedy and writes the result into the finding. If the remedy fails, the fault
+    /// stays unrepaired, and the remedies of other faults still run.
     pub(super) async fn repaired(self, rooms: &Rooms, keep: &mut Keep) -> Finding {
         let Self { mut finding, remedy } = self;
         let Some(remedy) = remedy else { return finding };

@@ -1,6 +1,6 @@
 //! The check of members. The check makes two kinds of notes: a team that no process leads and whose
 //! members wait for the next run, and a member that joined by itself and whose process has ended.
-//! Both were stopped or crashed and can be resumed, so neither is a fault.
+//! Such a team or member was stopped or crashed and can be resumed, so it is not a fault.
 
 use pitcrew_process::identity::ProcessIdentity;
 use pitcrew_protocol::{AgentName, LEAD_NAME, Member};

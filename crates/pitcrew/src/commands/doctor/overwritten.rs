@@ -28,8 +28,9 @@ fn fault(team: &TeamDir, undone: &Overwritten) -> Fault {
     Fault::mended_by(Remedy::PutBack(team.clone()), "put back", finding)
 }
 
-/// Restores all overwritten changes of the team. One call handles every fault of this kind in the
-/// team, so calls for the other faults find nothing to do.
+/// Restores all overwritten changes of the team. This function is called for each fault of this
+/// kind. The first call for a team restores all changes, so later calls for the same team find
+/// nothing to do.
 pub(super) fn put_back(rooms: &Rooms, team: &TeamDir) -> Result<Mended, Failure> {
     rooms.files.put_back(team).map_err(Failure::internal)?;
     // If another process holds the lock of a file, the changes of that file stay overwritten until

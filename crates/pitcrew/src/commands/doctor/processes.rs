@@ -78,9 +78,10 @@ async fn of_escaped(team: &Team) -> Result<Vec<Fault>, Failure> {
     Ok(left.into_iter().map(fault).collect())
 }
 
-/// Reports a member's process or pane. A process that still runs is left to the user, because the
-/// member may be working and a resumed run takes the process over. A repair only cleans up after
-/// dead processes.
+/// Reports a member's process or pane. If the process still runs and belongs to pitcrew, a repair
+/// does not change it, because the member may be working and a resumed run takes the process over.
+/// Otherwise, a repair removes the record and the pane. It also stops processes that a dead process
+/// left running.
 async fn of_started(rooms: &Rooms, team: &Team, name: AgentName, started: Started) -> Fault {
     let is_alive =
         started.process.map(ProcessIdentity::from).is_some_and(|process| process.is_alive());

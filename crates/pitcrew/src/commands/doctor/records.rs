@@ -1,7 +1,8 @@
 //! The check of the files that pitcrew itself writes about a team. The check finds entries of
 //! documents and lines of transcripts that cannot be read.
 //!
-//! Every reader skips such entries, so a repair only removes them.
+//! Pitcrew ignores such entries and lines whenever it reads the files. A repair can therefore
+//! remove them without changing what pitcrew reads.
 
 use std::path::Path;
 

@@ -25,8 +25,9 @@ pub(super) async fn look(view: &TeamView) -> Result<Vec<Fault>, Failure> {
         let shown = ids.iter().map(|id| format!("#{id}")).collect::<Vec<_>>().join(", ");
         let finding = Finding::new("lost_task", format!("{owner} owns {shown} and is no member"))
             .in_team(team.dir());
-        // If another client created the team, pitcrew does not know all members. The owner of the
-        // tasks may then be a member, so a person must release the tasks.
+        // If another client created the team, pitcrew does not know all members. An owner that
+        // pitcrew does not know may still be a member, so pitcrew does not release its tasks. A
+        // person must decide.
         faults.push(match view.is_ours() {
             true => Fault::mended_by(
                 Remedy::FreeTasks { team: team.clone(), owner },
@@ -72,8 +73,8 @@ fn circles(tasks: &[Task]) -> BTreeSet<BTreeSet<TaskId>> {
     let (mut graph, mut circles) = (TaskGraph::of([]), BTreeSet::new());
     for task in tasks.iter().filter(|task| open.contains(&task.id)) {
         for blocker in task.blocked_by.iter().filter(|blocker| open.contains(blocker)) {
-            // The graph rejects a link that would close a cycle. The error names the tasks of that
-            // cycle.
+            // If the new link would close a cycle, `link` returns an error. `error.circle` contains
+            // the tasks of that cycle.
             if let Err(error) = graph.link(blocker, &task.id) {
                 circles.insert(error.circle.into_iter().collect());
             }

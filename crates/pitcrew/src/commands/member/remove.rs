@@ -74,7 +74,8 @@ impl Remove {
     }
 }
 
-/// A member whose process keeps running after the member is removed from the team.
+/// A member whose process still runs, or possibly still runs, after the member is removed from the
+/// team.
 enum Outlives {
     /// Another client started the member, and the member still runs.
     OfClient { pid: Option<u32> },
@@ -118,8 +119,9 @@ impl Outlives {
             Self::OfClient { .. } | Self::Unknown => {
                 format!("{name} is a teammate of another client, {}", self.state())
             }
-            // An earlier run of pitcrew started this client, so `pitcrew shutdown` can still end
-            // the client.
+            // An earlier run of pitcrew started the reference client of this member. `pitcrew
+            // shutdown` can still end that client after the member is removed, so the removal is
+            // allowed.
             Self::OfEndedRun { .. } => return Ok(()),
         };
         let failure = Failure::new(FailureKind::Conflict, said);

@@ -28,8 +28,8 @@ impl Show {
         let (panes, pane) = pane_of(context, &team, &name).await?;
         panes.show(&pane).await.map_err(|error| pane_failure(name.as_str(), error))?;
         team.set_hidden(&pane.0, false).await?;
-        // If the terminal cannot report the pane's location, the answer has no location. The pane
-        // is already shown.
+        // The pane is already shown at this point. If the terminal cannot report where the pane is,
+        // the command does not fail. Its result then contains no location.
         let view = panes.in_view_at(&pane).await.ok().flatten();
         let command = view.as_ref().map(|view| {
             view.command

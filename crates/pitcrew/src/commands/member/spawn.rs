@@ -83,8 +83,8 @@ impl Spawn {
         })
     }
 
-    /// Builds the input of the lead's spawn tool, in the form in which a model would write the
-    /// input.
+    /// Builds the JSON input for the lead's spawn tool. The fields are the same as in a call of
+    /// that tool by a model.
     fn input(self) -> Result<Value, Failure> {
         let prompt = send::content(self.prompt)?;
         let description =

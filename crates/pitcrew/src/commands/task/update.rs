@@ -74,8 +74,9 @@ impl Update {
             true => team.force_task(&Actor::User, input).await?,
             false => team.update_task(&Actor::User, input).await.map_err(refused)?,
         };
-        // If a Claude Code session leads the team, only that session can sign the message that
-        // tells a member about a task.
+        // A member gets a message when it becomes the owner of a task. If a Claude Code session
+        // leads the team, only that session can sign such a message, so the message is not sent and
+        // a warning is printed.
         if gives && team.config().await?.is_session_dialect() {
             output::remark(
                 "the owner is not told: in a session's team only its lead may sign that; `pitcrew send` can tell it",

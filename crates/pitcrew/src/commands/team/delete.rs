@@ -46,8 +46,9 @@ pub(crate) struct Delete {
 struct Deleted {
     #[serde(flatten)]
     answer: TeamDeleted,
-    /// The worktrees that were kept, because they contain work that would be lost. The API's answer
-    /// has no such field, so the field is omitted when the list is empty.
+    /// The worktrees that were kept, because they contain work that would be lost. The answer of
+    /// the API has no such field. To keep the same format, the field is omitted when the list is
+    /// empty.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     kept_worktrees: Vec<KeptWorktree>,
 }
@@ -98,7 +99,9 @@ impl Delete {
             .hint(format!("`pitcrew team delete {team} --force` deletes it after a crash")))
     }
 
-    /// Returns whether another client leads the team. In that case pitcrew cannot end the team.
+    /// Returns whether pitcrew cannot end the team, because another client leads it, another client
+    /// led it until it died, or the leader is not known. Returns `false` if the team cannot be
+    /// read.
     async fn is_led_elsewhere(&self, context: &Context) -> bool {
         let looked = async {
             let team = selection::open(context, Some(self.team.name()), Purpose::Change).await?;
@@ -126,8 +129,9 @@ impl Delete {
         let opened = teams.open(self.team.name()).await;
         let (team, is_whole) = match &opened {
             Ok(team) => (team.clone(), true),
-            // The names of different teams can map to the same folder. If the config is readable,
-            // the folder belongs to a different team.
+            // The team could not be opened, but the config in its folder can be read. Then the
+            // folder belongs to another team, whose name maps to the same folder name. This folder
+            // must not be deleted.
             Err(error) if teams.config_in(&TeamDir::of(self.team.name())).await.is_ok() => {
                 return Err(error.clone().into());
             }
@@ -135,15 +139,16 @@ impl Delete {
         };
         if is_whole {
             let config = team.config().await?;
-            // If a lease cannot be read, `stop_all` below handles the error.
+            // If the lease of the team cannot be read, the state is computed without the lease.
+            // `stop_all` below reads the lease again and handles the error.
             let running = Running::of(&team, &config)
                 .await
                 .unwrap_or_else(|_| Running::without_lease(&config));
             refuse(&team, &running)?;
             refuse_living(&team, &config, &running).await?;
         }
-        // If the config is not readable, the members are not known. In that case the code further
-        // below removes the whole folder.
+        // If the config is readable, each member is removed separately. Otherwise the members are
+        // not known, and the code further below removes the whole folder.
         if stop_all(context, &team).await? && is_whole {
             let mut kept_worktrees = Vec::new();
             for member in team.config().await?.teammates() {
@@ -243,8 +248,9 @@ async fn stop_all(context: &Context, team: &Team) -> Result<bool, Failure> {
     let holder = match team.lease_holder(&LeaseName::Run).await {
         Ok(holder) => holder,
         Err(StoreError::NoTeam { .. }) => return Ok(false),
-        // Two errors mean that no process holds the lease. A lease that is not a regular file
-        // cannot be held. In a team folder that is a link, pitcrew starts no process.
+        // Each of these errors means that no process holds the lease. `Corrupt`: the lease is not a
+        // regular file, so it cannot be held. `NoFolder`: the team folder is a link, and pitcrew
+        // starts no process in such a folder.
         Err(StoreError::Corrupt { .. } | StoreError::NoFolder { .. }) => None,
         Err(error) => return Err(Failure::internal(error)),
     };
@@ -260,8 +266,8 @@ async fn stop_all(context: &Context, team: &Team) -> Result<bool, Failure> {
         // An agent gets no hint, because it must not learn how to end the run to which it belongs.
         return Err(if is_agents(process) { failure } else { failure.hint(hint) });
     }
-    // If the records cannot be read now, a later attempt cannot read them either. They are moved to
-    // the archive without changes.
+    // If the team's records of its processes cannot be read, no process can be stopped, and a later
+    // attempt would fail in the same way. The caller then moves the whole folder to the archive.
     let Ok(stopped) = Orphans::of(team, recorded_panes(context)).stop(TERM_GRACE).await else {
         return Ok(false);
     };

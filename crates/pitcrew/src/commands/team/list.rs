@@ -125,8 +125,9 @@ fn problem(team: &TeamSummary) -> Option<String> {
     let folder =
         folder.map(|folder| folder.display().to_string()).filter(|folder| !folder.is_empty());
     let Some(folder) = folder else { return Some(problem.to_owned()) };
-    // The order matters: paths of files in the folder are shortened first, then the path of the
-    // folder itself.
+    // First the folder's path is removed from the paths of files in this folder. Only then is the
+    // path of the folder itself replaced by "it". In the opposite order, a file's path would become
+    // `it/FILE`.
     Some(problem.replace(&format!("{folder}/"), "").replace(&folder, "it"))
 }
 

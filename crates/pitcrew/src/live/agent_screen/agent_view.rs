@@ -97,7 +97,8 @@ impl AgentView {
                 let text = first_line(&in_a_line(&ended.text), RESULT_CHARS);
                 if text.is_empty() { Vec::new() } else { vec![format!("  {FAINT}{text}{FAINT:#}")] }
             }
-            // The texts of the delivered messages are shown, so this event itself adds no line.
+            // The event contains only the ids of the delivered messages. The caller reads their
+            // texts and displays them, so this function returns no line.
             RunEvent::MailDelivered { .. } => Vec::new(),
             RunEvent::Started(_)
             | RunEvent::AgentStarted(_)

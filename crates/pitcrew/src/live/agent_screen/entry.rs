@@ -29,7 +29,8 @@ pub(crate) enum Typed {
     Interrupt,
     /// The user wants to end the agent.
     End,
-    /// The user wants to suspend the job until the shell resumes it.
+    /// The user pressed the key that suspends the process (Ctrl-Z). A suspended process waits until
+    /// its shell resumes it.
     Suspend,
     /// The user turns to another page of a question.
     Turn(Turn),

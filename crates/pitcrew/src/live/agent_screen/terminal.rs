@@ -121,8 +121,8 @@ impl Terminal {
     }
 
     /// Clears the footer and moves the cursor to the first row of the footer. `columns` is the
-    /// current width of the terminal. The footer is cleared row by row: when a whole screen is
-    /// cleared at once, tmux saves the screen in its history.
+    /// current width of the terminal. The rows of the footer are cleared one by one. If a whole
+    /// screen were cleared at once, tmux would save that screen in its history.
     fn to_first_row(&self, columns: usize, out: &mut String) -> io::Result<()> {
         ansi(MoveToColumn(0), out)?;
         ansi(Clear(ClearType::FromCursorDown), out)?;

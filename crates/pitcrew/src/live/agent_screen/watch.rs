@@ -34,7 +34,8 @@ enum Wake {
     Remark(String),
 }
 
-/// The display of one agent, as the event loop keeps it.
+/// The state of the event loop: the agent, what the terminal shows, the user's input and the open
+/// questions.
 struct AgentScreen {
     team: Team,
     agent: AgentName,

@@ -41,8 +41,9 @@ fn all_pages(seat: &TerminalSession) -> String {
     text
 }
 
-/// Starts the binary with an agent that asks permission for the long command, reads the whole
-/// request, and denies it with a reason.
+/// Starts the binary with the agent `agent`, which asks permission for the long command. Then this
+/// function reads all pages of the request, denies the request with a reason, and checks that the
+/// agent's model gets the reason.
 #[track_caller]
 fn check_a_long_command(size: (u16, u16), args: &[&str], steps: &str, agent: &str) {
     let Some(seat) = TerminalSession::with_bob(steps) else { return };
@@ -62,8 +63,8 @@ fn check_a_long_command(size: (u16, u16), args: &[&str], steps: &str, agent: &st
     assert_eq!(all, long_command().split_whitespace().collect::<String>());
     seat.types("n the end is evil");
     seat.shows_text("It is over.");
-    // The paths are relative to the root. The team of an ended run is in the archive, and `find`
-    // also finds the file there.
+    // The path of the agent's transcript, relative to the root. If the run has ended, its team is
+    // in the archive. `find` then finds the transcript in the archive.
     let transcript = match agent {
         "team-lead" => "teams/work/pitcrew/transcripts/team-lead.ndjson".to_owned(),
         name => format!("teams/crew/pitcrew/transcripts/{name}.ndjson"),

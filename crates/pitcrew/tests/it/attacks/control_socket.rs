@@ -1,8 +1,8 @@
-//! Tests which processes are allowed to use the lead's control socket if the run itself was started
-//! behind a system call filter. A container or a launcher can set such a filter.
+//! Tests which processes are allowed to use the lead's control socket, if a system call filter
+//! already restricts the process of the run. A container or a launcher can set such a filter.
 //!
-//! A tool then has more filters than the process of the run. The user's own processes have the same
-//! number of filters as the process of the run.
+//! A tool of an agent has more filters than the process of the run, and must be refused. The user's
+//! own processes have the same number of filters as the process of the run, and must be accepted.
 
 use std::fs;
 

@@ -61,7 +61,7 @@ const OF_THE_RUN: [&str; 10] = [
     "pitcrew/lifecycle.lock",
     "pitcrew/worktrees",
     "pitcrew/quarantine",
-    // The run archives the team when the team's agent has ended.
+    // When the run ends, it moves the team's files to the archive.
     "pitcrew/archive",
 ];
 
@@ -213,7 +213,8 @@ impl Ground {
         came.into_iter().filter(|(_, came)| *came).map(|(name, _)| name).collect()
     }
 
-    /// If the process that attacks try to signal has changed its state, returns the new state.
+    /// Checks the process that attacks try to signal. If an attack stopped this process or changed
+    /// its niceness, returns the process's line from `/proc/PID/stat`.
     pub(super) fn harmed(&self) -> Option<String> {
         let niceness = |stat: &str| {
             stat.rsplit(')').next().unwrap().split_whitespace().nth(16).map(str::to_owned)
@@ -267,8 +268,8 @@ impl Ground {
             }
             let content = if metadata.is_file() { fs::read(&path).unwrap() } else { Vec::new() };
             let state = match (bounds, metadata.is_dir()) {
-                // The sandbox profile `free` protects the content of files, but not their modes and
-                // times.
+                // In this case, only the content of files is compared. The sandbox profile `free`
+                // protects the content of files, but not their modes and times.
                 (Bounds::AllButRoot, _) => (0, 0, 0, 0, content),
                 (_, true) => (metadata.mode(), metadata.uid(), 0, 0, content),
                 (_, false) => {

@@ -15,9 +15,9 @@ use serde_json::Value;
 /// A user id that no system assigns.
 const OTHER: u32 = 54_321;
 
-/// A shell script that hides bubblewrap: it mounts a device over the program, in each folder in
-/// which the binary looks for bubblewrap. Then the script executes the program that its arguments
-/// name.
+/// A shell script that hides bubblewrap. It mounts the device `/dev/null` over the bubblewrap
+/// program, in each folder in which the binary looks for bubblewrap. Then the script executes the
+/// command in its arguments.
 const COVER: &str = "for folder in /usr/bin /usr/local/bin /bin /run/current-system/sw/bin; do
     if [ -f $folder/bwrap ]; then mount --bind /dev/null $folder/bwrap || exit 125; fi
 done
@@ -76,7 +76,8 @@ impl Host {
         if user == User::Root && !is_root() {
             return Err("not run as root".to_owned());
         }
-        // Use a short path, because the length of a socket's path is limited.
+        // The sockets of the tests are in this folder. The folder has a short path, because the
+        // length of a socket's path is limited.
         let host = Self { dir: tempfile::tempdir_in("/tmp").unwrap(), user, means };
         fs::set_permissions(host.dir.path(), fs::Permissions::from_mode(0o755)).unwrap();
         let example =

@@ -100,8 +100,9 @@ impl Attack {
         })
     }
 
-    /// Returns one attack for each shell command of a section. Each command tries to change or read
-    /// the file `target`.
+    /// Returns one attack for each shell command of a section. Each attack uses the file `target`:
+    /// to change it if the section is `write`, and to read it if the section is `read`. The shell
+    /// command `before` runs first in each attack.
     pub(super) fn of_section(section: &str, target: &Path, before: &str) -> Vec<Self> {
         let target = target.to_str().unwrap();
         let lines = sections().remove(section).unwrap();

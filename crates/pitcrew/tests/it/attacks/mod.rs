@@ -34,7 +34,8 @@ const BUBBLEWRAP: Mechanism = Mechanism { landlock: false, bubblewrap: true };
 const NEITHER: Mechanism = Mechanism { landlock: false, bubblewrap: false };
 
 /// Words that mark an attack through a program of the machine, such as `sudo`. The sandbox profile
-/// `free` promises nothing about such attacks. They must not run on the tester's own machine.
+/// `free` does not prevent such attacks. They are not run with the profile `free`, because they
+/// could harm the tester's own machine.
 const OF_THE_MACHINE: [&str; 7] =
     ["crontab", "at now", "systemd-run", "mount", "kill", "sudo", "pkexec"];
 
@@ -58,8 +59,8 @@ fn host(user: User, means: Mechanism) -> Option<Host> {
     let Mechanism { landlock, bubblewrap } = means;
     let found = (is_offered(&held.read), is_offered(&held.work), is_offered(&held.free));
     let expected = (landlock, landlock && bubblewrap, landlock || bubblewrap);
-    // A sandbox profile must not be available without the mechanisms that it needs. A profile may
-    // be unavailable for other reasons.
+    // A sandbox profile must not be available without the mechanisms that it needs. But a profile
+    // may be unavailable although the machine offers all of its mechanisms.
     assert!(
         found.0 <= expected.0 && found.1 <= expected.1 && found.2 <= expected.2,
         "{host}: {held:?}"
@@ -100,9 +101,9 @@ fn attacks(ground: &Ground, way: Way) -> Vec<Attack> {
 /// The path of the user's settings file, relative to the ground's folder.
 const SETTINGS: &str = "home/.claude/settings.json";
 
-/// The attacks on restricted commands. These attacks write, read, connect and send signals. Each
-/// target file gets only every second attack of a section, and the next target file gets the
-/// others.
+/// The attacks on targets that restricted commands must not reach. These attacks write, read,
+/// connect and send signals. The first target file gets the first, third and fifth command of a
+/// section, and so on. The next target file gets the other commands of the section.
 fn bounded(ground: &Ground, targets: &[&str], before: &str) -> Vec<Attack> {
     let mut attacks = Vec::new();
     for (nth, target) in targets.iter().map(|target| ground.at(target)).enumerate() {

@@ -66,8 +66,8 @@ impl<'a> Server<'a> {
         tmux
     }
 
-    /// Makes the teammate bob make the calls. Returns the result of the lead's run, the results of
-    /// bob's calls, and all text that bob's pane has shown.
+    /// Starts a run in which the teammate bob makes the calls. Returns the result of the run, the
+    /// results of bob's calls, and all text that bob's pane has shown.
     fn run(&self, way: Way, calls: &[Attack]) -> (Ran, Vec<String>, String) {
         let file = self.host.folder().join("script.json");
         fs::write(&file, script(calls).to_string()).unwrap();
@@ -98,7 +98,8 @@ impl<'a> Server<'a> {
                 .unwrap_or_else(|| std::mem::take(&mut seen));
             run.try_wait().unwrap()
         };
-        // All attacks together take minutes, so this wait has a longer time limit.
+        // To make all attacks takes minutes. The time limit of this wait is therefore five times
+        // the usual limit.
         let status = until_within(PATIENCE * 5, "the run ends", look, String::new);
         let read = |file: &Path| String::from_utf8_lossy(&fs::read(file).unwrap()).into_owned();
         let ran = Ran { is_success: status.success(), said: read(&said), log: read(&log) };
@@ -172,8 +173,8 @@ fn check(host: &Host, way: Way) {
     let ground = Ground::new(host);
     let server = Server::start(host, &ground);
     let mut calls = match way {
-        // In these modes, every permission request goes to the lead as a message, one after the
-        // other. That is slow, so only the attacks that need a pane run.
+        // In these permission modes, each attack asks the lead for permission with a message, one
+        // attack after the other. That is slow, so only the attacks in `BESIDE` run.
         Way::Default | Way::Plan | Way::AcceptEdits => Vec::new(),
         Way::Sandbox | Way::Bypass | Way::Rule => Extent::chosen().of(attacks(&ground, way)),
     };
@@ -183,8 +184,8 @@ fn check(host: &Host, way: Way) {
     if way.bounds() != Bounds::AllButRoot {
         calls.extend(BESIDE.map(|line| Attack::shell("", line)));
     }
-    // The result of this call shows whether `$OUT` is set. This variable names the folder of the
-    // targets.
+    // The result of this call shows whether the variable `$OUT` is set in bob's commands. `$OUT`
+    // contains the path of the folder of the targets.
     calls.push(Attack::shell("", "echo to:$OUT"));
     let mut screen = String::new();
     let played = judged(host, &ground, way, &calls, || {

@@ -27,7 +27,8 @@ const REFUSALS: [&str; 6] = [
     "the path goes through a symbolic link",
 ];
 
-/// The permission mode of the agent, or the flag that decides how its commands are restricted.
+/// The way in which the attacking agent is restricted: a permission mode, the flag `--sandbox`, or
+/// a rule that allows all shell commands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Way {
     Default,
@@ -102,7 +103,7 @@ fn script(attacks: &[Attack]) -> Value {
     json!({"agents": {"team-lead": steps}})
 }
 
-/// The end of a run that played a script.
+/// The output of a run that has played a script, and whether the run succeeded.
 pub(super) struct Ran {
     pub(super) is_success: bool,
     pub(super) said: String,
@@ -156,8 +157,9 @@ pub(super) fn play(host: &Host, ground: &Ground, way: Way, attacks: &[Attack]) -
     })
 }
 
-/// Runs the attacks with the function `play`, and judges their effects. To judge, this function
-/// looks at the files, the listening sockets, the run and the results of the calls.
+/// Runs the attacks with the function `made`, and judges what the attacks did. For the judgement,
+/// this function looks at the files, the listening sockets, the output of the run and the results
+/// of the tool calls.
 pub(super) fn judged(
     host: &Host,
     ground: &Ground,
@@ -257,7 +259,9 @@ fn tail(text: &str) -> String {
         .collect()
 }
 
-/// Finds one attack that succeeds, by bisection. Each step runs one half of the remaining attacks.
+/// Finds one attack that succeeds. Each step divides the remaining attacks into two halves and runs
+/// the first half. If an attack of the first half succeeds, the search continues in the first half,
+/// and otherwise in the second half.
 pub(super) fn culprit(host: &Host, way: Way, attacks: &dyn Fn(&Ground) -> Vec<Attack>) -> String {
     let mut among = (0, usize::MAX);
     loop {

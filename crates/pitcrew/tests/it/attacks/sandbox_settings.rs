@@ -12,8 +12,8 @@ use super::list::Attack;
 use super::play::run;
 use super::{BOTH, BUBBLEWRAP, LANDLOCK, NEITHER, host};
 
-/// Runs commands in a run with these arguments and returns their results. If the run did not start,
-/// returns the reason.
+/// Starts a run with these arguments, in which the lead runs the shell commands. Returns the
+/// results of the commands. If the run failed, returns its error output.
 fn results(
     host: &Host,
     ground: &Ground,

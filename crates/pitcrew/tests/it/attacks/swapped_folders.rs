@@ -1,5 +1,6 @@
-//! A background command replaces a folder of the project by a link and puts it back, again and
-//! again. Meanwhile the file tools are called on that folder.
+//! Tests in which a background command replaces a folder of the project by a link, and then puts
+//! the folder back, again and again. Meanwhile, tool calls read and write files in that folder. No
+//! tool call may follow the link.
 
 use std::fs;
 
@@ -18,8 +19,9 @@ const ROUNDS: usize = 40;
 /// git's hooks, a folder that agents must not read, and the root itself.
 const TARGETS: [&str; 4] = ["home/.ssh", "work/.git/hooks", "work/denied", "home/.claude"];
 
-/// A shell script that replaces the folder `d` by a link to `$1` and puts it back, until the file
-/// `stop` exists. A tool may recreate the folder `d` meanwhile.
+/// A shell script that replaces the folder `d` by a link to `$1` and then puts the folder back. It
+/// repeats this until the file `stop` exists. While the link is removed, a file tool may create a
+/// new folder `d`, which the script renames.
 const SWAP: &str = "
 mkdir d
 for name in id_rsa key pre-commit settings.json; do echo inside > d/$name; done
@@ -40,8 +42,8 @@ fn swapping(ground: &Ground, target: &str) -> [Attack; 2] {
     [starts, Attack::shell("", "until [ -e swapped ]; do :; done")]
 }
 
-/// Calls on the swapped folder and on files in it. Some files are new, and some have a name that
-/// the target also contains.
+/// Tool calls on the swapped folder `d` and on files in `d`. Some of these files do not exist yet.
+/// The others have a name that a file in the target of the link has too.
 fn calls(ground: &Ground, nth: usize) -> Vec<Attack> {
     let at = |name: &str| ground.at("work/d").join(name).display().to_string();
     let name = ["id_rsa", "key", "pre-commit", "settings.json"][nth % 4];

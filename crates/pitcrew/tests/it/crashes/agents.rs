@@ -16,11 +16,13 @@ use crate::processes::processes_in;
 use crate::terminal::{Terminal, kill};
 use crate::test_env::Ran;
 
-/// The maximum number of journal entries between two crashes.
+/// The number of journal entries that the team writes before the next crash is random, and less
+/// than this number.
 const ENTRIES_MOST: usize = 25;
 
 /// The members' scripts, by the first part of their names. Members whose names begin with `keeper`
-/// or `writer` have a worktree, and writers leave a file in it.
+/// or `writer` have a worktree, unless they run in the lead's process. A writer leaves a file in
+/// its worktree.
 const MEMBERS: &str = r#"
   talker-*:
     - repeat:
@@ -87,8 +89,8 @@ impl Crew {
         let terminal = Terminal::new()?;
         let (room, plenty) = (&terminal.room, r#"{"count": 100000, "seconds": 60}"#);
         let rates = format!(r#""callRate": {plenty}, "spawnRate": {plenty}, "taskRate": {plenty}"#);
-        // On a slow machine the team completes more tasks before all crashes have happened, so the
-        // limits are high.
+        // The run's limits for tasks and calls are high. On a slow machine, the team makes many
+        // tasks before all crashes have happened, and must not reach a limit.
         let limits = format!(r#"{{"tasks": 100000, {rates}}}"#);
         fs::write(
             room.root().join("settings.json"),

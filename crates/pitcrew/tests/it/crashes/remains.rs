@@ -39,8 +39,8 @@ fn is_so(holds: bool, why: impl FnOnce() -> String) -> Look {
 }
 
 impl Crew {
-    /// Checks that nothing is left of the processes that crashed since the crash with number
-    /// `since`, and that the user's own process still runs.
+    /// Checks that nothing is left of the crashed processes from the number `since` on. Also checks
+    /// that the user's own process still runs.
     #[track_caller]
     pub(super) fn check_what_is_left(&mut self, since: usize) {
         self.until("nothing is left of the dead", || self.nothing_is_left_of(&self.dead[since..]));
@@ -127,8 +127,8 @@ impl Crew {
     fn nobody_dead_owns_a_task(&self) -> Look {
         let members = self.members();
         let tasks = files(&self.terminal.room.root().join("tasks/work"));
-        // If a crash interrupts a write, a temporary file stays beside the tasks. Only `.json`
-        // files are tasks.
+        // If a crash interrupts a write, a temporary file stays in the folder of the tasks. Only
+        // files with the ending `.json` are tasks.
         for path in
             tasks.iter().filter(|path| path.extension().is_some_and(|ending| ending == "json"))
         {

@@ -16,8 +16,8 @@ type Torn = fn(&str) -> Vec<u8>;
 /// A function that replaces a file by something unexpected, for example by a folder.
 type Odd = fn(&Scene, &str);
 
-/// Ways to damage the content of a file. Each has a description and the function that makes the
-/// bytes.
+/// Ways to damage the content of a file. Each entry has a description, and a function that makes
+/// the damaged content from the healthy text.
 const TORN: [(&str, Torn); 6] = [
     ("is empty", |_| Vec::new()),
     ("is cut", |was| was.as_bytes()[..was.len() / 2].to_vec()),
@@ -262,9 +262,9 @@ fn unfinished() -> Vec<Damage> {
             let place = scene.at("root/pitcrew/archive/crew-20261120T134500Z-12345678");
             std::fs::create_dir_all(&place).unwrap();
             std::fs::rename(scene.at(CREW), place.join("team")).unwrap();
-            // The repair moves the tasks of the team `crew` into the team's archive. The test looks
-            // for removed files at another place in the archive, so it does not look for these
-            // tasks.
+            // The repair moves the tasks into the archive of this team. That place differs from the
+            // place at which the test looks for removed files. The test therefore does not look for
+            // the tasks.
             scene.no_loss("root/tasks/crew");
             paths(&["root/tasks/crew"])
         },

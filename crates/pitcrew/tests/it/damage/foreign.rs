@@ -90,7 +90,8 @@ fn links() -> Vec<Damage> {
     all
 }
 
-/// Folders of projects beside the folders of teams. Some have a `config.json`.
+/// Cases in which a folder of a project is at a place where folders of teams are. Some of these
+/// folders contain a `config.json`.
 fn configs() -> Vec<Damage> {
     let with_config = |config: &'static str| {
         move |scene: &Scene| {
@@ -203,8 +204,8 @@ fn names() -> Vec<Damage> {
         all.push(Damage::new(format!("somebody's {path}"), Expect::Untouched, move |scene| {
             scene.write(path, "{ mine");
             scene.age(path);
-            // `doctor` must not report any of these files. The folder `.new-project` contains no
-            // team, so the test removes the folder here.
+            // `doctor` must not report any of these files. But it reports a folder without a team,
+            // so the test removes the folder `.new-project`.
             if path.contains(".new-project") {
                 scene.remove("root/teams/.new-project");
             }

@@ -1,6 +1,6 @@
-//! Each kind of damage that `doctor` knows, made in a separate root. `doctor` must repair or report
-//! the damage, and must not change a healthy or foreign file. The test compares the contents, modes
-//! and links of all files before and after.
+//! Tests of `doctor` with every kind of damage that it knows. Each damage is made in a separate
+//! root. `doctor` must repair or report the damage, and must not change a healthy or foreign file.
+//! The tests compare the contents, modes and links of all files before and after a repair.
 
 mod cases;
 mod foreign;
@@ -17,8 +17,8 @@ use serde_json::Value;
 
 use scene::{Entry, Scene, Tree};
 
-/// The number of roots that are checked at the same time. A check spends most of its time on the
-/// start of a process.
+/// The number of roots that are checked at the same time. A check spends most of its time waiting
+/// for processes to start, so several checks at the same time are faster.
 const AT_ONCE: usize = 4;
 
 /// The reaction that a test expects of `doctor`.

@@ -1,5 +1,5 @@
-//! pitcrew's own records of a team: unreadable entries and lines, and files with a later format
-//! version.
+//! Damages in pitcrew's own records of a team: unreadable entries, unreadable lines, and files with
+//! a later format version.
 
 use super::scene::paths;
 use super::{Damage, Expect};

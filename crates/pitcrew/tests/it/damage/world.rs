@@ -263,7 +263,8 @@ fn worktrees() -> Vec<Damage> {
         Damage::new(name, Expect::Named("orphaned_worktree"), move |scene| {
             let path = worktree(scene);
             damage(scene, path);
-            // A command that locks the repository creates this lock file and leaves it there.
+            // Any command that locks the repository creates this lock file and leaves it there. The
+            // test creates the file before `doctor` runs, so that `doctor` changes nothing.
             scene.write("work/.git/pitcrew-worktrees.lock", "");
             Vec::new()
         })

@@ -1,5 +1,5 @@
-//! Checks the files that today's version of the reference client writes. They must have the same
-//! form as the files that were recorded from the client earlier (`fixtures/`).
+//! Checks the files that version 2.1.39 of the reference client writes. They must have the same
+//! form as the recorded files of this client (`fixtures/`).
 
 use serde_json::json;
 

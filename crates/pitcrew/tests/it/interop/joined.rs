@@ -1,4 +1,5 @@
-//! The reference client leads a team, and a teammate that pitcrew runs joins this team.
+//! Tests of a team that the reference client leads, with a teammate that pitcrew runs. The teammate
+//! joins the team with `pitcrew join`.
 
 use serde_json::{Value, json};
 
@@ -34,8 +35,8 @@ fn answers_shutdown(approve: bool, content: &str) -> Value {
     once_told("shutdown_request", calls("SendMessage", answer))
 }
 
-/// Starts the client as lead, and waits until pitcrew's teammate has joined. Returns the panes of
-/// both.
+/// Starts the client as lead and `pitcrew join` as a teammate. Waits until the teammate is in the
+/// config. Returns the pane of the lead and the pane of the teammate.
 fn begun(stage: &Stage) -> (Pane, Pane) {
     let lead = stage.client_leads();
     stage.shown(&lead, "the team is made");
@@ -44,7 +45,8 @@ fn begun(stage: &Stage) -> (Pane, Pane) {
     (lead, joiner)
 }
 
-/// The script of a teammate that pitcrew runs. The teammate joins, works on two tasks and leaves.
+/// The script of a lead and of a teammate that pitcrew runs. The teammate joins, works on two tasks
+/// and leaves.
 fn whole_stay() -> Script {
     Script::default()
         .role(

@@ -91,7 +91,8 @@ fn works_and_shuts_down(client: Client) {
     let lead = run(&stage);
     let worker = pane_of(&stage, "worker");
 
-    // The client gets its prompt and its messages from the inbox, which pitcrew writes.
+    // The client's model gets the prompt and the task list. The client reads its prompt and its
+    // messages from the inbox, which pitcrew writes.
     stage.told("worker", "<teammate-message teammate_id=\"team-lead\"");
     stage.told("worker", "ROLE:worker go");
     stage.told("worker", "#1 [pending] Do A");
@@ -109,8 +110,9 @@ fn works_and_shuts_down(client: Client) {
     });
     stage.enter(&lead, "n");
     if client == Client::Recorded {
-        // Today's version of the client removes each message from its inbox after it has read the
-        // message. The test therefore cannot find the answers in the inbox of that version.
+        // Version 2.1.330 of the client removes each message from its inbox after it has read the
+        // message. Only with version 2.1.39, the test finds the answers to the permission requests
+        // in the inbox.
         let answers = [1, 2, 3]
             .map(|nth| stage.frame("worker", "permission_response", nth)["subtype"].clone());
         assert_eq!(answers, [json!("success"), json!("success"), json!("error")]);
@@ -118,7 +120,8 @@ fn works_and_shuts_down(client: Client) {
     stage.told("worker", "the user said no");
     assert!(!stage.work().join("denied.txt").exists());
 
-    // The task files, the client's screen and the lead's conversation show the result.
+    // The lead has got the teammate's report, the task file says that the task is completed, and
+    // the lead has learned that the teammate has shut down.
     stage.told("lead", "A is done");
     let task = stage.task("1");
     assert_eq!(
@@ -141,7 +144,8 @@ fn todays_client_in_a_pane_has_its_plan_rejected_and_then_approved() {
     has_its_plan_decided(Client::Today);
 }
 
-/// The script of a teammate whose first plan is rejected and whose second plan is approved.
+/// The script of a lead and a teammate. The lead rejects the teammate's first plan and approves its
+/// second plan.
 fn plan_script() -> Script {
     let decides = |when: &str, approve: bool, content: &str| {
         let answer = json!({"type": "plan_approval_response", "request_id": "REQ:plan", "recipient": "planner",
@@ -231,8 +235,9 @@ fn deny_rules_of_the_run_bind_todays_client_whatever_its_own_mode_would_be() {
     is_bound_by_deny_rules(Client::Today);
 }
 
-/// Checks that deny rules of the run apply to a client that asks for no permission. Today's version
-/// of the client, with its default model and without a mode on its command line, does not ask.
+/// Checks that the deny rules of the run apply to a client that asks for no permission. Version
+/// 2.1.330 of the client asks for none if it uses its default model and its command line contains
+/// no permission mode.
 fn is_bound_by_deny_rules(client: Client) {
     let mut spawn = spawns("worker", "default");
     spawn["blocks"][0]["input"]["model"] = "anthropic/claude-opus-5-5".into();

@@ -1,6 +1,7 @@
-//! A run has a teammate in plan mode that runs in the reference client. The run is stopped while
-//! the client's plan waits for an answer, and is then resumed. The client must continue in plan
-//! mode, ask again, and carry out the plan after the approval.
+//! Tests of a run with a teammate in plan mode that runs in the reference client. The run is
+//! stopped while the teammate's plan waits for an answer, and is then resumed. After the resume,
+//! the client must still be in plan mode. It must ask for approval again, and carry out the plan
+//! after the approval.
 
 use serde_json::{Value, json};
 
@@ -30,8 +31,8 @@ fn script() -> Script {
         calls("ExitPlanMode", json!({})),
         writes("PLANFILE", "# Plan\nfirst idea"),
         calls("ExitPlanMode", json!({})),
-        // After the resume, the client is still in plan mode, so the only file that it is allowed
-        // to write is the plan.
+        // The client tries to write another file after the resume. It must fail, because the client
+        // is still in plan mode and may write only the plan's file.
         once_told("Your process was ended", writes("SECRETFILE", "written in plan mode")),
         writes("PLANFILE", "# Plan\nsecond idea"),
         calls("ExitPlanMode", json!({})),

@@ -1,5 +1,5 @@
-//! A run whose teammate runs in the reference client is stopped and resumed. The tests check the
-//! client's conversation and its messages.
+//! Tests of a run that is stopped and resumed, with a teammate in the reference client. The tests
+//! check that the teammate keeps its conversation and that it gets each message exactly once.
 
 use std::fs;
 
@@ -25,9 +25,10 @@ enum Allowed {
     Echo,
 }
 
-/// Runs a teammate until it is in the middle of a turn, makes it read messages, stops the run, and
-/// resumes it. Between the two runs, `between` changes files. Returns the pane of the resumed run,
-/// and the number of model requests before that run.
+/// Starts a run and waits until its teammate is in the middle of a turn. Sends messages to the
+/// teammate and waits until the client has read them. Then stops the run, calls `between`, which
+/// may change files, and resumes the run. Returns the environment, the pane of the resumed run, and
+/// the number of the teammate's model requests before the stop.
 fn stopped_and_resumed(
     client: Client,
     allowed: Allowed,
@@ -73,9 +74,9 @@ fn stopped_and_resumed(
     let before = stage.requests("worker").len();
     stage.press(&first, "C-c");
     stage.shown(&first, "ended with 130");
-    // The client is killed in the middle of its turn. It gets no shutdown request, because its
-    // model would have to answer such a request. The resumed conversation therefore continues in
-    // the middle of that turn.
+    // The stop of the run kills the client in the middle of its turn. The client gets no shutdown
+    // request, because its model would have to answer the request. After the resume, the client
+    // therefore continues in the middle of that turn.
     let asked = fs::read_to_string(stage.root().join("teams/probe/pitcrew/requests.json"))
         .unwrap_or_default();
     assert!(!asked.contains("shutdown-"), "{asked}");
@@ -85,8 +86,8 @@ fn stopped_and_resumed(
     Some((stage, second, before))
 }
 
-/// Returns the messages of [`TAKEN`] that are in the teammate's conversation, in the order in which
-/// they are there.
+/// Returns the messages of [`TAKEN`] that the teammate's conversation contains, in the order of the
+/// conversation. A message that the conversation contains twice is listed twice.
 fn in_conversation(stage: &Stage) -> Vec<&'static str> {
     let Some(last) = stage.requests("worker").pop() else { return Vec::new() };
     let conversation = last.conversation();

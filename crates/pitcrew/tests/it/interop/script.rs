@@ -34,16 +34,16 @@ pub(crate) fn calls(tool: &str, input: Value) -> Value {
 /// Adds a condition to `turn`: the model plays this turn only after it has received `text`. Until
 /// then, the model answers with a short text and ends its turn.
 ///
-/// With pitcrew's agents, `text` can arrive in the middle of a turn. In such a case, do not use
-/// this turn after a turn without such a condition.
+/// An agent of pitcrew may receive `text` in the middle of an earlier turn. A test in which this
+/// can happen must not put `turn` directly after a turn without a condition.
 pub(crate) fn once_told(text: &str, mut turn: Value) -> Value {
     turn["when"] = text.into();
     turn
 }
 
 /// Delays `turn` by one second. At the beginning of a turn, the client rewrites its configuration
-/// file in place. If the client asks for a permission at that moment, it may read a half-written
-/// file without the lead's name and ask nobody (`docs/interop.md`).
+/// file. If the client needs a permission at that moment, it may read an incomplete file that does
+/// not name the lead. The client then does not ask for the permission (`docs/interop.md`).
 pub(crate) fn a_second_later(mut turn: Value) -> Value {
     turn["pause"] = 1.into();
     turn

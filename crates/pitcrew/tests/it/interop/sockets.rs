@@ -1,5 +1,6 @@
-//! Messages from pitcrew to today's version of the client in the middle of a turn, with and without
-//! the client's message socket.
+//! Tests of messages from pitcrew to the reference client in the middle of the client's turn. The
+//! tests use a client with a message socket, the same client without use of its socket, and an
+//! older client that has no socket.
 
 use std::fs;
 
@@ -45,8 +46,9 @@ pub(super) fn send(stage: &Stage, to: &str, text: &str) -> Value {
     serde_json::from_str::<Value>(&sent.stdout).unwrap()["receipts"][0]["state"].clone()
 }
 
-/// Runs a team in which a teammate gets a message during its turn of three commands. The teammate
-/// runs in the reference client. Returns the environment and the delivery state of the message.
+/// Starts a run whose teammate runs in the reference client. During a turn in which the teammate
+/// runs two commands, the teammate gets the message [`WORD`]. Returns the environment and the
+/// delivery state of the message.
 fn teammate_in_a_turn(client: Client, settings: Value) -> Option<(Stage, Value)> {
     let script = Script::default()
         .role("lead", [spawn(), once_told("all is over", says("all is done"))])
@@ -79,8 +81,8 @@ fn was_told_once(stage: &Stage, role: &str, is_within_a_turn: bool) {
     let asked = stage.requests(role);
     let first = asked.iter().find(|request| request.says(WORD)).unwrap();
     assert_eq!(first.is_within_a_turn(), is_within_a_turn);
-    // Send a second message. If pitcrew delivered the first message again, its second copy would be
-    // in the conversation before this message.
+    // Send a second message, and wait until the model has received it. If pitcrew delivered the
+    // first message again, the second copy would be in the conversation by then.
     send(stage, role_name(role), "and-then");
     stage.told(role, "and-then");
     assert_eq!(stage.requests(role).last().unwrap().counts(WORD), 1);
@@ -135,7 +137,8 @@ fn order_of(stage: &Stage, role: &str, words: &[String]) -> Vec<String> {
 
 #[test]
 fn no_message_through_the_socket_of_todays_client_overtakes_mail_that_lies_in_its_inbox() {
-    // Each turn takes a second, so that each message arrives during a turn.
+    // Each turn of the teammate takes a second, so that most messages arrive in the middle of a
+    // turn.
     let turns = (0..30).map(|nth| a_second_later(says(&format!("turn {nth} is over"))));
     let script = Script::default()
         .role("lead", std::iter::once(spawn()).chain((0..60).map(|_| says("I wait"))))
@@ -153,7 +156,8 @@ fn no_message_through_the_socket_of_todays_client_overtakes_mail_that_lies_in_it
     for nth in 0..3 {
         assert_eq!(say(&mut words, format!("early-{nth}")), "acknowledged");
     }
-    // A task assignment goes through the inbox. The client passes it to its model after the turn.
+    // A task assignment goes through the inbox. The client passes the assignment to its model only
+    // after the current turn.
     let made = stage.pitcrew(&["task", "create", "--team", TEAM, "the-task.", "to be done"]);
     assert_eq!(made.code, 0, "{}", made.stderr);
     let given = stage.pitcrew(&["task", "update", "--team", TEAM, "1", "--owner", "worker"]);
@@ -200,8 +204,9 @@ fn the_sender_learns_of_what_went_through_the_socket_of_a_client_that_ended_befo
 fn mail_reaches_a_session_s_lead_in_the_middle_of_a_turn_once() {
     let script = Script::default()
         .role("lead", [spawn(), waits_for("first"), waits_for("second"), says("over")])
-        // The worker must not become idle. Otherwise the lead's inbox would contain its idle notice
-        // as an older message.
+        // The worker's first command never ends, because the worker must not become idle. Otherwise
+        // the lead's inbox would contain the worker's idle notice, which is older than the message
+        // of the test.
         .role("worker", [waits_for("never"), says("nothing to do")]);
     let Some(stage) = Stage::set(Client::Today, &script) else { return };
     let settings = json!({"permissions": {"allow": ["Bash"]}});
@@ -221,7 +226,8 @@ fn what_todays_client_gets_in_its_last_request_has_reached_its_model() {
     let agrees =
         json!({"type": "shutdown_response", "request_id": "REQ:shutdown", "approve": true});
     let mut agrees = once_told("shutdown_request", calls("SendMessage", agrees));
-    // The model waits ten seconds before it answers, so that a message can arrive in this time.
+    // The model waits ten seconds before it agrees to the shutdown. The test sends its message in
+    // this time.
     agrees["pause"] = 10.into();
     let script = Script::default()
         .role("lead", std::iter::once(spawn()).chain((0..20).map(|_| says("It is done."))))
@@ -231,8 +237,9 @@ fn what_todays_client_gets_in_its_last_request_has_reached_its_model() {
                --teammate-mode tmux --teammate-program claude; echo \"ended with $?\"; read _";
     let lead = stage.pane(&["sh", "-c", run]);
     stage.told("worker", "shutdown_request");
-    // pitcrew uses the socket only during a turn, and only if all earlier mail is in the
-    // conversation. Wait for both conditions.
+    // pitcrew uses the client's socket only if two conditions are true: the client is in a turn,
+    // and all earlier messages are in the client's conversation. The test waits for both
+    // conditions.
     stage.until("the client at work", || {
         (stage.member("worker")?["isActive"] == true).then_some(())
     });

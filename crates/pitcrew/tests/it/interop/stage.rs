@@ -1,5 +1,6 @@
-//! The isolated environment of a test: a tmux server, a model server, and a PATH with the reference
-//! client and the pitcrew binary. The methods look at these programs from outside.
+//! The isolated environment of a test: a tmux server, a model server, and a `PATH` with the
+//! reference client and the pitcrew binary. The environment's methods start these programs and read
+//! their screens, files and model requests.
 
 use std::cell::Cell;
 use std::fs::{self, File};
@@ -16,8 +17,8 @@ use crate::test_env::Ran;
 /// The name of the team in every test.
 pub(crate) const TEAM: &str = "probe";
 
-/// The time limit of each wait. The client sometimes loses one of its own messages. In that case
-/// the test must fail soon, so that it can be tried again.
+/// The time limit of each wait: one minute. The client sometimes loses one of its own messages. The
+/// test then waits in vain and must fail soon, so that the test can be run again.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// If a key press has no effect after this time, the key is pressed again.
@@ -71,8 +72,8 @@ impl Stage {
         Self::set_in(client, script, |_| ())
     }
 
-    /// Starts the environment. Before the start, a function prepares files in the working folder.
-    /// In the script, SECRETFILE stands for the path of `secrets/key.txt` in this folder.
+    /// Starts the environment, and then calls a function that prepares files in the working folder.
+    /// In the script, SECRETFILE stands for the path of `secrets/key.txt` in the working folder.
     pub(crate) fn set_in(
         client: Client,
         script: &Script,
@@ -151,8 +152,8 @@ impl Stage {
         let mut command = place.to_vec();
         command.extend(["-d", "-P", "-F", "#{pane_id}", "-c", work.to_str().unwrap(), "--"]);
         command.extend(argv);
-        // tmux runs a command line of a single word in a shell. To prevent this, add `env` in front
-        // of the word.
+        // If the command is a single word, tmux runs it in a shell. The word `env` before the
+        // command prevents this.
         if argv.len() == 1 {
             command.push("");
             let at = command.len() - 2;
@@ -332,9 +333,9 @@ impl Stage {
         fs::read_to_string(path).unwrap_or_default().lines().map(str::to_owned).collect()
     }
 
-    /// Copies the team's current files if the environment variable `PITCREW_RECORD` is set. They go
-    /// to the folder `to` below the folder that the variable names. Paths of this machine are
-    /// replaced by neutral paths.
+    /// Copies the team's current files, if the environment variable `PITCREW_RECORD` is set. The
+    /// variable names a folder, and the copies go to the subfolder `to` of that folder. In the
+    /// copies, paths of this machine are replaced by neutral paths.
     pub(crate) fn record(&self, to: &str) {
         let Some(folder) = std::env::var_os("PITCREW_RECORD") else { return };
         let (team, out) = (self.team(), self.out().to_str().unwrap().to_owned());
@@ -378,8 +379,8 @@ impl Stage {
         self.until(&format!("task {id}"), || json_in(&path))
     }
 
-    /// Returns the requests to the model of a role, in order. Requests for titles and for
-    /// suggestions are left out.
+    /// Returns the requests to the model of a role, in order. The client also asks a model for
+    /// titles and for suggestions. These requests are left out.
     pub(crate) fn requests(&self, role: &str) -> Vec<Request> {
         let lines = fs::read_to_string(self.out().join("requests.ndjson")).unwrap_or_default();
         let logged = lines.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
@@ -421,7 +422,8 @@ impl Stage {
         }
         let below = |folder: &str| self.root().join(folder).join(self.team());
         for folder in [below("teams"), below("teams").join("inboxes"), below("tasks")] {
-            // A file that another process replaces now may be missing, so skip it.
+            // If another process replaces a file at this moment, the file may be missing. Such a
+            // file is skipped.
             for path in
                 fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path())
             {
@@ -457,7 +459,7 @@ impl Drop for Stage {
 }
 
 impl Request {
-    /// Whether the messages to the model since the model's last answer contain `text`.
+    /// Whether `text` is in the messages that the request contains after the model's last answer.
     pub(crate) fn says(&self, text: &str) -> bool {
         let messages = self.body["messages"].as_array().map(Vec::as_slice).unwrap_or_default();
         let news = messages.iter().rev().take_while(|message| message["role"] != "assistant");

@@ -1,5 +1,6 @@
-//! Today's version of the client leads a session. In some tests, a pitcrew teammate joins the
-//! session. In others, the client starts a pitcrew teammate in place of its own teammate.
+//! Tests in which version 2.1.330 of the reference client leads a session. In some tests, a pitcrew
+//! teammate joins the session. In the other tests, the client itself starts a pitcrew teammate
+//! instead of a teammate in the client.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -69,8 +70,8 @@ fn a_teammate_of_ours_works_in_a_session_of_today_and_nothing_that_is_written_is
 
     stage.record("claude-2.1.330/session-team");
 
-    // In the session, the client runs the teammate `worker` in a pane. pitcrew finds the teammate's
-    // process, and therefore shows that the teammate is running.
+    // The client runs the teammate `worker` of its session in a pane. pitcrew must find the process
+    // of `worker`, and therefore must show `worker` as running.
     let shown = stage.pitcrew(&["--json", "team", "show", &team]);
     let shown: Value = serde_json::from_str(&shown.stdout).unwrap();
     let of = |name: &str| {

@@ -1,5 +1,5 @@
-//! Carries out the effects of permission requests: sends the request, tells everybody who received
-//! the request when it is answered, and applies the granted permission.
+//! Carries out the effects of permission requests: sends the request to those who can answer it,
+//! tells all of them when one of them has answered, and applies the granted permission.
 
 use std::sync::Arc;
 
@@ -67,7 +67,7 @@ impl Driver {
 
     /// Sends the permission request to the lead, and returns the request's id. After a crash the
     /// request may already have an answer. If the answer is found, this function returns the answer
-    /// too. If the answer was lost, it sends the request to the lead once more.
+    /// too. If the answer was lost, this function sends the request to the lead once more.
     async fn ask_lead(
         &mut self,
         ask: PermissionAsk,
@@ -89,8 +89,8 @@ impl Driver {
         }
     }
 
-    /// Tells everyone else who received the permission request that it is answered. The lead reads
-    /// this from the record of requests. All others learn it from the team's loop.
+    /// Tells everyone who received the permission request that the request has been answered. The
+    /// lead reads this from the record of requests. All others learn it from the team's loop.
     pub(super) async fn settle(&mut self, settlement: Settlement) -> Outcome {
         let Settlement { call, request, by, refused } = settlement;
         if by == Answerer::Here

@@ -73,7 +73,8 @@ impl Driver {
 
     fn call_model(&mut self) -> Outcome {
         self.trouble = None;
-        // All calls of the previous turn have results. No judged call is therefore waiting to run.
+        // All calls of the previous turn have results. No call that the permission gate has checked
+        // is therefore still waiting to run.
         self.judged.clear();
         let messages = self.agent.conversation().share_messages();
         let mode = self.agent.mode();
@@ -105,8 +106,8 @@ impl Driver {
         if status == Status::Idle {
             self.was_kept_going = false;
         }
-        // Report nothing here if the agent is over: the effect `End` reports the end together with
-        // its reason.
+        // If the agent has ended, report nothing here: the effect `End` reports the end together
+        // with its reason.
         if status.is_over() {
             return Outcome::Done;
         }
