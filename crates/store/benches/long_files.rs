@@ -185,8 +185,9 @@ async fn journal(root: &Path, team: &TeamDir, open: &impl Fn() -> FileBackend) {
     show("the summary with a checkpoint at the end", median(times), read);
     let (mut times, mut nth) = (Vec::new(), LINES);
     for _ in 0..ROUNDS {
-        // The worst case is a journal that almost needs its next checkpoint. Then the largest
-        // number of bytes after the last checkpoint must be read.
+        // Makes the journal so long that it almost needs its next checkpoint. This is the worst
+        // case, because the summary must then read the largest number of bytes after the last
+        // checkpoint.
         let before = fs::metadata(&path).unwrap().len();
         while fs::metadata(&path).unwrap().len() < before + CHECKPOINT_INTERVAL * 3 / 2 {
             let entries: Vec<_> = (nth..nth + 500).map(entry).collect();

@@ -57,8 +57,8 @@ async fn main() {
         let graph = TaskGraph::of(tasks.iter());
         count = graph.ready().len();
         cold.push(started.elapsed());
-        // Measures the cost for an agent that keeps its task graph in memory: one check for changed
-        // tasks and one query.
+        // Measures the time that an agent needs if it keeps its task graph in memory. The agent
+        // checks once whether tasks have changed, and then asks the graph once for the ready tasks.
         let started = Instant::now();
         let again = backend.tasks(&team).await.unwrap();
         assert_eq!(graph.ready().len(), count);

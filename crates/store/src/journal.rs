@@ -36,7 +36,8 @@ pub struct JournalSummary {
     /// counted, because other programs write no journal.
     #[serde(default)]
     pub open_tasks: BTreeSet<TaskId>,
-    /// Total duration of the team's finished runs, in milliseconds.
+    /// Total duration of the team's ended runs, in milliseconds. The duration that an
+    /// [`Event::EarlierTeams`] entry gives is included.
     #[serde(default)]
     ran_ms: u64,
     /// The run that has no end entry. This run is still going on, or it was killed. `None` if all
@@ -45,7 +46,9 @@ pub struct JournalSummary {
     open_run: Option<RunSpan>,
 }
 
-/// The start of a run and its latest relevant event, in milliseconds since 1970.
+/// The time when a run started, and the time of the latest event of the run that the summary uses
+/// as a sign of life: a member change, an ended turn or the end of the run. Both times are in
+/// milliseconds since 1970.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct RunSpan {
     began_ms: i64,
@@ -69,13 +72,13 @@ pub struct MemberSummary {
     /// valid after a resume are included.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub always: BTreeSet<String>,
-    /// The cost of all turns of the member, by model. Earlier members with the same name are
-    /// included, because their turns were paid too.
+    /// What all turns of the member used, by model: tokens, cost and time. The turns of earlier
+    /// members with the same name are included, because these turns were paid too.
     #[serde(default)]
     pub spent: BTreeMap<String, Spent>,
 }
 
-/// What the turns on one model used: tokens, cost and time.
+/// What all turns that called one model used: tokens, cost and time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Spent {
     /// Number of turns.
@@ -182,14 +185,15 @@ impl JournalSummary {
     }
 
     /// Returns the total duration of all runs of the team in milliseconds, without the times
-    /// between the runs. A run that was killed counts up to its last event.
+    /// between the runs. A run without an end entry counts up to its last turn or member change.
     #[must_use]
     pub fn ran_ms(&self) -> u64 {
         self.ran_ms.saturating_add(self.open_run.map_or(0, RunSpan::length_ms))
     }
 
     /// Adds the next entry of the journal. If you change which data this function adds, increase
-    /// `FORM` in `files/checkpoint.rs`.
+    /// `FORM` in `files/checkpoint.rs`. Otherwise pitcrew would continue to use stored summaries
+    /// that lack the new data.
     pub(crate) fn add(&mut self, JournalEntry { at_ms, event }: JournalEntry) {
         match event {
             // If the previous run was killed, it has no end entry. In that case the start of this
@@ -447,7 +451,7 @@ pub enum Event {
         /// The id of the started process, if there is one.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pid: Option<u32>,
-        /// Start time of this process, in clock ticks since boot.
+        /// Start time of the started process, in clock ticks since boot.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         start_ticks: Option<u64>,
         /// The pane of the member in the form `backend:id`, if there is one.
@@ -478,8 +482,8 @@ pub enum Event {
         /// What has happened to the permission request so far.
         outcome: PermissionOutcome,
     },
-    /// The person at the terminal of a member's process gave this member a permission for the rest
-    /// of the run.
+    /// The person at the terminal of a member's process allowed this member a kind of tool call
+    /// until the end of the run, or longer if `lasts` is true.
     AllowedAlways {
         /// The name of the member. The permission is valid only for this member.
         member: AgentName,

@@ -550,8 +550,10 @@ impl RateStore for MemoryBackend {
             taken.push_back(now_ms);
             return Ok(Slot::Taken);
         }
-        // `taken` can contain more than `count` times, because the allowed rate may have become
-        // lower. Therefore count back from the newest time.
+        // `taken` can have more elements than `count`, because the allowed rate may have become
+        // lower. The caller can take a slot when fewer than `count` elements are left in the
+        // window. Therefore the wait is computed from the element at position `count`, counted from
+        // the newest.
         let oldest = count.checked_sub(1).and_then(|back| taken.iter().rev().nth(back)).copied();
         let wait_ms = oldest.map_or(window_ms, |at| at + window_ms - now_ms);
         Ok(Slot::Full { retry_after: Duration::from_millis(u64::try_from(wait_ms).unwrap_or(0)) })

@@ -160,7 +160,8 @@ impl MemberChange {
 }
 
 impl PermissionOutcome {
-    /// Returns the outcome of a permission request that was answered.
+    /// Returns [`Self::Allowed`] for a permission request that was approved, and [`Self::Denied`]
+    /// for one that was not.
     #[must_use]
     pub fn of_answer(is_approved: bool) -> Self {
         if is_approved { Self::Allowed } else { Self::Denied }

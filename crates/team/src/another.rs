@@ -100,8 +100,8 @@ impl Team {
         Ok(self.created())
     }
 
-    /// Discards the new team that this handle created, because no run is able to lead that team. If
-    /// another process holds the lease of the new team's run, the team stays.
+    /// Discards the new team that this handle created. This is for a new team that no run is able
+    /// to lead. If another process holds the lease of the new team's run, the team stays.
     ///
     /// # Errors
     /// `internal_error` when the store fails.
@@ -117,8 +117,8 @@ impl Team {
         discarded
     }
 
-    /// Records this handle's signing key as the only lead key of the team. The caller must hold the
-    /// lease of the team's run.
+    /// Records the public key of this handle's lead as the only lead key of the team. Does nothing
+    /// if the lead does not sign. The caller must hold the lease of the team's run.
     ///
     /// # Errors
     /// `team_not_found`, `internal_error`.

@@ -38,13 +38,14 @@ impl Teams {
         Ok(entries)
     }
 
-    /// Finds the archived team called `given`. It looks first for an archive with that name, then
-    /// for the newest archived team with that team name or folder name. If there is none, it looks
-    /// for the newest archived team whose lead asked for that name.
+    /// Finds the archived team called `given`. If there is an archive with the name `given`,
+    /// returns the team in this archive. Otherwise, returns the newest archived team whose team
+    /// name or folder name is `given`. If there is no such team, returns the newest archived team
+    /// whose lead asked for the name `given`.
     ///
     /// # Errors
-    /// `invalid_request` when the leads of several teams asked for that name, `internal_error` when
-    /// the archive cannot be read.
+    /// `invalid_request` when the leads of several teams asked for the name `given`,
+    /// `internal_error` when the archive cannot be read.
     pub async fn find_archived(&self, given: &str) -> Result<Option<ArchivedTeam>, ApiError> {
         match self.archived_named(given).await? {
             Some(team) => Ok(Some(team)),
@@ -82,8 +83,10 @@ impl Teams {
         let dir = TeamDir::of(given);
         let is_of_team =
             |archive: &&ArchiveName| archive.to_string().starts_with(&format!("{dir}-"));
-        // An archive's name ends with its creation time in seconds and an id. The newest archives
-        // are therefore at the end of the sorted list.
+        // The name of an archive consists of the team's folder name, the creation time, and a
+        // random id. The newest archives are therefore at the end of the sorted list. The time has
+        // no fractions of a second, so archives of the same second are compared by
+        // `archived_at_ms`.
         let second = |archive: &ArchiveName| {
             archive.to_string().rsplit_once('-').map(|(named, _id)| named.to_owned())
         };

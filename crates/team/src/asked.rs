@@ -30,7 +30,8 @@ pub fn asked_name(config: &TeamConfig) -> Option<TeamName> {
     TeamName::new(&record.asked_name?).ok()
 }
 
-/// Stores the name that the lead asked for in the config, if the team's real name is different.
+/// Adds a record to the config with the name that the lead asked for. The name is left out of the
+/// record if it has the same folder as the team's real name.
 pub(crate) fn note_asked_name(config: &mut TeamConfig, asked: &TeamName) -> Result<(), ApiError> {
     let asked_name = (asked.dir() != config.name.dir()).then(|| asked.to_string());
     let record = to_raw_value(&TeamRecord { asked_name });

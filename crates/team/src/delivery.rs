@@ -126,9 +126,11 @@ impl Team {
         Ok(Receipt { id, to, state: DeliveryState::Persisted })
     }
 
-    /// Whether an earlier attempt of the same call already sent the message `id`. This is looked up
-    /// only in a team of the session dialect (the format of newer reference clients). The inbox
-    /// cannot show it there, because clients remove messages that they have read.
+    /// Whether an earlier attempt of the same call already sent the message `id`. In a team of the
+    /// session dialect (the format of newer reference clients), the answer comes from the journal,
+    /// because clients of this dialect remove read messages from the inbox. For any other team, the
+    /// result is always `false`, because adding a message to an inbox that already has it changes
+    /// nothing.
     async fn was_taken(&self, id: &MessageId) -> Result<bool, ApiError> {
         if !self.config().await?.is_session_dialect() {
             return Ok(false);
@@ -202,7 +204,8 @@ impl Team {
     /// Gives up unread messages in the inbox of a name that belongs to no member.
     ///
     /// # Errors
-    /// The error of the store. The messages are then already recorded as given up.
+    /// The error of the store, if the messages cannot be marked as read. Even after this error, the
+    /// messages are recorded as given up.
     pub async fn give_up_mail_of_nobody(
         &self,
         name: &AgentName,

@@ -1,18 +1,18 @@
 //! Repairs the list of members after another program wrote an outdated config. Such a config can
 //! lack a running member, or contain a member that has ended.
 //!
-//! A program that ignores the locks can write an older config at any time. A member that was
-//! spawned meanwhile is then missing, and a removed member is there again. Before pitcrew removes a
-//! member from the config, it records the removal in `ended.json`. pitcrew never uses a name twice.
-//! Two conclusions follow:
+//! A program that ignores the locks can write an older config at any time. The older config lacks
+//! the members that were spawned after it, and contains the members that were removed after it.
+//! Before pitcrew removes a member from the config, it records the removal in `ended.json`. pitcrew
+//! never uses a name twice. Two conclusions follow:
 //!
 //! - If a running member is in neither the config nor `ended.json`, another program dropped it by
 //!   mistake.
 //! - If a pitcrew member is in the config and `ended.json` records its end, another program
 //!   restored it by mistake.
 //!
-//! When another client leads the team, pitcrew accepts that client's removals: the member has
-//! agreed to shut down before the removal, and no longer runs.
+//! If another client leads the team, pitcrew accepts the removals that this client makes. This
+//! client removes a member only after the member agreed to shut down, so the member no longer runs.
 
 use std::collections::BTreeSet;
 

@@ -1,5 +1,5 @@
-//! Edits of the tasks and the config that return a value. The store applies each edit under its
-//! lock.
+//! Edits of the tasks and the config that return a value. The store holds a lock while it applies
+//! an edit.
 
 use std::sync::{Arc, Mutex, PoisonError};
 

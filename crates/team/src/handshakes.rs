@@ -50,7 +50,7 @@ pub struct PermissionAsk {
     pub tool_name: String,
     /// The id of the tool call. A second request for the same call creates no new request.
     pub tool_use_id: String,
-    /// The purpose of the call, as a text for the reader.
+    /// The purpose of the call, as a text for the person or agent who decides about the request.
     pub description: String,
     /// The input of the tool call.
     pub input: Value,

@@ -1,8 +1,9 @@
-//! Direct access to a team's stored data: its journal, logs, leases and file changes. These methods
-//! apply no rules, and their types come from the store.
+//! Direct access to a team's stored data: its journal, logs, leases and file changes. The methods
+//! of this module apply no rules, and their types come from the store.
 //!
-//! Unlike the operations, these methods also work after the team was deleted through its handle and
-//! another team has the same name.
+//! After a deletion of the team through its handle, the operations of the handle find no team. The
+//! methods of this module still use the folder of the team, even if the folder belongs to another
+//! team with the same name by now.
 
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -283,9 +283,9 @@ impl Team {
     }
 
     /// Returns the keys that may belong to the next lead: the key of the process that took the
-    /// lease of the run last, and the recorded keys. If no unread message in the inbox of `to`
-    /// needs these keys, the list is empty. No forged command fits these keys, because only a lead
-    /// has a matching private key.
+    /// lease of the run last, and the recorded keys. The list is empty if every signature of an
+    /// unread command in the inbox of `to` fits a key that this handle knows. No forged command
+    /// fits a returned key, because only a lead has the private key.
     pub(crate) async fn keys_to_come(
         &self,
         to: &AgentName,
@@ -349,9 +349,9 @@ impl Team {
         message.signature().is_some_and(fits)
     }
 
-    /// Builds the content of a command that is signed, and passes it to `then`. The function `then`
-    /// signs or verifies the content. The content includes everything that a reader or its model
-    /// sees.
+    /// Builds the content that the signature of a command covers, and passes the content to `then`.
+    /// The function `then` signs or verifies the content. The content includes everything that a
+    /// reader or its model sees.
     fn says<T>(
         &self,
         to: &AgentName,

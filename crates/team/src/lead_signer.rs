@@ -70,8 +70,8 @@ impl fmt::Debug for LeadSigner {
 }
 
 /// The public key of a lead. Its text form is `<ms>.<base64url of the key in SPKI form>`, as in the
-/// session dialect (the format of newer reference clients). `<ms>` is the creation time in
-/// milliseconds.
+/// session dialect (the format of newer reference clients). `<ms>` is the time when the key was
+/// created, in milliseconds since 1970.
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub struct VerifyKey {
@@ -320,9 +320,9 @@ pub(crate) struct Said<'a> {
 }
 
 impl Said<'_> {
-    /// Encodes the content for signing. Each part follows its length, and the encoding of an absent
-    /// part differs from the encoding of an empty part. Two different contents therefore never give
-    /// the same bytes.
+    /// Encodes the content for signing. The length of each part is written before the part, and an
+    /// absent part has another encoding than an empty part. Two different contents therefore never
+    /// give the same bytes.
     fn to_bytes(&self) -> Vec<u8> {
         fn put(bytes: &mut Vec<u8>, part: &[u8]) {
             bytes.extend((part.len() as u64).to_be_bytes());

@@ -1,10 +1,11 @@
 //! The operations of a team: every operation of the API with its rules, identities, limits and
 //! receipts.
 //!
-//! This crate makes all decisions about a team. It keeps no state in memory and touches no file.
-//! Each answer comes from the store, and each decision is made inside one of the store's edits.
-//! Therefore any number of processes can decide at the same time. The crate `store` stores the
-//! data, `protocol` defines its form, and `runtime` runs the agents.
+//! This crate makes all decisions about a team. It touches no file. It keeps no state in memory,
+//! except the data about a deleted team and journal entries that could not be written (module
+//! `life`). Each answer comes from the store, and each decision is made inside one of the store's
+//! edits. Therefore any number of processes can decide at the same time. The crate `store` stores
+//! the data, `protocol` defines its form, and `runtime` runs the agents.
 //!
 //! # Who is trusted
 //! Any process of the same user can write below the root directory. Such a process can forge an
@@ -16,8 +17,8 @@
 //! reader mistakes for a frame or for another sender's message.
 //!
 //! This crate also checks everything that it reads. A frame counts only if its sender is allowed to
-//! send it to that receiver ([`Mail`]). Everything else is text. When pitcrew itself leads the
-//! team, the lead also signs its commands ([`LeadSigner`]). A handle that knows the lead's key
+//! send it to that receiver ([`Mail`]). Everything else is text. If pitcrew itself leads the team,
+//! the lead also signs its commands ([`LeadSigner`]). A handle that knows the lead's key
 //! ([`Team::trusting`]) accepts only signed commands, even if other programs are able to write the
 //! files.
 

@@ -96,14 +96,16 @@ impl Life {
         !self.state().unwritten.is_empty()
     }
 
-    /// Takes the entries that the disk refused, and appends new ones.
+    /// Returns all entries to write now: first the kept entries that the disk refused, then
+    /// `entries`. The returned entries are no longer kept.
     pub(crate) fn with_unwritten(&self, entries: Vec<JournalEntry>) -> Vec<JournalEntry> {
         let mut all = std::mem::take(&mut self.state().unwritten);
         all.extend(entries);
         all
     }
 
-    /// Keeps entries that the disk refused, before the entries refused later.
+    /// Keeps entries that the disk refused, so that a later write can try them again. They are put
+    /// before all entries that are already kept.
     pub(crate) fn keep_unwritten(&self, mut entries: Vec<JournalEntry>) {
         let mut state = self.state();
         entries.append(&mut state.unwritten);

@@ -162,9 +162,9 @@ impl Team {
         self.verified(name, stored, Senders::Members).await
     }
 
-    /// Returns the known messages that have left the inbox of `name`: messages that pitcrew moved
-    /// out, and messages that pitcrew's processes recently wrote into it. Other messages that
-    /// another client removed are unknown.
+    /// Returns the known messages that have left the inbox of `name`. A message is known if pitcrew
+    /// moved it out of the inbox, or if a pitcrew process recently sent it. A message from another
+    /// client that another client removed is not known.
     ///
     /// # Errors
     /// `team_not_found`, `internal_error`.
@@ -173,8 +173,9 @@ impl Team {
         self.verified(name, past, Senders::Members).await
     }
 
-    /// Returns all mail of `name` for display to people. The messages that left the inbox come
-    /// first, either all of them or only the recent ones. The messages in the inbox follow.
+    /// Returns the mail of `name` for display to people. First come the messages that have left the
+    /// inbox. `past` decides whether these are all messages, only the recent messages, or (if it is
+    /// `None`) no messages. Then come the messages in the inbox.
     ///
     /// A frame stays a frame here even if its sender has left the team since. The caller must only
     /// display this result, and must not act on it.
@@ -202,8 +203,9 @@ impl Team {
         let inbox = name.inbox_file();
         let mut past = self.ask(self.backend().past_mail(self.dir(), &inbox, past)).await?;
         let there = self.ask(self.backend().inbox(self.dir(), &inbox)).await?;
-        // If moving messages to the archive is interrupted, a message can be in the inbox and in
-        // the archive.
+        // If a process was killed while it moved messages to the archive, a message can be in the
+        // inbox and in the archive. In that case the message counts as in the inbox, and the copy
+        // in the archive is skipped.
         past.retain(|past| there.iter().all(|there| there.id != past.id));
         for stored in &mut past {
             stored.message.read = Some(true);
@@ -299,8 +301,9 @@ impl Team {
     /// the number of read messages. Each new message rewrites the whole inbox, so a long inbox is
     /// slow.
     async fn trim(&self, name: &AgentName, read: usize) -> Result<(), ApiError> {
-        // Another client may mark messages by their position. If pitcrew removed some messages,
-        // that client would mark the wrong ones.
+        // Messages are moved only out of the inbox of a member that pitcrew runs. Another client
+        // may mark the messages of its inbox by their position, and would mark the wrong messages
+        // after a move.
         if read > READ_KEPT + READ_SLACK
             && self.config().await?.member(name.as_str()).is_some_and(SpawnRecord::is_run_by_us)
         {

@@ -41,7 +41,8 @@ pub struct SpawnMember {
     pub backend_type: Option<String>,
     /// The program that runs the teammate.
     pub program: Program,
-    /// The maximum number of the teammate's model calls. The limit of the run applies too.
+    /// The maximum number of the teammate's model calls. If the run also limits the model calls of
+    /// a member, the smaller number counts.
     pub max_turns: Option<u32>,
     /// The path of the teammate's own git worktree, if the teammate has a worktree.
     pub worktree_path: Option<String>,
@@ -63,9 +64,9 @@ pub struct MemberRemoved {
 /// A permission mode that was replaced by a stricter mode.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ModeLowered {
-    /// The mode that was not strict enough. This is the member's current mode. If the current mode
-    /// was strict enough, it is the mode in which the member was spawned, which the approval of a
-    /// plan can restore.
+    /// The mode that was not strict enough. This is the member's current mode, if that mode was not
+    /// strict enough. Otherwise it is the mode in which the member was spawned. The approval of a
+    /// plan can restore the mode from the spawn.
     pub before: String,
     /// The stricter mode that replaces the old mode.
     pub now: String,
@@ -239,8 +240,9 @@ impl Team {
         self.record_mode(&self.member(name.as_str()).await?.name, mode).await
     }
 
-    /// Records the mode from a plan approval as the member's own mode. If the lead signs, the lead
-    /// has already recorded this mode.
+    /// Records the mode from a plan approval as the member's own mode. In a team whose lead signs,
+    /// only the lead's own handle changes the record, and only if the signed record does not have
+    /// this mode yet. All other handles change nothing.
     ///
     /// # Errors
     /// `agent_not_found`, `invalid_request` for an unknown mode.
@@ -260,9 +262,9 @@ impl Team {
     }
 
     /// Replaces the modes in a member's record by stricter modes. A record has two modes: the
-    /// current mode, and the mode from the spawn, which returns when a plan is approved. For a mode
-    /// that is not strict enough, `lowered` returns the replacement. A record without a valid
-    /// signature is not changed, because it has no effect.
+    /// current mode, and the mode from the spawn, in which the member works again after its plan is
+    /// approved. If a mode is not strict enough, `lowered` returns the stricter mode. A record
+    /// without a valid signature stays unchanged, because members ignore such a record.
     ///
     /// # Errors
     /// `agent_not_found`.
@@ -374,8 +376,10 @@ impl Team {
         Ok(())
     }
 
-    /// Completes the end of a member. After a crash, the steps can be repeated. The member leaves
-    /// the config first. Otherwise it could get a task or message that the later steps would miss.
+    /// Removes an ended member from the config, releases its tasks and withdraws its unread mail.
+    /// After a crash, the caller can repeat this function. The member leaves the config first.
+    /// Otherwise the member could get a new task or message after its tasks and mail were already
+    /// handled.
     pub(crate) async fn settle_end(&self, name: &AgentName) -> Result<MemberRemoved, ApiError> {
         let config = self.config().await?;
         // The prompt must be read now, because the next edit removes the member from the config.
@@ -396,8 +400,8 @@ impl Team {
             unread.into_iter().filter(|stored| !stored.message.is_read()).collect();
         let end = self.end_of(name).await;
         for stored in &unread {
-            // If the unread message is the spawn prompt, the lead needs no report. The lead learns
-            // the result of the launch directly.
+            // If the unread message is the spawn prompt, the lead is not told that this message is
+            // dead. The lead learns the result of the launch directly.
             let is_prompt =
                 stored.message.from == LEAD_NAME && Some(&stored.message.text) == prompt.as_ref();
             if !is_prompt && pitcrew_protocol::Frame::detect(&stored.message.text).is_none() {
@@ -425,8 +429,8 @@ impl Team {
         let config = self.config().await?;
         let Some(sender) = config.member(sender) else { return Ok(()) };
         let letter = OutgoingMessage {
-            // The id depends only on the dead message. A repeated removal therefore informs the
-            // sender only once.
+            // The id of this notice is computed only from the dead message. If the removal is
+            // repeated, the notice has the same id, so the sender is informed only once.
             id: made_id(&[self.dir().as_str(), "dead", &id.0]),
             from: SYSTEM.to_owned(),
             color: None,

@@ -1,8 +1,8 @@
-//! Records and verifies the permission mode of a member with the lead's signature. Detects changes
-//! of the mode that other programs made.
+//! Signs the permission mode of a member with the lead's key, and verifies the signature. A mode
+//! that another program wrote without this signature is refused.
 //!
 //! The mode is stored in the config, which any program of the user is able to change. A member that
-//! knows its lead's key accepts another mode from the config only with the lead's signature. The
+//! knows its lead's key accepts a changed mode from the config only with the lead's signature. The
 //! only exception is `plan`, the strictest mode, which any program is allowed to set.
 
 use pitcrew_protocol::{AgentName, ApiError, Member, PermissionMode};
@@ -38,8 +38,8 @@ struct ModeRecord {
     signature: Option<ModeSignature>,
 }
 
-/// The lead's signature of a mode, with the time of the signature. If there are several signatures,
-/// the signature with the latest time counts.
+/// The lead's signature of a mode, with the time of the signature. A member refuses a signature
+/// that is older than the signature of its current mode.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct ModeSignature {
     at: i64,
@@ -57,9 +57,9 @@ impl ModeRecord {
         }
     }
 
-    /// Returns the effective mode. A mode that was set later, for example by the approval of a
-    /// plan, has priority over the mode from the spawn. If no mode was set later, a member that
-    /// must plan is in plan mode.
+    /// Returns the mode that this record gives to the member. If a mode was set after the spawn,
+    /// for example by the approval of a plan, this is that mode. Otherwise it is `plan` for a
+    /// member that must plan, and the mode from the spawn for all other members.
     fn mode(&self) -> &str {
         let spawned_in = if self.must_plan { Some(LEAST_FREE) } else { self.spawned_in.as_deref() };
         self.mode.as_deref().or(spawned_in).unwrap_or(PLAIN)
@@ -98,8 +98,8 @@ impl Team {
         Ok(())
     }
 
-    /// Returns the change that [`Team::lower_mode`] makes to a member's record, or `None` if each
-    /// mode is strict enough.
+    /// Returns the change that [`Team::lower_mode`] makes to a member's record. Returns `None` if
+    /// each mode in the record is strict enough, or if the record has no valid signature.
     pub(crate) fn mode_lowered(
         &self,
         member: &Member,
@@ -122,8 +122,9 @@ impl Team {
             return Ok(());
         }
         let mode_record = ModeRecord::of(member);
-        // A running process ignores a record without a mode, so this function must set the new
-        // mode. A member that must plan stays in plan mode.
+        // A running member ignores a config entry without a mode. If the mode in force is not
+        // strict enough, this function must therefore write the stricter mode into the entry. A
+        // member that must plan stays in plan mode.
         if let Some(now) =
             Some(mode_record.mode()).filter(|mode| *mode != LEAST_FREE).and_then(&lowered)
         {
@@ -139,15 +140,16 @@ impl Team {
         self.sign_mode(member, true)
     }
 
-    /// Whether the signature of a lead fits the member's current mode. In a team without
-    /// signatures, the result is always true.
+    /// Whether a lead has signed the member's current mode. In a team without signatures, the
+    /// result is always true.
     #[must_use]
     pub fn vouches_for_mode(&self, member: &Member) -> bool {
         self.vouches_for(&member.name, &ModeRecord::of(member))
     }
 
-    /// Returns the mode that the member gets when its plan is approved. This is the member's own
-    /// mode. If that mode is `plan` or has no valid signature, it is `default`.
+    /// Returns the mode that the member gets when its plan is approved. This is the mode in the
+    /// member's config entry, or the mode from the spawn if the entry has no mode. If this mode is
+    /// `plan` or has no valid signature, the result is `default`.
     pub(crate) fn mode_after_plan(&self, member: &Member) -> String {
         let mode_record = ModeRecord::of(member);
         let own = mode_record
@@ -232,12 +234,13 @@ pub enum ModeLook {
     Same,
     /// The member works in this mode from now on.
     Changed(String),
-    /// The config entry has another mode, but no valid signature. The refusal is reported only
-    /// once.
+    /// The config entry has another mode, but the lead did not sign this mode, or the signature is
+    /// older than the signature of the current mode. The refusal is reported only once.
     Refused(RefusedMode),
 }
 
-/// A mode in the config that the lead did not sign, or that is out of date.
+/// A mode in the config that is refused. Either the lead did not sign it, or its signature is older
+/// than the signature of the current mode.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RefusedMode {
     /// The mode in the config.
@@ -265,8 +268,9 @@ impl std::fmt::Display for RefusedMode {
 impl KnownMode {
     /// Returns the mode in which a member starts, and the mode that was refused, if any.
     ///
-    /// If the config entry has no valid signature, the member starts in `plan` if the entry's mode
-    /// is `plan`. Otherwise the member starts in `default`.
+    /// If the config entry has a valid signature, the member starts in the mode of the entry.
+    /// Without a valid signature, the member starts in `plan` if the entry's mode is `plan`, and
+    /// otherwise in `default`.
     #[must_use]
     pub fn of(team: &Team, member: &Member) -> (Self, Option<RefusedMode>) {
         let seen = ModeRecord::of(member);
@@ -293,8 +297,9 @@ impl KnownMode {
         (Self { mode: stays.to_owned(), is_believed: false, at: None, seen, is_refused }, refused)
     }
 
-    /// Returns the mode of the lead itself. This is the recorded mode, if an earlier lead signed it
-    /// or if it is `plan`. Otherwise it is `given`.
+    /// Returns the mode in which the lead itself starts, and the mode that was refused, if any. The
+    /// lead starts in the mode from its config entry, if an earlier lead signed this mode or if it
+    /// is `plan`. Otherwise the lead starts in `given`, the mode from the caller.
     #[must_use]
     pub fn of_lead(team: &Team, member: &Member, given: &str) -> (Self, Option<RefusedMode>) {
         let seen = ModeRecord::of(member);
@@ -336,8 +341,8 @@ impl KnownMode {
         &self.mode
     }
 
-    /// The time of the lead's signature, in milliseconds since 1970. If the mode is not signed, the
-    /// result is `None`.
+    /// The time at which the lead signed the mode in force, in milliseconds since 1970. If that
+    /// mode is not signed, the result is `None`.
     #[must_use]
     pub fn since_ms(&self) -> Option<i64> {
         self.at
@@ -379,8 +384,8 @@ impl KnownMode {
         ModeLook::Refused(RefusedMode { claimed, stays: self.mode.clone(), is_old })
     }
 
-    /// Checks the member's config entry again after new keys became known. A refused mode may have
-    /// a signature by one of these keys.
+    /// Checks the member's config entry again after the team learned new keys of leads. A mode that
+    /// was refused before may have a signature by one of these keys.
     pub fn look_again(&mut self, team: &Team, member: &Member) -> ModeLook {
         let now = ModeRecord::of(member);
         if now != self.seen || !self.is_refused {

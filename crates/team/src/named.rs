@@ -25,8 +25,8 @@ pub(crate) fn bare_name<'a>(given: &'a str, config: &TeamConfig) -> &'a str {
     }
 }
 
-/// Whether `team` means the team of this config. It may be the team's own name, or the name that
-/// its lead asked for.
+/// Whether `team` means the team of this config. `team` may be the team's own name, the name of the
+/// team's folder, or the name that the team's lead asked for.
 pub(crate) fn goes_by(team: &str, config: &TeamConfig) -> bool {
     let dir = TeamDir::of(team);
     dir == config.name.dir() || asked_name(config).is_some_and(|asked| asked.dir() == dir)

@@ -24,8 +24,8 @@ pub struct SpawnRecord {
     /// The program that runs the member.
     #[serde(default, skip_serializing_if = "Program::is_ours")]
     pub program: Program,
-    /// The maximum number of the member's model calls, if the spawn call set a maximum. The limit
-    /// of the run applies too.
+    /// The maximum number of the member's model calls, if the spawn call set a maximum. If the run
+    /// also limits the model calls of a member, the smaller number counts.
     #[serde(rename = "maxTurns", default, skip_serializing_if = "Option::is_none")]
     pub max_turns: Option<u32>,
 }

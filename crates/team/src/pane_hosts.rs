@@ -18,7 +18,8 @@ pub(crate) struct PaneHosts {
 impl Document for PaneHosts {
     const NAME: &'static str = "panes";
 
-    /// Before documents had a format version, this document was only the list of hosts.
+    /// Converts a document of an earlier version of pitcrew, which had no format version. Such a
+    /// document is only the list of hosts.
     fn from_earlier(document: Value) -> Value {
         json!({ "hosts": document })
     }

@@ -75,8 +75,8 @@ impl Team {
                 plans.insert(frame.request_id.clone(), PlanView::of(&mail, frame));
             }
         }
-        // A recorded request may have no message in the inbox: the message may not be sent yet, or
-        // may already be gone.
+        // Add the recorded requests that have no message in the inbox. Such a message is not sent
+        // yet, or it has already left the inbox.
         for (id, request) in &ledger {
             plans.entry(id.clone()).or_insert_with(|| PlanView::of_request(id, request));
         }
@@ -91,9 +91,9 @@ impl Team {
                 }
                 (_, Some((approved, _))) => PlanState::answered(approved),
                 (Some(_), None) => PlanState::Open,
-                // There is no record of the request and no answer to it. Either another client sent
-                // the request, because open requests of other clients are not recorded, or the
-                // member that sent the request has ended.
+                // The request is not recorded, and there is no answer to it. This is normal for a
+                // request of another client, because pitcrew does not record such requests while
+                // they are open. For a request of an ended member, pitcrew has removed the record.
                 (None, None) if config.member(plan.member.as_str()).is_some() => PlanState::Open,
                 (None, None) => PlanState::Void,
             };

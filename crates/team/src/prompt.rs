@@ -1,8 +1,8 @@
-//! The spawn prompt of a teammate in another process. The prompt is the first message in the
-//! teammate's inbox.
+//! Sends a teammate's spawn prompt, the first message in the teammate's inbox. This is for a
+//! teammate that runs in its own process.
 //!
-//! Source: `fixtures/claude-2.1.39/tmux-permissions`, `inboxes/{worker,planner}.json`. There the
-//! message is from the lead and has no summary.
+//! Source: `fixtures/claude-2.1.39/tmux-permissions`, `inboxes/{worker,planner}.json`. In these
+//! files, the message is from the lead and has no summary.
 
 use pitcrew_protocol::{ApiError, LEAD_NAME, Member, Program, neutralised};
 use pitcrew_store::UnreadLimit;
@@ -12,8 +12,9 @@ use crate::ours::SpawnRecord;
 use crate::{Team, refusal};
 
 impl Team {
-    /// Puts the prompt of `member` into its inbox. If `call` is given, a repeated call does not
-    /// send the prompt again.
+    /// Puts the spawn prompt of `member` into the inbox of `member`. `call` is the id of the tool
+    /// call that spawns the member. A second attempt with the same `call` does not send the prompt
+    /// again.
     ///
     /// # Errors
     /// `invalid_request` for a member without a prompt, `agent_not_found`, `internal_error`.

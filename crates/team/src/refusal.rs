@@ -60,7 +60,7 @@ pub(crate) fn check_filled(field: &str, text: &str) -> Result<(), ApiError> {
     Ok(())
 }
 
-/// Refuses to add one more `what` if `limit` of them already exist. `there` is the present number.
+/// Refuses to add one more `what` if the present number `there` has reached `limit`.
 pub(crate) fn check_count(what: &str, limit: u32, there: usize) -> Result<(), ApiError> {
     if there < usize::try_from(limit).unwrap_or(usize::MAX) {
         return Ok(());

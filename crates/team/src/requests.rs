@@ -1,6 +1,6 @@
 //! The record of all requests and their answers. A request gets only one answer, and only from the
-//! agent that was asked. The record also contains every frame that is decided but not sent yet, so
-//! that a crash between these two steps loses no frame.
+//! agent that was asked. Each request and each answer is sent as a frame. The frame is recorded
+//! before it is sent, so that a crash before the sending loses no frame.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +17,8 @@ mod log;
 use log::unknown;
 pub(crate) use log::{Reply, RequestLog};
 
-/// The reason that is recorded when a request's message is withdrawn because the run has ended.
+/// The reason that is recorded when a request's message is withdrawn because the run that sent the
+/// request has ended.
 const RUN_IS_OVER: &str = "the run that asked is over";
 
 /// The kind of a request.
@@ -92,7 +93,7 @@ pub struct Answer {
     pub(crate) frame: Outgoing,
 }
 
-/// A frame that is recorded, but may not be sent yet.
+/// A recorded frame, whether it is already sent or not.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Outgoing {
     /// The id of the message that carries the frame.
@@ -173,7 +174,7 @@ impl Team {
 
     /// Makes the shutdown requests of ended runs void: nobody needs to answer them, and answers
     /// have no effect. The caller must hold the lease of the run. The caller's own run must be
-    /// over, or must not have sent such a request yet.
+    /// over, or must not have sent a shutdown request yet.
     ///
     /// # Errors
     /// `internal_error` when the store fails.
@@ -198,8 +199,8 @@ impl Team {
                 self.withdraw(&request.to, std::slice::from_ref(&ask.message), RUN_IS_OVER).await?;
             }
         }
-        // A member may have answered before the run ended. The next run must not act on such an
-        // answer.
+        // A member may have answered a shutdown request before the run ended. The next run must not
+        // act on this answer.
         let answers = self.mail(&AgentName::lead()).await?.into_iter().filter(|mail| {
             !mail.message.is_read()
                 && mail.frame.as_ref().and_then(answered).is_some_and(|id| parting.contains_key(id))
@@ -208,9 +209,9 @@ impl Team {
         self.withdraw(&AgentName::lead(), &answers, RUN_IS_OVER).await
     }
 
-    /// Makes all open requests of `asker` to the lead void. This is for a member whose client
+    /// Makes all open requests from `asker` to the lead void. This is for a member whose client
     /// stores no conversation. When the process of such a client ends or is restarted, the next
-    /// process asks again under another id.
+    /// process does not know the open request, and sends a new request with another id.
     ///
     /// # Errors
     /// `internal_error` when the store fails.
@@ -265,15 +266,16 @@ impl Team {
         Ok(())
     }
 
-    /// Removes the open requests from and to an ended member. The member's own requests also leave
-    /// the unread mail of the agents that were asked, because these requests need no decision any
-    /// more.
+    /// Removes the open requests from and to an ended member from the record. A request that the
+    /// member sent needs no decision any more, so its message is also removed from the unread mail
+    /// of the agent that was asked.
     pub(crate) async fn void_requests(&self, gone: &AgentName) -> Result<(), ApiError> {
         let is_void = |request: &Request, gone: &AgentName| {
             request.answer.is_none() && (request.from == *gone || request.to == *gone)
         };
-        // Mark the messages before the requests are removed. After a crash between the two steps,
-        // the requests are still recorded, so both steps are repeated.
+        // Remove the messages from the unread mail before the requests are removed from the record.
+        // After a crash between the two steps, the requests are still recorded, so both steps are
+        // repeated.
         for request in self.requests().await?.values().filter(|request| is_void(request, gone)) {
             if let Some(ask) = request.ask.as_ref().filter(|_| request.from == *gone) {
                 self.bury(&request.to, std::slice::from_ref(&ask.message), gone).await?;
@@ -288,8 +290,8 @@ impl Team {
     }
 
     /// Records a request and sends it. If an earlier attempt of the same call recorded the request,
-    /// that request is used. The boolean says whether the request is already answered. `draft` gets
-    /// a time in milliseconds, and builds the request and its id.
+    /// the recorded request is used. The boolean says whether the request was answered and the
+    /// answer was sent. `draft` gets a time in milliseconds, and builds the request and its id.
     pub(crate) async fn ask_for(
         &self,
         draft: impl Fn(i64) -> Result<(String, Request), ApiError> + Send + 'static,
@@ -383,8 +385,8 @@ impl Team {
                 state: DeliveryState::Persisted,
             });
         };
-        // In the reference client's recordings, a plan request has no color. All other frames there
-        // have a color.
+        // In the reference client's recordings, a plan request has no color. All other frames in
+        // these recordings have a color.
         let color = match (request.kind, half) {
             (RequestKind::Plan, Half::Ask) => None,
             (RequestKind::Shutdown | RequestKind::Permission, _)

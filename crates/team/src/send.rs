@@ -43,12 +43,12 @@ pub(crate) enum Recipient {
 }
 
 impl Team {
-    /// Sends a text, a broadcast, a request, or the answer to a request. If `call` is given, a
-    /// repeated call sends nothing twice.
+    /// Sends a text, a broadcast, a request, or the answer to a request. `call` is the id of the
+    /// tool call. A second attempt with the same `call` sends nothing twice.
     ///
     /// # Errors
-    /// - `agent_not_found` with the valid names. For an ended member, it has the id of the dead
-    ///   message.
+    /// - `agent_not_found` with the valid names. If the receiver is an ended member, the error also
+    ///   has the id of the dead message.
     /// - `invalid_request` and `rate_limit` with the limit.
     /// - `permission_denied` for a caller that is not allowed to send this.
     /// - `invalid_status` for an answer to an unknown or already answered request.
@@ -215,9 +215,9 @@ impl Team {
         })
     }
 
-    /// Returns the limit of unread mail for a text. If the sender is the user, only the user's own
-    /// unread messages count. The user's message then still reaches a receiver that has too much
-    /// mail from others.
+    /// Returns the limit of unread mail for a text. If the sender is the user or a person who runs
+    /// `pitcrew send`, only the unread messages of this sender count. The person's message then
+    /// reaches a receiver even if the receiver has too much mail from others.
     fn unread_limit(&self, speaker: &Speaker) -> UnreadLimit {
         let most = usize::try_from(self.limits().unread_messages).unwrap_or(usize::MAX);
         match speaker.rank {

@@ -1,9 +1,9 @@
-//! The processes and panes that run members outside the lead's process. Each is recorded from its
-//! start until it is known to be gone.
+//! The record of the processes and panes that run members outside the lead's process. A process or
+//! pane stays in this record from its start until it is known to be gone.
 //!
-//! After a crash, a later process reads this document, and stops the processes and panes that are
-//! still there. The journal's events `started` and `stopped` contain the same information, but only
-//! for people to read. The crate `runtime` checks whether a process still runs, and stops it.
+//! After a crash, a later process reads the record, and stops the processes and panes that still
+//! exist. The journal's events `started` and `stopped` contain the same information, but only for
+//! people to read. The crate `runtime` checks whether a process still runs, and stops the process.
 
 use std::collections::BTreeMap;
 
@@ -51,7 +51,8 @@ pub(crate) struct StartedMembers {
 impl Document for StartedMembers {
     const NAME: &'static str = "started";
 
-    /// Before documents had a format version, this document was only the map of members.
+    /// Converts a document of an earlier version of pitcrew, which had no format version. Such a
+    /// document is only the map of members.
     fn from_earlier(document: Value) -> Value {
         json!({ "started": document })
     }

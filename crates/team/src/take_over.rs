@@ -25,8 +25,9 @@ impl Team {
     ///
     /// # Errors
     /// - `permission_denied` for every caller except the lead and the user.
-    /// - `permission_denied` if `member` is the lead, or runs in another client, because pitcrew
-    ///   does not have its conversation.
+    /// - `permission_denied` if `member` is the lead.
+    /// - `permission_denied` if pitcrew did not spawn `member`, because pitcrew does not have the
+    ///   conversation of this member.
     /// - `agent_not_found`.
     pub async fn begin_take_over(
         &self,

@@ -67,8 +67,9 @@ impl Team {
     /// - `agent_not_found` for an unknown owner.
     /// - `circular_dependency`.
     /// - `invalid_request`.
-    /// - `invalid_status` for a task that the caller is not able to take, with the owner or the
-    ///   blockers. Also for a completed task that a teammate wants to reopen.
+    /// - `invalid_status` if the caller is not able to take the task. The error names the owner of
+    ///   the task, or the blockers.
+    /// - `invalid_status` if a teammate wants to reopen a completed task.
     pub async fn update_task(
         &self,
         actor: &Actor,
@@ -136,8 +137,8 @@ impl Team {
             .edit_tasks(move |table| task_rules::update(table, &inner, &id, &change))
             .await
         {
-            // A task whose file is gone can still be open in the journal. Only a deletion closes
-            // such a task.
+            // The update deletes a task whose file is gone. The journal may still list this task as
+            // open. Recording the deletion in the journal closes the task there.
             Err(error) if gives_up && error.code == ErrorCode::TaskNotFound => {
                 return self.give_up_lost_task(&stamp, &named, error).await;
             }
@@ -237,8 +238,8 @@ impl Team {
             .collect())
     }
 
-    /// Sends every message about a task assignment that a crash prevented. The message informs the
-    /// owner of the task.
+    /// Sends the messages about task assignments that are still missing after a crash. Each message
+    /// informs the owner of a task. Returns the ids of the sent messages.
     ///
     /// # Errors
     /// `internal_error` when the store fails.
@@ -365,8 +366,9 @@ impl Team {
         let config = self.config().await?;
         let owner = AgentName::foreign(done.task.owner.as_deref().unwrap_or_default());
         if config.member(owner.as_str()).is_none() {
-            // The owner ended after the config was checked and before the task was changed. No
-            // other operation would release this task.
+            // The owner ended after the config was checked and before the task was changed. Release
+            // the task now. Otherwise the ended member would own the task until the next clean-up
+            // of the run (`release_lost_tasks`).
             self.release_tasks(&owner).await?;
             return Err(refusal::unknown_agent(&config, owner.as_str()));
         }
@@ -385,9 +387,9 @@ impl Team {
     }
 }
 
-/// Builds the message that informs a task's owner. The result is `None` if pitcrew did not assign
-/// the task. It is also `None` if another client leads the team and its lead assigned the task,
-/// because that client signs the lead's frames itself.
+/// Builds the message that informs a task's owner. The result is `None` if the owner is not a
+/// member, or if pitcrew did not assign the task. It is also `None` if another client leads the
+/// team and the lead assigned the task, because that client signs the lead's frames itself.
 fn assignment(
     team: &Team,
     config: &TeamConfig,

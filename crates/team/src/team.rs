@@ -99,8 +99,9 @@ impl Team {
         self.count_call().await?;
         let left: Vec<String> = config.teammates().map(|m| m.name.to_string()).collect();
         if !left.is_empty() {
-            // The text in the reference client's recordings names a function that models do not
-            // have. This code therefore adds the tool call that models do have.
+            // In the reference client's recordings, this refusal names a function that models do
+            // not have. For agents, the refusal therefore also names a tool call that models do
+            // have.
             let how = match actor {
                 Actor::User | Actor::Outside(_) => "They have to shut down, or be removed, first.",
                 Actor::Lead | Actor::Member(_) => {
@@ -111,8 +112,8 @@ impl Team {
             return Ok(TeamDeleted::refused(config.name.as_str(), &left, how));
         }
         self.note([Event::TeamDeleted { team: config.name.to_string() }]).await;
-        // Read the journal before the team is moved. After the move, the journal is no longer in
-        // this folder.
+        // Read the journal before the team is moved into the archive. After the move, the journal
+        // is no longer in the team's folder.
         let summary = self.ask(self.backend().journal_summary(&self.dir)).await;
         let archive = self.ask(self.backend().archive_team(&self.dir)).await?;
         // If the journal cannot be read, the model usage counts as zero. A run that continues a
@@ -145,8 +146,8 @@ impl Team {
         &self,
         call: impl Future<Output = Result<T, StoreError>>,
     ) -> Result<T, ApiError> {
-        // Another process may have created a team with the same name since the deletion. This
-        // handle must not change that team.
+        // If the team of this handle was deleted, another process may have created a new team with
+        // the same name. This handle must not change the new team.
         let answer = if self.life.is_over() {
             Err(StoreError::NoTeam { team: self.dir.clone() })
         } else {

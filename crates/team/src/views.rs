@@ -87,7 +87,8 @@ pub fn task_times(task: &Task) -> TaskTimes {
     }
 }
 
-/// Reads a time from a file. A text stays unchanged, and a number is milliseconds since 1970.
+/// Reads a time from a file and returns it as text. A text in the file stays unchanged. A number in
+/// the file is milliseconds since 1970 and is converted.
 fn time_in(raw: &str) -> Option<String> {
     match serde_json::from_str(raw).ok()? {
         Value::String(text) => Some(text),

@@ -186,8 +186,8 @@ async fn run(input: &Input, context: &ToolContext) -> io::Result<ToolOutcome> {
     Ok(if left.is_empty() { outcome } else { with_left(outcome, &left) })
 }
 
-/// Turns the outcome into an error. The error names the files that grant permissions or run
-/// automatically, that the command created, and that could not be moved aside.
+/// Turns the outcome into an error that names the files in `left`. The command created these files,
+/// and they could not be moved aside. They grant permissions or run automatically.
 fn with_left(outcome: ToolOutcome, left: &[String]) -> ToolOutcome {
     let words = format!(
         "The command made what decides rights or runs by itself, and it could not be put aside; nobody may work there until \

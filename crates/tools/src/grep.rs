@@ -202,7 +202,8 @@ impl Window {
         self.skip.saturating_add(self.most)
     }
 
-    /// Returns a note for the model if there are results after the range, otherwise an empty text.
+    /// Returns a note for the model if the search has more results after the ones that are shown.
+    /// Otherwise the text is empty.
     fn rest(&self, total: usize, things: &str) -> String {
         if total > self.end() {
             format!("\n[more {things}; go on with offset {}]", self.end())

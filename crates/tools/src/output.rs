@@ -44,7 +44,7 @@ impl HeadTail {
     pub(super) fn finish(self) -> Text {
         let kept = (self.head.len() + self.tail.len()) as u64;
         let tail: Vec<u8> = self.tail.into();
-        // All bytes of the stream are stored. Decode the head and the tail together, because a
+        // If all bytes of the stream are stored, decode the head and the tail together, because a
         // character can be split between them.
         if kept == self.total {
             let mut whole = self.head;
@@ -88,8 +88,8 @@ impl Text {
             return self.head;
         }
         if self.lost_bytes == 0 {
-            // The whole text is in `head`, because all bytes of the stream are stored. Move the end
-            // of the text to `tail`.
+            // All bytes of the stream are stored, so the whole text is in `head`. Move the end of
+            // the text to `tail`.
             let middle = start_of_last(&self.head, most / 2);
             self.tail = self.head.split_off(middle);
         }

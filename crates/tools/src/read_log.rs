@@ -52,7 +52,8 @@ impl Default for PathLocks {
 /// content that the agent knows. Clones share the same log.
 #[derive(Debug, Clone)]
 pub struct ReadLog {
-    /// Locked only for the time of a look-up, never while a file is accessed.
+    /// The hashes of the known files. The lock is held only while a hash is read or recorded, never
+    /// while a file is accessed.
     stamps: Arc<Mutex<Stamps>>,
     locks: PathLocks,
 }

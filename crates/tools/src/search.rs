@@ -32,7 +32,8 @@ impl Place {
         } else {
             Some(real)
         };
-        // A rule can contain the path as the model gave it, or the real path. Both are checked.
+        // A permission rule can contain the path as the model gave it, or the real path. Check both
+        // paths.
         let written = self.path_of(entry);
         end.is_some_and(|end| !context.gate.is_read_denied(&context.cwd, &written, end))
     }

@@ -122,9 +122,10 @@ fn list_ids(ids: &[ShellId]) -> String {
     format!("; running: {}", ids.join(", "))
 }
 
-/// A function that records the processes which a command left running. Its arguments are the text
-/// of the command, and those of its processes that still have pitcrew's tags in their environment.
-/// It returns one text for each newly found process without such a tag.
+/// A function that records the processes which an ended command left running. The first argument is
+/// the text of the command. The second argument lists the remaining processes that have pitcrew's
+/// tags in their environment. The function also searches for remaining processes without these
+/// tags. It returns one text for each of these that was not recorded before.
 pub type LeftRunningLog =
     Arc<dyn Fn(String, Vec<ProcessIdentity>) -> BoxFuture<'static, Vec<String>> + Send + Sync>;
 
@@ -138,7 +139,8 @@ struct Set {
     folder: PathBuf,
     /// The function that records the processes which commands left running.
     escapes: Option<LeftRunningLog>,
-    /// Locked only for the time of a look-up, never while a command is started or stopped.
+    /// The list of commands. The lock is held only while the list is read or changed, never while a
+    /// command is started or stopped.
     entries: Mutex<Entries>,
 }
 
@@ -270,9 +272,9 @@ impl Shells {
         Ok(shell)
     }
 
-    /// Stops all background commands, and all processes that commands left running. Writes the
-    /// reason `why` into the output of each stopped command. These commands stay in the list, with
-    /// the state "stopped".
+    /// Stops all background commands, and all processes that foreground commands left running.
+    /// Writes the reason `why` into the output of each stopped command. These commands stay in the
+    /// list, with the state "stopped".
     pub async fn stop_running(&self, why: &str, limits: &ToolLimits) -> Vec<Shell> {
         let (running, left_behind): (Vec<_>, Vec<_>) = {
             let mut entries = self.entries();
@@ -306,8 +308,9 @@ impl Shells {
         entries.shells.iter().map(|(id, entry)| entry.shell(id)).collect()
     }
 
-    /// Records the processes that a foreground command left running. If some of them are newly
-    /// found and have none of pitcrew's tags in their environment, returns a description of these.
+    /// Records the processes that a foreground command left running, including processes without
+    /// pitcrew's tags in their environment. Returns a text that names the processes without these
+    /// tags, if they were not recorded before. Otherwise returns `None`.
     pub(super) async fn look_after(
         &self,
         command: &str,
@@ -316,8 +319,8 @@ impl Shells {
         note_left(self.set.escapes.as_ref(), command, group).await
     }
 
-    /// Remembers the processes that a foreground command left running, so that they are stopped
-    /// when the agent ends.
+    /// Remembers the processes that a foreground command left running. They are stopped when the
+    /// agent ends, or earlier by `stop_running`.
     pub(super) fn adopt(&self, group: ProcessGroup) {
         self.entries().left_behind.push(group);
     }
@@ -388,8 +391,9 @@ impl KeptOutput {
     }
 }
 
-/// Records the processes that a command left running. If some of them are newly found and have none
-/// of pitcrew's tags in their environment, returns a description of these.
+/// Records the processes that a command left running, including processes without pitcrew's tags in
+/// their environment. Returns a text that names the processes without these tags, if they were not
+/// recorded before. Otherwise returns `None`.
 async fn note_left(
     escapes: Option<&LeftRunningLog>,
     command: &str,
@@ -440,8 +444,9 @@ impl Attendance {
         kept.close(&words);
         tell.send_replace(state);
         if let Some(group) = left_behind {
-            // A process that is still running can be a daemon that was meant to continue. It is
-            // stopped together with the background command, or when the agent ends.
+            // A process that the command left running can be a daemon that was meant to continue.
+            // If the command was stopped, this process is stopped now. Otherwise it is stopped when
+            // the command is removed from the list, at the latest when the agent ends.
             stop.cancelled().await;
             group.stop_left_behind(limits.stop_grace).await;
         }

@@ -169,8 +169,8 @@ impl ToolOutcome {
         }
     }
 
-    /// Creates the outcome of a call whose input cannot be parsed. The texts are the recorded texts
-    /// of the reference client.
+    /// Creates the outcome of a call whose input cannot be parsed. The error texts are taken from
+    /// the recordings of the reference client.
     pub fn malformed(error: &InputError) -> Self {
         Self { text: error.text(), data: Value::String(error.data()), is_error: true }
     }

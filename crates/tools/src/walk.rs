@@ -1,5 +1,6 @@
 //! Lists the files in folders as ripgrep does, for Glob and Grep. Files that git ignores are left
-//! out. Hidden files are included. The folders of version control systems are never entered.
+//! out. Hidden files are included. Subfolders of version control systems, such as `.git`, are not
+//! entered.
 //!
 //! Each folder is opened through the handle of its parent folder, and no link is followed. Every
 //! found file is therefore below the path that the permission gate checked.
@@ -49,8 +50,8 @@ impl Entry {
 }
 
 /// An iterator over the files below a real path, in the order of their names. If the walk is
-/// cancelled, the iterator ends early. A folder is left out if it cannot be listed or if one of its
-/// ignore files is not a plain file.
+/// cancelled, the iterator ends early. A folder is left out if it cannot be listed, or if one of
+/// its ignore files is not a plain file within the size limit.
 pub(super) struct Walk {
     root: PathBuf,
     levels: Vec<Level>,
@@ -97,7 +98,7 @@ impl Walk {
     ///
     /// # Errors
     /// When the path does not exist, when it contains a link, or when an ignore file of the folder
-    /// or of one of its parent folders is not a plain file.
+    /// or of one of its parent folders is not a plain file within the size limit.
     pub(super) fn start(root: &Path, cancel: &CancellationToken) -> Result<Self, Unwalked> {
         let mut walk = Self {
             root: root.to_owned(),

@@ -53,9 +53,9 @@ pub struct ShownPages {
 }
 
 impl ShownPages {
-    /// Finds the text that `part` showed in the earlier layout `before`, for example after a
-    /// resize. Returns the page of this layout that shows the same text. Returns `None` if the text
-    /// is still on the same page.
+    /// Returns the page of this layout that shows the same text as `part` showed in the earlier
+    /// layout `before`. The layout changes, for example, after a resize. Returns `None` if the
+    /// number of the page has not changed, or if `part` is not a page.
     pub fn kept(&self, before: &Self, part: Section) -> Option<Section> {
         let Section::Page(page) = part else { return None };
         let place = before.starts.get(page).filter(|_| before.starts != self.starts)?;

@@ -29,12 +29,13 @@ pub enum ViewEvent<'a> {
     /// config's order. An agent that is not in the config has left the team, but stays in the
     /// state.
     Config(&'a TeamConfig),
-    /// The processes of the members were searched. The list has one entry for each member.
+    /// pitcrew has searched for the processes of the members. The list has one entry for each
+    /// member.
     Located(&'a [MemberStatus]),
     /// The team's tasks were read.
     Tasks(&'a [Task]),
-    /// A run ended. The agents in the outcome replace all agents in the state. Their numbers cover
-    /// all runs of the team.
+    /// A run ended. The agents in the outcome replace all agents in the state. The turns, tokens
+    /// and costs of these agents include all runs of the team.
     Ended(&'a RunOutcome),
 }
 
@@ -174,7 +175,8 @@ fn answer_ended(state: &mut TeamState, answered: &Answered) {
     spend(state, &answered.agent, answered.usage, answered.cost_usd, calls);
 }
 
-/// Adds the tokens and the cost of a model call to the agent's numbers.
+/// Adds a model call to the agent's numbers: one turn, the number of tool calls, the tokens and the
+/// cost.
 fn spend(
     state: &mut TeamState,
     name: &AgentName,
@@ -231,8 +233,8 @@ fn permission_answered(
     would_allow: Option<&str>,
 ) {
     state.would_allow.extend(would_allow.map(str::to_owned));
-    // If the agent is in another process, the answer to its permission request can be reported more
-    // than once. Count the answer only once.
+    // If the agent is in another process, the refusal of its permission request can be reported
+    // more than once. Count each refusal only once.
     if let (Some(reason), Some(tool)) = (refused, state.asked.remove(call)) {
         state.counts.permissions_refused += 1;
         state.denials.push(Denial {
@@ -269,9 +271,9 @@ fn fold_config(state: &mut TeamState, config: &TeamConfig) {
     state.agents.append(&mut known);
 }
 
-/// Returns the permission mode of a member: the mode in the config, otherwise `plan` if the
-/// member's plan must be approved first, otherwise the mode in which the member's client was
-/// started.
+/// Returns the permission mode of a member. This is the mode in the config, if the config has a
+/// mode. Otherwise it is `plan`, if the member's plan must be approved first. Otherwise, for a
+/// member that pitcrew started in another client, it is the mode in which that client was started.
 fn mode_of(member: &Member) -> Option<String> {
     let planning =
         || member.plan_mode_required.filter(|it| *it).map(|_| PermissionMode::Plan.to_string());

@@ -79,8 +79,8 @@ impl MemberStatus {
         config: &TeamConfig,
         lead: &Running,
     ) -> Result<Vec<Self>, ViewError> {
-        // If pitcrew started no member of the team, there are no records to read. Do not read them
-        // then, because reading would create pitcrew's folder in the team's folder.
+        // Read pitcrew's records only if pitcrew started a member of the team. Otherwise there are
+        // no records, and reading them would create pitcrew's folder in the team's folder.
         let has_ours = config.members.iter().any(|member| SpawnRecord::of(member).is_some());
         let started = if has_ours { team.started().await? } else { BTreeMap::new() };
         let now_ms = team.teams().now_ms();

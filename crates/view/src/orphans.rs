@@ -44,14 +44,16 @@ pub struct StoppedView {
 }
 
 impl<'a> Orphans<'a> {
-    /// Creates the value for `team`. `panes` finds the terminal panes that are recorded for the
-    /// team.
+    /// Creates the [`Orphans`] of `team`. Nothing is stopped yet. `panes` finds the terminal panes
+    /// that are recorded for the team.
     pub fn of(team: &'a Team, panes: RecordedPanes) -> Self {
         Self { team, panes }
     }
 
     /// Stops all members that still run. For each member, sends SIGTERM, waits at most `term`,
-    /// sends SIGKILL, and closes the member's pane. Afterwards closes all other panes of the team.
+    /// sends SIGKILL if the process still runs, and closes the member's pane. Afterwards stops the
+    /// processes that commands of killed members left running, and closes all other panes of the
+    /// team.
     ///
     /// # Errors
     /// When the team's records cannot be read or written.
@@ -112,8 +114,8 @@ impl StoppedView {
         }
     }
 
-    /// Whether the user must see this result although the process was stopped: it is not known
-    /// whether the pane is closed.
+    /// Returns true if it is not known whether the pane is closed. The user must see this result
+    /// even if the process was stopped.
     pub fn has_doubt(&self) -> bool {
         self.pane_not_asked.is_some()
     }

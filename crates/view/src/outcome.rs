@@ -9,8 +9,8 @@ use serde_json::{Map, Value, json};
 use crate::fold::{ViewEvent, fold};
 use crate::state::{AgentState, TeamState};
 
-/// Returns the JSON fields about the end of a run that the result event does not contain. Reasons
-/// are not shortened.
+/// Returns JSON fields that describe the end of a run. The result event does not contain these
+/// fields. The reasons in the fields are not shortened.
 #[must_use]
 pub fn document(outcome: &RunOutcome, resume: Option<&str>) -> Map<String, Value> {
     let agents = fold(TeamState::default(), &ViewEvent::Ended(outcome)).agents;
@@ -74,7 +74,8 @@ pub fn end_name(end: &RunEnd) -> &'static str {
     }
 }
 
-/// Returns the last message of a run. If there is no last message, returns the reason why.
+/// Returns the last message of a run. If there is no last message, returns the reason why the run
+/// ended.
 #[must_use]
 pub fn result_text(end: &RunEnd) -> String {
     match end {

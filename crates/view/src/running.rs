@@ -61,8 +61,8 @@ impl Running {
         Ok(Self::without_lease(config))
     }
 
-    /// Finds the process that runs a team from the team's config only. Use this function if nobody
-    /// holds the team's lease or if the lease cannot be read.
+    /// Uses only the team's config to find the process that runs the team. Call this function if
+    /// nobody holds the team's lease, or if the lease cannot be read.
     pub fn without_lease(config: &TeamConfig) -> Self {
         if let Some(process) = &config.lead_process {
             return Self::of_session(process);

@@ -180,7 +180,8 @@ impl AgentState {
         let doing = match (&self.doing, self.status) {
             (Some(doing), _) => first_line(doing, DOING_CHARS),
             // If the agent runs in another process, its permission request can become known before
-            // the turn that contains the call.
+            // the turn that contains the call. In this case, the line shows that the agent asks for
+            // a permission.
             (None, Status::Active) => {
                 self.asks.values().next().map_or_else(|| "thinks".to_owned(), |tool| asks_for(tool))
             }

@@ -23,8 +23,8 @@ pub struct Stream {
     team_events: bool,
     /// The function that creates the id of a new event.
     new_id: fn() -> String,
-    /// The ids of the tool calls in the stream. A tool call starts each subagent. If that call is
-    /// not in the stream, the subagent works for a teammate.
+    /// The ids of the tool calls in the stream. Each subagent was started by a tool call. If the id
+    /// of that call is not in this set, the subagent works for a teammate.
     calls: HashSet<String>,
 }
 

@@ -172,8 +172,9 @@ pub(super) fn subagent_tool(
 struct SubagentTool {
     loop_handle: LoopHandle,
     caller: AgentName,
-    /// The first words of a refusal: "Teammates" or "In-process teammates" (founding guide, section
-    /// 7).
+    /// The first words of this tool's refusals, such as "Teammates cannot spawn other teammates".
+    /// The words are "Teammates" if the teammate runs in its own process, otherwise "In-process
+    /// teammates" (founding guide, section 7).
     teammates: &'static str,
     models: Arc<str>,
 }

@@ -21,8 +21,8 @@ use crate::supervision::{RecordedPanes, program_of, stop_member};
 /// The processes and panes that one teammate left behind in an earlier run.
 #[derive(Clone, Debug)]
 pub(super) struct Left {
-    /// The member's recorded pane. If that pane is gone, this is another pane with the member's
-    /// tag.
+    /// The pane that the team's records name for the member. If that pane is gone, this is another
+    /// pane with the member's tag. `None` if no pane has the member's tag.
     pub(super) pane: Option<PaneId>,
     /// The process that runs the member, if it is alive.
     pub(super) process: Option<ProcessIdentity>,
@@ -43,7 +43,8 @@ impl Left {
         let recorded = team.started().await.unwrap_or_default().remove(member);
         let recorded_pane = recorded.and_then(|started| started.pane);
         let known = known_processes(team, member).await;
-        // A record can name any process. Accept only a process that has the member's tag.
+        // The records can name a process that does not run the member. Accept only a process that
+        // has the member's tag.
         let process = known.iter().copied().find(|process| runs_member(*process, tag));
         let mut tagged: Vec<PaneId> = match panes.tagged(tag).await {
             Ok(found) => found.into_iter().map(|(pane, _)| pane).collect(),
@@ -83,7 +84,8 @@ pub(super) async fn is_run(team: &Team, member: &AgentName, tag: &PaneTag) -> bo
 
 impl TeamLoop {
     /// Returns the process and the panes of a member that an earlier run left behind. If the member
-    /// must be started again, the permission requests of its old process are withdrawn.
+    /// runs in another client, and its process or its pane is gone, the member's open permission
+    /// requests are withdrawn.
     pub(super) async fn left_of(
         &mut self,
         member: &Member,
@@ -96,8 +98,8 @@ impl TeamLoop {
         Some(left)
     }
 
-    /// Handles a client that this run does not start. If its process is dead, withdraws its
-    /// permission requests.
+    /// Withdraws the permission requests of a member that runs in another client, if the member's
+    /// recorded process is dead. This is for a member that this run does not start.
     pub(super) async fn void_questions_of_dead(&mut self, member: &Member) {
         let started = self.started().await.remove(&member.name);
         let process = started.and_then(|started| started.process).map(ProcessIdentity::from);
@@ -106,8 +108,8 @@ impl TeamLoop {
         }
     }
 
-    /// Some members may have agreed to shut down before a crash. Removes these members from the
-    /// team, and stops their remaining processes.
+    /// Completes the shutdown of members that agreed to shut down before a crash. Stops the
+    /// processes that these members left, and removes the members from the team.
     pub(super) async fn finish_goodbyes(&mut self, config: &TeamConfig) {
         let is_elsewhere = |member: &&Member| {
             let backend = member.backend_type.as_deref();
@@ -153,8 +155,8 @@ impl TeamLoop {
         }
     }
 
-    /// Closes panes of an earlier run. Searches for all panes that match `tag`, and closes those
-    /// for whose own tag `is_left` returns true.
+    /// Closes panes of an earlier run. Searches for all panes that match `tag`. Each pane found has
+    /// a tag of its own; the pane is closed if `is_left` returns true for that tag.
     pub(super) async fn close_panes(
         &mut self,
         panes: Arc<dyn Panes>,
@@ -198,15 +200,15 @@ impl TeamLoop {
         }
     }
 
-    /// Stops a process of an earlier run and closes its pane. If this fails, the record of the
-    /// process and the pane stays.
+    /// Stops a process of an earlier run and closes its pane. If the process still runs or the pane
+    /// cannot be closed, the record of both stays.
     pub(super) async fn stop_started(&mut self, started: (AgentName, Started)) {
         let name = started.0.clone();
         if let Some(panes) = self.backends.hosting.panes.clone()
             && let Some(pane) = started.1.pane.as_ref().filter(|pane| pane.host == panes.host())
         {
-            // The pane backend of this run can close only its own kind of pane. If the pane is of
-            // another kind, the record says how to close it.
+            // This run's pane backend can close this pane, because the pane is of the backend's
+            // kind. A pane of another kind is closed below, with the data from its record.
             let (pane, tag) = (PaneId(pane.id.clone()), self.backends.tag_of(&name));
             let program = program_of(&started.1);
             if let Some(process) = started.1.process.map(ProcessIdentity::from)

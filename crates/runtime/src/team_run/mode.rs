@@ -25,8 +25,8 @@ async fn lowered_by(
     })
 }
 
-/// Returns the members whose mode this run does not allow. Also returns the members that would get
-/// such a mode after the approval of their plan. [`lower_modes`] replaces these modes.
+/// Returns the members whose permission mode [`lower_modes`] must replace, because this run does
+/// not allow it. The mode that a member will get after the approval of its plan counts too.
 pub(super) async fn too_free(team: &Team, run: PermissionMode) -> Result<Vec<AgentName>, ApiError> {
     let (lowered, config) = (lowered_by(team, run).await?, team.config().await?);
     let is_too_free = |member: &&Member| {
@@ -38,12 +38,11 @@ pub(super) async fn too_free(team: &Team, run: PermissionMode) -> Result<Vec<Age
     Ok(config.teammates().filter(is_too_free).map(|member| member.name.clone()).collect())
 }
 
-/// Replaces members' modes that a resumed run does not allow. Two modes can be replaced:
+/// Replaces members' permission modes that a resumed run does not allow. Two modes can be replaced:
 /// `bypassPermissions`, and the mode of the previous run. They are replaced only if they allow more
 /// than the mode of this run. Returns one notice for each change.
 ///
-/// If the lead gave a member another mode, that mode stays if the user approved it or an agent
-/// definition sets it.
+/// Every other mode stays, because the user approved it or an agent definition sets it.
 ///
 /// # Errors
 /// When the team's files cannot be read or written.

@@ -17,14 +17,15 @@ use crate::run::{OpenWork, RunEnd, Shortfall, TaskSummary};
 use crate::team_tools::answer;
 
 impl TeamLoop {
-    /// Returns the open work according to the task list and the accounts of the teammates.
+    /// Returns the team's open work, for example open tasks and teammates that failed. First tries
+    /// again to remove ended members that are still in the team.
     pub(super) async fn open_work(&mut self) -> OpenWork {
         self.remove_unremoved().await;
         let tasks = self.tasks_now().await;
         self.open_among(&tasks).await
     }
 
-    /// Returns the open work of a team with the given tasks.
+    /// Returns the team's open work. The caller passes the team's tasks in `tasks`.
     pub(super) async fn open_among(&mut self, tasks: &[TaskSummary]) -> OpenWork {
         let OpenWork { never_started, left_behind, failures, .. } = self.agents.open_work();
         OpenWork {
@@ -37,8 +38,8 @@ impl TeamLoop {
         }
     }
 
-    /// Returns those members of other clients whose plan waits for an answer. While it waits, such
-    /// a member reports that it is idle.
+    /// Returns the members that run in another client and whose plan has no answer yet. Such a
+    /// member reports that it is idle while it waits for the answer.
     async fn plans_of_clients(&mut self) -> Vec<AgentName> {
         if !self.agents.all_running().any(|(_, running)| running.is_foreign()) {
             return Vec::new();
@@ -132,8 +133,8 @@ impl TeamLoop {
         }
     }
 
-    /// Reminds a lead that is about to delete its team of the team's open tasks. Only the first
-    /// such call reminds the lead.
+    /// Returns a refusal that lists the open tasks when the lead is about to delete its team.
+    /// Returns `None` if no task is open, or if the lead was already reminded.
     pub(super) async fn reminded_at_deletion(&mut self) -> Option<ToolOutcome> {
         let tasks = self.tasks_now().await;
         let lost = self.lost_tasks().await;

@@ -160,8 +160,8 @@ impl AgentHandle for Remote {
         true
     }
 
-    /// Does not ring the process, because it watches its inbox itself. Only makes the supervisor
-    /// check which mail the process has taken.
+    /// Makes the supervisor check which mail the process has taken. The process itself gets no
+    /// signal, because it watches its inbox.
     fn ring(&self) {
         self.look.notify_one();
     }

@@ -1,5 +1,5 @@
-//! Permission requests that reach the lead by mail: who decides about them, and how the answer is
-//! delivered.
+//! Handles permission requests that reach the lead by mail. This module starts the decision on each
+//! request and writes the answer for the agent that asked.
 
 use std::time::Duration;
 
@@ -45,9 +45,9 @@ impl TeamLoop {
         }
         let agent = AgentName::foreign(&asked.agent_id);
         let member = self.run_context.team.member(agent.as_str()).await.ok();
-        // If pitcrew runs the agent, the description in the permission request comes from the
-        // permission gate. If another client runs the agent, the description is its model's own
-        // words.
+        // The description in a permission request has one of two authors. If pitcrew runs the
+        // agent, the author is pitcrew's permission gate. If another client runs the agent, the
+        // author is the agent's model, so the description is stored in `says`.
         let program = match member.as_ref().is_some_and(SpawnRecord::is_run_by_us) {
             true => Program::Pitcrew,
             false => Program::Claude,
@@ -95,8 +95,9 @@ impl TeamLoop {
         self.sources.decisions.push(Box::pin(Abortable::new(deciding, registration)));
     }
 
-    /// Handles the permission requests of an earlier run again, if they are marked as read but have
-    /// no answer.
+    /// Starts a new decision on each permission request that an earlier run left without an answer.
+    /// This concerns only requests whose mail is marked as read; unread requests arrive as new
+    /// mail.
     pub(super) async fn ask_what_is_open(&mut self) {
         let team = self.run_context.team.clone();
         let open = team.requests().await.unwrap_or_default();

@@ -13,13 +13,13 @@ use pitcrew_team::{Actor, MemberRemoved};
 use super::ends::released;
 use super::team_loop::TeamLoop;
 
-/// Time to wait after the death of a process before its locks are broken. A lock counts as left
-/// behind after 10 s without a refresh. The rest is a margin.
+/// Time from the death of a process until its locks are broken. A lock counts as left behind after
+/// 10 s without a refresh; the additional second is a margin.
 const TIDY_AFTER: Duration = Duration::from_secs(11);
 
 /// First pause before the loop tries a failed write again. The pause doubles with each try up to
-/// [`TRY_AT_MOST`]. A late write can do harm: for example, until a member that ended is removed,
-/// others write to a member that never reads its mail.
+/// [`TRY_AT_MOST`]. The first pause is short because a late write can do harm: for example, an
+/// ended member that is not removed yet still gets mail that nobody reads.
 pub(crate) const TRY_AFTER: Duration = Duration::from_millis(250);
 
 /// Longest pause between two tries of a failed write.
@@ -33,10 +33,10 @@ pub(super) struct Unremoved {
 }
 
 impl TeamLoop {
-    /// Schedules a cleanup after a process died. The cleanup handles the locks that the process may
-    /// have left, and the tasks that were assigned to the dead member at that moment. If another
-    /// process dies, the cleanup is postponed. A process that needs such a lock earlier breaks the
-    /// lock itself.
+    /// Schedules a cleanup after a process died. The cleanup breaks the locks that the process may
+    /// have left, and releases the tasks that are still assigned to the dead member. If another
+    /// process dies before the cleanup, the waiting time starts again. A process that needs one of
+    /// these locks earlier breaks the lock itself.
     pub(super) fn tidy_later(&mut self) {
         self.sources.tidying = Some(Box::pin(tokio::time::sleep(TIDY_AFTER)));
     }
@@ -100,8 +100,8 @@ impl TeamLoop {
         }
     }
 
-    /// Removes this team's git worktrees that belong to no member. Also collects the ends of
-    /// teammates that the lead's conversation does not contain yet.
+    /// Removes this team's git worktrees that belong to no member. Returns the teammates whose end
+    /// is not yet in the lead's conversation, and the text that tells the lead about these ends.
     pub(super) async fn finish_departures(
         &mut self,
         removed: &BTreeMap<AgentName, MemberRemoved>,
@@ -143,8 +143,8 @@ impl TeamLoop {
             .map(PathBuf::from)
             .collect();
         let worktrees = self.worktrees();
-        // If the recovery fails, for example because there is no repository, there are no git
-        // worktrees to recover.
+        // An error is only logged. It occurs, for example, if there is no repository, and a folder
+        // without a repository has no git worktrees to recover.
         if let Err(error) = worktrees.recover().await {
             tracing::debug!(error = %chain(&error), "no worktree that was being made is looked for");
         }

@@ -42,15 +42,15 @@ const WORDS_WAITING: usize = 64;
 /// Time between TERM and KILL for a process. It is long enough to write a transcript to disk.
 pub(super) const STOP_GRACE: Duration = Duration::from_secs(2);
 
-/// Time between TERM and KILL for processes that a dead process left behind. The lead waits during
-/// this time.
+/// Time between TERM and KILL for processes that a dead process left behind. It is short because
+/// the lead waits during this time.
 const REST_GRACE: Duration = Duration::from_millis(200);
 
 /// Interval at which a pane is checked if its process id is unknown.
 const PANE_LOOK: Duration = Duration::from_secs(1);
 
-/// Time within which a client that took mail records its turn in the config. After that time the
-/// client counts as idle.
+/// Maximum time between the moment when a client takes mail and the moment when the client records
+/// its turn in the config. If no turn is recorded after this time, the client counts as idle.
 pub(super) const TURN_SHOWS_WITHIN: Duration = Duration::from_secs(3);
 
 #[derive(Debug)]
@@ -93,12 +93,13 @@ pub(super) enum RemoteEvent {
     Dropped,
 }
 
-/// The data of a launch, apart from the member itself.
+/// The input of a launch that a supervisor needs only once.
 pub(super) struct Launching {
     /// The process and the panes of this member that an earlier run left behind. `None` if there
     /// was no earlier run.
     pub(super) left: Option<Left>,
-    /// The spawn call that waits for the launch, and the result for its answer.
+    /// The spawn call that waits for the launch. It contains the answer to send if the launch
+    /// succeeds.
     pub(super) call: Option<SpawnCall>,
 }
 
@@ -211,8 +212,8 @@ impl RemoteSupervisor {
             true => Ok(None),
             false => self.launch(Former::GoesOn).await.map(Some),
         };
-        // The former conversation may be the cause of the failure. Try once more with a new
-        // conversation.
+        // The launch failed. The client's former conversation may be the cause, so try once more
+        // with a new conversation.
         if launched.is_err() && self.has_former_conversation() {
             launched = self.launch_anew().await;
         }
@@ -269,8 +270,8 @@ impl RemoteSupervisor {
             color: self.spec.member.color.clone(),
             tag: self.spec.tag.clone(),
         };
-        // The environment of the command contains the member's tag. By this tag, a later run can
-        // recognise that the process belongs to the member.
+        // The command in the pane runs with the member's tag in its environment. A later run
+        // recognises the member's process by this tag.
         let started = self.spec.panes.start(&pane).await;
         let started =
             started.map_err(|error| format!("its pane cannot be made: {}", chain(&error)))?;
@@ -296,8 +297,9 @@ impl RemoteSupervisor {
         Ok(started)
     }
 
-    /// Puts the first message into the inbox. This is the prompt, or a request to continue if a
-    /// client continues its former conversation.
+    /// Puts the teammate's first message into its inbox. The first message is the prompt. For
+    /// another client that continues its former conversation, the first message is a request to
+    /// continue.
     async fn give_prompt(&mut self, former: Former) -> Result<(), String> {
         let failed = |error| format!("its prompt cannot be put into its inbox: {}", chain(&error));
         let RemoteSpec { team, member, program, root, .. } = &self.spec;
@@ -387,8 +389,8 @@ impl RemoteSupervisor {
             tokio::select! {
                 biased;
                 () = &mut ended => {
-                    // The process has ended, but it may have changed its mail since the last check.
-                    // Check its mail once more.
+                    // The process has ended, but it may have marked mail as read since the last
+                    // check. Check its mail once more.
                     self.look().await;
                     return self.gone(&life).await;
                 }
@@ -404,8 +406,9 @@ impl RemoteSupervisor {
                     self.prompt_due = None;
                     let screen = self.screen().await;
                     if self.has_former_conversation() {
-                        // Treat the process as gone. The client may show a question about the
-                        // former conversation in its pane, and nobody answers questions there.
+                        // The client did not accept its prompt in time. It may be showing a
+                        // question about the former conversation in its pane, and nobody answers
+                        // that question. So report the process as gone.
                         return RemoteEvent::Gone { exit: None, screen };
                     }
                     self.report(RemoteEvent::Silent { screen }).await;
@@ -459,8 +462,9 @@ impl RemoteSupervisor {
         }
     }
 
-    /// Reports each launch stage only once. An agent that works must have accepted its prompt, so
-    /// the earlier stage counts as reached too.
+    /// Reports that a launch stage was reached. Does nothing if the stage was already reported. If
+    /// the stage `PromptTaken` was not reported before `Working`, it is reported too, because an
+    /// agent that works has accepted its prompt.
     pub(super) async fn reach(&mut self, stage: LaunchStage) {
         if self.stage >= Some(stage) {
             return;
@@ -532,7 +536,8 @@ impl RemoteSupervisor {
         }
     }
 
-    /// Returns the time between TERM and KILL for a process.
+    /// Returns the time between TERM and KILL for a process. The time is zero if all teammates are
+    /// cancelled at once.
     fn stop_grace(&self, process: ProcessIdentity) -> Duration {
         if self.spec.kill.is_cancelled() {
             return Duration::ZERO;

@@ -53,9 +53,9 @@ impl TeamLoop {
         }
     }
 
-    /// Skips the entries that the journal already contains, because these entries are not new
-    /// events. Uses them only for a summary: each member's last state, number of model calls, and
-    /// usage in earlier runs.
+    /// Prepares the reading of the journal. The entries that the journal already contains are not
+    /// reported as new events. They only give a summary of the earlier runs: each member's last
+    /// state, number of model calls, and usage.
     pub(super) async fn open_journal(
         &mut self,
         history: Result<(JournalSummary, u64), StoreError>,
@@ -88,9 +88,9 @@ impl TeamLoop {
             Err(error) => self.warn(format!("the journal cannot be read: {}", chain(&error))).await,
         }
         self.run_context.team.note([Noted::RunStarted]).await;
-        // The time of this run begins here, just after the journal entry for its start. A later run
-        // counts from that entry. The time according to the journal is therefore never less than
-        // the time that this run reports.
+        // The time of this run starts here, just after the journal got the entry for the start of
+        // the run. A later run measures the time of this run from that journal entry. Its result is
+        // therefore never less than the time that this run reports.
         self.began.0 = Instant::now();
     }
 
@@ -131,8 +131,8 @@ impl TeamLoop {
             return Vec::new();
         }
         if let Noted::AllowedAlways { member, what, lasts: _ } = &entry.event {
-            // Only the processes of members write this kind of entry, so the permission was granted
-            // in another process.
+            // Only the members' own processes write an `AllowedAlways` entry. So the permission was
+            // granted in another process, and the user interface does not know it yet.
             let (agent, what) = (member.clone(), what.clone());
             self.run_context.sink.tell(RunEvent::AllowedAlways { agent, what }).await;
             return Vec::new();
@@ -252,9 +252,11 @@ impl TeamLoop {
         }
     }
 
-    /// Handles the exit of a process that this run did not ask to exit. There are three cases. The
-    /// last journal entry of the process says why it exited, or the agent has sent a shutdown
-    /// approval to the lead. Otherwise the process died.
+    /// Handles the exit of a process that this run did not ask to exit.
+    ///
+    /// The reason for the exit comes from the last journal entry of the process. If the journal has
+    /// no such entry, the reason is one of these: a person stopped the process with Ctrl-C, the
+    /// agent sent a shutdown approval to the lead, or the process died.
     async fn gone(
         &mut self,
         agent: &AgentName,
@@ -451,9 +453,9 @@ pub(super) fn answered_request(frame: &Frame) -> Option<&str> {
     }
 }
 
-/// Returns true if a message approves a shutdown that the lead requested from the sender of this
-/// message. An approval without a request comes from somebody else. A request that an ended run
-/// sent when it exited no longer counts, so an approval of it ends no agent.
+/// Returns true if a message approves a shutdown request that the lead sent to the sender of this
+/// message. Returns false if the request does not exist, was sent to another agent, or was
+/// withdrawn. Requests of an ended run are withdrawn.
 pub(super) fn is_goodbye(
     requests: &BTreeMap<String, Request>,
     sender: &AgentName,

@@ -132,9 +132,9 @@ fn spawns(mode: PermissionMode, definitions: &Definitions) -> Spawns {
 }
 
 impl RunContext {
-    /// Reads the settings and the project's files. Agents with the role `role` get the user's
-    /// addition to the system prompt. A teammate that names no model uses `teammate_model`. If that
-    /// is `None`, it uses `model`.
+    /// Creates the context from the settings and the project's files. Agents with the role `role`
+    /// get the user's addition to the system prompt. A teammate that names no model uses
+    /// `teammate_model`, or `model` if `teammate_model` is `None`.
     pub(crate) fn new(
         team: Team,
         role: Role,
@@ -228,8 +228,8 @@ impl RunContext {
             .collect()
     }
 
-    /// Finds out what does not work on this machine, for the user interface. Agents start without
-    /// waiting for the result.
+    /// Checks what the sandbox cannot do on this machine. Returns a task whose result is a list of
+    /// warnings for the user interface. Agents start without waiting for this task.
     pub(crate) fn look_at_machine(&self) -> JoinHandle<Vec<String>> {
         let (sandbox, cwd) = (self.sandbox.clone(), self.cwd.clone());
         tokio::task::spawn_blocking(move || sandbox.warnings(&cwd))
@@ -253,8 +253,9 @@ impl RunContext {
     pub(crate) fn window_of(&mut self, name: &str) -> u64 {
         match self.model(name) {
             Ok(model) => window_of(&self.windows, model.as_ref()),
-            // The model may belong to another client or to an earlier run. Such a model may be
-            // impossible to open here.
+            // This process cannot open the model, for example because only another client or an
+            // earlier run uses it. Take the number from the settings or from the table of known
+            // models.
             Err(_) => {
                 self.windows.named(name).or_else(|| known_window(name)).unwrap_or(UNKNOWN_WINDOW)
             }

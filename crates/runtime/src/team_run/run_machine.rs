@@ -94,7 +94,8 @@ pub(super) enum RunInput {
     LeadEnded(Status, Option<String>),
     /// The teammates' mail was checked. Contains what was observed, sorted by teammate name.
     Looked(Vec<MateSeen>),
-    /// All reports that were sent until now have been processed.
+    /// The loop has processed all reports that agents had sent before [`RunAction::HearReports`]
+    /// was carried out.
     ReportsHeard {
         /// Whether a subagent is running in the background.
         in_background: bool,
@@ -136,19 +137,21 @@ pub(super) enum RunAction {
     TakeStock,
     /// Remind the lead of what it must still do before the run ends.
     Remind(Reminder),
-    /// Send a shutdown request to each of these teammates, and start the time limit.
+    /// Send a shutdown request to each of these teammates, and start the time limit of this
+    /// shutdown step.
     AskToShutDown(Vec<AgentName>),
-    /// Stop these teammates immediately, and start the time limit. A later run can resume them.
+    /// Stop these teammates immediately, and start the time limit of this shutdown step. A later
+    /// run can resume the teammates.
     Suspend(Vec<AgentName>),
-    /// End these teammates for good, and start the time limit.
+    /// End these teammates for good, and start the time limit of this shutdown step.
     Kill(Vec<AgentName>),
     /// Cancel these teammates immediately. A later run can resume them.
     Drop(Vec<AgentName>),
     /// Cancel the lead's current work, and let the lead begin nothing new. The lead still receives
     /// news about teammates that leave.
     HoldLead,
-    /// Let the lead end at its next pause between two steps, and start the time limit. Contains the
-    /// reason.
+    /// Let the lead end at its next pause between two steps, and start the time limit of this
+    /// shutdown step. Contains the reason for the end.
     EndLead(String),
     /// Cancel the lead.
     DropLead,
@@ -167,7 +170,8 @@ pub(super) struct Reminder {
     pub(super) fault: Option<AnswerFault>,
 }
 
-/// The reminders that the lead has already received. Each reminder is given only once in a run.
+/// The kinds of reminders that the lead has already received. Each kind is given only once for a
+/// team.
 #[derive(Clone, Copy, Debug, Default)]
 struct Reminded {
     of_members: bool,
@@ -195,7 +199,8 @@ pub(super) struct RunMachine {
     /// The teammates that have used all their turns. They are not in `unavailable`, because they
     /// wait for more turns and not for their model.
     used_up: BTreeSet<AgentName>,
-    /// Whether the lead was woken after the last change and found nothing to do.
+    /// Whether the lead was woken and found nothing to do, and since then no teammate has joined or
+    /// changed its state.
     lead_has_looked: bool,
     is_calling: bool,
     reminded: Reminded,
@@ -204,8 +209,8 @@ pub(super) struct RunMachine {
     /// Whether the user interrupted the lead and has not yet said how to continue. During that time
     /// nobody wakes the lead, and the run does not end by itself.
     is_held: bool,
-    /// The inbox that contains the mail for which the run must wait before it can end. When this
-    /// inbox changes, the mail of the teammates is checked again.
+    /// The inbox whose next change makes the loop check the teammates' mail again. `None` if no
+    /// change of an inbox can end what the run waits for.
     looks_again_at: Option<InboxFile>,
     /// Time that a client has to answer a shutdown request.
     grace: Duration,
@@ -305,8 +310,9 @@ impl RunMachine {
 
     fn announced(&mut self, name: &AgentName, status: Status) -> Vec<RunAction> {
         if *name == self.lead {
-            // Accept only an idle report that answers a wake-up. An agent in the middle of its work
-            // ignores a wake-up, and its later idle report does not answer the wake-up.
+            // If the lead was woken and its first report after that is idle, the lead found nothing
+            // to do. Any other report of the lead says that it has work, or does not answer a
+            // wake-up.
             self.lead_has_looked = std::mem::take(&mut self.is_calling) && status == Status::Idle;
             self.lead_status = status;
             self.is_held &= status == Status::Idle;
@@ -330,9 +336,11 @@ impl RunMachine {
         if self.is_at_rest() && !self.is_calling { vec![RunAction::LookAround] } else { Vec::new() }
     }
 
-    /// Checks whether a teammate has unread mail or still has to send something. A teammate reports
-    /// that it works before it marks mail as read. If no mail is unread, every working teammate has
-    /// therefore already sent its report, and these reports are processed first.
+    /// Decides what to do after a check of the teammates' mail. If the run must wait for a
+    /// teammate, for example because the teammate has unread mail, returns the actions for this
+    /// wait. Otherwise returns the action that processes all reports. A teammate reports that it
+    /// works before it marks mail as read. So if no mail is unread, every working teammate has
+    /// already sent its report.
     fn looked(&mut self, mates: &[MateSeen]) -> Vec<RunAction> {
         let wait = mates.iter().find_map(|mate| mate.waits(self.grace));
         self.looks_again_at = wait.as_ref().and_then(Wait::inbox);
@@ -481,8 +489,8 @@ impl RunMachine {
         }
     }
 
-    /// Continues after a teammate or the lead has left. During a shutdown, ends the lead as soon as
-    /// no teammate is left.
+    /// Returns the actions after a teammate or the lead has ended. If the run is not shutting down,
+    /// the mail is checked. During a shutdown, the lead is ended as soon as no teammate is left.
     fn after_a_loss(&mut self) -> Vec<RunAction> {
         match self.phase {
             Phase::Working => self.look_around(),

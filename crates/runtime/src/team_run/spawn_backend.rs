@@ -38,8 +38,9 @@ pub(super) trait SpawnBackend: Send + Sync {
     /// The reason as text, if the member cannot be started here because of its model.
     fn model_of(&self, run_context: &mut RunContext, member: &Member) -> Result<String, String>;
 
-    /// Returns the process and the panes of the member that an earlier run left behind. Changes
-    /// nothing. Returns `None` if nothing in this backend lives longer than its run.
+    /// Returns the process and the panes of the member that an earlier run left behind, and leaves
+    /// them unchanged. Returns `None` if the members of this backend always end together with the
+    /// run.
     async fn left_of(&self, team: &Team, member: &Member) -> Option<Left>;
 
     /// Starts the member, continues its earlier conversation, or supervises its process from an

@@ -168,8 +168,9 @@ pub(crate) fn store_error(team: &Team, error: StoreError) -> RunError {
     RunError::Store { team: team.name().to_string(), source: Box::new(error) }
 }
 
-/// Whether the lead has called TeamCreate to use its team. The run itself creates that team at the
-/// start.
+/// The lead's use of its team: before TeamCreate, after TeamCreate, or after the deletion. The run
+/// itself creates the team at the start, so a call of TeamCreate only shows that the lead wants to
+/// use that team.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum TeamCreateState {
     /// The lead has not called TeamCreate yet.
@@ -354,8 +355,9 @@ impl TeamLoop {
                 let call = pitcrew_team::SpawnRecord::of(member).and_then(|record| record.call);
                 call.is_some_and(|call| lead.open_spawns.contains(&call))
             };
-            // A member that was being spawned at the crash starts later, when the lead repeats its
-            // spawn call. Only that call knows the other parameters.
+            // Skip a member that was being spawned when the crash happened. It starts later, when
+            // the lead repeats its spawn call. Only the spawn call contains all parameters of the
+            // member.
             for member in config.teammates().filter(|member| !is_being_spawned(member)) {
                 match self.resume_teammate(member).await {
                     Ok(more) => {
@@ -387,8 +389,8 @@ impl TeamLoop {
         }
     }
 
-    /// Marks overdue mail as undeliverable if nobody runs the member that should receive it:
-    /// neither this process nor another process.
+    /// Marks overdue mail of a member as undeliverable if no process runs the member. Mail is
+    /// overdue if it has been unread for more than a day.
     async fn bury_overdue(&mut self, config: &TeamConfig) {
         let is_ours = |member: &&Member| pitcrew_team::SpawnRecord::of(member).is_some();
         let team = self.run_context.team.clone();
@@ -408,8 +410,8 @@ impl TeamLoop {
     /// these operations removed.
     async fn finish_what_was_begun(&mut self) -> BTreeMap<AgentName, MemberRemoved> {
         let team = self.run_context.team.clone();
-        // Withdraw the shutdown requests first. Otherwise the next step could complete an
-        // interrupted answer to such a request.
+        // Withdraw the shutdown requests of the ended run first. Otherwise a later step could
+        // complete an interrupted answer to such a request.
         self.void_parting_requests().await;
         let removed = team.finish_removals().await;
         let (removed, failed) =
@@ -444,8 +446,8 @@ impl TeamLoop {
             return Ok(Vec::new());
         }
         if let Some(path) = member.worktree_path.as_deref() {
-            // If the git worktree were missing, a command at its path would use the surrounding
-            // repository, if there is one.
+            // Create the git worktree again if it is missing. Without it, git commands of the
+            // teammate could work in a repository that surrounds the worktree's path.
             match self.worktrees().reopen(std::path::Path::new(path)).await {
                 Ok(false) => {}
                 Ok(true) => {
@@ -526,7 +528,8 @@ impl TeamLoop {
             self.break_locks_of_the_dead().await;
             self.run_context.team.note([Noted::RunEnded]).await;
         }
-        // The agents may have ended before any of them noticed that the team's files are gone.
+        // Check whether the team's files are gone. The agents may have ended before any agent
+        // noticed this.
         let is_gone =
             self.team_create != TeamCreateState::Deleted && self.run_context.team.is_gone().await;
         let tasks = if is_gone { Vec::new() } else { self.tasks_now().await };

@@ -63,10 +63,10 @@ pub(crate) struct SubagentRun {
 /// Where the last message of a subagent goes.
 #[derive(Debug)]
 pub(crate) enum SubagentAnswer {
-    /// The message goes to the call that started the subagent.
+    /// The subagent's last message becomes the result of the call that started the subagent.
     Call(oneshot::Sender<ToolOutcome>),
-    /// The message goes into the caller's conversation. Until then, the caller continues its own
-    /// work.
+    /// The subagent's last message goes into the caller's conversation as a notice. The caller
+    /// continues its own work while the subagent runs.
     Notice,
 }
 

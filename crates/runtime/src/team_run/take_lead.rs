@@ -21,8 +21,8 @@ use crate::hosting::{member_bounds, rules_digest};
 use crate::run::{Begin, RunError, RunOptions};
 use crate::supervision::{RecordedPanes, own_process, stop_member, sweep};
 
-/// Time that a process has to react to TERM. After this time the team continues without waiting for
-/// the process.
+/// Time that a process of an earlier run has to react to TERM. After this time the new lead
+/// continues without waiting for the process.
 const SWEEP_GRACE: Duration = Duration::from_secs(2);
 
 /// A team that this process leads.
@@ -34,8 +34,10 @@ pub(super) struct Led {
     pub(super) narrowed: Vec<String>,
 }
 
-/// Creates or opens the team and takes its lease. Stops processes that dead processes of the team
-/// left running. Ends processes that work under an earlier run's rules. If a take-over (a member
+/// Creates or opens the team and takes its lease.
+///
+/// For a resumed run, also ends two kinds of processes of the earlier run: commands whose agent
+/// process is dead, and members that work under other rules than this run. If a take-over (a member
 /// becomes the lead) was interrupted, completes it.
 pub(super) async fn led(options: &RunOptions) -> Result<Led, RunError> {
     let team = team_of(options).await?;
@@ -59,9 +61,9 @@ pub(super) async fn led(options: &RunOptions) -> Result<Led, RunError> {
     let panes = panes.with_named_programs(options.hosting.pane_programs.clone());
     let ended =
         if is_resumed { end_bound_otherwise(&team, &panes, options).await? } else { Vec::new() };
-    // Lower the modes before the new rules are stored, because this step compares the modes with
-    // the previous run's rules. If this run is killed in between, the next run still finds the old
-    // rules.
+    // Lower the modes before the rules of this run are stored, because `lower_modes` reads the
+    // rules of the previous run. If this run is killed between the two steps, the next run still
+    // finds the previous rules and can lower the modes.
     let mut narrowed = lower_modes(&team, options.agent_options.mode).await?;
     // Store the rules before any agent acts. If this run is then killed, the next run still finds
     // the rules.

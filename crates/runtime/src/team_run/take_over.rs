@@ -29,8 +29,8 @@ const CUT_OFF: &str = "Cut off: the lead of the team died, and you took its plac
 ///
 /// # Errors
 /// If `member` is not a member of the team, if another client runs it, if it has ended, or if it
-/// has no stored conversation. Also if a process that no lead started runs the member, or if the
-/// member's process cannot be stopped.
+/// has no stored conversation. Also if the member's process cannot be stopped. This includes a
+/// process that joined the team by itself, because it has no record of a start by a lead.
 pub(super) async fn begin_take_over(
     team: &Team,
     member: &AgentName,

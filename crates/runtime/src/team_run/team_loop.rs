@@ -108,7 +108,7 @@ pub(super) struct EventSources {
     /// A timer that runs until the next try to remove a member from the team. It runs only after a
     /// failed try.
     pub(super) removing: Option<Pin<Box<Sleep>>>,
-    /// A timer for the answer to a shutdown request, if another client runs the teammate.
+    /// A timer that runs while the run waits for a client's answer to a shutdown request.
     pub(super) answer_due: Option<Pin<Box<Sleep>>>,
     /// A timer that runs while a teammate of another client may have begun a turn that the config
     /// does not show yet.
@@ -179,8 +179,8 @@ impl TeamLoop {
             self.follow(inputs).await;
         }
         self.backends.here.join().await;
-        // A subagent is dropped together with its caller. The subagent's report about this may
-        // arrive only after the run is over.
+        // Empty the queue of reports. A subagent that is dropped together with its caller still
+        // reports its end, and this report may arrive when the run is already over.
         while let Ok(report) = self.sources.reports.try_recv() {
             let running = self.agents.running(&report.agent);
             if running.is_some_and(|running| running.subagent().is_some()) {
@@ -403,9 +403,9 @@ impl TeamLoop {
     /// from the team.
     async fn config_changed(&mut self) {
         let Ok(config) = self.run_context.team.config().await else { return };
-        // The map finds a member by its exact name. It is needed because there may be thousands of
-        // members. A name in the config differs from the agent's name only after an edit by hand.
-        // Then `config.member` finds the member.
+        // Put the members into a map by their exact name, because a search in the list is slow if
+        // there are thousands of members. The map does not find a member whose name was edited by
+        // hand in the config. `config.member` finds such a member.
         let members: HashMap<&AgentName, &Member> =
             config.members.iter().map(|member| (&member.name, member)).collect();
         let is_unknown = |member: &&Member| !self.agents.is_running(&member.name);
@@ -473,7 +473,8 @@ impl TeamLoop {
         }
     }
 
-    /// Reports that a mode in the config was refused.
+    /// Warns the user that a member's mode in the config was refused, and writes this to the
+    /// journal.
     pub(super) async fn refuse_mode(&mut self, name: &AgentName, refused: &RefusedMode) {
         self.run_context.team.note_refused_mode(name, refused).await;
         self.warn(format!("{name}: {refused}")).await;

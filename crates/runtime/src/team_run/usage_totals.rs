@@ -125,8 +125,8 @@ impl Account {
         }
     }
 
-    /// Records that the agent's model calls are unknown. They become known when the first of them
-    /// is counted.
+    /// Records that the number of the agent's model calls is unknown. It stays unknown until the
+    /// agent's first call is counted.
     pub(crate) fn not_counted_yet(&mut self) {
         self.summary.is_counted = self.summary.turns > 0;
     }
@@ -160,8 +160,8 @@ impl Account {
         self.note_state(Status::Killed, Some(RESUMABLE.to_owned()));
     }
 
-    /// Corrects the account after the team was deleted, because nobody can resume the agent any
-    /// more.
+    /// Changes the reason for the end of a cancelled agent after the team was deleted. The old
+    /// reason says that the agent can be resumed, which is no longer possible.
     pub(crate) fn cannot_be_resumed(&mut self) {
         if self.summary.reason.as_deref() == Some(RESUMABLE) {
             self.summary.reason = Some("it was stopped, and its team is gone".to_owned());

@@ -21,8 +21,8 @@ use crate::question::Digest;
 /// its caller, so there are never more requests than agents.
 pub(super) const REQUESTS_WAITING: usize = 64;
 
-/// Capacity of the queue of agents' reports. If the queue is full, an agent waits. The loop itself
-/// never waits for an agent.
+/// Capacity of the queue of agents' reports. If the queue is full, an agent waits until the loop
+/// has read a report. The loop never waits for an agent, so the two cannot block each other.
 pub(crate) const REPORTS_WAITING: usize = 1024;
 
 /// The event that woke the loop.

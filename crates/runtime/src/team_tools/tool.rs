@@ -106,8 +106,8 @@ impl TeamTool {
             TeamCall::TaskList => TaskListed::of(&team.tasks().await?).into(),
             TeamCall::SendMessage(input) => {
                 let mut sent = team.send(actor, input, Some(key)).await?;
-                // The messages are already in the inboxes. The sockets deliver them earlier to
-                // receivers that are in the middle of a turn.
+                // The messages are already in the inboxes. A receiver in the middle of a turn reads
+                // its inbox only later, so also deliver the messages through the sockets.
                 if let Some(sockets) = &self.sockets {
                     sockets.push(team, &mut sent.receipts).await;
                 }

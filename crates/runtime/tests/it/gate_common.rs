@@ -219,8 +219,8 @@ fn common_reading_commands_run_unasked() {
     }
 }
 
-/// Commands that only read, but that need a permission request on purpose. Each of them is able to
-/// run the project's own code, or to show data from outside the working folder.
+/// Checks that the permission gate asks about some commands that only read. Each of these commands
+/// is able to run the project's own code, or to show data from outside the working folder.
 #[test]
 fn some_reading_commands_are_asked_on_purpose() {
     let place = Place::new(json!({}));

@@ -1,6 +1,7 @@
-//! The permission gate protects the team's own folders and the user's settings. No permission mode
-//! and no rule allows an agent to change them. The settings of a project are less protected: one
-//! permission mode allows an agent to change them, and so does a rule that names their folder.
+//! Tests that the permission gate protects the team's own folders and the user's settings. No
+//! permission mode and no rule allows an agent to change these files. A project's settings have
+//! less protection: an agent is allowed to change them in one permission mode, or if a rule names
+//! their folder.
 
 use std::fs;
 use std::os::unix::fs::symlink;

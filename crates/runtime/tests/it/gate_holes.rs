@@ -1,5 +1,6 @@
-//! Commands that earlier versions of the permission gate wrongly allowed, because the parser
-//! misread their text. Similar commands are tested too.
+//! Tests commands that earlier versions of the permission gate wrongly allowed, because the parser
+//! misread them. The gate must now give the expected verdict on these commands and on similar
+//! commands.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -244,8 +245,9 @@ fn an_option_that_is_not_known_is_left_to_the_kernel() {
     ];
     check(&Place::new(json!({})), Default, "allow", &unknown);
     check(&Place::new(json!({})), Plan, "allow", &unknown);
-    // The sandbox cannot enforce ask rules. If there is an ask rule, the gate itself must therefore
-    // ask (or deny, in plan mode).
+    // The sandbox cannot enforce ask rules. If the settings contain an ask rule, the gate must
+    // therefore ask about a command with unknown options. In plan mode, the gate must deny the
+    // command.
     check(&Place::new(json!({"ask": ["Read(./asked/**)"]})), Default, "ask", &unknown);
     check(&Place::new(json!({"ask": ["Read(./asked/**)"]})), Plan, "deny", &unknown);
     check(
@@ -254,9 +256,9 @@ fn an_option_that_is_not_known_is_left_to_the_kernel() {
         "deny",
         &["cat --frobnicate src/main.rs"],
     );
-    // The rule allows `make`, so the whole command line runs in the sandbox profile `free`, which
-    // confines nothing. The second command of the line has an option that the gate does not know,
-    // and no sandbox would restrict it. So the gate must ask.
+    // The rule allows `make`, so the whole command line runs without a restriction by the sandbox
+    // (profile `free`). The second command of the line has an option that the gate does not know.
+    // So the gate must ask about the whole line.
     let place = Place::new(json!({"allow": ["Bash(make:*)", "Read(//outside/**)"]}));
     let joined: Vec<String> = unknown.iter().map(|command| format!("make && {command}")).collect();
     check(&place, Default, "ask", &joined.iter().map(String::as_str).collect::<Vec<_>>());

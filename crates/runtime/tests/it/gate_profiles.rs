@@ -52,8 +52,9 @@ fn a_command_that_nobody_is_asked_about_is_held_to_its_mode() {
     }
 }
 
-/// In plan mode, an allow rule allows only commands that read. If the gate does not know all
-/// options of a command, the command stays in the sandbox profile `read`, which prevents changes.
+/// Checks that an allow rule does not remove the sandbox's restrictions in plan mode if the gate
+/// does not know all options of a command. Such a command must get the sandbox profile `read`,
+/// which prevents changes.
 #[test]
 fn in_plan_mode_no_rule_frees_a_reader_with_options_that_are_not_known() {
     let rules = json!({"permissions": {"allow": ["Bash(sort:*)"]}});

@@ -1,5 +1,6 @@
-//! The dangers of a repository's git folder and of the files beside it. Some of these files name
-//! programs that git would run. Other files, such as hooks, are themselves run by git.
+//! Tests that the permission gate asks when a repository's files can make git run a program. Some
+//! of these files contain the name of a program. Other files, such as hooks, are programs
+//! themselves.
 
 use std::fs;
 use std::path::Path;
@@ -185,9 +186,10 @@ fn an_edit_of_what_runs_by_itself_is_asked_for() {
 #[test]
 fn four_files_do_not_become_a_repository_unasked() {
     let files = ["HEAD", "config", "objects/x", "refs/x"];
-    // Writes the files `HEAD`, `config`, `objects/x` and `refs/x` in several orders. Together they
-    // form a git repository. In each order, the gate must ask about at least one write. The files
-    // that are written without a permission request must not form a repository.
+    // The files `HEAD`, `config`, `objects/x` and `refs/x` together form a git repository. The loop
+    // tries to write them in several orders, and writes each file that the gate allows. In each
+    // order, the gate must ask about at least one file, and the files that were written must not
+    // form a repository.
     for first in 0..files.len() {
         for turn in [1, 3] {
             let place = Place::new(json!({}));

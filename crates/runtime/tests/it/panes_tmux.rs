@@ -100,8 +100,8 @@ async fn a_launch_that_is_long_secret_or_one_word_goes_through_a_file_that_delet
 async fn an_ended_program_leaves_its_status_and_its_last_screen() {
     let Some(server) = Server::with_config("set -g remain-on-exit off\n") else { return };
     let tmux = server.outside();
-    // When a program ends, tmux drops output that it has not read yet. So this program waits for
-    // the file `go` before it ends.
+    // When a program ends, tmux drops output that it has not read yet. So this program does not end
+    // until the test has seen the last words on the screen and has created the file `go`.
     let script =
         "echo first; seq 100; echo the last words; until [ -e go ]; do sleep 0.01; done; exit 3";
     let failed = tmux.start(&server.pane("bob", &["sh", "-c", script])).await.unwrap().id;

@@ -1,8 +1,10 @@
-//! Runs the attacks of `tests/attacks.txt` without the permission gate, as if the gate had taken
-//! every attack for a command that only reads. Each attack runs in the sandbox profile `read`,
-//! which is used for commands that run without a permission request in plan and default mode. So
-//! only the kernel can stop an attack. It does not stop reads that the profile allows. (The suite
-//! `attacks` of the crate `pitcrew` runs the same attacks through the binary, with the gate.)
+//! Tests the sandbox profile `read` with the attacks of `tests/attacks.txt`. Commands that run
+//! without a permission request in plan mode and default mode get this profile.
+//!
+//! The attacks run without the permission gate, as if the gate had wrongly decided that they only
+//! read. So only the kernel can stop an attack. The kernel does not stop reads that the profile
+//! allows. The suite `attacks` of the crate `pitcrew` runs the same attacks through the binary,
+//! with the gate.
 //!
 //! Each attack runs in its own shell. One command runs a batch of many attacks. The test compares
 //! the files before and after each batch.
@@ -40,9 +42,12 @@ fn attacks() -> BTreeMap<String, Vec<String>> {
 }
 
 /// Writes the attacks of a section as scripts into the working folder, and returns them in batches.
-/// Each batch is one command. `target` is the file that is attacked, and `nth` is its number. Each
-/// attack is tried on one of three targets, or on all three with `PITCREW_ATTACKS=all` in the
-/// environment.
+/// Each batch is one command and the list of its attacks. `target` is the file that is attacked.
+///
+/// There are three targets, and `nth` is the number of this target (0 to 2). By default, each
+/// attack is tried on only one of the targets. With `PITCREW_ATTACKS=all` in the environment, each
+/// attack is tried on all three. The section `connect` needs no target, so all its attacks are
+/// returned.
 fn batches(ground: &Ground, section: &str, nth: usize, target: &str) -> Vec<(String, Vec<String>)> {
     let is_whole = std::env::var("PITCREW_ATTACKS").is_ok_and(|extent| extent == "all");
     let lines = attacks().remove(section).unwrap().into_iter().enumerate();

@@ -138,8 +138,8 @@ fn skipped(what: &str) {
     eprintln!("\n!!! SKIPPED: {what}. Nothing was proved about it on this machine. !!!\n");
 }
 
-/// Describes the machine for a sandbox. It names a program that adds more restrictions inside
-/// bubblewrap, as pitcrew itself does.
+/// Describes the machine for a sandbox. The description names the program that restricts a command
+/// further inside bubblewrap. In a real run, pitcrew's own binary is this program.
 fn machine(root: &Path) -> Machine {
     Machine {
         inner: Some(vec![inner().into_os_string()]),
@@ -212,9 +212,8 @@ async fn a_command_in_bubblewrap_without_landlock_changes_nothing_of_the_team() 
     ground.setting.context.cwd = ground.base.clone();
     ground.setting.write("mine", "forged");
     let Some(_usable) = bubblewrap(&ground, &ground.base) else { return };
-    // On a kernel without Landlock, pitcrew runs no program inside bubblewrap that restricts the
-    // command further. This description of the machine names no such program either. So the sandbox
-    // uses the same command line as on such a kernel.
+    // Create a sandbox that uses bubblewrap without Landlock. Landlock needs a program that pitcrew
+    // runs inside bubblewrap, and this description of the machine names no such program.
     let sandbox = Sandbox::new(Machine::with_root(&ground.root, &temporary()));
     ground.check_attacks(&sandbox).await;
 }

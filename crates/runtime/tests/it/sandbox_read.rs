@@ -50,8 +50,9 @@ async fn a_command_in_read_changes_nothing() {
 async fn a_command_in_read_reads_nothing_kept() {
     let Some(ground) = Ground::new() else { return };
     for command in READS {
-        // First run the command without a sandbox. There it has no private temporary folder, and
-        // with an empty `$TMPDIR` it would write into `/`.
+        // First run the command without a sandbox. Without a sandbox the command has no private
+        // temporary folder. If `$TMPDIR` were empty, the command would write into `/`, so set
+        // `$TMPDIR`.
         let free = format!("TMPDIR=$HOME_; {command}");
         let freely =
             ground.setting.call_as(&ground.freely(), "Bash", json!({ "command": free })).await.text;

@@ -257,8 +257,9 @@ async fn a_command_in_work_does_its_work() {
     }
 }
 
-/// Commands that try to write a file outside the working folder. If the sandbox let them write to
-/// its private copy of such a folder, the file would be lost when the command ends.
+/// Commands that try to write a file into a folder outside the working folder. The sandbox must
+/// refuse this. If the sandbox gave the commands a private copy of the folder, the file would be
+/// lost when the command ends.
 const SWALLOWING: &[&str] = &[
     "mv f ~/f.bak",
     "cp f ~/.bashrc",

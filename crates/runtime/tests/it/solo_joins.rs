@@ -1,4 +1,4 @@
-//! A member that joins a team whose lead is another client, and then leaves the team.
+//! Tests a member that joins a team whose lead is another client, works there, and leaves the team.
 
 use std::path::Path;
 
@@ -95,8 +95,8 @@ async fn a_lead_that_takes_a_guest_out_by_itself_is_not_in_its_way() {
     until_it_is(&mut handle, Status::Idle).await;
     dismiss(&team, "guest").await;
     until_it_is(&mut handle, Status::Completed).await;
-    // The reference client removes a member by writing the config without a lock. It does nothing
-    // else, whereas pitcrew takes more steps.
+    // Remove the member in the way of the reference client: only write a config without the member,
+    // and take no lock.
     let file = team.file();
     let mut config: serde_json::Value =
         serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();

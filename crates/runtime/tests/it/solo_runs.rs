@@ -110,7 +110,7 @@ async fn whoever_finds_its_mail_read_finds_in_the_journal_that_it_works() {
         start(setting.alone("agents: {bob: [{repeat: {at_most: 40, turns: [{text: Yes.}]}}]}"))
             .await;
     // These changes of the config delay the member's journal entries, because the member must read
-    // each change too.
+    // each change. So the test can notice an entry that comes too late.
     let others = async {
         loop {
             let write = |config: &mut TeamConfig| {

@@ -1,4 +1,5 @@
-//! Permission requests that the lead's user sees, but that somebody else answers.
+//! Tests permission requests. The lead's user sees a request, and the request may be answered by
+//! somebody else or may change before the user answers.
 
 use pitcrew_protocol::{AgentName, Frame, PermissionMode};
 use pitcrew_runtime::events::RunEvent;
@@ -247,8 +248,8 @@ async fn an_answer_to_a_question_that_has_changed_is_not_taken() {
         first.answer.send(Answer { digest: other, choice: Choice::Once }).unwrap();
         let second = asks.recv().await.unwrap();
         assert_eq!(second.question, first.question, "it is asked again");
-        // While the user sees the permission request to write the new file `it`, another process
-        // creates this file. The write would now replace the file instead of creating it.
+        // The user was asked to allow the new file `it`. Before the user answers, another process
+        // creates this file. The tool call would now overwrite the file.
         std::fs::write(setting.cwd.join("it"), "somebody else's").unwrap();
         second.reply(Choice::Once);
         let third = asks.recv().await.unwrap();
@@ -310,8 +311,9 @@ agents:
     ]) {
         assert!(result.contains(expected), "{expected}: {result}");
     }
-    // The user was asked about the file outside the working folder first. Its content is shown only
-    // after the user has allowed that.
+    // The user is asked about `../outside`, although this edit would fail too. A refusal without a
+    // permission request would reveal to the agent something about a file outside the working
+    // folder.
     assert_eq!(asked, ["Edit ../outside", "Edit b.txt", "Write new.txt"]);
     let read = |name: &str| std::fs::read_to_string(setting.cwd.join(name)).unwrap();
     assert_eq!(
@@ -402,9 +404,9 @@ async fn an_answer_for_always_does_not_cover_a_path_that_became_a_link_into_what
         swap(&folder, &allowed);
         let offer = Offer::Rule(format!("Edit(/{}/file)", allowed.display()));
         of_allowed.reply(Choice::Always { offer, keep: Keep::Run });
-        // The user's answer adds a rule. The rule takes effect before the call of this answer runs.
-        // When the call has written `file`, every other permission request that the rule covers is
-        // already withdrawn.
+        // The user's answer allows a tool call, which writes `file`, and adds a rule. The rule
+        // takes effect before the tool call runs. So when `file` exists, pitcrew has already
+        // withdrawn every other permission request that the rule covers.
         while !allowed.join("file").exists() {
             tokio::task::yield_now().await;
         }

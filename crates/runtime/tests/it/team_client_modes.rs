@@ -29,7 +29,7 @@ agents:
     - wait_for: {contains: never said}
 "#;
 
-/// A run with another client as teammate, which is in plan mode.
+/// A run whose teammate is another client in plan mode.
 struct Planning {
     setting: TestRun,
     handle: RunHandle,
@@ -127,8 +127,9 @@ async fn a_person_who_is_asked_by_a_client_in_plan_mode_learns_that_until_its_pl
         panic!("no approval")
     };
     assert!(approved.approved);
-    // The client asks immediately after its plan is approved. At that time, the client's new mode
-    // may not be recorded yet.
+    // The client sends a permission request immediately after its plan is approved. At that time,
+    // the client's new mode may not be recorded yet. The user must be asked nevertheless, and not
+    // as if the client were still in plan mode.
     planning.asks_for("Bash", json!({"command": "touch made"})).await;
     let ask = tokio::select! {
         ask = planning.asks.recv() => ask.unwrap(),

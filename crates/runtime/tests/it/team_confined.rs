@@ -1,5 +1,6 @@
-//! A teammate tries to write directly into the inbox of another member. The run allows every tool
-//! call, so only the sandbox stops the teammate.
+//! Tests that a teammate cannot write into the files of its own team, of another team, or into the
+//! user's settings. The run's mode is `bypassPermissions`. The permission gate refuses some of the
+//! calls; only the sandbox stops commands whose paths the gate does not recognise.
 
 use std::collections::BTreeMap;
 use std::fs;

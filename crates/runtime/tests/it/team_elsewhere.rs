@@ -1,6 +1,6 @@
-//! Teammates in their own processes, as the lead sees them. The processes themselves do nothing.
-//! Instead, the tests write into the team's files what the teammate would write, as another client
-//! does.
+//! Tests how a lead works with teammates in their own processes. The processes themselves do
+//! nothing. Instead, the tests write what a teammate would write into the team's files, in the form
+//! that another client uses.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;

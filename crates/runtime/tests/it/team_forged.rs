@@ -1,6 +1,6 @@
-//! Forged commands: a program writes them into the files of a running team as if they came from the
-//! lead. The tests also cover the requests that other processes of the user are allowed to send to
-//! the lead.
+//! Tests that forged commands have no effect. A program writes these commands into the files of a
+//! running team as if they came from the lead. The tests also cover the requests that other
+//! processes of the user are allowed to send to the lead.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -114,8 +114,9 @@ impl Scene {
         text
     }
 
-    /// Sends the shutdown request again that `bob` has already accepted. Tries three ways: a copy
-    /// of the entry, the original entry marked as unread, and a copy with another id.
+    /// Repeats a shutdown request that `bob` has already read, and checks that `bob` does not
+    /// follow it again. There are three attempts: a copy of the inbox entry, the entry itself
+    /// marked as unread, and a copy with another id.
     async fn replay(&mut self) {
         let inbox = self.read("inboxes/bob.json");
         let is_request = |entry: &&Value| {
@@ -131,9 +132,9 @@ impl Scene {
             ),
             "{warning}"
         );
-        // Replaces the inbox entry by an unread one, as if an old copy of the inbox had been
-        // written back. The inbox no longer shows that `bob` has read the entry. `bob` must mark
-        // the entry as read again.
+        // Replace the inbox entry by an unread copy, as if a program had restored an old copy of
+        // the inbox. The inbox then no longer shows that `bob` has read the entry, so `bob` must
+        // mark the entry as read again.
         self.write("inboxes/bob.json", |inbox| {
             let entries = inbox.as_array_mut().unwrap();
             entries.retain(|entry| entry["text"] != replayed["text"]);

@@ -72,8 +72,8 @@ agents:
         (Asks::Person(person), PermissionMode::Default);
     let mut handle = Runtime::start(options).await.unwrap();
     asks.recv().await.unwrap().reply(Choice::Once);
-    // The second command in the script of `bob`, which waits for the file `set`, needs no
-    // permission. So the next permission request is about the third command, `touch a.txt`.
+    // The first permission request was about the first command of `bob`. The second command needs
+    // no permission. So this request is about the third command, `touch a.txt`.
     let ask = asks.recv().await.unwrap();
     setting
         .team_elsewhere()

@@ -1,5 +1,5 @@
-//! Plan mode in a real repository. Before the plan is approved, nothing may change. After the
-//! approval, everything may change.
+//! Tests plan mode in a real repository. An agent must change nothing before its plan is approved.
+//! After the approval, the agent must be able to make every kind of change.
 
 use pitcrew_protocol::PermissionMode;
 use std::process::Command;

@@ -1,5 +1,5 @@
-//! Teams that run with `--sandbox`, and another client as a teammate. Pitcrew's sandbox does not
-//! restrict the commands of that client.
+//! Tests of teams that run with `--sandbox` and get a teammate that does not run inside pitcrew's
+//! process. Pitcrew's sandbox does not restrict the commands of such a teammate.
 
 use pitcrew_permission::settings::{Layer, Settings};
 use pitcrew_process::sandbox::{Profile, Sandbox};
@@ -13,7 +13,7 @@ use crate::sandbox_read::inner;
 use crate::team_elsewhere::{abandoned, hosting, resumed, stages};
 use crate::team_env::{TestRun, until};
 
-/// The script of a lead that wants another client as a teammate.
+/// The script of a lead that starts the teammate `bob` with the program `claude`.
 const CLIENT: &str = r#"
 agents:
   team-lead:
@@ -21,8 +21,9 @@ agents:
     - text: I work alone.
 "#;
 
-/// Changes the options of a run: commands run in the sandbox instead of asking the user. Returns
-/// `None` if this machine has no sandbox.
+/// Changes `options` so that the sandbox restricts the agents' commands and the user is not asked
+/// about them. `allows_clients` is the value of the setting `sandbox.allowOtherClients`. Returns
+/// `None` if this machine cannot provide the sandbox.
 fn sandboxed(mut options: RunOptions, allows_clients: bool) -> Option<RunOptions> {
     options.agent_options.machine.inner = Some(vec![inner().into_os_string()]);
     let support = Sandbox::new(options.agent_options.machine.clone()).support(Profile::Work);

@@ -11,7 +11,8 @@ use tokio::sync::mpsc;
 use crate::solo_env::{AGREES, dismiss, lead_lease, start, tell, until_it_is};
 use crate::team_env::{TestRun, finish, until};
 
-/// Steps of a script in which a teammate starts a subagent, followed by the steps of the subagent.
+/// The steps of a teammate. It starts a subagent. Then it tries to start a teammate, and a subagent
+/// in the background. Both attempts must be refused.
 const SENDS_OUT: &str = r#"
     - tools: [{name: Task, input: {subagent_type: Explore, description: look, prompt: Look into secret.txt.}}]
     - tools: [{name: Task, input: {subagent_type: general-purpose, name: ann, description: help, prompt: Help me.}}]

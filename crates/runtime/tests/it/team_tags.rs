@@ -51,7 +51,9 @@ agents:
     )
 }
 
-/// Fails if a text in the conversation closes the element that names its writer.
+/// Checks the texts that `agent` received. Panics if a text seems to come from a writer outside
+/// `writers`. Also panics if a text closes an element too early, or if a system reminder does not
+/// come from a hook.
 #[track_caller]
 fn check(agent: &str, told: &[String], writers: &[&str]) {
     for text in told {

@@ -1,4 +1,4 @@
-//! Teams whose lead has died, and a member that then becomes the lead.
+//! Tests of a team whose lead has died: a teammate becomes the lead and completes the work.
 
 use pitcrew_agent::transcript::{Step, read};
 use pitcrew_protocol::{AgentName, ErrorCode, SendMessageInput, Status, TaskStatus};

@@ -120,7 +120,7 @@ agents:
     assert_eq!(team.config().await.unwrap().teammates().count(), 0);
 }
 
-/// A model with a bug: it panics at a teammate's second call.
+/// A model with a bug: it panics when a teammate calls the model for the second time.
 struct Buggy(Arc<dyn Model>);
 
 impl Model for Buggy {
@@ -208,8 +208,8 @@ async fn who_does_not_shut_down_in_time_is_told() {
     for (bob, grace, wait_seconds, late) in [
         (deaf, moment, None, &["bob did not shut down in time"][..]),
         (&polite, hour, None, &[]),
-        // In this case the request to end the team allows 3600 s. So the teammates have more time
-        // than the shutdown grace (the usual time limit for a shutdown) of 1 ms.
+        // The request to end the team sets a time limit of 3600 s. This limit replaces the shutdown
+        // grace (the usual time limit for a shutdown) of 1 ms, so `bob` has enough time.
         (&polite, moment, Some(3600), &[]),
     ] {
         let setting = TestRun::in_files();
@@ -241,8 +241,9 @@ async fn who_does_not_shut_down_in_time_is_told() {
             _ => None,
         });
         let mut told: Vec<&str> = told.collect();
-        // The shutdown grace of 1 ms may pass several times: for the teammate, for the kill, and
-        // for the lead. So the same warning may come several times.
+        // The run waits for the shutdown grace more than once: for the teammate, after the teammate
+        // is killed, and for the lead. The shutdown grace is only 1 ms here. So the same warning
+        // may come several times, and `dedup` keeps one of them.
         told.dedup();
         assert_eq!(told, late);
     }

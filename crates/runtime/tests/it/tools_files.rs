@@ -106,8 +106,8 @@ async fn a_file_that_changed_since_it_was_read_is_not_overwritten() {
     setting.done("Read", read("a.txt")).await;
     let modified = fs::metadata(&path).unwrap().modified().unwrap();
     setting.write("a.txt", "other");
-    // Sets the old modification time. The tools must notice the change of the content although size
-    // and time are the same as before.
+    // Sets the modification time back to its value before the change. The file then has its old
+    // size and its old time. The tools must still notice that its content has changed.
     fs::File::options().write(true).open(&path).unwrap().set_modified(modified).unwrap();
     for (tool, input) in [("Write", write("a.txt", "x")), ("Edit", edit("a.txt", "other", "x"))] {
         let text = setting.refused(tool, input).await;

@@ -10,7 +10,8 @@ use serde_json::{Value, json};
 
 use crate::tools_env::TestEnv;
 
-/// Creates a small project. Files that come later in the list have a later modification time.
+/// Creates a small project. The files in the array `files` have increasing modification times: the
+/// first file is the oldest.
 fn project() -> TestEnv {
     let setting = TestEnv::new();
     let files: [(&str, &[u8]); 7] = [

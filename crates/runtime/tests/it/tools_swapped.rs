@@ -75,8 +75,10 @@ fn outside(setting: &TestEnv) -> Vec<String> {
     found
 }
 
-/// Returns calls of each tool on files in a folder of the project. A Read call comes before the
-/// calls that change the file.
+/// Returns tool calls that read, change or search files in `folder`, a folder of the project. The
+/// first call reads the file `file`, because a tool may change a file only after a Read call. The
+/// number `nth` is part of the names of new files, so that calls with another number create other
+/// files.
 fn calls(folder: &str, nth: usize) -> Vec<(&'static str, Value)> {
     let at = |name: &str| format!("{folder}/{name}");
     vec![
@@ -154,8 +156,8 @@ async fn a_file_that_is_swapped_for_something_else_after_the_judgement_is_not_fo
             // The call must return for every kind of file. For example, it must not wait at a FIFO.
             let outcome = setting.call_as(&context, tool, input.clone()).await;
             assert_eq!(outside(&setting), before, "{tool} {kind}");
-            // A hard link may show the content of a file outside. This is a documented limit.
-            // Commands in the sandbox cannot create hard links.
+            // A hard link inside the project can show the content of a file outside the project.
+            // This is a documented limit. Commands in the sandbox cannot create hard links.
             assert!(kind == "hard link" || !is_secret(&outcome), "{tool} {kind}: {outcome:?}");
             assert!(
                 outcome.is_error || tool == "Grep" || kind == "hard link",
@@ -215,8 +217,8 @@ impl Swapping {
         let has_ended = ends.clone();
         let thread = std::thread::spawn(move || {
             while !has_ended.load(Ordering::Relaxed) {
-                // A tool may create the folder again in between, so a step may fail. The thread
-                // ignores the error and continues.
+                // A tool may create the folder again between two of these steps. A step can then
+                // fail. The thread ignores the error and continues.
                 let _either = fs::rename(&folder, &aside).and_then(|()| symlink(&target, &folder));
                 std::thread::yield_now();
                 let _either = fs::remove_file(&folder).and_then(|()| fs::rename(&aside, &folder));

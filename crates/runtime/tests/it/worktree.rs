@@ -184,8 +184,8 @@ async fn a_clean_worktree_with_a_submodule_goes_and_one_with_commits_in_it_stays
     git(&worktree.path, &format!("{allow} submodule --quiet update --init"));
     commit(&worktree.path.join("vendor"), "more");
     assert_eq!(setting.finish(&worktree).await, "1 file is changed or new and not committed");
-    // The worker commits the submodule's new commit, and the lead merges this commit into the
-    // repository.
+    // The submodule `vendor` has a new commit. The worker records this commit in its worktree, and
+    // the lead merges the worker's branch into the repository.
     git(&worktree.path, "commit --quiet --all -m vendor-more");
     git(&setting.repository, "merge --quiet --no-edit pitcrew/probe/worker");
     assert_eq!(

@@ -27,8 +27,9 @@ pub trait ArchiveStore: Send + Sync {
     /// is no such archive.
     async fn restore_team(&self, archive: &ArchiveName) -> Result<TeamDir, StoreError>;
 
-    /// Removes an archive permanently. Returns whether the archive existed. After a crash, either
-    /// the whole archive still exists, or no list contains the archive any more.
+    /// Removes an archive permanently. Returns whether the archive existed. After a crash during
+    /// this call, either the archive is complete, or [`archives`](Self::archives) no longer returns
+    /// its name.
     async fn remove_archive(&self, archive: &ArchiveName) -> Result<bool, StoreError>;
 }
 

@@ -9,13 +9,13 @@ use crate::{JournalEntry, JournalSummary, StoreError};
 /// The journals of teams.
 #[async_trait]
 pub trait JournalStore: Send + Sync {
-    /// Appends entries to the journal, in order. From then on the entries survive `kill -9`. A
-    /// power cut can still remove the entries of the last seconds. This is acceptable, because the
-    /// journal is evidence of past events and not the source of truth.
+    /// Appends entries to the journal, in order. When the call has returned, the entries survive
+    /// `kill -9`. A power cut can still remove the entries of the last seconds. This is acceptable,
+    /// because the journal is evidence of past events and not the source of truth.
     ///
-    /// An entry about a message that cannot be delivered any more is on disk when the call returns.
-    /// The reason is that no other file records what happened to that message. The whole journal is
-    /// forced to disk when the team is archived.
+    /// One kind of entry is on disk when the call returns: an entry about a message that can never
+    /// be delivered. The reason is that no other file records what happened to that message. The
+    /// whole journal is forced to disk when the team is archived.
     async fn record(&self, team: &TeamDir, entries: &[JournalEntry]) -> Result<(), StoreError>;
 
     /// Returns the journal entries after a position, and the end position for the next call. Valid
@@ -40,10 +40,10 @@ pub trait JournalStore: Send + Sync {
         id: &MessageId,
     ) -> Result<Vec<JournalEntry>, StoreError>;
 
-    /// Returns the summary of the whole journal. Also returns the end position of the journal, for
-    /// [`JournalStore::journal_since`]. The duration does not depend on the length of the journal.
-    /// There is one exception: the first call after the files of the journal were copied or
-    /// damaged.
+    /// Returns the summary of the whole journal, and the end position of the journal for
+    /// [`JournalStore::journal_since`]. A call takes the same time for a short and for a long
+    /// journal. Only the first call after the files of the journal were copied or damaged takes
+    /// longer for a long journal.
     async fn journal_summary(&self, team: &TeamDir) -> Result<(JournalSummary, u64), StoreError>;
 }
 

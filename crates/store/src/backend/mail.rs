@@ -34,9 +34,10 @@ pub trait MailStore: Send + Sync {
     /// Messages of one caller keep the order of the calls. Concurrent calls for one inbox can share
     /// one lock and one fsync. If a caller drops the future, its message is possibly sent anyway.
     ///
-    /// If the inbox has too many unread messages, the inbox is not changed. A message that is
-    /// already in the inbox is never refused. Concurrent callers of this function cannot exceed a
-    /// limit together, but other programs do not check the limit.
+    /// If the new message would exceed the limit of unread messages, the inbox is not changed, and
+    /// the result is [`Appended::Full`]. A message that is already in the inbox is never refused.
+    /// Even concurrent callers of this function cannot exceed the limit. But other programs do not
+    /// check the limit.
     async fn append(
         &self,
         team: &TeamDir,
@@ -96,7 +97,8 @@ pub enum Appended {
     AlreadyThere,
     /// The message was not added, because the inbox reached its limit of unread messages.
     Full {
-        /// The number of unread messages to which the limit applies.
+        /// The present number of unread messages in the inbox. If the limit is for one sender, only
+        /// the messages from that sender are counted.
         unread: usize,
         /// The highest allowed number of unread messages.
         most: usize,

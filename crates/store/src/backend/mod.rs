@@ -37,9 +37,9 @@ pub trait Backend:
     + RateStore
     + std::fmt::Debug
 {
-    /// Returns the file store, or `None` if this store does not consist of files. Only a file store
-    /// has paths that can be shown to users. Only the files of a file store are written by other
-    /// programs.
+    /// Returns this store as a [`FileBackend`], or `None` if it does not keep teams in files. Users
+    /// can be shown paths only if the store is a file store. Other programs change only the files
+    /// of a file store.
     fn files(&self) -> Option<&FileBackend> {
         None
     }

@@ -7,8 +7,8 @@ use serde_json::Value;
 
 use crate::StoreError;
 
-/// An edit of one of pitcrew's own documents. Before or after the edit, `None` means that the
-/// document does not exist.
+/// A function that edits one of pitcrew's own documents. It receives the document, or `None` if the
+/// document does not exist. If it sets the value to `None`, the document is removed.
 pub type DocumentEdit = Box<dyn FnMut(&mut Option<Value>) -> Result<(), ApiError> + Send>;
 
 /// Pitcrew's own documents and logs of teams.

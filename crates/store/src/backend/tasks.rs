@@ -16,9 +16,9 @@ pub type TaskEdit = Box<dyn FnMut(&mut TaskTable) -> Result<(), ApiError> + Send
 /// The tasks of teams.
 #[async_trait]
 pub trait TaskStore: Send + Sync {
-    /// Returns all tasks, sorted by id, including the internal tasks of the reference client. Each
-    /// dependency is listed at both of its tasks, even if a crash left it written in only one file.
-    /// All callers share one list until a task changes.
+    /// Returns all tasks, sorted by id, including the internal tasks of the reference client. A
+    /// dependency between two tasks is listed in both tasks, even if a crash left it in the file of
+    /// only one task. All callers share one list until a task changes.
     async fn tasks(&self, team: &TeamDir) -> Result<Arc<[Task]>, StoreError>;
 
     /// Edits the tasks, see [`TaskTable`]. The ids of removed tasks are never used again. An edit

@@ -24,9 +24,9 @@ pub trait TeamStore: Send + Sync {
     /// fault.
     async fn teams(&self) -> Result<Vec<TeamDir>, StoreError>;
 
-    /// Creates a team. Different names can lead to the same folder. If several callers then create
-    /// their teams, one caller succeeds and the others get [`StoreError::TeamTaken`]. A crash
-    /// leaves either the whole team or no team.
+    /// Creates a team. Different team names can lead to the same folder. If several callers create
+    /// teams with the same folder, one caller succeeds and the others get
+    /// [`StoreError::TeamTaken`]. A crash leaves either the whole team or no team.
     ///
     /// `logs` selects logs of an archived team. The new team starts with copies of these logs. Logs
     /// that the archive does not contain are left out. Returns [`StoreError::NoTeam`] if there is

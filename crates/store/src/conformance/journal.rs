@@ -114,7 +114,8 @@ async fn check_length_of_runs(backend: &Arc<dyn Backend>, dir: &TeamDir) -> Resu
         entry(140, Event::RunEnded),
         entry(900, Event::RunStarted),
         turn(905),
-        // The previous run was killed, so it has no `RunEnded` entry before this line.
+        // The previous run was killed, so the journal has no `RunEnded` entry before this
+        // `RunStarted` entry.
         entry(2000, Event::RunStarted),
         turn(2003),
     ];

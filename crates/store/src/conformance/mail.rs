@@ -172,7 +172,8 @@ pub(super) async fn a_full_inbox_takes_no_more_and_stays_as_it_is(
     let dir = team(&backend).await?;
     let send = |from: &'static str, nth: usize, limit: UnreadLimit| {
         let (backend, dir) = (Arc::clone(&backend), dir.clone());
-        // The text contains many braces. The store must not count these braces as messages.
+        // The text of each message contains many braces. When the store counts the unread messages,
+        // it must not mistake these braces for the beginnings of messages.
         let id = MessageId(format!("{from}-{nth}"));
         let message = Message::new(from, "{{{{ }}}}".into(), String::new()).with_id(&id);
         async move { backend.append(&dir, &bob(), message, limit).await }

@@ -51,9 +51,10 @@ impl Files {
         Ok(Some(ArchivedTeam { name: archive.clone(), config, tasks, archived_at_ms }))
     }
 
-    /// Moves an archived team back to its place. The tasks move first. A crash in between leaves
-    /// the tasks in place without their team. An interrupted archiving leaves the same state, so
-    /// the next call can either finish the restore or archive the team again.
+    /// Moves an archived team back to its place: first the folder with the tasks, then the folder
+    /// of the team. After a crash between the two moves, the tasks are in their place and the
+    /// team's folder is still in the archive. A second call of this function then completes the
+    /// restore. A call of `archive_team` moves the tasks back into the archive instead.
     pub(crate) fn restore_team(&self, archive: &ArchiveName) -> Result<TeamDir, StoreError> {
         let place = self.paths.archived(archive);
         let no_team = || StoreError::NoTeam { team: TeamDir::of(&archive.0) };
@@ -63,7 +64,8 @@ impl Files {
         }
         let team = read_config(&place)?.name.dir();
         // Somebody may have changed the config inside the archive so that it names another team.
-        // Then a restore would occupy the place of that other team.
+        // Such an archive must not be restored, because it would occupy the place of that other
+        // team.
         if !is_archive_of(&archive.0, &team) {
             return Err(no_team());
         }
@@ -84,8 +86,8 @@ impl Files {
             .map_err(|e| failed("restore", &from)(e.into()))?;
         self.disk.crash_point("team restored");
         self.disk.force_dir(&self.paths.teams())?;
-        // If files are left in this folder, they are not pitcrew's. Then `remove_dir` fails and the
-        // folder stays.
+        // The folder of the archive should be empty now. If it still contains files, pitcrew did
+        // not write them. In that case `remove_dir` fails, and the folder and the files stay.
         let emptied = fs::remove_dir(&place);
         tracing::debug!(path = %place.display(), ?emptied, "restored");
         Ok(team)

@@ -103,9 +103,11 @@ impl FileBackend {
     /// Checks whether other programs have overwritten pitcrew's changes to the team's files.
     /// Restores the overwritten changes, records them in the journal and returns them.
     ///
-    /// A missing message counts as lost only in the inbox of a member that pitcrew runs. It never
-    /// counts as lost in a team of the session dialect. From all other inboxes, the reader itself
-    /// removes the messages that it has read.
+    /// A message counts as overwritten if it is missing in the inbox of a member that pitcrew runs
+    /// and is not in the archive of that inbox. Such a message is restored. A message that is
+    /// missing in any other inbox is not restored, because other clients remove the messages that
+    /// they have read. For the same reason, no message is restored in a team of the session
+    /// dialect.
     ///
     /// # Errors
     /// [`StoreError::NoTeam`], and the errors of taking a lock and of the disk.

@@ -5,12 +5,13 @@
 //! A checkpoint also stores what identifies its journal: the identity of the journal file, the
 //! position, and the bytes before the position. The checkpoint is valid only if the journal still
 //! matches and the checksum of the checkpoint is correct. An invalid checkpoint is ignored, and the
-//! journal is read from its beginning. Both ways give the same summary.
+//! whole journal is read from its beginning. The resulting summary is the same with and without a
+//! checkpoint.
 //!
-//! The covered part of the journal is forced to disk first. Then the checkpoint is replaced as a
-//! whole, so a crash leaves the old checkpoint or the new one. Two processes are able to replace
-//! the checkpoint at the same time. Both checkpoints are correct; if the older one remains, the
-//! next read only takes longer.
+//! Before a checkpoint is written, the journal up to its position is forced to disk. The checkpoint
+//! is replaced as a whole, so a crash leaves the old checkpoint or the new one. Two processes can
+//! replace the checkpoint at the same time. Both write a correct checkpoint. If the older
+//! checkpoint remains, the next read takes longer but has the same result.
 
 use std::fs::File;
 use std::ops::Range;
@@ -297,8 +298,9 @@ mod tests {
         let position = fs::metadata(scene.journal()).unwrap().len();
         scene.append(&[2, 3]);
         let expected = scene.full();
-        // No real program overwrites the middle of a journal. The test overwrites the covered part,
-        // so that a second read of this part would change the summary.
+        // Overwrites the part of the journal that the checkpoint covers. The test checks that this
+        // part is not read again: a second read would change the summary. No real program
+        // overwrites the middle of a journal.
         let blank = vec![b' '; usize::try_from(position - KNOWN).unwrap()];
         OpenOptions::new().write(true).open(scene.journal()).unwrap().write_all(&blank).unwrap();
         assert_ne!(scene.full().0, expected.0);

@@ -34,7 +34,7 @@ pub enum Damage {
         /// The path of the temporary file or folder.
         path: PathBuf,
     },
-    /// An inbox, a task or a document that was damaged at two reads, one after the other.
+    /// An inbox, a task or a document that was read twice and was damaged each time.
     Torn {
         /// The path of the damaged file.
         path: PathBuf,
@@ -106,7 +106,7 @@ pub enum Damage {
     },
 }
 
-/// A line of a log that pitcrew did not write.
+/// One line in a log, if pitcrew did not write that line.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct BadLine {
     /// Line number, counted from 1.

@@ -147,8 +147,9 @@ impl FileOptions {
 /// file system clock that we know ticks every 10 ms.
 const STAMP_DOUBT: Duration = Duration::from_millis(20);
 
-/// The same limit as `STAMP_DOUBT`, for a time stamp in whole seconds. FAT counts in steps of 2 s,
-/// and some network file systems count in steps of 1 s.
+/// Like `STAMP_DOUBT`, but for a time stamp in whole seconds: the time for which a changed file can
+/// change again and still get the same time stamp. FAT counts in steps of 2 s, and some network
+/// file systems count in steps of 1 s.
 const COARSE_STAMP_DOUBT: Duration = Duration::from_millis(2100);
 
 /// Prefix and suffix in the names of all temporary files of pitcrew. After a crash, such a file can

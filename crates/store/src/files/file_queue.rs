@@ -1,14 +1,15 @@
 //! Makes pitcrew processes wait in a queue before they take the lock of a file.
 //!
-//! Pitcrew writers read a file without the lock. If several writers work at the same time, each
-//! write makes the reads of the other writers outdated. A writer that fails too often then keeps
-//! the lock during an fsync. The reference client uses the same lock. If it finds the lock held, it
-//! drops its own message (seen with version 2.1.39, while two pitcrew processes wrote to one
-//! inbox).
+//! Pitcrew processes prepare a change of a file without the lock, and take the lock only to replace
+//! the file. If another process changes the file in the meantime, the try fails and starts again.
+//! From the third try on, a process keeps the lock during the whole try, including an fsync. That
+//! is long. If the reference client finds the lock held, it drops its own message (seen with
+//! version 2.1.39, while two pitcrew processes wrote to one inbox).
 //!
-//! Therefore pitcrew processes first wait for a turn, with a lock that no other client uses. The
-//! queue is only an optimization: the lock of the file gives the safety, and a process that gets no
-//! turn continues without one. If a process dies, the kernel ends its turn.
+//! Therefore pitcrew processes first wait for a turn, so that they do not disturb each other's
+//! tries. A turn is a lock that no other client uses. The queue is only an optimization: the lock
+//! of the file prevents lost changes, and a process that gets no turn continues without one. If a
+//! process dies, the kernel ends its turn.
 
 use std::fs::{self, File};
 use std::os::unix::fs::MetadataExt as _;
@@ -68,8 +69,8 @@ impl Turn {
     }
 }
 
-/// Whether the open file is still the file at `path`. Usually the previous holder of the lock has
-/// renamed a new file to this path.
+/// Whether the open file is still the file at `path`. It is not if a previous holder of the lock
+/// has renamed a new file to this path, which is how pitcrew replaces files.
 pub(crate) fn is_at(file: &File, path: &Path) -> bool {
     let (Ok(open), Ok(there)) = (file.metadata(), fs::metadata(path)) else { return false };
     (open.dev(), open.ino()) == (there.dev(), there.ino())

@@ -108,8 +108,10 @@ pub(crate) fn holder(file: &File) -> Option<String> {
     let inode = file.metadata().ok()?.ino().to_string();
     let locks = fs::read_to_string("/proc/locks").ok()?;
     let pid = locks.lines().find_map(|line| {
-        // A line looks like `1: FLOCK  ADVISORY  WRITE 4711 fe:00:12345 0 EOF`. The line of a
-        // process that still waits for the lock has an arrow after the first number.
+        // A line of `/proc/locks` looks like `1: FLOCK  ADVISORY  WRITE 4711 fe:00:12345 0 EOF`,
+        // where 4711 is the process id and 12345 is the inode. If the process still waits for the
+        // lock, its line has an arrow after the first number. The arrow shifts the fields, so such
+        // a line does not match.
         let mut fields = line.split_whitespace().skip(1);
         let is_flock = fields.next() == Some("FLOCK");
         let pid = fields.nth(2)?;

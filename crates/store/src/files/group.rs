@@ -68,8 +68,9 @@ impl Queues {
                 Err(error) => messages.iter().map(|_| Err(error.again())).collect(),
             };
             for (caller, done) in callers.into_iter().zip(done.drain(..)) {
-                // The send fails if the caller has stopped waiting. Its message is in the inbox
-                // nevertheless.
+                // `send` returns an error if the caller no longer waits for its result. The error
+                // is ignored, because the caller's message was processed like all other messages of
+                // the batch.
                 let _told = caller.send(done);
             }
         }

@@ -105,8 +105,10 @@ pub(crate) fn about(
                 found.push(entry);
             }
         }
-        // The receiver can write its entry slightly before the sender writes the sender's entry. So
-        // the search reads one more step after it has found the sender's entry.
+        // The search reads the file backwards in steps of a fixed size. The receiver can write its
+        // entry slightly before the sender writes the sender's entry, so the receiver's entry can
+        // be in the step before. Therefore the search reads one more step after it has found the
+        // sender's entry.
         if was_sent { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     })?;
     found.reverse();
@@ -145,7 +147,9 @@ mod tests {
         let received = r#"{"at_ms":1,"event":"message_injected","id":"m-1","to":"bob"}"#;
         let sent = r#"{"at_ms":2,"event":"message_persisted","id":"m-1","from":"ann","to":"bob"}"#;
         let later = r#"{"at_ms":3,"event":"run_started"}"#;
-        // The number of later lines decides where the steps of the search begin.
+        // The search reads backwards in steps of a fixed size. The number of lines after the two
+        // entries about `m-1` decides where the steps begin. With some of these numbers, a step
+        // begins between the two entries.
         for lines in 7_400..7_900 {
             let text = format!("{received}\n{sent}\n{}", format!("{later}\n").repeat(lines));
             fs::write(&path, text).unwrap();

@@ -1,8 +1,10 @@
-//! Keeps everything that a repair removes for one week. The removed files are moved to the archive.
+//! Moves the files that a repair removes to a folder in the archive, and keeps them there for one
+//! week.
 //!
-//! The module calls the folder of one repair a keep: `.repair-<time>-<id>`. No archive of a team
-//! has such a name. A list in the keep names every moved entry, and an entry is listed before it is
-//! moved. When a keep is old, a later repair removes only the listed entries.
+//! This folder is called a keep, and its name is `.repair-<time>-<id>`. Each repair has its own
+//! keep. No archive of a team has such a name. A list in the keep names every moved file or folder.
+//! It is added to the list before it is moved. When a keep is older than a week, a later repair
+//! removes only what its list names.
 
 use std::fs::{self, OpenOptions};
 use std::io::Write as _;

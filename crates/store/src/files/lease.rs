@@ -18,14 +18,15 @@ use super::plain::{self, Unopened};
 use super::unfinished::sweep;
 use crate::{Lease, LeaseHolder, LeaseName, StoreError};
 
-/// Number of tries to take a lease, and the pause between two tries. Another process locks the file
-/// for a short time when it looks for the holder. On a busy machine this time can become many times
-/// longer.
+/// Number of tries to take a lease, and the pause between two tries. A try fails while another
+/// process looks for the holder of the lease, because that process also locks the file for a
+/// moment. On a busy machine this moment can become long, so there are many tries.
 const TRIES: usize = 400;
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// Number of checks whether a lease has ended. The thread that reports changes does these checks,
-/// and meanwhile it reports nothing else.
+/// Highest number of checks whether a lease has ended. The thread that reports changes in a team
+/// makes these checks. It reports no other change until the checks are done, so their number is
+/// limited.
 const ENDING_TRIES: usize = 100;
 
 #[derive(Debug, Default)]
@@ -63,8 +64,9 @@ impl Files {
         lease: &LeaseName,
         holder: &LeaseHolder,
     ) -> Result<Result<Lease, LeaseHolder>, StoreError> {
-        // First check whether another process holds the lease. Otherwise the file would be opened
-        // for writing and closed again. Watchers would then believe that the lease has ended.
+        // Checks first whether another process holds the lease. Without this check, the function
+        // would open the file for writing and close it again, and watchers would believe that the
+        // lease has ended.
         if let Some(other) = self.lease_holder(team, lease)? {
             return Ok(Err(other));
         }

@@ -2,8 +2,9 @@
 //! its place. Archiving moves the whole team.
 //!
 //! Folders are renamed as a whole and never emptied file by file. After a crash, a team is either
-//! complete or half archived. If a half archived team is archived again, the call finds it by the
-//! name of its archive.
+//! complete or half archived: its folder is in the archive, and its tasks are not. If
+//! `archive_team` is called for a half archived team, it searches the archive for the folder with
+//! the name of the team, and moves the tasks into that folder.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -178,8 +179,9 @@ impl Files {
         Ok(archive)
     }
 
-    /// Removes a whole team. The team is moved to the archive first, so that no reader sees half of
-    /// the team. After a crash in between, the archive remains.
+    /// Removes a whole team. The team is first moved to the archive, so that no reader sees half of
+    /// the team. Then its archive is removed. After a crash between these two steps, the archive
+    /// remains.
     pub(crate) fn discard_team(&self, team: &TeamDir) -> Result<(), StoreError> {
         let archive = self.archive_team(team)?;
         fs::remove_dir_all(&archive).map_err(failed("remove", &archive))

@@ -45,8 +45,8 @@ pub(crate) fn append<S: AsRef<str>>(
 }
 
 /// Appends the lines that `make` returns, and returns the new length of the file. `make` gets the
-/// lines that other callers added after the file was `since` bytes long. If the file is shorter
-/// than `since`, nobody knows the added lines, and `make` gets `None`.
+/// lines after the byte position `since`, which other callers have added. If the file is shorter
+/// than `since`, these lines cannot be known, and `make` gets `None`.
 pub(crate) fn append_since(
     disk: &Disk,
     path: &Path,
@@ -164,8 +164,8 @@ pub(crate) fn replace(
     if !lines.is_empty() {
         text.push('\n');
     }
-    // The old lines are written to `kept` first. After a crash in between, both files have the old
-    // lines, and nothing is lost.
+    // The old lines are written to `kept` first. After a crash between the two writes, both files
+    // have the old lines, and nothing is lost.
     for (path, bytes) in [(kept, before.as_slice()), (path, text.as_bytes())] {
         let folder = path.parent().unwrap_or(path);
         make_dir(folder)?;

@@ -168,8 +168,8 @@ impl Lock {
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
                 Err(error) => return Err(failed("lock", file)(error)),
             }
-            // If there is no lock any more, the holder released it after `create` failed. Then try
-            // again.
+            // If `Sign::at` finds no lock, the holder has released the lock after `create` failed.
+            // The loop then tries to create the lock again.
             let Ok(sign) = Sign::at(&path) else { continue };
             let since = match seen {
                 Some((last, since)) if last == sign => since,
@@ -298,8 +298,8 @@ fn break_stale(path: &Path, seen: Sign) -> Result<(), StoreError> {
     removed.map_err(failed("remove the stale lock", &aside))
 }
 
-/// Moves the present lock at `path` to `aside`. Returns false if there was no lock, or if another
-/// process replaced the lock meanwhile.
+/// Moves the present lock at `path` to `aside`. Returns false if there was no lock. Also returns
+/// false if another process replaced the lock before the move; the new lock stays at `path`.
 pub(crate) fn set_aside(path: &Path, aside: &Path) -> Result<bool, StoreError> {
     match Sign::at(path) {
         Ok(seen) => move_seen(path, aside, seen),

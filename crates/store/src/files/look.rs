@@ -377,8 +377,7 @@ impl Look<'_> {
     fn at_lines(&mut self, path: &Path) {
         let is_journal = name_of(path) == super::paths::JOURNAL;
         let seen = FileState::at(path);
-        // The callback runs before the read. If the read of a long log takes time, the user then
-        // knows why.
+        // Announces a long log before it is read. The user then knows why the command waits.
         if let Ok(meta) = fs::symlink_metadata(path) {
             self.files.disk.tell_reading(path, meta.len());
         }

@@ -22,13 +22,13 @@ use serde_json::{Map, Value};
 
 use super::disk::Stamp;
 
-/// If another program writes within this time after pitcrew's write, its write may be based on
-/// content from before pitcrew's write. The time is much longer than a read and a write take. It is
-/// shorter than the time in which a program could react to pitcrew's write.
+/// If another program changes the file within this time after pitcrew's write, the program possibly
+/// read the file before pitcrew's write. A program needs much less than this time to read and write
+/// a file. It needs more than this time to read pitcrew's write and to react to it.
 const OVERTAKEN_WITHIN: Duration = Duration::from_secs(2);
 
-/// Longest time between a write of pitcrew and a write of another program that can have overwritten
-/// pitcrew's write. This limit applies only if no mark (`metadata.pitcrew`) in a task proves that
+/// A write of pitcrew counts as overwritten only if the other program's write came within this
+/// time. There is one exception: an old mark (`metadata.pitcrew`) in a task proves at any time that
 /// the write was overwritten.
 const UNDONE_WITHIN: Duration = Duration::from_secs(10);
 

@@ -98,8 +98,8 @@ impl Files {
             }
             other => other?,
         };
-        // At the same moment another client may have written an older state of the inbox, which
-        // lacks the message. `verify_mail` restores the message.
+        // While this call wrote the inbox, another client may have replaced the inbox by an older
+        // state, which lacks the new message. `verify_mail` restores the message.
         if appended.is_written {
             self.verify_mail(team, inbox)?;
         }
@@ -223,7 +223,8 @@ impl Files {
         let there: HashSet<&str> = tail.lines().collect();
         let going = entries.iter().enumerate().filter(|(at, _)| places.binary_search(at).is_ok());
         let mut lines: Vec<String> = going.map(|(_, text)| in_one_line(text)).collect();
-        // If an earlier call crashed after it wrote the archive, these messages are in both files.
+        // If an earlier call crashed after it wrote the archive, some of the messages are already
+        // in the archive and also still in the inbox. They are not written to the archive again.
         lines.retain(|line| !there.contains(line.as_str()));
         lines::append(&self.disk, archive, &lines, Force::Now)?;
         Ok(entries.without(places).into_bytes())

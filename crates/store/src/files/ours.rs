@@ -1,8 +1,8 @@
-//! Tells from the name and the folder of a file what the file is, and whether pitcrew or the
-//! reference client writes such files.
+//! Determines what a file is from its name and its folder. Also determines whether the name is one
+//! that pitcrew or the reference client gives to its files.
 //!
-//! A repair touches only such files. The reason: a user's project may be at the path of a team's
-//! folder, and the file `Cargo.lock` of that project is not a lock.
+//! A repair changes a file only if it has such a name. The reason: a user's project may be at the
+//! path of a team's folder, and the file `Cargo.lock` of that project is not a lock.
 
 use pitcrew_protocol::{AgentName, TaskId};
 
@@ -50,7 +50,7 @@ pub(crate) enum FileMeaning {
     Foreign,
 }
 
-/// Returns what the file `name` is in a folder of this kind.
+/// Returns what the file `name` is if it is in the folder `place`.
 pub(crate) fn meaning(place: Place, name: &str) -> FileMeaning {
     let is_temporary = middle(name, TEMP_PREFIX, TEMP_SUFFIX).is_some_and(is_hex)
         || name

@@ -290,9 +290,11 @@ impl Files {
     /// Adds a change of an inbox to the log of this inbox. `since` is the length that the log had
     /// when the inbox was compared with the log.
     ///
-    /// If another process has added a log line since then, its message was perhaps overwritten
-    /// before we read the inbox. In that case no stamp is recorded. Without a stamp, the next
-    /// reader compares the inbox with the log.
+    /// If this process is the only one that has added messages to the log after that comparison,
+    /// the log also gets the stamp (metadata) of the inbox file. The stamp means: the inbox
+    /// contains everything that the log lists. If another process has added a message to the log,
+    /// this message was perhaps overwritten before the comparison. The log then gets no stamp, and
+    /// the next reader compares the inbox with the log again.
     fn note_mail(
         &self,
         team: &TeamDir,
@@ -329,8 +331,9 @@ impl Files {
         Ok(())
     }
 
-    /// Records a message that was sent to a client which removes its read messages. This record is
-    /// not used to restore the message in the inbox.
+    /// Records messages to a client that removes messages from its inbox after reading them.
+    /// [`past_mail`](crate::MailStore::past_mail) returns the recorded messages. They are never
+    /// restored in the inbox, because the client may have removed them on purpose.
     fn keep_sent(&self, team: &TeamDir, inbox: &InboxFile, mut lines: Vec<InboxLine>) {
         lines.retain(|line| matches!(line, InboxLine::Sent { .. }));
         if lines.is_empty() {
@@ -441,8 +444,9 @@ impl Files {
         let mut since = 0;
         let updated = update::update(&self.disk, path, lock_of, |before| {
             let Some(snapshot) = before else { return Ok(Plan::Keep(None)) };
-            // The length of the log is taken after the file was read. A log line that is added
-            // after this moment can describe a write that the file content does not have.
+            // The log's length is read after the file. If another process adds a log line later,
+            // the line can describe a write that came after this read of the file, so such a line
+            // must not be compared with the file.
             since = lines::length(log);
             // If the lock is at the path of the file itself, the file is the config. A task file is
             // protected by the lock of the task list.

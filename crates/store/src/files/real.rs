@@ -35,7 +35,8 @@ impl Files {
                 self.paths.folders_in(team).into_iter().try_for_each(must_be_folder)?
             }
         }
-        // Tasks can exist without their team, for example after a crash during archiving.
+        // The task folder is checked even if the team does not exist, because tasks can remain
+        // without their team, for example after a crash during archiving.
         must_be_folder(self.paths.tasks(team))
     }
 }

@@ -34,10 +34,11 @@ pub(crate) fn folder_to_free_place(from: &Path, to: &Path) -> Result<(), Errno> 
 
 /// Moves a lock that was moved aside back to its path, if the path is free.
 ///
-/// Some file systems have no rename that refuses to replace. There, a process can take a new lock
-/// at the path between the check and the rename, and the rename replaces it. The holder of the new
-/// lock compares the lock at the path before it writes. It finds another lock and takes its lock
-/// again.
+/// On most file systems, the rename fails if another process has taken a new lock at the path. Some
+/// file systems have no such rename. On these file systems, the path is checked before the rename.
+/// Another process can take a new lock between the check and the rename, and the rename then
+/// replaces this new lock. No harm is done: the holder of the new lock checks the path before it
+/// writes. It finds that its lock is gone, and starts again.
 ///
 /// # Errors
 /// `EXIST` if the path is not free, and other errors of the operating system.

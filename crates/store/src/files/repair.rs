@@ -80,12 +80,14 @@ impl FileBackend {
     }
 
     /// Repairs one finding. Stale locks, unfinished files and damaged files are moved to the keep.
-    /// There no program reads them, and no data is lost. The complete messages of an inbox and the
-    /// valid lines of a log stay in place. For a half archived team, the archiving is completed.
-    /// This function blocks the thread.
+    /// No program reads the files in the keep, and no data is lost. The complete messages of an
+    /// inbox and the valid lines of a log stay in place. For a half archived team, the archiving is
+    /// completed. Files that other users can access get safe permissions. This function blocks the
+    /// thread.
     ///
     /// # Errors
-    /// The errors of taking a lock and of the disk. In this case the damage is unchanged.
+    /// The errors of taking a lock and of the disk. If it returns an error, the damage is
+    /// unchanged.
     pub fn repair(&self, damage: &Damage, keep: &mut Keep) -> Result<Mend, StoreError> {
         let files = self.files();
         match damage {

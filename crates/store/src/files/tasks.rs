@@ -1,11 +1,10 @@
-//! A team's tasks as files. The task table is cached until a file changes. Each changed task file
-//! becomes visible as a whole.
+//! A team's tasks as files. The task table is cached until a file changes.
 //!
-//! An edit is computed from a read without the lock. The lock is then taken, and the edit is
-//! repeated if the tasks have changed since the read. Each file is replaced as a whole. Files in
-//! which only a dependency changed are replaced last. After a crash in between, such a dependency
-//! is written in only one of its two tasks. The next read then adds the dependency to the other
-//! task.
+//! The store reads the tasks and applies an edit to them without holding the lock. Then it takes
+//! the lock. If the tasks have changed since they were read, the edit is repeated. Each task file
+//! is replaced as a whole. Files in which only a dependency changed are replaced last. After a
+//! crash, such a dependency can be in the file of only one of its two tasks. The next read then
+//! adds the dependency to the other task.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -415,8 +414,8 @@ impl Files {
         let list = self.paths.task_list(team);
         let parse = |snapshot: Option<&Snapshot>| snapshot.map(|s| Entry::of(stem, s)).transpose();
         let read = match lock {
-            // This name is not a task id, so no client writes a task to this file. Therefore it is
-            // not worth a wait.
+            // The name of this file is not a task id, so no client is writing a task to it. The
+            // file is read only once, without waiting for a writer.
             _ if TaskId::parse(stem).is_none() => Snapshot::read(&path)
                 .and_then(|read| parse(read.as_ref()).map_err(|fault| fault.at(&path))),
             None => update::read(&path, self.lock_to_read(&list), parse),
@@ -474,9 +473,11 @@ impl Table {
         }
     }
 
-    /// Builds the task list from all files, with each dependency at both of its tasks. A task is
-    /// moved from its file entry into the list. The entry keeps a copy of the task as in its file
-    /// only if the list has other dependencies for this task.
+    /// Builds the task list from all files. Each dependency is listed in both of its tasks.
+    ///
+    /// The tasks are moved from the file entries into the list, to save memory. If a task in the
+    /// list has other dependencies than its file, the file entry also keeps the task as it is in
+    /// the file.
     fn reading(&mut self) -> Reading {
         let listed = self.current.take().map(|reading| reading.listed);
         let listed = listed.as_deref().unwrap_or_default();
@@ -544,7 +545,7 @@ fn differs_in_edges_only(task: &Task, was: Option<&Task>) -> bool {
     was == *task
 }
 
-/// Returns the tasks in a folder that no program writes any more. Each dependency is listed at both
+/// Returns the tasks in a folder that no program writes any more. Each dependency is listed in both
 /// of its tasks. Unreadable files are skipped.
 pub(super) fn read_folder(folder: &Path) -> Result<Vec<Task>, StoreError> {
     let (read, _torn) = read_all(folder, &list(folder)?, &HashMap::new())?;

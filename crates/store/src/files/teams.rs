@@ -1,4 +1,5 @@
-//! A team's config as a file, and pitcrew's own documents of the team.
+//! Reads and writes the config file of a team, and the documents that pitcrew itself keeps about
+//! the team.
 
 use std::fs;
 use std::path::Path;
@@ -54,8 +55,8 @@ impl Readers {
         self.is_session || self.started.contains(inbox)
     }
 
-    /// Whether a message that is missing from this inbox counts as lost. For all other inboxes, a
-    /// missing message means that the reader removed it.
+    /// Whether a message that is missing from the inbox counts as lost. If this function returns
+    /// false, a missing message means that the reader of the inbox removed it.
     pub(crate) fn misses_mail(&self, inbox: &InboxFile) -> bool {
         !self.is_session && self.ours.contains(inbox)
     }
@@ -159,7 +160,7 @@ impl Files {
     pub(crate) fn team(&self, team: &TeamDir) -> Result<Arc<TeamConfig>, StoreError> {
         match self.read_team(team) {
             Err(StoreError::Corrupt { .. }) if self.refill(team)? => self.read_team(team),
-            // Another program removed the config between the check and the read.
+            // Another program removed the config while `read_team` ran.
             Err(StoreError::NoTeam { .. }) if self.config_comes_back(team) => self.read_team(team),
             done => done,
         }
@@ -335,9 +336,9 @@ impl Files {
         self.must_exist(team)?;
         let path = self.paths.document(team, name);
         if self.lock_to_read(&path).is_none() {
-            // This store only reads, so it must take no lock. An edit of a damaged document would
-            // take a lock. Therefore the document is checked first, and damage is reported as an
-            // error.
+            // A store that only reads must take no lock. Without this check, the update would take
+            // a lock if the document is damaged. Therefore the document is checked first, and a
+            // damaged document is an error.
             update::read(&path, None, |snapshot| {
                 snapshot.map_or(Ok(()), |s| parse::<Value>(&s.bytes).map(|_| ()))
             })?;
@@ -401,9 +402,12 @@ pub(crate) fn is_nameless(team: &TeamDir) -> bool {
     team.as_str().is_empty()
 }
 
-/// If a shorter text overwrote a longer text in place, the last bytes of the longer text remain
-/// after the shorter text. Returns the bytes without this rest, or `None` if there is no rest. The
-/// rest is recognized because the shorter text ends with the same bytes.
+/// Returns the first JSON value of the file without the bytes that follow it, if these bytes are
+/// left from an earlier text. Returns `None` otherwise.
+///
+/// If a shorter text overwrites a longer text in place, the last bytes of the longer text stay in
+/// the file after the shorter text. These bytes are recognized because the shorter text ends with
+/// the same bytes.
 pub(super) fn without_end_of_a_longer(bytes: &[u8]) -> Option<&[u8]> {
     let mut values =
         serde_json::Deserializer::from_slice(bytes).into_iter::<serde::de::IgnoredAny>();
@@ -415,8 +419,8 @@ pub(super) fn without_end_of_a_longer(bytes: &[u8]) -> Option<&[u8]> {
 /// Parses a file with one JSON value. The error names the position of the first fault.
 pub(crate) fn parse<T: serde::de::DeserializeOwned>(bytes: &[u8]) -> Result<T, Fault> {
     let text = std::str::from_utf8(bytes).map_err(|e| Fault::Torn(e.to_string()))?;
-    // The second parser knows the position of a fault, but takes more than twice as long. Therefore
-    // it runs only if this parser fails.
+    // `serde_json` is the first parser. `from_text` is the second parser. It knows the position of
+    // a fault, but takes more than twice as long. Therefore it runs only if the first parser fails.
     if let Ok(value) = serde_json::from_str(text) {
         return Ok(value);
     }

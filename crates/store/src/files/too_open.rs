@@ -106,9 +106,9 @@ impl Extent {
     }
 }
 
-/// Whether the name has the form of a folder in the archive. An archived team has the form
-/// `<team>-<time>-<8 hexadecimal digits>`. The files that a repair keeps have the same form, with
-/// `.repair` instead of the team.
+/// Whether the name has the form of a folder in the archive. The folder of an archived team has the
+/// name `<team>-<time>-<8 hexadecimal digits>`. A folder with files that a repair keeps has the
+/// name `.repair-<time>-<8 hexadecimal digits>`.
 fn is_of_the_archive(name: &str) -> bool {
     let Some((front, id)) = name.rsplit_once('-') else { return false };
     let Some((_, time)) = front.rsplit_once('-') else { return false };
@@ -133,8 +133,9 @@ impl Files {
         match team {
             None => {
                 search.below(&root, &["pitcrew"], Extent::Common);
-                // Another client may have created these folders, so other users are allowed to read
-                // them. They must not write them, because then they could replace teams.
+                // Another client may have created these two folders, so other users are allowed to
+                // read the folders. Other users must not be able to write to the folders, because
+                // then they could replace teams.
                 for shared in ["teams", "tasks"] {
                     search.below(&root, &[shared], Extent::Shared);
                 }

@@ -38,7 +38,8 @@ pub(crate) fn sweep(folders: &[(PathBuf, Place)]) {
             let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
             name.starts_with('.') && meaning(*place, name) == FileMeaning::Temporary
         };
-        // After an earlier check, a link may have replaced the folder.
+        // A link may have replaced the folder since an earlier check. Therefore the folder and its
+        // parent are checked again.
         if !folder.ancestors().take(2).all(|it| matches!(Stands::at(it), Ok(Stands::Folder))) {
             continue;
         }

@@ -23,8 +23,8 @@ const LOCKED_FROM: usize = 2;
 /// disturb even a try that holds the lock.
 const TRIES: usize = 20;
 
-/// Time for which an update starts again if the folder of its file is missing. A program that
-/// removes the folder finishes within this time.
+/// If the folder of the file is missing, the update starts again. After this time, it no longer
+/// does, and returns the error. A program that removes the folder needs less time than this.
 const FOLDER_PATIENCE: Duration = Duration::from_secs(5);
 
 /// Number of times that a damaged file is read under the lock, and the pause before each read. Some
@@ -180,7 +180,8 @@ fn update_there<T>(
 }
 
 /// Reads the file at `path`. A damaged file is read again several times before it is reported as
-/// corrupt. If `lock_of` is given, the lock of this file is held during the further reads.
+/// corrupt. If `lock_of` is given, the lock of the file `lock_of` is held during each repeated
+/// read.
 ///
 /// # Errors
 /// [`StoreError::Corrupt`], and the errors of taking the lock and of the disk.
@@ -229,8 +230,8 @@ pub(crate) fn read_locked<T>(
     parse(Snapshot::read(path)?.as_ref()).map_err(|fault| fault.at(path))
 }
 
-/// Takes the lock of the file `lock_of`. Returns `None` if this process is not allowed to write
-/// there.
+/// Takes the lock of the file `lock_of`. Returns `None` if this process is not allowed to create
+/// the lock, for example on a read-only file system.
 fn take_if_writable(lock_of: &Path) -> Result<Option<Lock>, StoreError> {
     match Lock::take(lock_of, |_| ()) {
         Ok(lock) => Ok(Some(lock)),

@@ -48,9 +48,9 @@ const OURS_MISSING: Duration = Duration::from_millis(500);
 
 #[derive(Default)]
 pub(crate) struct Watchers {
-    /// The watcher of the notify crate. The thread that handles the notices must never take this
-    /// lock. Otherwise there is a deadlock: adding a folder holds the lock and waits for that
-    /// thread.
+    /// The watcher of the notify crate, inside a lock. The thread that handles the notices must
+    /// never take the lock, because this would be a deadlock: the code that adds a folder holds the
+    /// lock and waits for this thread.
     pub(super) kernel: Mutex<Option<RecommendedWatcher>>,
     pub(super) routes: Arc<Mutex<Routes>>,
 }
@@ -74,7 +74,8 @@ struct Route {
 enum Told {
     /// A change that the watcher reports.
     Change(Change),
-    /// A watched folder or the config was perhaps moved or removed, so the watcher must check.
+    /// A watched folder or the config was perhaps moved or removed, so the watcher must check the
+    /// folders and the config.
     Moved,
 }
 
@@ -256,9 +257,9 @@ impl Subscription {
         }
     }
 
-    /// Records which notices the kernel sends now. If the kernel does not report the changes of all
-    /// folders, queues [`Change::Unwatched`]. Queues it only once, until the kernel reports changes
-    /// again.
+    /// Records which notices the kernel sends now. If there are folders whose changes the kernel
+    /// does not report, queues [`Change::Unwatched`]. [`Change::Unwatched`] is queued again only if
+    /// the kernel was able to report the changes of all folders in the meantime.
     fn heed(&mut self, notices: Notices) {
         match &notices {
             Notices::None { reason } if !self.is_slow_told => {
@@ -339,8 +340,9 @@ pub(super) fn hand_out(
         match (said, &change) {
             (Said::Written, Change::Lease(_)) => {}
             (Said::Written, _) if cfg!(target_os = "linux") => continue,
-            // The kernel reports the close of the file a moment before the lock ends. Therefore the
-            // end of the lock is awaited. Otherwise a watcher would still find the old holder.
+            // The kernel reports that the lease file was closed a moment before the lock of the
+            // file ends. Therefore this thread waits for the end of the lock. Without this wait, a
+            // watcher would still find the old holder of the lease.
             (Said::Closed, Change::Lease(_)) => lease::wait_for_end(path),
             (Said::Written | Said::Closed, Change::Inbox(_)) => {
                 // The change is reported before the inbox is compared with the log, because another
@@ -353,8 +355,8 @@ pub(super) fn hand_out(
             (Said::Written | Said::Closed, _) => files.verify(&team, &change, path),
         }
         if matches!(change, Change::Lease(_)) && matches!(notice.kind, EventKind::Remove(_)) {
-            // The lease file was removed. If this store holds that lease, the watcher's check takes
-            // it again.
+            // The lease file was removed. `Moved` makes the watcher check the team. If this store
+            // holds the lease, the check creates the lease file again.
             routes(all).tell(&team, Told::Moved);
         }
         routes(all).tell(&team, Told::Change(change));

@@ -36,7 +36,8 @@ pub(super) struct Watched {
 pub(super) enum Place {
     /// One of the folders of a team.
     Of(TeamDir, Folder),
-    /// A folder above the folders of all teams: the root, or one of its folders.
+    /// One of the three folders that all teams share: the root, and the folders `teams/` and
+    /// `tasks/` in the root.
     Above,
 }
 
@@ -67,8 +68,9 @@ pub(super) enum Notices {
 #[derive(Debug)]
 pub(super) struct Look {
     pub(super) notices: Notices,
-    /// Whether a folder appeared, disappeared or was replaced. The kernel did not report the
-    /// changes inside this folder until now.
+    /// Whether a watched path has another folder now: a folder appeared, disappeared or was
+    /// replaced. If this is true, there may be changes inside the new folder that the kernel did
+    /// not report.
     pub(super) is_changed: bool,
     pub(super) is_config_there: bool,
     pub(super) is_ours_there: bool,
@@ -131,9 +133,10 @@ impl Files {
             None => {
                 look.is_changed |= known.is_some();
                 self.set(dir, None, doubts);
-                // When a missing folder appears, the watch of its parent folder reports that. The
-                // folders above the teams are polled instead. Entries that are no folders are
-                // polled too.
+                // A missing folder needs no poll if its parent folder is watched, because the
+                // kernel reports when the folder appears in its parent folder. A poll is needed for
+                // the folders that all teams share, and for a path with an entry that is not a
+                // folder.
                 if place == Place::Above || fs::symlink_metadata(dir).is_ok() {
                     look.notices =
                         Notices::None { reason: format!("{} is no folder", dir.display()) };
@@ -144,8 +147,9 @@ impl Files {
             Some(_) => {
                 look.is_changed = true;
                 match self.watch_folder(kernel, dir) {
-                    // If another folder replaced this folder during the call, the id is not
-                    // recorded. Then the next check watches the path again.
+                    // Another folder may have replaced this folder while `watch_folder` ran. In
+                    // that case the id is not recorded, so that the next check watches the path
+                    // again.
                     Ok(()) => {
                         self.set(dir, there.filter(|_| folder_at(dir, &place) == there), doubts)
                     }
@@ -208,8 +212,8 @@ impl Files {
             if routes.knows(team) {
                 return;
             }
-            // All teams share the parent folders. Therefore these folders are watched until the
-            // last team has no watcher.
+            // All teams share the parent folders. Therefore these folders are watched as long as
+            // any team has a watcher.
             let is_last = !routes
                 .folders
                 .values()

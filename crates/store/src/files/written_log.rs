@@ -28,16 +28,16 @@ use crate::StoreError;
 /// Length in bytes above which the log of an inbox is shortened.
 pub(crate) const INBOX_LOG_MOST: u64 = 2 * 1024 * 1024;
 
-/// Number of bytes that stay in a shortened log of an inbox. These are the newest lines. They have
-/// room for a hundred messages of the maximum length.
+/// Number of bytes of the newest lines that stay in the log of an inbox after the log is shortened.
+/// This is enough for a hundred messages of the maximum length.
 pub(crate) const INBOX_LOG_KEPT: usize = 1024 * 1024;
 
 /// Length in bytes above which the logs of tasks and config are shortened to half of this length.
 /// The limit is small, because every short command reads these logs completely.
 const FIELD_LOG_MOST: u64 = 256 * 1024;
 
-/// Number of bytes that are read from the end of an inbox's log to find its last line. A stamp,
-/// which is usually the last line, is shorter.
+/// Number of bytes that are read from the end of an inbox's log to find its last line. Usually the
+/// last line is a stamp, and a stamp has fewer bytes than this.
 const STAMP_ROOM: u64 = 512;
 
 /// One line of an inbox's log.
@@ -60,9 +60,10 @@ pub(crate) enum InboxLine {
 /// Cached knowledge about the logs and about the files that the logs describe.
 #[derive(Debug, Default)]
 pub(crate) struct WrittenLogs {
-    /// For each file, the last state in which the file contained all logged changes, and the length
-    /// of the log at that comparison. The length is needed because a log line can come later than
-    /// its write.
+    /// The last successful comparison of each file with its log. The file contained all logged
+    /// changes at that time. The values are the stamp of the file and the length of the log at that
+    /// time. The length is needed because a process adds the log line of a write after the write,
+    /// so a line can be added while the file stays the same.
     ///
     /// For an inbox the length is in bytes. For the logs of tasks and config it is the number of
     /// writes to the file.
@@ -144,13 +145,13 @@ impl WrittenLogs {
     }
 }
 
-/// Adds lines about a write to a log, and returns the length of the log. `since` is the length that
-/// the log had when the file was compared with it, before the write. `lines` returns the lines to
-/// add. It gets the lines that other processes have added since then, or `None` if these lines are
-/// unknown.
+/// Adds lines about the write of a file to the file's log, and returns the new length of the log.
+/// `since` is the length of the log when the file was compared with the log before the write.
+/// `lines` returns the lines to add. Its argument has the lines that were added to the log after
+/// the length `since`, or `None` if these lines are unknown.
 ///
-/// The write itself is already done. Therefore a failure to write the log causes a warning and no
-/// error.
+/// The write of the file is already done. Therefore a failure to write the log causes a warning and
+/// no error.
 pub(crate) fn note<L: Serialize + DeserializeOwned>(
     disk: &Disk,
     path: &Path,

@@ -1,4 +1,5 @@
-//! Tests that archive a team while concurrent async tasks use the files of the team.
+//! Tests that archive a team while concurrent async tasks use the files of the team. Each of these
+//! tasks must get the error [`StoreError::NoTeam`].
 
 use pitcrew_protocol::{AgentName, MessageId, TeamDir};
 use pitcrew_store::{FileBackend, MailStore, StoreError, TeamStore, UnreadLimit};

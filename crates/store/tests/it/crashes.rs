@@ -1,5 +1,6 @@
-//! Tests that kill a process at every crash point of every operation. Nothing is lost or
-//! duplicated. A second call of the operation completes it.
+//! Tests that kill a process at a crash point, which is a place marked in the store's code. Every
+//! operation is killed at each of its crash points. No data may be lost or duplicated, and a second
+//! call of the operation must complete it.
 
 use std::os::unix::process::ExitStatusExt as _;
 

@@ -60,8 +60,9 @@ async fn the_stale_locks_of_a_team_are_broken_and_the_others_are_not() {
     assert_eq!(scene.backend.break_stale_locks(&scene.team).await.unwrap(), 0);
 }
 
-/// After a pitcrew process was killed, its lock still has pitcrew's mark, but no process holds the
-/// `flock` on the lock.
+/// The test creates two young locks with pitcrew's mark, and holds the `flock` of one of them. The
+/// lock without a held `flock` looks like the lock of a killed pitcrew process, so it must be
+/// removed. The other lock must stay.
 #[tokio::test]
 async fn the_lock_of_a_dead_process_of_ours_is_broken_as_young_as_it_is() {
     let scene = Scene::new().await;
@@ -275,7 +276,8 @@ async fn what_is_whole_again_when_a_repair_comes_to_it_stays() {
         fs::write(&path, cut).unwrap();
         let found = scene.backend.look().found;
         assert!(matches!(&found[..], [Damage::Torn { .. }]), "{file}: {found:?}");
-        // The test plays a writer that finishes the file between the check and the repair.
+        // The test acts as a program that completes the damaged file between the check and the
+        // repair.
         fs::write(&path, &whole).unwrap();
         let mut keep = scene.backend.keep();
         assert_eq!(scene.backend.repair(&found[0], &mut keep).unwrap(), Mend::Changed, "{file}");

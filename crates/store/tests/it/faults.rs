@@ -79,7 +79,7 @@ async fn a_torn_file_is_read_once_its_writer_is_done() {
     let scene = Scene::new().await;
     scene.send("m1").await;
     let whole = fs::read(scene.inbox_path()).unwrap();
-    // The test acts like another client that was seen in a trace. That client held the lock,
+    // The test does the same as another client in a recorded trace: that client held the lock,
     // truncated the file and then filled it.
     let lock = scene.path("teams/probe/inboxes/worker.json.lock");
     fs::create_dir(&lock).unwrap();
@@ -98,8 +98,8 @@ async fn a_root_that_cannot_be_written_is_an_error_and_stays_as_it_is() {
     let scene = Scene::new().await;
     scene.send("m1").await;
     let before = everything(scene.root());
-    // The job runs as a user who is able to read the root but not to write it. If the tests run as
-    // root, that is the user nobody.
+    // The job runs in a process that is able to read the root but not to write to it. If the tests
+    // run as root, the process runs as the user `nobody`.
     let job = Job { root: scene.root().to_owned(), work: Work::SendDenied, crash_at: None };
     let done = job.command_as_nobody().output().unwrap();
     assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stdout));
@@ -109,8 +109,9 @@ async fn a_root_that_cannot_be_written_is_an_error_and_stays_as_it_is() {
 #[tokio::test]
 async fn a_failed_write_leaves_no_temporary_file() {
     let scene = Scene::new().await;
-    // The name of the inbox has almost the maximum length. Therefore the new file can be created.
-    // The name of its lock is too long, so the lock cannot be created.
+    // The name of the inbox file has the maximum length, 255 bytes. The store is able to write the
+    // temporary file, because the temporary file has a shorter name. The lock has a longer name
+    // than the inbox file, so the store is not able to create the lock.
     let inbox = AgentName::foreign(&"a".repeat(250)).inbox_file();
     let before = everything(scene.root());
     let done = scene.backend.append(&scene.team, &inbox, message("m1"), UnreadLimit::None).await;

@@ -267,7 +267,8 @@ async fn a_link_in_the_place_of_a_team_is_no_team_and_nothing_behind_it_is_touch
         scene.backend.append(&team, &worker(), message("m1"), UnreadLimit::None).await.unwrap_err();
     assert!(refused.to_string().contains("not followed"), "{refused}");
     assert!(scene.backend.team(&team).await.is_err());
-    // The team that is a link is in the list, so that users notice it. The store never opens it.
+    // The folder of the team `linked` is a link. The team is in the list, so that users notice it.
+    // The store never opens it.
     assert_eq!(scene.backend.teams().await.unwrap(), [TeamDir::of("linked"), TeamDir::of("probe")]);
     assert!(lock.exists());
     assert_eq!(fs::read(theirs.join("config.json")).unwrap(), config);

@@ -14,8 +14,8 @@ use pitcrew_store::{
 use crate::scene::{Scene, id, told};
 
 /// Writes a file like the reference client: in place, and shortly after the last write of the file.
-/// On a busy machine this function may run too late. Therefore it sets a time stamp shortly after
-/// the last write, before it closes the file.
+/// On a busy machine this function may run too late for that. Therefore it sets the modification
+/// time of the file to 1 ms after the last write.
 fn overwrite(scene: &Scene, below: &str, text: &str) {
     let path = scene.path(below);
     let last = fs::metadata(&path)
@@ -278,8 +278,9 @@ async fn what_vanished_from_the_inbox_of_another_client_was_taken() {
     scene.send("m1").await;
     overwrite(&scene, INBOX, "[]");
     assert_eq!(ids_elsewhere(&scene).await, Vec::<String>::new());
-    // The member's own client, not a stale write, removed the first message. Therefore the next
-    // write of the store must not restore that message.
+    // Another client runs this member, so the store must assume that this client removed the first
+    // message after reading it. Therefore the next write of the store must not restore the first
+    // message.
     scene.send("m2").await;
     assert_eq!(ids_elsewhere(&scene).await, ["m2"]);
 }

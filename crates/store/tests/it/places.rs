@@ -159,8 +159,9 @@ async fn the_suite_holds_through_fuse() {
     check(Place::bindfs()).await;
 }
 
-/// The team is in the lower layer of an overlay file system. This happens when a container image
-/// contains a team.
+/// Tests that a team in the lower layer of an overlay file system can be used and archived, and
+/// that a new team can get its name. A team is in the lower layer if a container image contains the
+/// team.
 #[tokio::test]
 async fn a_team_of_the_lower_layer_of_an_overlay_is_used_and_archived() {
     let team = config().name.dir();
@@ -186,8 +187,8 @@ async fn a_team_of_the_lower_layer_of_an_overlay_is_used_and_archived() {
     backend.create_team(&config(), None).await.unwrap();
 }
 
-/// FUSE has no rename that refuses to replace an existing entry. Creating a team must nevertheless
-/// not replace an existing team.
+/// FUSE has no rename that refuses to replace an existing entry. The test creates the same team
+/// from eight stores at once. Exactly one store must succeed, so that no existing team is replaced.
 #[tokio::test]
 async fn a_team_of_another_client_is_not_replaced_through_fuse() {
     let Some(place) = unless_skipped(Place::bindfs()) else { return };

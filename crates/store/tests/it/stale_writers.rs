@@ -1,5 +1,5 @@
-//! Tests in which programs without a lock write old content back again and again, while two stores
-//! also write. Nothing is lost.
+//! Tests in which programs without a lock write old content back again and again, while pitcrew's
+//! stores also write. No change that a store made may be lost.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -20,7 +20,7 @@ const STALE_WRITES: usize = 150;
 /// writers have finished.
 const MESSAGES: usize = 100;
 
-/// Plays another program that writes without a lock. It reads the file, waits until the file
+/// Acts as another program that writes without a lock: reads the file, waits until the file
 /// changes, and writes the old content back in place.
 struct StaleWriter {
     stop: Arc<AtomicBool>,
@@ -107,8 +107,8 @@ async fn no_message_is_lost_doubled_or_out_of_order_under_stale_writes() {
     }
 }
 
-/// Writes a number into the task. The number stands for the time of the change, which the crate
-/// `team` stores with each update.
+/// Adds 1 to the `count` in the task's metadata. Also stores `number` in place of the time of the
+/// change, which the crate `team` stores with each update.
 async fn number(backend: &FileBackend, scene: &Scene, task: u64, number: u64) {
     let change = move |table: &mut TaskTable| {
         let task = table.tasks.get_mut(&id(task)).unwrap();

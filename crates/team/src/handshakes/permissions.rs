@@ -113,8 +113,8 @@ impl Team {
     ///
     /// # Errors
     /// `permission_denied` for every caller except the lead. `invalid_status` for an unknown or
-    /// already answered request, and for a request whose tool call differs from the call that was
-    /// shown.
+    /// already answered request. Also `invalid_status` if the tool call in the request differs from
+    /// the tool call that was shown to the person or agent who decided.
     pub async fn answer_permission(
         &self,
         actor: &Actor,
@@ -155,8 +155,8 @@ impl Team {
             error,
             foreign: Foreign::default(),
         };
-        // The digest ties the answer to the call that was shown. An answer whose digest belongs to
-        // another call is refused.
+        // The digest belongs to the tool call that was shown to the person or agent who decided. If
+        // the request has the digest of another call, the answer is refused.
         let mut reply =
             self.new_reply(RequestKind::Permission, request_id, &speaker, approved, call, frame)?;
         reply.digest = digest;

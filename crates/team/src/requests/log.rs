@@ -1,5 +1,5 @@
 //! The document of all requests. This module creates, answers and closes requests, and removes the
-//! oldest ones.
+//! oldest requests that need no answer any more.
 
 use std::collections::BTreeMap;
 
@@ -19,8 +19,8 @@ const ANSWERED_KEPT: usize = 1000;
 #[serde(default)]
 pub(crate) struct RequestLog {
     pub(super) requests: BTreeMap<String, Request>,
-    /// The milliseconds in the newest request id. No id is used twice, even if a request is removed
-    /// or the clock goes back.
+    /// The time in the newest request id, in milliseconds since 1970. Every new id gets a later
+    /// time. No id is therefore used twice, even if a request is removed or the clock goes back.
     #[serde(skip_serializing_if = "Option::is_none")]
     last_ms: Option<i64>,
 }
@@ -37,7 +37,7 @@ pub(crate) struct Reply {
     pub(crate) by: AgentName,
     /// The agent that must have sent the request, if the caller names an agent.
     pub(crate) asker: Option<AgentName>,
-    /// The digest of the tool call that was shown before the answer, if the caller gives a digest.
+    /// The digest of the tool call for which the answer was given, if the caller knows the digest.
     pub(crate) digest: Option<String>,
     pub(crate) answer: Answer,
 }
@@ -132,8 +132,8 @@ impl RequestLog {
         Some(request.clone())
     }
 
-    /// Records a new request with the time `now_ms`. If the id of that time is already used, it
-    /// takes the next unused millisecond.
+    /// Records a new request with the time `now_ms`. If the request id for this time was already
+    /// used, the request gets the time of the next unused id.
     pub(super) fn make(
         &mut self,
         now_ms: i64,

@@ -1,4 +1,5 @@
-//! A new team that replaces a team that the lead has deleted.
+//! Tests the creation of a new team by a lead that has deleted its old team. The old team's handles
+//! must then belong to the new team.
 
 use pitcrew_protocol::{AgentName, ErrorCode, Rate, TeamCreateInput};
 use pitcrew_store::{Event, LogName, Turn};

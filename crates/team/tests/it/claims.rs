@@ -203,7 +203,8 @@ impl Shift {
         }
     }
 
-    /// Lets all workers work until no task is left.
+    /// Lets all workers claim and complete tasks, and checks that all tasks are completed at the
+    /// end.
     async fn work_off(&mut self) {
         for _ in 0..100 {
             for at in 0..5 {

@@ -89,8 +89,9 @@ async fn a_conversation_is_for_what_nobody_had_taken_when_it_began_and_knows_wha
     assert!(crew.team.client_conversation(&client).await.unwrap().unwrap().brought.is_empty());
     let second = crew.team.begin_client_conversation(&client).await.unwrap();
     assert_ne!(id, second);
-    // If a session of another client leads the team, the lead's client starts new conversations by
-    // itself.
+    // If a session of another client leads the team, the lead's client chooses the conversation and
+    // its id. pitcrew must therefore record the given id `session`, although it did not start this
+    // conversation.
     crew.team.bring_by_socket(&name("team-lead"), "session", &mail.id).await.unwrap();
     assert_eq!(
         crew.team.client_conversation(&name("team-lead")).await.unwrap().unwrap().id,

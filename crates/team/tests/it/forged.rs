@@ -406,8 +406,8 @@ async fn a_mode_that_is_lowered_comes_back_neither_with_the_next_lead_nor_with_a
         assert_eq!(next.lower_mode(&name(member), lowered).await.unwrap(), None, "{member}");
     }
     assert_eq!(next.lower_mode(&name("worker"), lowered).await.unwrap(), None);
-    // A member's process that continues after its lead has ended accepts the new mode from the
-    // config.
+    // A member's process continues after its lead has ended. This process must accept the stricter
+    // mode that the new lead signed in the config.
     let (mut living, record) = (known, next.member("free").await.unwrap());
     assert_eq!(living.look(&next, &record), ModeLook::Changed("default".into()));
     let mode = |member: &str| {

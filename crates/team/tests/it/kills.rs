@@ -47,8 +47,8 @@ enum Work {
 }
 
 fn backend(root: &Path, crash_at: Option<u64>) -> FileBackend {
-    // When a process is killed, the operating system still has its writes. The test therefore does
-    // not need to flush the writes to disk.
+    // When a process is killed, the operating system keeps the data that the process has already
+    // written. The test therefore does not need to flush the data to disk.
     FileBackend::open(root, FileOptions { crash_at, ..FileOptions::new(Durability::Process) })
 }
 
@@ -87,8 +87,8 @@ impl Work {
     }
 }
 
-/// Runs the job in the environment variable. If the variable has no job, runs the create and delete
-/// jobs in a temporary root, so that these jobs are tested too.
+/// Runs the job that the environment variable contains. If the variable is not set, runs the create
+/// and delete jobs in a temporary root, so that these jobs are also tested without a crash.
 #[tokio::test]
 async fn a_process_does_its_job() {
     if let Ok(job) = std::env::var(VARIABLE) {
@@ -276,8 +276,8 @@ async fn a_killed_deletion_of_a_team_is_finished_and_its_evidence_kept_once() {
             assert_eq!(opened(root.path()).await.tasks().await.unwrap().len(), 1);
             Work::Delete.on(&teams).await;
         }
-        // The test copied these files, so their permissions come from the umask and may be too
-        // open. The crash did not cause this damage, so the damage is ignored.
+        // The test copied these files. The umask decides the permissions of the copies, so the
+        // permissions may be too open. The crash did not cause this, so the test ignores it.
         for leaving in
             files.look().found.into_iter().filter(|found| !matches!(found, Damage::TooOpen { .. }))
         {

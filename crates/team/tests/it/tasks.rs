@@ -418,7 +418,9 @@ async fn a_task_with_an_open_blocker_is_started_by_nobody_but_the_user_with_forc
             ("Task #2 is blocked by #1", &json!(["1"]))
         );
     }
-    // If the same update adds a blocker and starts the task, the new blocker prevents the start.
+    // In these updates, the lead adds a blocker to a task and starts the task. The first update
+    // must be refused because the tasks would block each other. The second update must be refused
+    // because the new blocker is open.
     let both = TaskUpdateInput { add_blocked_by: vec!["2".into()], ..with_status("1", START) };
     is(&refused(&crew, &Actor::Lead, both).await, ErrorCode::CircularDependency);
     crew.team.create_task(&Actor::Lead, task("third"), None).await.unwrap();

@@ -8,7 +8,8 @@ use serde_json::{Value, json};
 
 use crate::team_env::{Crew, create, member, message, name, task, update};
 
-/// Whether a value has the type `kind`. The API reference writes types in this form.
+/// Whether a value has the type `kind`. `kind` is written as in the API reference, for example
+/// `string or null`.
 fn is(value: &Value, kind: &str) -> bool {
     match kind {
         "string" => value.is_string(),

@@ -54,8 +54,9 @@ pub(super) enum Wait {
 }
 
 impl MateSeen {
-    /// Returns what the run must wait for from this teammate. If there are several things, returns
-    /// the first. A client has the time `grace` to answer a shutdown request.
+    /// Returns what the run must wait for from this teammate, or `None` if nothing. If there are
+    /// several such things, returns only one, and unread mail comes first. A client has the time
+    /// `grace` to answer a shutdown request.
     pub(super) fn waits(&self, grace: Duration) -> Option<Wait> {
         if self.has_unread {
             return Some(Wait::Mail(self.name.clone()));
@@ -76,16 +77,19 @@ impl MateSeen {
 }
 
 impl ClientSeen {
-    /// Returns true if the client has received a message after it sent its last idle notice. A
-    /// client marks mail as read some time before it reports that it works. After it has handled
-    /// all mail that it took, it sends another idle notice.
+    /// Returns true if the client has received a message after it sent its last idle notice. Such a
+    /// client will send another idle notice after it has handled the message. Read mail alone does
+    /// not show that the client is idle, because a client marks mail as read before it reports that
+    /// it works.
     fn owes_notice(&self) -> bool {
         self.last_sent > self.last_notice
     }
 
     /// Returns the time that the client still has to answer its lead's shutdown request. Returns
-    /// `None` if there is no such request or the time is over. A client may take the request and
-    /// send an idle notice before it begins to answer.
+    /// `None` if no such request is open or the time is over.
+    ///
+    /// The idle notice of a client is no answer: the client may read the request and send an idle
+    /// notice before it begins to answer.
     fn owes_goodbye(&self, grace: Duration) -> Option<Duration> {
         grace.checked_sub(self.asked_to_leave?).filter(|left| !left.is_zero())
     }
@@ -102,9 +106,12 @@ impl Wait {
         }
     }
 
-    /// Returns the inbox whose next change can end the wait. No report shows the end of this wait:
-    /// a teammate sends no report if the mail that it marks as read needs no work, and an idle
-    /// notice alone does not wake the lead.
+    /// Returns the inbox whose next change can end the wait. Returns `None` if no inbox shows the
+    /// end of the wait.
+    ///
+    /// An inbox is needed for two kinds of wait, because no report shows their end. A teammate that
+    /// marks mail as read sends no report if the mail needs no work. An idle notice of a client
+    /// does not wake the lead.
     pub(super) fn inbox(&self) -> Option<InboxFile> {
         match self {
             Self::Mail(name) => Some(name.inbox_file()),

@@ -64,8 +64,8 @@ pub(super) const CHANGES: &[&str] = &[
     "python3 -c \"import shutil; shutil.copytree('sub', 'copied')\"",
 ];
 
-/// Commands that try to change something, but that have no effect here without a sandbox either.
-/// Some of them need root.
+/// Commands that try to change something, but that change nothing in this test even without a
+/// sandbox. For example, some of them need root.
 pub(super) const TRIES: &[&str] = &[
     "chown 1:1 kept",
     "python3 -c \"import os; f = os.open('.', os.O_TMPFILE | os.O_RDWR); os.link(f'/proc/self/fd/{f}', 'new', follow_symlinks=True)\"",

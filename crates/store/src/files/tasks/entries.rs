@@ -28,8 +28,9 @@ pub(super) struct Entry {
 /// The content of a file in the task folder.
 #[derive(Debug)]
 pub(super) enum Holds {
-    /// A task exactly as in its file. This variant is used in two cases: the file was just read, or
-    /// the task in the list has other dependencies than the file.
+    /// A task exactly as in its file. An entry has this variant in two cases. In the first case,
+    /// the file was just read. In the second case, the dependencies of the task in the task list
+    /// differ from the dependencies in its file.
     Task(Box<Task>),
     /// A task that is equal to the task with the same id in the current list.
     Listed,
@@ -100,8 +101,8 @@ pub(super) fn list(folder: &Path) -> Result<Vec<String>, StoreError> {
 /// file that does not exist. The second list has the names of the damaged files.
 pub(super) type ReadAll = (Vec<(String, Option<Entry>)>, Vec<String>);
 
-/// Reads the named files, except files whose stamp is known and reliable. The number of threads
-/// depends on the number of files.
+/// Reads the files `stems`. A file is skipped if `known` has a reliable stamp for it and the file
+/// still has this stamp. The number of threads depends on the number of files.
 pub(super) fn read_all(
     folder: &Path,
     stems: &[String],
