@@ -140,8 +140,10 @@ impl Agent {
                 return self.finish(Status::Failed, Some(repeats::stopped(&call)), fx);
             }
             (Again::Ask, Judgement::Allow { .. }) => {
-                let description =
-                    format!("{}, again: ten times in a row the result was the same", call.tool);
+                let description = format!(
+                    "{} once more: the same call had the same result ten times in a row",
+                    call.tool
+                );
                 Judgement::Ask(Question { description, suggestions: Vec::new() })
             }
             (Again::Ask, judgement @ Judgement::Deny { .. }) => {
@@ -251,7 +253,7 @@ impl Agent {
         };
         match grant {
             Grant::Allowed { .. } if self.open_call(id).is_some_and(is_other) => Grant::Denied {
-                reason: "another call than this was shown to whoever allowed it".to_owned(),
+                reason: "the person who allowed it was shown a different call".to_owned(),
             },
             Grant::Allowed { .. } | Grant::Denied { .. } => grant,
         }

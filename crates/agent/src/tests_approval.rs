@@ -57,7 +57,7 @@ fn an_answer_to_another_call_than_the_one_that_asked_is_a_refusal() {
         &[
             "write granted",
             "acknowledge m1",
-            "settle a another call than this was shown to whoever allowed it (Lead)",
+            "settle a the person who allowed it was shown a different call (Lead)",
             "write result",
             "report a failed",
             "take mail",

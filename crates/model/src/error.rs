@@ -40,7 +40,7 @@ pub enum ModelError {
     },
     /// The HTTP client could not be created. For example, the root certificates of the system are
     /// not readable.
-    #[error("the HTTP client for {vendor} cannot be made")]
+    #[error("cannot create the HTTP client for {vendor}")]
     Client {
         /// The vendor's name.
         vendor: &'static str,
@@ -74,7 +74,7 @@ pub enum ModelError {
         vendor: &'static str,
     },
     /// The server sent an event whose data is not JSON.
-    #[error("{vendor} sent what cannot be read: {excerpt:?}")]
+    #[error("{vendor} sent data that cannot be parsed: {excerpt:?}")]
     Decode {
         /// The vendor's name.
         vendor: &'static str,
@@ -243,7 +243,7 @@ fn out_of_patience(waited: Duration, patience: Duration, source: &ModelError) ->
         }
         Some(asked) if waited.saturating_add(asked) >= patience && asked > 0 => {
             format!(
-                "the model asks to wait {asked} s, longer than what is left of the patience of {patience} s"
+                "the model asks to wait {asked} s, which is longer than the rest of the {patience} s that a call may take"
             )
         }
         Some(_) | None => {

@@ -44,7 +44,7 @@ pub use error::ModelError;
 pub use ollama::ollama_models;
 pub use open::open;
 pub use pace::Pace;
-pub use price::{LISTED_IN, PriceSource, PriceTable};
+pub use price::{LISTED_IN, PriceSource, PriceTable, in_dollars};
 pub use retry::{RetryPolicy, Retrying};
 pub use script::{COMPACTION, INTERRUPTED, Script, ScriptError, Scripted};
 pub use spec::{ALIASES, ModelSpec, default_spec};

@@ -131,10 +131,37 @@ impl Default for PriceTable {
     }
 }
 
+/// Maximum number of digits after the decimal point in [`in_dollars`].
+const MOST_DIGITS: usize = 9;
+
+/// Formats an amount of US dollars, such as `$1.25`. An amount below one cent keeps its first two
+/// digits, such as `$0.00060`, because a rounded `$0.00` would read as free.
+#[must_use]
+pub fn in_dollars(amount: f64) -> String {
+    let is_small = amount > 0.0 && amount < 0.01;
+    // The logarithm of 0.0006 is -3.2, so its first digit is the fourth behind the point.
+    let digits = if is_small { (-amount.log10()).ceil() + 1.0 } else { 2.0 };
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "the number of digits is at least 2, and the cast of a larger float saturates"
+    )]
+    let digits = (digits as usize).min(MOST_DIGITS);
+    format!("${amount:.digits$}")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use serde_json::json;
+
+    #[test]
+    fn a_small_amount_is_never_shown_as_zero() {
+        let amounts = [0.0, 0.0006, 0.009, 0.00994, 0.01, 1.256, 120.0, 1e-12];
+        let shown = ["$0.00", "$0.00060", "$0.0090", "$0.0099", "$0.01", "$1.26", "$120.00"];
+        let shown = shown.into_iter().chain(["$0.000000000"]);
+        assert_eq!(amounts.map(in_dollars).to_vec(), shown.collect::<Vec<_>>());
+    }
 
     #[test]
     fn the_longest_name_that_fits_is_the_price() {

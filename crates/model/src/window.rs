@@ -112,13 +112,10 @@ mod tests {
     #[test]
     fn what_is_no_window_is_refused() {
         for (setting, words) in [
-            (
-                json!("many"),
-                "a context window is a number of tokens, or such a number for each model",
-            ),
+            (json!("many"), "a context window is a number of tokens, or one number for each model"),
             (
                 json!({"x": -1}),
-                "a context window is a number of tokens, or such a number for each model",
+                "a context window is a number of tokens, or one number for each model",
             ),
             (json!({"x": 12}), "a context window of 12 tokens is too small; 1000 is the least"),
         ] {

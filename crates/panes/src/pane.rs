@@ -137,10 +137,10 @@ impl NewPane {
             return unfit("there is no program to start".to_owned());
         }
         if self.argv.iter().any(|argument| argument.contains('\0')) {
-            return unfit("an argument holds a NUL".to_owned());
+            return unfit("an argument contains a NUL".to_owned());
         }
         if let Some((name, _)) = self.env.iter().find(|(name, value)| !is_variable(name, value)) {
-            return unfit(format!("no environment can hold the variable {name:?}"));
+            return unfit(format!("the variable {name:?} is not possible in an environment"));
         }
         if !self.cwd.is_absolute() || !self.cwd.is_dir() {
             return unfit(format!("{} is no folder to start in", self.cwd.display()));

@@ -92,14 +92,13 @@ pub(crate) async fn taken_over(
             // them.
             said.replaced.retain(|flag| !gone.contains(&flag.as_str()));
             if !said.replaced.is_empty() {
-                let (flags, verb) =
-                    (said.replaced.join(" "), "this command line says otherwise, which holds now");
+                let (flags, verb) = (said.replaced.join(" "), "this command line replaces it");
                 output::remark(&format!("the run before had {flags}; {verb}"));
             }
             if !gone.is_empty() {
                 let flags = gone.join(" ");
                 output::remark(&format!(
-                    "of the run before, {flags} does not hold any more; it can be given again"
+                    "of the run before, {flags} is no longer in effect; it can be given again"
                 ));
             }
         }

@@ -81,7 +81,7 @@ pub(crate) fn remark(client: PathBuf) -> ClientRemark {
                 None => "does not tell its version".to_owned(),
             };
             Some(format!(
-                "{} {is}; tested are {}. `pitcrew doctor --reference` tells what it writes that is not known",
+                "{} {is}; tested are {}. `pitcrew doctor --reference` lists the unknown data that it writes",
                 printable(&client.to_string_lossy()),
                 RECORDED_VERSIONS.join(", ")
             ))

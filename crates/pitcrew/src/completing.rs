@@ -126,13 +126,22 @@ pub(crate) fn plans(typed: &OsStr) -> Vec<CompletionCandidate> {
     candidates(typed, names)
 }
 
+/// Returns the names that begin with the typed text. A name that a shell could take for more than
+/// one plain word is left out: the shell inserts a candidate without quotes, and agents choose
+/// names such as `$(command)`.
 fn candidates(typed: &OsStr, names: impl IntoIterator<Item = String>) -> Vec<CompletionCandidate> {
     let typed = typed.to_string_lossy();
     names
         .into_iter()
-        .filter(|name| name.starts_with(typed.as_ref()))
+        .filter(|name| name.starts_with(typed.as_ref()) && is_plain_word(name))
         .map(CompletionCandidate::new)
         .collect()
+}
+
+/// Returns whether every shell takes the text as one word, without a special meaning.
+fn is_plain_word(text: &str) -> bool {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./:@+,%".contains(c);
+    !text.is_empty() && !text.starts_with('-') && text.chars().all(is_plain)
 }
 
 /// Calls `ask` with the context and with the team that the command line names, if any. Returns no
@@ -173,6 +182,26 @@ fn given(line: &[OsString], names: &[&str]) -> Option<OsString> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_name_that_a_shell_would_run_is_no_candidate() {
+        let bad = [
+            "$(touch$IFS/tmp/x)",
+            "`id`",
+            "a b",
+            "a;b",
+            "x\u{1b}[2J",
+            "a\nb",
+            "~x",
+            "-rf",
+            "é",
+            "",
+        ];
+        let names = bad.into_iter().chain(["bob", "openai/gpt-5.4", "pane:", "my_team.2"]);
+        let found = candidates(OsStr::new(""), names.map(str::to_owned));
+        let found: Vec<_> = found.iter().map(|it| it.get_value().to_str().unwrap()).collect();
+        assert_eq!(found, ["bob", "openai/gpt-5.4", "pane:", "my_team.2"]);
+    }
 
     #[test]
     fn the_value_of_an_option_is_found_on_the_line() {

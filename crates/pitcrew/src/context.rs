@@ -199,14 +199,14 @@ impl Context {
         let tell = |wait: &LockWait| {
             let (lock, left) = (wait.lock.display(), wait.left.as_secs() + 1);
             let held = match &wait.holder {
-                Some(holder) => format!("{holder} holds it"),
-                None => "another program holds it, or died with it".to_owned(),
+                Some(holder) => format!("{holder} has locked it"),
+                None => "another program has locked it, or ended without unlocking it".to_owned(),
             };
             output::remark(&format!("waiting for the lock {lock}: {held}; at most {left} s more"));
         };
         let passed_over = |PassedOver { path, reason }: &PassedOver| {
             output::remark(&format!(
-                "warning: {} is left out of the tasks: {reason}; `pitcrew doctor` says what is to be done about it",
+                "warning: the task file {} is ignored: {reason}; `pitcrew doctor` says how to repair it",
                 path.display()
             ));
         };

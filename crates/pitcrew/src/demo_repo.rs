@@ -124,7 +124,7 @@ impl Showcase {
         }
         let showcase = Self { folder: folder.to_owned() };
         if !showcase.script().is_file() || !showcase.is_committed().await {
-            let said = format!("{shown} holds no demo that can go on");
+            let said = format!("{shown} contains no demo that can be resumed");
             return Err(Failure::new(FailureKind::Conflict, said).hint(DIR_HINT));
         }
         Ok(showcase)

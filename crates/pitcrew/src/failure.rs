@@ -100,7 +100,7 @@ impl FailureKind {
                 "the disk, the system or pitcrew itself failed; nothing was changed, or the message says so"
             }
             Self::Unfinished => {
-                "a run ended by itself, and its work is not whole; the message says why, and what is open"
+                "a run ended by itself before its work was complete; the message says why, and which work is open"
             }
             Self::Parked => {
                 "a run's model was unavailable for too long; the run can be resumed later"
@@ -450,7 +450,7 @@ fn hint_of_corrupt(path: &Path) -> String {
                 "a config is put right by hand; `pitcrew team delete {team} --force` clears the team away"
             )
         }
-        false => "`pitcrew doctor --repair` puts it right; what it takes out is kept for a week"
+        false => "`pitcrew doctor --repair` repairs it; files that it removes are kept for a week"
             .to_owned(),
     }
 }

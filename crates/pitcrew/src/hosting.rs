@@ -172,7 +172,7 @@ pub(crate) fn hosting(
             format!(" -S {}", output::shell_word(&socket.to_string_lossy()))
         });
         output::remark(&format!(
-            "teammates get panes in the tmux session {TMUX_SESSION}, which no terminal shows yet; once there are some, \
+            "teammates get panes in the tmux session {TMUX_SESSION}, which no terminal shows yet; once it has panes, \
              `tmux{server} attach -t {TMUX_SESSION}` goes there"
         ));
     }
@@ -187,7 +187,7 @@ pub(crate) fn hosting(
     // If the teammates are to run in the reference client, the client's program must exist. The
     // client runs only in panes, so without panes the program is not checked.
     if program == Program::Claude && panes.is_some() {
-        must_be_there(context, client_of(settings), "the client that teammates are to run")?;
+        must_be_there(context, client_of(settings), "the client that runs the teammates")?;
     }
     let own = match &mode {
         TeammateMode::Program(argv) => Some(as_recorded(context, argv)),
@@ -289,14 +289,16 @@ pub(crate) async fn pane_of(
     let (Some(place), Some(mode)) = (place, mode) else {
         return Err(Failure::new(
             FailureKind::Conflict,
-            format!("{member} lives in no pane of ours"),
+            format!("{member} is not in a pane of pitcrew"),
         ));
     };
     let mode = must_be_named(mode, &named_programs(context))?;
     let socket = place.host.socket.map(PathBuf::from).or_else(|| tmux_socket(context));
     match panes(context, &mode, socket)? {
         Some(panes) => Ok((panes, PaneId(place.id))),
-        None => Err(Failure::internal(format!("{member} has a pane and no panes are to be had"))),
+        None => Err(Failure::internal(format!(
+            "{member} is in a pane, but no program for panes is available"
+        ))),
     }
 }
 
@@ -305,15 +307,15 @@ pub(crate) async fn pane_of(
 pub(crate) fn pane_failure(name: &str, error: PaneError) -> Failure {
     match error {
         PaneError::Gone { pane } => {
-            Failure::new(FailureKind::Conflict, format!("{name}'s pane, {pane}, is there no more"))
+            Failure::new(FailureKind::Conflict, format!("{name}'s pane {pane} no longer exists"))
         }
         error => Failure::internal(error),
     }
 }
 
 impl TeammateMode {
-    /// Returns the mode that matches a record of panes. Returns `None` if the kind of panes is
-    /// unknown.
+    /// Returns the mode that opens panes in the same program as the recorded host of panes. Returns
+    /// `None` if this version does not know the recorded program.
     fn of(host: &PaneHost) -> Option<Self> {
         match host.backend.as_str() {
             "tmux" => Some(Self::Tmux),
@@ -376,7 +378,7 @@ fn must_be_there(context: &Context, program: &str, what: &str) -> Result<(), Fai
         return Ok(());
     }
     let program = output::visible(program);
-    Err(Failure::usage(format!("{what}, {program}, is not there or cannot be run"))
+    Err(Failure::usage(format!("{what}, {program}, does not exist or cannot be run"))
         .hint("--teammate-mode in-process needs no program and no terminal"))
 }
 

@@ -17,8 +17,8 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use crate::failure::{Explained, Failure};
 
-/// The number of file descriptors that a tokio runtime opens when it starts: its poll, its waker,
-/// and two socket pairs for signals.
+/// The number of file descriptors that a tokio runtime opens at most when it starts, for its poll,
+/// its waker and its signals.
 const RUNTIME_DESCRIPTORS: usize = 8;
 
 /// The source location and the message of the latest panic.
@@ -96,7 +96,7 @@ pub(crate) fn without_panic<T>(work: impl FnOnce() -> Result<T, Failure>) -> Res
         // stored a text that contains the location.
         let noted = PANIC.lock().unwrap_or_else(PoisonError::into_inner).take();
         let said = noted.unwrap_or_else(|| panic_text(&*payload).to_owned());
-        Err(Failure::internal(format!("pitcrew stopped at a fault of its own: {said}")))
+        Err(Failure::internal(format!("pitcrew stopped because of an internal error: {said}")))
     })
 }
 

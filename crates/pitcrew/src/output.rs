@@ -61,7 +61,7 @@ impl Output {
     ) -> Result<(), Failure> {
         match self.form {
             Form::Json => line(&serde_json::to_string_pretty(value).map_err(Failure::internal)?),
-            Form::Text => line(text(value).trim_end()),
+            Form::Text => line(harmless(text(value).trim_end()).as_str()),
         }
     }
 
@@ -103,7 +103,7 @@ impl Output {
     ) -> Result<(), Failure> {
         match self.form {
             Form::Json => line(&serde_json::to_string(value).map_err(Failure::internal)?),
-            Form::Text => line(text(value).trim_end()),
+            Form::Text => line(harmless(text(value).trim_end()).as_str()),
         }
     }
 
@@ -133,6 +133,28 @@ fn error_text(failure: &Failure) -> io::Result<()> {
     Ok(())
 }
 
+/// Returns the text with everything replaced that could control the terminal, except the styles
+/// [`STRONG`] and [`FAINT`]. A command can print names and texts from agents and files, so this
+/// also covers a command that forgets to clean one of them.
+fn harmless(text: &str) -> String {
+    let styles = [STRONG, FAINT].map(|style| style.render().to_string());
+    let reset = STRONG.render_reset().to_string();
+    let mut shown = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find('\u{1b}') {
+        let (before, escape) = rest.split_at(at);
+        shown += &printable(before);
+        let style = styles.iter().chain([&reset]).find(|style| escape.starts_with(style.as_str()));
+        let code = style.map_or("\u{1b}", String::as_str);
+        match style {
+            Some(style) => shown += style,
+            None => shown += &printable(code),
+        }
+        rest = escape.get(code.len()..).unwrap_or_default();
+    }
+    shown + &printable(rest)
+}
+
 /// Writes one or several lines to stdout. If the reader has closed the pipe, the command ends
 /// without an error message.
 pub(crate) fn line(text: &str) -> Result<(), Failure> {
@@ -141,7 +163,7 @@ pub(crate) fn line(text: &str) -> Result<(), Failure> {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
             let said = Explained::new("the answer cannot be written to stdout", error);
             Err(Failure::internal(said)
-                .hint("what was to be done is done; look at it before you do it again"))
+                .hint("the action itself was carried out; check its result before you repeat it"))
         }
         Ok(()) | Err(_) => Ok(()),
     }
@@ -226,6 +248,16 @@ fn table_within<const N: usize>(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_command_that_prints_a_raw_name_cannot_control_the_terminal() {
+        let name = "e\u{1b}[2J\u{1b}]52;c;cm0=\u{7}\u{202e}zz";
+        let text = format!("{STRONG}{name}{STRONG:#} is {FAINT}idle{FAINT:#}\n\u{1b}");
+        assert_eq!(
+            harmless(&text),
+            "\u{1b}[1me\u{fffd}[2J\u{fffd}]52;c;cm0=\u{fffd}\u{fffd}zz\u{1b}[0m is \u{1b}[2midle\u{1b}[0m\n\u{fffd}"
+        );
+    }
 
     #[test]
     fn a_word_for_a_shell_is_quoted_where_it_must_be() {

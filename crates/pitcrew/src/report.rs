@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use jiff::Zoned;
 use pitcrew_agent::Role;
+use pitcrew_model::in_dollars;
 use pitcrew_permission::gate::allow_flag;
 use pitcrew_protocol::Status;
 use pitcrew_runtime::run::{RunEnd, RunOutcome, Shortfall};
@@ -78,7 +79,7 @@ pub(crate) fn table(outcome: &RunOutcome) -> String {
 /// contains the flags that would have allowed these calls.
 pub(crate) fn refused<'a>(rules: impl Iterator<Item = &'a str>) -> Option<String> {
     let flags: Vec<String> = rules.map(allow_flag).collect();
-    let said = "nobody was there to ask; what was refused would have been allowed by: ";
+    let said = "nobody was there to ask; these rules would have allowed the refused calls: ";
     (!flags.is_empty()).then(|| format!("{said}{}", flags.join(" ")))
 }
 
@@ -104,7 +105,7 @@ fn cells(agent: &AgentState, end: &RunEnd) -> [String; 7] {
         counted(agent.tool_calls.to_string()),
         counted(short(agent.usage.context_tokens())),
         if agent.has_price && agent.is_counted {
-            format!("${:.2}", agent.cost_usd)
+            in_dollars(agent.cost_usd)
         } else {
             "-".to_owned()
         },
@@ -170,7 +171,7 @@ pub(crate) fn ended(
             let said = std::iter::once(shortfall.in_words().to_owned());
             let all: Vec<String> = said.chain(open.in_words()).chain(open.causes()).collect();
             let said = format!(
-                "the run ended, and its work is not whole ({}): {}",
+                "the run ended before its work was complete ({}): {}",
                 shortfall.as_str(),
                 all.join("; ")
             );
@@ -192,7 +193,7 @@ pub(crate) fn ended(
         RunEnd::Broken { reason } => {
             let failure = Failure::new(FailureKind::Internal, reason.clone());
             return Err(match resume {
-                Some(resume) => failure.hint(format!("once that is mended: {resume}")),
+                Some(resume) => failure.hint(format!("when that is solved: {resume}")),
                 None => failure,
             });
         }
@@ -314,7 +315,7 @@ mod tests {
         let end = RunEnd::Unfinished { shortfall: Shortfall::FailedToStart, open, text: None };
         let outcome = RunOutcome { end, ..outcome("") };
         let failure = ended(&outcome, None, Some("pitcrew run --resume crew")).unwrap_err();
-        let said = "the run ended, and its work is not whole (failed_to_start): a teammate never started; 1 task is open: #1 Do it \
+        let said = "the run ended before its work was complete (failed_to_start): a teammate never started; 1 task is open: #1 Do it \
                     (pending, owner bob); the plan of cat waits for an answer; dan never started to work";
         assert_eq!(failure.chain(), said);
         assert_eq!(failure.hints(), ["pitcrew run --resume crew"]);

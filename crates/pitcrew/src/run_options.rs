@@ -274,7 +274,7 @@ fn unless_policy(
     if let Some(named) = named.filter(|named| named != policy) {
         let (field, named) = (field.join("."), shell_word(&named));
         crate::output::remark(&format!(
-            "warning: {flag} {named} does not hold: the machine's policy sets {field} to {policy:?} ({MANAGED_SETTINGS})"
+            "warning: {flag} {named} has no effect: the machine's policy sets {field} to {policy:?} ({MANAGED_SETTINGS})"
         ));
     }
     None
@@ -292,7 +292,7 @@ fn cost_is_known<'a>(
     let Some(model) = models.find(|model| limits.needs_price_of(model, prices)) else {
         return Ok(());
     };
-    Err(Failure::usage(format!("what {model} costs is not known, so --max-cost-usd could not be kept"))
+    Err(Failure::usage(format!("the price of {model} is not known, so --max-cost-usd cannot be enforced"))
         .hint("set its price: pitcrew.prices in the settings, as `{\"NAME\": {\"input\": 1.0, \"output\": 5.0}}`")
         .hint("or limit the turns as well, with --max-turns; `pitcrew models` lists what is known"))
 }
@@ -449,7 +449,7 @@ fn folder_is_gone(team: &str, folder: &Path) -> Failure {
     };
     let place = missing.unwrap_or(folder).display();
     Failure::new(FailureKind::Conflict, said)
-        .hint(format!("move it back; if it lies elsewhere now, a link is enough: `ln -s NEW_PLACE {place}`"))
+        .hint(format!("move it back; if it is elsewhere now, a link is enough: `ln -s NEW_PLACE {place}`"))
         .hint(format!("`pitcrew team delete {team} --force` gives the team up; its conversations go to the archive"))
 }
 

@@ -22,13 +22,13 @@ const GIT_FOLDER: &str = ".git";
 #[derive(Debug, thiserror::Error)]
 pub enum Refused {
     /// The path is not a plain file.
-    #[error("it is {kind}, and only plain files are read")]
+    #[error("it is {kind}, but only regular files are read")]
     NotPlain {
         /// The actual kind of the file, with an article ("a FIFO").
         kind: &'static str,
     },
     /// The path leads out of the allowed folder, or into a `.git` folder, through a symbolic link.
-    #[error("it leads to {}, out of {}", target.display(), folder.display())]
+    #[error("it is a link to {}, outside {}", target.display(), folder.display())]
     LeadsOut {
         /// The refused path, with its symbolic links resolved.
         target: PathBuf,
@@ -372,13 +372,13 @@ mod tests {
         nothing: absent
         plain/below: absent
         dangling: absent
-        out: it leads to DIR/secret, out of DIR/project
-        zero: it leads to /dev/zero, out of DIR/project
-        git: it leads to DIR/project/.git/config, out of DIR/project
-        folder/secret: it leads to DIR/secret, out of DIR/project
-        sub: it is a folder, and only plain files are read
-        fifo: it is a FIFO, and only plain files are read
-        socket: it is a socket, and only plain files are read
+        out: it is a link to DIR/secret, outside DIR/project
+        zero: it is a link to /dev/zero, outside DIR/project
+        git: it is a link to DIR/project/.git/config, outside DIR/project
+        folder/secret: it is a link to DIR/secret, outside DIR/project
+        sub: it is a folder, but only regular files are read
+        fifo: it is a FIFO, but only regular files are read
+        socket: it is a socket, but only regular files are read
         giant: it is longer than 100 bytes
         long: it is longer than 100 bytes
         ");

@@ -37,7 +37,7 @@ const MAKE: OFlags =
 #[derive(Debug, thiserror::Error)]
 pub enum Unopened {
     /// The path is not a plain file.
-    #[error("it is no plain file")]
+    #[error("it is not a regular file")]
     NotPlain(FileType),
     /// A system call failed with this error.
     #[error("{0}")]

@@ -227,7 +227,7 @@ fn told(sent: rustix::io::Result<()>) -> io::Result<Signalled> {
 
 /// The error for a text that is not a process identity of the form `<pid>.<start_ticks>`.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{given:?} is no process: expected <pid>.<start in clock ticks since boot>")]
+#[error("{given:?} is not a process: expected <pid>.<start in clock ticks since boot>")]
 pub struct ProcessWordsError {
     given: String,
 }

@@ -25,7 +25,7 @@ pub struct PaneTag {
 
 /// The error for a text that is not the tag of a pane.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is not a pane's tag (root/team/agent)")]
+#[error("{0:?} is not the tag of a pane (root/team/agent)")]
 pub struct TagError(pub String);
 
 impl PaneTag {

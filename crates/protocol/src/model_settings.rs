@@ -68,7 +68,7 @@ pub struct ContextWindows {
 #[derive(Debug, thiserror::Error)]
 pub enum WindowError {
     /// The setting is neither a number like `100000` nor an object like `{"MODEL": 100000}`.
-    #[error("a context window is a number of tokens, or such a number for each model")]
+    #[error("a context window is a number of tokens, or one number for each model")]
     Form(#[source] serde_json::Error),
     /// The window is too small to work with.
     #[error("a context window of {tokens} tokens is too small; {SMALLEST_WINDOW} is the least")]

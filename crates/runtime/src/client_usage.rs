@@ -259,7 +259,8 @@ mod tests {
         lines.iter().for_each(|line| writeln!(file, "{line}").unwrap());
     }
 
-    /// Returns the subagent, the number, the output tokens and the tool calls of each call.
+    /// Returns four facts about each model call: the subagent that made it, its position among the
+    /// calls of the same agent, its output tokens, and how many tool calls its answer contains.
     fn said(calls: &[ClientCall]) -> Vec<(Option<&str>, u32, u64, u32)> {
         calls
             .iter()

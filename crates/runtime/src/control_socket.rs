@@ -154,7 +154,7 @@ impl ControlRequest {
 #[derive(Debug, thiserror::Error)]
 pub enum KnockError {
     /// No process listens at the socket.
-    #[error("nobody opens {}", path.display())]
+    #[error("no run of this team listens at {}", path.display())]
     Closed {
         /// The path of the socket.
         path: PathBuf,
@@ -163,7 +163,7 @@ pub enum KnockError {
     #[error(transparent)]
     Refused(#[from] ApiError),
     /// The lead gave no answer, or an answer that cannot be parsed.
-    #[error("the lead behind {} gave no answer", path.display())]
+    #[error("the run that listens at {} gave no answer", path.display())]
     Silent {
         /// The path of the socket.
         path: PathBuf,
@@ -292,7 +292,7 @@ impl ControlServer {
                 accepted = self.listener.accept(), if self.callers.len() < CALLERS_MOST => match accepted {
                     Ok((caller, _)) => self.callers.push(Box::pin(listen_to(caller))),
                     Err(error) => {
-                        tracing::warn!(%error, "nobody can be let in");
+                        tracing::warn!(%error, "cannot accept a connection to the control socket");
                         tokio::time::sleep(PAUSE).await;
                     }
                 },
@@ -320,7 +320,7 @@ impl Call {
             Err(error) => tokio::time::timeout(PATIENCE, write_line(&mut self.caller, error)).await,
         };
         if !matches!(written, Ok(Ok(()))) {
-            tracing::debug!("who asked did not wait for the answer");
+            tracing::debug!("the caller did not wait for the answer");
         }
     }
 }
@@ -336,7 +336,7 @@ async fn listen_to(mut caller: UnixStream) -> Option<Call> {
         serde_json::from_slice(&line).map_err(|error| {
             // The request may come from a newer version, so the error names the version of this
             // lead.
-            invalid(format!("this cannot be asked for: {error}"))
+            invalid(format!("this is not a valid request: {error}"))
                 .with(LEAD_VERSION, env!("CARGO_PKG_VERSION"))
         })
     };
@@ -353,16 +353,16 @@ async fn listen_to(mut caller: UnixStream) -> Option<Call> {
 
 async fn check(caller: &UnixStream) -> Result<(), ApiError> {
     let denied = |message: String| ApiError::new(ErrorCode::PermissionDenied, message);
-    let who = caller
-        .peer_cred()
-        .map_err(|error| denied(format!("the system does not say who asks: {error}")))?;
+    let who = caller.peer_cred().map_err(|error| {
+        denied(format!("the system does not tell which user sent the request: {error}"))
+    })?;
     // Check the user too, because the file mode does not stop root. It also does not stop another
     // user who connected before the mode was set.
     if who.uid() != rustix::process::geteuid().as_raw() {
-        return Err(denied("another user cannot ask the lead for anything".to_owned()));
+        return Err(denied("another user cannot send requests to the lead".to_owned()));
     }
     let Some(pid) = who.pid().and_then(|pid| u32::try_from(pid).ok()) else {
-        return Err(denied("the system does not say which process asks".to_owned()));
+        return Err(denied("the system does not tell which process sent the request".to_owned()));
     };
     // The caller may have ended, and a new process may have the same process id now. Such a process
     // started later than the connection, so compare the start times.
@@ -384,7 +384,7 @@ async fn check(caller: &UnixStream) -> Result<(), ApiError> {
         Ok(true) => Err(denied(format!(
             "process {pid} was started by a tool of an agent, and agents ask their lead by mail"
         ))),
-        Err(error) => Err(denied(format!("it cannot be told what started process {pid}: {error}"))),
+        Err(error) => Err(denied(format!("cannot find out what started process {pid}: {error}"))),
     }
 }
 
@@ -426,7 +426,7 @@ fn take_away(folder: &OwnedFd) {
     if there.is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::Socket)
         && let Err(error) = rustix::fs::unlinkat(folder, NAME, AtFlags::empty())
     {
-        tracing::debug!(%error, "a socket stays behind");
+        tracing::debug!(%error, "cannot remove the control socket");
     }
 }
 
@@ -456,10 +456,10 @@ mod tests {
         let long = vec![b' '; usize::try_from(LINE_MOST).unwrap()];
         let asking = async {
             for (bytes, says) in [
-                (b"hello\n".as_slice(), "this cannot be asked for"),
+                (b"hello\n".as_slice(), "this is not a valid request"),
                 (b"{\"op\":\"delete_everything\"}\n", "unknown variant `delete_everything`"),
                 (b"{\"op\":\"mode\",\"member\":\"bob\"}\n", "missing field `mode`"),
-                (b"\xff\xfe\n", "this cannot be asked for"),
+                (b"\xff\xfe\n", "this is not a valid request"),
                 (&long, "a line of at most 65536 bytes was expected"),
             ] {
                 let answer = raw(folder.path(), bytes).await;
@@ -494,7 +494,7 @@ mod tests {
                     serde_json::from_slice(&read_line(&mut caller).await.unwrap()).unwrap();
                 let answer = match asked.get("wait_seconds") {
                     Some(_) => serde_json::json!(invalid(
-                        "this cannot be asked for: unknown field".to_owned()
+                        "this is not a valid request: unknown field".to_owned()
                     )),
                     None => serde_json::json!({"success": true}),
                 };

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pitcrew_agent::Role;
-use pitcrew_model::{Model, ModelError, ModelSpec, PriceTable, Usage};
+use pitcrew_model::{Model, ModelError, ModelSpec, PriceTable, Usage, in_dollars};
 use pitcrew_permission::settings::Settings;
 use pitcrew_process::sandbox::Machine;
 use pitcrew_protocol::{AgentName, ApiError, Member, PermissionMode};
@@ -111,7 +111,7 @@ pub struct RunOptions {
 
 impl fmt::Debug for AgentOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Furnishings")
+        f.debug_struct("AgentOptions")
             .field("cwd", &self.cwd)
             .field("root", &self.root)
             .field("mode", &self.mode)
@@ -125,7 +125,7 @@ impl fmt::Debug for RunOptions {
         f.debug_struct("RunOptions")
             .field("begin", &self.begin)
             .field("model", &self.model)
-            .field("furnishings", &self.agent_options)
+            .field("agent_options", &self.agent_options)
             .finish_non_exhaustive()
     }
 }
@@ -507,13 +507,13 @@ pub enum RunError {
     },
     /// The settings demand that commands run in a sandbox without a permission request, but this
     /// machine does not support the sandbox.
-    #[error("commands cannot be held to a sandbox here: {reason}")]
+    #[error("the sandbox for commands does not work here: {reason}")]
     Unbounded {
         /// The reason why the sandbox does not work, in one sentence.
         reason: String,
     },
     /// The cost of the team's earlier runs has already reached the cost limit of this run.
-    #[error("the team has cost ${cost_usd:.2} already, and may cost ${most_usd:.2}")]
+    #[error("the team has already cost {}, and its limit is {}", in_dollars(*cost_usd), in_dollars(*most_usd))]
     Spent {
         /// The cost of all earlier runs in US dollars.
         cost_usd: f64,

@@ -9,6 +9,7 @@
     reason = "a benchmark prints, and ends when it cannot work"
 )]
 
+use pitcrew_store::NewTeam;
 use std::fs::{self, File};
 use std::io::Write as _;
 use std::path::Path;
@@ -55,7 +56,7 @@ async fn main() {
         root.path(),
         FileOptions { durability: pitcrew_store::Durability::Process, ..FileOptions::default() },
     );
-    quick.create_team(&config, None).await.unwrap();
+    quick.create_team(&config, &NewTeam::default()).await.unwrap();
     for nth in 0..MESSAGES {
         assert_eq!(
             quick.append(&team, &inbox, message(nth), UnreadLimit::None).await.unwrap(),

@@ -8,6 +8,7 @@
     reason = "a benchmark prints, and ends when it cannot work"
 )]
 
+use pitcrew_store::NewTeam;
 use std::time::{Duration, Instant};
 
 use pitcrew_protocol::{AgentName, InboxFile, Message, MessageId, TeamConfig, TeamDir};
@@ -57,7 +58,7 @@ async fn main() {
     )
     .unwrap();
     let backend = FileBackend::open(root.path(), FileOptions::default());
-    backend.create_team(&config, None).await.unwrap();
+    backend.create_team(&config, &NewTeam::default()).await.unwrap();
     let team = TeamDir::of("bench");
     let one = measure(&backend, &team, 1).await;
     let before = backend.forced_writes();

@@ -12,6 +12,7 @@
     reason = "a benchmark prints, and ends when it cannot work"
 )]
 
+use pitcrew_store::NewTeam;
 use std::fmt::Write as _;
 use std::fs::{self, File};
 use std::io::Write as _;
@@ -89,7 +90,7 @@ async fn main() {
     .unwrap();
     let (team, inbox) = (TeamDir::of("bench"), AgentName::lead().inbox_file());
     let open = || FileBackend::open(root.path(), FileOptions::default());
-    open().create_team(&config, None).await.unwrap();
+    open().create_team(&config, &NewTeam::default()).await.unwrap();
     journal(root.path(), &team, &open).await;
 
     for messages in [BOUND, MESSAGES] {

@@ -8,6 +8,7 @@
     reason = "a benchmark prints, and ends when it cannot work"
 )]
 
+use pitcrew_store::NewTeam;
 use std::time::{Duration, Instant};
 
 use pitcrew_protocol::{TaskGraph, TeamConfig, TeamDir};
@@ -45,7 +46,7 @@ async fn main() {
     .unwrap();
     let team = TeamDir::of("bench");
     FileBackend::open(root.path(), FileOptions::default())
-        .create_team(&config, None)
+        .create_team(&config, &NewTeam::default())
         .await
         .unwrap();
     fill(root.path());

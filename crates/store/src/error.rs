@@ -6,7 +6,7 @@ use pitcrew_protocol::{ApiError, TeamDir};
 
 use crate::LeaseName;
 
-/// An operation of a store failed and changed nothing.
+/// An operation of a store failed. Unless its documentation says otherwise, it changed nothing.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     /// The folder contains no team.
@@ -51,7 +51,7 @@ pub enum StoreError {
         holder: Option<String>,
     },
     /// This process does not hold the lease.
-    #[error("{lease} is not held here")]
+    #[error("this process does not hold {lease}")]
     NotHeld {
         /// The lease that this process does not hold.
         lease: LeaseName,
@@ -75,8 +75,8 @@ pub enum StoreError {
 /// Describes the entry that is at a path where a folder must be.
 fn what_stands(is_link: bool) -> &'static str {
     match is_link {
-        true => "a link stands where a folder should, and is not followed",
-        false => "something else stands where a folder should",
+        true => "it is a link, but must be a folder; links are not followed",
+        false => "it is not a folder, but must be one",
     }
 }
 

@@ -17,7 +17,7 @@ mod spelled;
 mod table;
 
 pub use backend::{
-    Appended, ArchiveName, ArchiveStore, ArchivedLogs, ArchivedTeam, Backend, Change, DocumentEdit,
+    Appended, ArchiveName, ArchiveStore, ArchivedLogs, NewTeam, ArchivedTeam, Backend, Change, DocumentEdit,
     JournalOf, JournalStore, Lease, LeaseHolder, LeaseName, LeaseStore, LogName, MailStore, Past,
     RateScope, RateStore, RecordStore, Slot, StoredMessage, TaskEdit, TaskStore, TaskTable,
     TeamEdit, TeamStore, UnreadLimit, Watch,

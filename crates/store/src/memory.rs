@@ -16,7 +16,7 @@ use tokio::sync::broadcast;
 
 use crate::journal::is_on_way_of;
 use crate::{
-    Appended, ArchiveName, ArchiveStore, ArchivedLogs, ArchivedTeam, Backend, Change, DocumentEdit,
+    Appended, ArchiveName, ArchiveStore, ArchivedLogs, NewTeam, ArchivedTeam, Backend, Change, DocumentEdit,
     JournalEntry, JournalOf, JournalStore, JournalSummary, Lease, LeaseHolder, LeaseName,
     LeaseStore, LogName, MailStore, Past, RateScope, RateStore, RecordStore, Slot, StoreError,
     StoredMessage, TaskEdit, TaskStore, TaskTable, TeamEdit, TeamStore, UnreadLimit, Watch,
@@ -159,7 +159,7 @@ impl TeamStore for MemoryBackend {
     async fn create_team(
         &self,
         config: &TeamConfig,
-        logs: Option<&ArchivedLogs>,
+        new: &NewTeam,
     ) -> Result<(), StoreError> {
         let dir = config.name.dir();
         let mut shelf = self.shelf();
@@ -167,7 +167,8 @@ impl TeamStore for MemoryBackend {
             return Err(StoreError::TeamTaken { team: dir, name: taken.config.name.to_string() });
         }
         let mut team = Team::new(config.clone());
-        if let Some(ArchivedLogs { archive, logs }) = logs {
+        team.documents = new.documents.iter().cloned().collect();
+        if let Some(ArchivedLogs { archive, logs }) = &new.logs {
             let no_team = || StoreError::NoTeam { team: TeamDir::of(&archive.0) };
             let kept = &shelf.archived.get(archive).ok_or_else(no_team)?.logs;
             let found = |log: &LogName| Some((log.clone(), kept.get(log)?.clone()));

@@ -71,7 +71,7 @@ const HIGHEST_ID: u64 = (1 << 53) - 1;
 pub(crate) fn settle(before: &TaskTable, edited: &mut TaskTable) -> Result<(), StoreError> {
     for (id, task) in &edited.tasks {
         if *id != task.id {
-            return Err(refused(format!("task {} stands under id {id}", task.id)));
+            return Err(refused(format!("the file of id {id} contains task {}", task.id)));
         }
         // The id of a removed task must not be used again, because other programs may still refer
         // to the removed task.

@@ -2,7 +2,7 @@
 //! keeps the lead's conversation.
 
 use pitcrew_protocol::{AgentName, ApiError, LEAD_NAME, TeamCreateInput, TeamCreated, TeamName};
-use pitcrew_store::{ArchivedLogs, Event, LeaseName, LogName, StoreError};
+use pitcrew_store::{ArchivedLogs, Event, LeaseName, LogName, NewTeam, StoreError};
 
 use crate::asked::note_asked_name;
 use crate::lead::Keys;
@@ -52,7 +52,7 @@ impl Team {
         };
         let AnotherTeam { input, cwd, model, session_id, mode } = another;
         let (on_taken, made_by) = (OnTaken::Refuse, MadeBy::Caller);
-        let create = CreateTeam { input, cwd, model, session_id, on_taken, made_by };
+        let create = CreateTeam { input, cwd, model, session_id, on_taken, made_by, first_run: None };
         self.count_call().await?;
         self.teams().may_make_one(MadeBy::Caller).await?;
         let mut config = self.teams().new_config(&create, self.name().clone())?;
@@ -67,12 +67,13 @@ impl Team {
             archive: deleted.archive.clone(),
             logs: vec![LogName::Transcript(AgentName::lead()), LogName::Output(AgentName::lead())],
         };
+        let new = NewTeam { logs: Some(logs), documents: Vec::new() };
         let made = async {
             if let Some(lead) = config.member_mut(LEAD_NAME).filter(|_| mode.is_some()) {
                 lead.mode = mode;
                 self.sign_mode(lead, true)?;
             }
-            match self.backend().create_team(&config, Some(&logs)).await {
+            match self.backend().create_team(&config, &new).await {
                 Ok(()) => Ok(()),
                 Err(StoreError::TeamTaken { name, .. }) => {
                     Err(taken_since(taken(self.name(), &name)))

@@ -4,7 +4,8 @@
 //! ignores a stored mode that is less strict than the run's own mode. A forged record can therefore
 //! block a run, but it cannot give the run more permissions.
 
-use pitcrew_protocol::ApiError;
+use pitcrew_protocol::{AgentName, ApiError};
+use pitcrew_store::LogName;
 use serde::{Deserialize, Serialize};
 
 use crate::Team;
@@ -50,7 +51,33 @@ impl Document for RunBounds {
     const NAME: &'static str = "bounds";
 }
 
+/// The goal of the run that created the team. The goal stays in this document, although the lead's
+/// transcript contains it too.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct FirstGoal {
+    pub(crate) goal: String,
+}
+
+impl Document for FirstGoal {
+    const NAME: &'static str = "goal";
+}
+
 impl Team {
+    /// Returns the goal of the team's first run if the lead has not read it, because the run was
+    /// killed in its first moments. Returns `None` if the lead's transcript has begun.
+    ///
+    /// # Errors
+    /// `team_not_found`, or `internal_error` when the store fails or a file cannot be read.
+    pub async fn unread_goal(&self) -> Result<Option<String>, ApiError> {
+        let transcript = LogName::Transcript(AgentName::lead());
+        if !self.ask(self.backend().log(self.dir(), &transcript)).await?.is_empty() {
+            return Ok(None);
+        }
+        let FirstGoal { goal } = self.read_document().await?;
+        Ok(Some(goal).filter(|goal| !goal.is_empty()))
+    }
+
     /// Stores the limits of the run that starts now. These limits replace the limits of the
     /// previous run.
     ///

@@ -214,7 +214,7 @@ impl Team {
         let dead = |id: &MessageId| Event::MessageDead {
             id: id.clone(),
             to: name.clone(),
-            reason: format!("{name} is no member"),
+            reason: format!("{name} is not a member"),
         };
         self.note(ids.iter().map(dead)).await;
         self.backend().acknowledge(self.dir(), &name.inbox_file(), ids).await.map(drop)

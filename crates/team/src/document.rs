@@ -10,7 +10,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
-use crate::bounds::RunBounds;
+use crate::bounds::{FirstGoal, RunBounds};
 use crate::conversations::ClientConversations;
 use crate::ended::Ended;
 use crate::escaped::EscapedProcesses;
@@ -139,6 +139,14 @@ impl<D: Document> Reading<D> {
     }
 }
 
+/// Returns a document for a new team, with its name.
+pub(crate) fn new_document<D: Document>(document: &D) -> Result<(&'static str, Value), ApiError> {
+    let reading = Reading::<D>::of(None)?;
+    let broken =
+        |error| refusal::internal(format!("our document '{}' cannot be written: {error}", D::NAME));
+    Ok((D::NAME, reading.written(document).map_err(broken)?))
+}
+
 impl Team {
     /// Reads one of pitcrew's documents. A missing document counts as `D::default()`.
     ///
@@ -191,6 +199,7 @@ impl Team {
             (RequestLog::NAME, self.unread_of::<RequestLog>().await),
             (PaneHosts::NAME, self.unread_of::<PaneHosts>().await),
             (RunBounds::NAME, self.unread_of::<RunBounds>().await),
+            (FirstGoal::NAME, self.unread_of::<FirstGoal>().await),
             (ClientConversations::NAME, self.unread_of::<ClientConversations>().await),
             (Ended::NAME, self.unread_of::<Ended>().await),
             (Keys::NAME, self.unread_of::<Keys>().await),
@@ -228,6 +237,7 @@ impl Team {
         self.drop_unread_of::<RequestLog>(document).await?;
         self.drop_unread_of::<PaneHosts>(document).await?;
         self.drop_unread_of::<RunBounds>(document).await?;
+        self.drop_unread_of::<FirstGoal>(document).await?;
         self.drop_unread_of::<ClientConversations>(document).await?;
         self.drop_unread_of::<Ended>(document).await?;
         self.drop_unread_of::<Keys>(document).await?;

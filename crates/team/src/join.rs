@@ -93,7 +93,8 @@ impl Team {
         Ok(member)
     }
 
-    /// Removes a member from the team at the member's own request, and releases its tasks and mail.
+    /// Removes a member from the team at the member's own request. Its tasks become free, and its
+    /// unread mail is recorded as not delivered.
     /// This function also works if another program has already removed the member from the config.
     ///
     /// # Errors

@@ -213,7 +213,7 @@ impl fmt::Display for Flaw {
         f.write_str(match self {
             Self::NotTheLeads => "only the lead sends such a frame",
             Self::Unsigned => "the lead has not signed it",
-            Self::Forged => "its signature does not fit what it says",
+            Self::Forged => "its signature does not match its content",
             Self::Repeated => "it was taken before",
         })
     }

@@ -217,14 +217,14 @@ pub enum NotRenewed {
     },
     /// The new process has no key, although the earlier lead had a key.
     #[error(
-        "process {pid} holds the lease of the run and signs nothing, as the lead before it did"
+        "process {pid} holds the lease of the run and signs nothing, although the lead before it did"
     )]
     SignsNothing {
         /// The id of the process that holds the lease.
         pid: u32,
     },
     /// The new process has a key that is not valid.
-    #[error("process {pid} holds the lease of the run and shows a key that is none")]
+    #[error("process {pid} holds the lease of the run, but its public key is invalid")]
     NoKey {
         /// The id of the process that holds the lease.
         pid: u32,

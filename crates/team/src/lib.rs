@@ -102,7 +102,7 @@ pub use send::Sent;
 pub use started::Started;
 pub use take_over::TakeOver;
 pub use team::Team;
-pub use teams::{CreateTeam, MadeBy, OnTaken, TeamSummary, Teams};
+pub use teams::{CreateTeam, FirstRun, MadeBy, OnTaken, TeamSummary, Teams};
 pub use trace::{DeadLetter, MessageTrace};
 pub use views::{
     MessageView, SentView, SpawnView, TaskListView, TaskRowView, TaskView, task_times,

@@ -215,14 +215,15 @@ fn noted(member: &Member) -> Map<String, Value> {
     member.foreign.get(KEY).and_then(|raw| serde_json::from_str(raw.get()).ok()).unwrap_or_default()
 }
 
-/// The mode in which a member works, and the config entry that was checked last.
+/// The mode in which a member works. Also holds the mode data of the member's config entry, in the
+/// state in which it was checked last, to notice a change.
 #[derive(Clone, Debug)]
 pub struct KnownMode {
     mode: String,
     is_believed: bool,
     at: Option<i64>,
     seen: ModeRecord,
-    /// Whether the mode in the config entry that was checked last was refused.
+    /// Whether the last check refused the mode in the config entry.
     is_refused: bool,
 }
 

@@ -7,9 +7,11 @@ use pitcrew_protocol::{
     AgentName, ApiError, ErrorCode, LEAD_NAME, Limits, Member, TeamConfig, TeamCreateInput,
     TeamCreated, TeamDir, TeamName,
 };
-use pitcrew_store::{Backend, Event, Paths, RateScope, Slot, StoreError};
+use pitcrew_store::{Backend, Event, NewTeam, Paths, RateScope, Slot, StoreError};
 use serde::Serialize;
 
+use crate::bounds::{FirstGoal, RunBounds};
+use crate::document::new_document;
 use crate::entropy::Entropy;
 use crate::ours::SpawnRecord;
 use crate::places::paths_of;
@@ -56,6 +58,18 @@ pub struct CreateTeam {
     pub on_taken: OnTaken,
     /// The kind of caller that creates the team.
     pub made_by: MadeBy,
+    /// The first run of the team, if a run creates it.
+    pub first_run: Option<FirstRun>,
+}
+
+/// The part of a team's first run that is stored together with the new team. If the run is killed
+/// before its lead has read the goal, the next run still finds the goal and the limits.
+#[derive(Clone, Debug)]
+pub struct FirstRun {
+    /// The goal of the run.
+    pub goal: String,
+    /// The limits from the run's command line.
+    pub bounds: RunBounds,
 }
 
 /// The kind of caller that creates a team.
@@ -287,9 +301,16 @@ impl Teams {
 
     async fn make(&self, create: &CreateTeam, name: TeamName) -> Result<TeamConfig, ApiError> {
         let mut config = self.new_config(create, name.clone())?;
+        let documents = match &create.first_run {
+            Some(FirstRun { goal, bounds }) => {
+                vec![new_document(&FirstGoal { goal: goal.clone() })?, new_document(bounds)?]
+            }
+            None => Vec::new(),
+        };
+        let new = NewTeam { logs: None, documents };
         let mut number = 1;
         loop {
-            match self.backend().create_team(&config, None).await {
+            match self.backend().create_team(&config, &new).await {
                 Ok(()) => return Ok(config),
                 Err(StoreError::TeamTaken { name: other, .. }) => {
                     if create.on_taken == OnTaken::Refuse || number >= NUMBERS_TRIED {

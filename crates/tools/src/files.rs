@@ -33,7 +33,7 @@ const KEPT_RIGHTS: u32 = 0o777;
 pub(super) enum FileError {
     #[error("the path is empty")]
     EmptyPath,
-    #[error("the path {path:?} holds a NUL character")]
+    #[error("the path {path:?} contains a NUL character")]
     Nul { path: String },
     #[error("{} does not exist. Relative paths start from {}", .path.display(), .cwd.display())]
     Missing { path: PathBuf, cwd: PathBuf },
@@ -41,7 +41,7 @@ pub(super) enum FileError {
     Folder { path: PathBuf },
     #[error("{} is not a regular file", .path.display())]
     Special { path: PathBuf },
-    #[error("{} has {bytes} bytes, more than the {most} that are handled; use Bash on a part of it", .path.display())]
+    #[error("{} has {bytes} bytes; the limit is {most} bytes. Use Bash to handle a part of it", .path.display())]
     TooLarge { path: PathBuf, bytes: u64, most: u64 },
     #[error("{} is a binary file, which cannot be shown or edited as text; use Bash to look into it", .path.display())]
     Binary { path: PathBuf },
@@ -52,9 +52,9 @@ pub(super) enum FileError {
         .path.display()
     )]
     Changed { path: PathBuf },
-    #[error("{} changed while it was looked at: a link stands in its path now. Nothing was done", .path.display())]
+    #[error("{} changed during the check: its path contains a link now. Nothing was done", .path.display())]
     Swapped { path: PathBuf },
-    #[error("the symbolic links of {} go in a circle", .path.display())]
+    #[error("the symbolic links of {} form a cycle", .path.display())]
     Circle { path: PathBuf },
     #[error("cannot {doing} {}: {source}", .path.display())]
     Io {

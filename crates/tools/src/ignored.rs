@@ -16,7 +16,7 @@ const LIMIT_BYTES: u64 = 4 * 1024 * 1024;
 
 /// The error for an ignore file that cannot be used. The folder of this file is not searched.
 #[derive(Debug, thiserror::Error)]
-#[error("{} is not read, and nothing is searched below it: {refused}", .file.display())]
+#[error("{} cannot be read, so nothing below it is searched: {refused}", .file.display())]
 pub(super) struct Unread {
     file: PathBuf,
     refused: Refused,

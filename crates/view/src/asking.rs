@@ -152,7 +152,7 @@ impl Questions {
             let keys: Vec<String> = offers.iter().map(|offer| key(offer).to_string()).collect();
             let more: String = keys.iter().map(|key| format!(", {key}")).collect();
             return Err(format!(
-                "that is no answer, and nothing was answered; answers are: y, n, n and the reason{more}"
+                "this is not an answer, so nothing was answered; the answers are: y, n, n and the reason{more}"
             ));
         };
         if let Some(ask) = self.waiting.pop_front() {

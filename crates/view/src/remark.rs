@@ -25,16 +25,17 @@ pub struct Remark {
 }
 
 impl Remark {
-    /// Returns a remark about an agent.
+    /// Returns a remark about an agent. The text becomes one line, because an agent could put a
+    /// line break into it (into the name of a tool, for example) to forge a second remark.
     #[must_use]
-    pub fn of(agent: &AgentName, text: impl Into<String>) -> Self {
-        Self { agent: Some(agent.clone()), text: text.into() }
+    pub fn of(agent: &AgentName, text: impl AsRef<str>) -> Self {
+        Self { agent: Some(agent.clone()), text: in_one_line(text.as_ref()) }
     }
 
-    /// Returns a remark about the run.
+    /// Returns a remark about the run. The text becomes one line.
     #[must_use]
-    pub fn of_run(text: impl Into<String>) -> Self {
-        Self { agent: None, text: text.into() }
+    pub fn of_run(text: impl AsRef<str>) -> Self {
+        Self { agent: None, text: in_one_line(text.as_ref()) }
     }
 }
 

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
 use pitcrew_agent::Role;
-use pitcrew_model::Usage;
+use pitcrew_model::{Usage, in_dollars};
 use pitcrew_protocol::{AgentName, Color, Status, TaskId};
 use serde::Serialize;
 
@@ -193,7 +193,7 @@ impl AgentState {
         if tokens > 0 {
             let _ = write!(line, "  {} tokens", short(tokens));
             if self.has_price {
-                let _ = write!(line, "  ${:.2}", self.cost_usd);
+                let _ = write!(line, "  {}", in_dollars(self.cost_usd));
             }
         }
         line.trim_end().to_owned()

@@ -49,7 +49,7 @@ pub enum ScriptError {
         file: PathBuf,
     },
     /// The file is not a valid script.
-    #[error("the script {} has a fault: {reason}", file.display())]
+    #[error("the script {} is invalid: {reason}", file.display())]
     Form {
         /// The path of the script.
         file: PathBuf,

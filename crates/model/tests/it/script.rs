@@ -324,7 +324,7 @@ fn a_file_that_is_no_script_is_refused_and_says_where() {
     }
     let deep = "[{choose: [{turns: ".repeat(100_000);
     assert!(refused(&format!("agents: {{bob: {deep}")).contains("limit"));
-    insta::assert_snapshot!(refused("agents:\n  bob:\n    - when: {contains: x}\n"), @"the script test.yaml has a fault: a step needs text, thinking or tools, or wait_for, choose or repeat at line 3, column 7");
+    insta::assert_snapshot!(refused("agents:\n  bob:\n    - when: {contains: x}\n"), @"the script test.yaml is invalid: a step needs text, thinking or tools, or wait_for, choose or repeat at line 3, column 7");
 }
 
 #[test]

@@ -65,7 +65,7 @@ pub enum DefinitionFault {
     #[error(transparent)]
     Read(#[from] Refused),
     /// The folder has too many definition files. The number is the maximum.
-    #[error("it has more than {0} definitions, and the rest is left out")]
+    #[error("it has more than {0} definitions, and the others are ignored")]
     TooMany(usize),
     /// The file does not begin with front matter between two lines of `---`.
     #[error("it has no front matter")]
@@ -74,7 +74,7 @@ pub enum DefinitionFault {
     #[error("its front matter is not valid yaml: {0}")]
     Yaml(String),
     /// The front matter does not have a required field, or a field has the wrong type.
-    #[error("its front matter does not fit")]
+    #[error("its front matter is invalid")]
     Shape(#[source] serde_json::Error),
     /// The name contains characters that are not allowed in names.
     #[error("`{0}` is not a name: letters, digits, `-` and `_` are allowed")]
@@ -252,19 +252,16 @@ mod tests {
         for (text, fault) in [
             ("You review.", "it has no front matter"),
             ("---\nname: a\n", "it has no front matter"),
-            ("---\nname: a\n---\n", "its front matter does not fit"),
+            ("---\nname: a\n---\n", "its front matter is invalid"),
             (
                 "---\nname: ../a\ndescription: b\n---\n",
                 "`../a` is not a name: letters, digits, `-` and `_` are allowed",
             ),
             (
                 "---\nname: a\ndescription: b\npermissionMode: yolo\n---\n",
-                "its front matter does not fit",
+                "its front matter is invalid",
             ),
-            (
-                "---\nname: a\ndescription: b\nprogram: emacs\n---\n",
-                "its front matter does not fit",
-            ),
+            ("---\nname: a\ndescription: b\nprogram: emacs\n---\n", "its front matter is invalid"),
         ] {
             assert_eq!(parse(text).unwrap_err().to_string(), fault, "{text}");
         }

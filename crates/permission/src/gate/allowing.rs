@@ -56,7 +56,7 @@ impl AllowingRules {
     pub fn in_words(&self) -> String {
         match self.narrowest() {
             Some(rule) => format!("{} would have allowed it", allow_flag(rule)),
-            None => "there is no rule for --allow that is about such a call".to_owned(),
+            None => "no rule for --allow can match this call".to_owned(),
         }
     }
 }
@@ -134,7 +134,7 @@ impl Gate {
     #[must_use]
     pub fn how_to_allow(&self, call: &Call<'_>) -> String {
         match self.asking_rule(call) {
-            Some(rule) => format!("the ask {rule} wants it asked, whatever --allow says"),
+            Some(rule) => format!("the ask {rule} demands a question, even with --allow"),
             None => self.allowing_rules(call).in_words(),
         }
     }
@@ -309,7 +309,7 @@ mod tests {
         assert_eq!(gate.allowing_rules(&call), AllowingRules::default());
         assert_eq!(
             gate.how_to_allow(&call),
-            "the ask rule `Bash(make:*)` of the session wants it asked, whatever --allow says"
+            "the ask rule `Bash(make:*)` of the session demands a question, even with --allow"
         );
     }
 

@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 const LIMIT: usize = 1_000;
 
 /// Returns the path of each file that a copy or move creates. Returns `None` if there are too many
-/// files. Also returns `None` if the source contains symbolic links, because files that are copied
-/// later could be written through a copied link.
+/// files. Also returns `None` if the source contains a symbolic link: the copy then contains the
+/// link too, and a later command could write through it to any place.
 pub(super) fn landings(source: &Path, target: &Path) -> Option<Vec<PathBuf>> {
     let ends_in_name = source
         .components()

@@ -154,7 +154,7 @@ pub enum UpdateError {
     #[error("cannot apply the permission update {0}")]
     Unknown(Value),
     /// The update contains a malformed rule.
-    #[error("the permission update holds a bad rule")]
+    #[error("the permission update contains an invalid rule")]
     Rule(#[from] RuleError),
 }
 

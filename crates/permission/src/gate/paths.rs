@@ -103,15 +103,15 @@ enum Base {
 pub enum PatternError {
     #[error("the pattern is empty")]
     Empty,
-    #[error("the pattern may not start with `!`")]
+    #[error("the pattern cannot start with `!`")]
     Negated,
-    #[error("the pattern may not hold a control character")]
+    #[error("the pattern contains a control character")]
     Control,
-    #[error("`..` may only stand at the start of the pattern")]
+    #[error("`..` is allowed only at the start of the pattern")]
     Parent,
-    #[error("`~` needs a home folder and none is known")]
+    #[error("`~` needs a home folder, but none is known")]
     NoHome,
-    #[error("`/path` needs the settings file's folder and none is known")]
+    #[error("`/path` needs the settings file's folder, but none is known")]
     NoFolder,
     #[error("the pattern does not parse")]
     Glob(#[source] ignore::Error),

@@ -11,7 +11,7 @@ use crate::settings::{Layer, Permissions, SourcedRule};
 
 /// A rule that is invalid, with the settings layer that contains the rule and the reason.
 #[derive(Debug, thiserror::Error)]
-#[error("bad permission rule `{rule}` in the {origin}")]
+#[error("invalid permission rule `{rule}` in the {origin}")]
 pub struct RuleError {
     /// The rule as written.
     pub rule: String,
@@ -463,7 +463,7 @@ mod tests {
         let typed = |text: &str| SourcedRule {
             text: text.to_owned(),
             layer: Layer::Cli,
-            origin: "cli settings".to_owned(),
+            origin: "command-line settings".to_owned(),
             base: None,
         };
         let error = Rule::parse(&typed("Frobnicate(x)"), None).unwrap_err();
@@ -519,7 +519,7 @@ mod tests {
             assert!(rule(text).is_err(), "{text:?}");
         }
         let error = rule("Bash(ls").unwrap_err();
-        insta::assert_snapshot!(error, @"bad permission rule `Bash(ls` in the project settings (a.json)");
+        insta::assert_snapshot!(error, @"invalid permission rule `Bash(ls` in the project settings (a.json)");
         insta::assert_snapshot!(error.fault, @"a rule is `Tool` or `Tool(what)`, with the parenthesis closed at the end");
     }
 }

@@ -31,7 +31,7 @@ impl fmt::Display for Layer {
             Self::User => "user",
             Self::Project => "project",
             Self::Local => "local",
-            Self::Cli => "cli",
+            Self::Cli => "command-line",
             Self::Managed => "managed",
         })
     }
@@ -263,6 +263,6 @@ mod tests {
     #[test]
     fn a_layer_that_is_not_an_object_is_named() {
         let error = Settings::merge(vec![(Layer::Cli, json!([1]))]).unwrap_err();
-        insta::assert_snapshot!(error, @"the cli settings must be a json object");
+        insta::assert_snapshot!(error, @"the command-line settings must be a json object");
     }
 }

@@ -50,7 +50,7 @@ const RUNS: &str = "says which programs run";
 const STARTS: &str = "makes a program run code when it starts";
 const PLACES: &str = "says where programs find their settings";
 const LOOSENS: &str = "loosens what bounds agents";
-const REMOVES: &str = "removes what is the user's";
+const REMOVES: &str = "removes files of the user";
 
 /// The settings that are never taken from a project's shared or local settings.
 pub const NEVER_FROM_PROJECT: &[Never] = &[

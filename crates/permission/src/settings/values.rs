@@ -83,7 +83,7 @@ const FIELDS: &[Field] = &[
     free(&["pitcrew", "removeIgnoredFiles"], TRUTH, Value::is_boolean),
     free(
         &["pitcrew", "contextWindow"],
-        "a number of tokens, or such a number for each model",
+        "a number of tokens, or one number for each model",
         |setting| ContextWindows::from_setting(setting).is_ok(),
     )
     .with_items("a number of tokens", |model, tokens| {
@@ -294,7 +294,7 @@ mod tests {
         `model` in the project settings is not heeded: 7 is not a string
         `sandbox.autoAllow` in the project settings is not heeded: "yes" is not true or false
         `pitcrew.teams` in the project settings is not heeded: "no" is not true or false
-        `pitcrew.contextWindow` in the project settings is not heeded: 12 is not a number of tokens, or such a number for each model
+        `pitcrew.contextWindow` in the project settings is not heeded: 12 is not a number of tokens, or one number for each model
         `pitcrew.compactAtPercent` in the project settings is not heeded: 100 is not a number from 10 to 95
         `pitcrew.modelPatience` in the project settings is not heeded: -1 is not a number of seconds
         `pitcrew.limits.agents` in the project settings is not heeded: "x" is not a number, or for a rate a count and seconds

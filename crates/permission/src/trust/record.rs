@@ -115,13 +115,13 @@ pub enum TrustError {
         source: Refused,
     },
     /// The content of the trust file is not JSON, or not a JSON object.
-    #[error("{} is not what pitcrew wrote", path.display())]
+    #[error("{} is not in the form that pitcrew writes", path.display())]
     Torn {
         /// The path of the trust file.
         path: PathBuf,
     },
     /// A newer version of pitcrew wrote the trust file.
-    #[error("{} is of version {version}, and this pitcrew knows {VERSION}", path.display())]
+    #[error("{} has version {version}, but this pitcrew supports version {VERSION}", path.display())]
     Newer {
         /// The path of the trust file.
         path: PathBuf,
@@ -138,13 +138,13 @@ pub enum TrustError {
         source: io::Error,
     },
     /// Another process holds the lock on the trust file.
-    #[error("another process holds {}", path.display())]
+    #[error("another process has locked {}", path.display())]
     Held {
         /// The path of the lock file.
         path: PathBuf,
     },
     /// A path is not UTF-8, so JSON cannot store it.
-    #[error("the path {} is not UTF-8, and trust in it cannot be kept", path.display())]
+    #[error("the path {} is not UTF-8, so trust in it cannot be saved", path.display())]
     Path {
         /// The path that is not UTF-8.
         path: PathBuf,

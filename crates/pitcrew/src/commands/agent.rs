@@ -161,7 +161,7 @@ impl Agent {
         let id = match self.agent_id.as_deref() {
             None => None,
             Some(id) => Some(AgentId::split(id).ok_or_else(|| {
-                Failure::usage(format!("{id:?} is no agent id"))
+                Failure::usage(format!("{id:?} is not an agent id"))
                     .hint("an agent id is NAME@TEAM, such as bob@backend")
             })?),
         };

@@ -14,7 +14,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use crate::completing;
 use crate::context::Context;
 use crate::failure::{Failure, FailureKind};
-use crate::output::{self, FAINT, STRONG, printable};
+use crate::output::{self, FAINT, STRONG, in_one_line, printable};
 use crate::selection::TeamChoice;
 
 /// Show a member's inbox without taking anything out of it
@@ -66,7 +66,7 @@ impl Inbox {
             };
             if has_left {
                 output::remark(&format!(
-                    "{} is no member of {} any more",
+                    "{} is no longer a member of {}",
                     printable(agent.as_str()),
                     team.name()
                 ));
@@ -170,14 +170,18 @@ impl Shown {
 }
 
 fn text(message: &MessageView) -> String {
-    let mut text = format!("{STRONG}{}{STRONG:#}", printable(&message.from));
+    let mut text = format!("{STRONG}{}{STRONG:#}", in_one_line(&message.from));
     if let Some(summary) = &message.summary {
-        let _ = write!(text, ": {}", printable(summary));
+        let _ = write!(text, ": {}", in_one_line(summary));
     }
     let at = message.timestamp.as_deref().unwrap_or("at no known time");
     let state = if message.read { "read" } else { "unread" };
-    let _ =
-        writeln!(text, "  {FAINT}{} {state} {}{FAINT:#}", printable(at), printable(&message.id.0));
+    let _ = writeln!(
+        text,
+        "  {FAINT}{} {state} {}{FAINT:#}",
+        in_one_line(at),
+        in_one_line(&message.id.0)
+    );
     if let Some(frame) = message.frame {
         let _ = writeln!(text, "  [{frame}]");
     }

@@ -40,7 +40,7 @@ pub(crate) struct Join {
     #[arg(long, value_name = "TYPE")]
     agent_type: Option<String>,
     /// The number of model calls after which the agent ends
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     max_turns: Option<u32>,
     /// The cost after which the agent ends; refused if the price of its model is not known, unless
     /// --max-turns is given too

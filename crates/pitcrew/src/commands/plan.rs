@@ -47,7 +47,7 @@ async fn find(team: &Team, which: &str) -> Result<PlanView, Failure> {
             let failure = Failure::new(FailureKind::NotFound, said);
             Err(match open.is_empty() {
                 true => failure.hint(
-                    "no plan waits for an answer; `pitcrew plan list --all` shows those of before",
+                    "no plan waits for an answer; `pitcrew plan list --all` also shows answered plans",
                 ),
                 false => failure.hint(format!("these wait: {}", open.join(", "))),
             })

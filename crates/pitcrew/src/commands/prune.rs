@@ -14,7 +14,7 @@ use crate::context::Context;
 use crate::failure::Failure;
 use crate::output::{self, Form, printable};
 
-/// Remove teams from the archive for good
+/// Remove teams from the archive permanently
 ///
 /// The archive holds teams whose run was completed and teams that were deleted, with their
 /// messages, tasks and conversations. The command first lists the teams to remove and then asks
@@ -71,7 +71,7 @@ impl Prune {
             ));
         }
         if !self.dry_run && !pruned.archives.is_empty() && !self.is_wanted(context, &pruned)? {
-            return Err(Failure::usage("nothing was removed: nobody confirmed it")
+            return Err(Failure::usage("nothing was removed, because nobody confirmed it")
                 .hint("--yes removes without asking, --dry-run only shows"));
         }
         if !self.dry_run {
@@ -124,7 +124,8 @@ impl Prune {
         if !context.has_terminal() || context.output.form() == Form::Json {
             return Ok(false);
         }
-        let question = format!("{}\nRemove them for good? [y]es, [N]o: ", table(&pruned.archives));
+        let question =
+            format!("{}\nRemove them permanently? [y]es, [N]o: ", table(&pruned.archives));
         let mut err = anstream::stderr().lock();
         write!(err, "{question}").and_then(|()| err.flush()).map_err(Failure::internal)?;
         let mut typed = String::new();

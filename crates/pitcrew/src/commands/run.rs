@@ -122,8 +122,8 @@ pub(crate) struct PermissionArgs {
     /// Deny tool calls by a rule; wins over --allow
     #[arg(long, alias = "disallowedTools", value_name = "RULE")]
     deny: Vec<String>,
-    /// Answer every permission question with yes, instead of asking you, or refusing if there is no
-    /// terminal
+    /// Answer every permission question with yes. Without this option you are asked; if there is no
+    /// terminal, the call is refused
     #[arg(long, short)]
     pub(crate) yes: bool,
     /// Run commands in a sandbox without asking: they can write only below the working folder, and
@@ -141,7 +141,7 @@ pub(crate) struct PermissionArgs {
 #[command(next_help_heading = "Limits")]
 pub(crate) struct LimitArgs {
     /// The maximum number of model calls of each agent
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) max_turns: Option<u32>,
     /// The most that the whole team may cost; refused if the price of a model is not known, unless
     /// --max-turns is given too
@@ -155,7 +155,7 @@ pub(crate) struct LimitArgs {
 /// The format in which a run answers on stdout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum OutputFormat {
-    /// The lead's last message
+    /// The last message of the agent; in a run, of the lead
     Text,
     /// One JSON document: the result event, with the team, its members and tasks, and how the run
     /// ended
@@ -208,6 +208,10 @@ impl RunArgs {
         started: &OnceCell<String>,
     ) -> Result<(), Failure> {
         let format = OutputFormat::chosen(self.output_format, context);
+        if self.include_team_events && format != OutputFormat::StreamJson {
+            return Err(Failure::usage("--include-team-events adds events to stream-json only")
+                .hint("add --output-format stream-json"));
+        }
         let folder =
             context.briefly(run_options::run_folder(context, &begin, context.cwd.clone()))?;
         let mut layer = self.permissions.settings(self.settings.as_deref())?;

@@ -120,7 +120,7 @@ async fn waiting(team: &Team, sent: &Sent) -> Option<String> {
 pub(crate) async fn lead_does_not_read(team: &Team) -> Option<String> {
     let config = team.config().await.ok().filter(|config| !lead_reads_inbox(config))?;
     Some(format!(
-        "the lead of {} looks into its inbox only while it has a named teammate of its own, and has none now: mail to it waits",
+        "the lead of {} reads its inbox only while it has a named teammate of its own; it has none now, so mail to it waits",
         config.name
     ))
 }
@@ -162,7 +162,7 @@ async fn unheard(team: &Team, sent: &Sent) -> Vec<String> {
         (!absent.is_empty()).then(|| format!("no process runs {} now; {reads}", absent.join(", ")));
     let unknown = (!unknown.is_empty()).then(|| {
         format!(
-            "whether {} runs is not known: another client started it, and nobody leads the team now",
+            "it is not known whether {} runs: another client started it, and nobody leads the team now",
             unknown.join(", ")
         )
     });

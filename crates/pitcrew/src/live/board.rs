@@ -88,7 +88,7 @@ impl Board {
         self.entry.take(key)
     }
 
-    /// Puts a rejected line back into the input, so that the user can correct it.
+    /// Puts a rejected line of several words back into the input, so that the user can correct it.
     pub(crate) fn put_back(&mut self, line: &str) {
         self.entry.put_back(line);
     }

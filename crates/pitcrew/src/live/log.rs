@@ -9,7 +9,7 @@ use crate::output;
 #[expect(clippy::disallowed_methods, reason = "a line of the log begins with the time of day")]
 pub(crate) fn write(remark: &Remark) {
     let time = Zoned::now().strftime("%H:%M:%S");
-    output::remark(&format!("{time} {}", line(remark)));
+    output::remark(&format!("{time} {}", output::in_one_line(&line(remark))));
 }
 
 /// Formats a remark as one line.

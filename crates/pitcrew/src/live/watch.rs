@@ -196,8 +196,10 @@ impl Watching {
         }
         self.signal = Some(signal);
         handle.stopper().stop();
-        let remark =
-            Remark { agent: None, text: "stopping; once more kills what still runs".to_owned() };
+        let remark = Remark {
+            agent: None,
+            text: "stopping; press Ctrl-C again to kill the processes that still run".to_owned(),
+        };
         if self.board.is_none() {
             log::write(&remark);
         }

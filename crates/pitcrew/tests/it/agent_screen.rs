@@ -351,7 +351,7 @@ fn a_permission_is_given_at_the_pane_and_the_question_to_the_lead_is_void() {
     seat.shows_text("answer> what?");
     seat.tmux(&["send-keys", "Enter"]);
     seat.shows_text(
-        "that is no answer, and nothing was answered; answers are: y, n, n and the reason, a, p",
+        "this is not an answer, so nothing was answered; the answers are: y, n, n and the reason, a, p",
     );
     seat.shows("what was no answer is kept", |screen| screen.ends_with("answer> what?"));
     seat.tmux(&["send-keys", "C-u"]);

@@ -282,7 +282,7 @@ fn a_demo_is_resumed_or_refused_and_never_started_anew_in_a_folder_of_somebody()
     std::fs::write(folder(&room).join("mine"), "precious").unwrap();
     let refused = room.run(&["demo", "--resume", "demo"]);
     assert_eq!(refused.code, 4, "{refused:?}");
-    assert!(refused.stderr.contains("holds no demo that can go on"), "{refused:?}");
+    assert!(refused.stderr.contains("contains no demo that can be resumed"), "{refused:?}");
     assert_eq!(std::fs::read_dir(folder(&room)).unwrap().count(), 1);
 }
 

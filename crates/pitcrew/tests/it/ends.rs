@@ -59,7 +59,7 @@ fn a_run_that_leaves_a_task_open_is_stalled_and_its_resume_completes_it() {
     let room = TestEnv::new();
     let ran = run(&room, FORGETFUL, &[]);
     assert_eq!((ran.code, ran.stdout.as_str()), (8, "It is done, as I said.\n"), "{ran:?}");
-    let said = "error: the run ended, and its work is not whole (stalled): nobody works on what is open; 1 task is open: \
+    let said = "error: the run ended before its work was complete (stalled): nobody works on the open tasks; 1 task is open: \
                 #1 Do it (pending, no owner)\nhint: pitcrew run --resume work\n";
     assert!(ran.stderr.ends_with(said), "{ran:?}");
     let transcript =

@@ -43,7 +43,7 @@ fn run_of_a_failing_teammate(args: &[&str]) -> (String, String, String) {
     fs::create_dir_all(&output).unwrap();
     fs::write(room.work().join("go"), "").unwrap();
     let ended = run.wait_with_output().unwrap();
-    let why = "is not readable: a link, a folder or a device stands where a plain file should";
+    let why = "is not readable: it is a link, a folder or a device, but must be a regular file";
     let reason = format!("the log of cat cannot be used: {} {why}", output.display());
     (fs::read_to_string(&log).unwrap(), String::from_utf8(ended.stdout).unwrap(), reason)
 }

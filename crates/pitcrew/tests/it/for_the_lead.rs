@@ -163,7 +163,11 @@ fn a_teammate_is_spawned_from_another_terminal_and_its_lead_learns_of_it() {
     run.until("bob is idle");
     for (args, code, says) in [
         (&["carl", "x", "--type", "Juggler"][..], 2, "Juggler"),
-        (&["carl", "x", "--mode", "yolo"], 2, "There is no permission mode yolo"),
+        (
+            &["carl", "x", "--mode", "yolo"],
+            2,
+            "There is no permission mode \"yolo\"; there are: default,",
+        ),
         (
             &["carl", "x", "--mode", "bypassPermissions"],
             2,

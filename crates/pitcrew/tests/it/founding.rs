@@ -140,7 +140,7 @@ agents:
         return;
     };
     assert!(!room.work().join("made.txt").exists(), "{ran:?}");
-    assert!(ran.stderr.contains("--permission-mode acceptEdits does not hold"), "{ran:?}");
+    assert!(ran.stderr.contains("--permission-mode acceptEdits has no effect"), "{ran:?}");
     let policy = format!(r#"{{"model": "script:{}"}}"#, other.display());
     let Some(ran) = under_policy(&room, &policy, &args) else { return };
     assert_eq!(ran.stdout, "other\n", "{ran:?}");

@@ -36,7 +36,7 @@ fn the_help_shows_commands_examples_and_exit_codes() {
       trust        Show, list, add and remove repositories whose settings, hooks and agents count
       doctor       Look for what crashes left behind: stale locks, torn files, processes, panes, mail
                    for nobody, worktrees
-      prune        Remove teams from the archive for good
+      prune        Remove teams from the archive permanently
       pane         Speak the pane protocol for a terminal, or check a program that does
       completions  Print completions for a shell
       man          Print the manual page, or write one a command into a folder
@@ -78,7 +78,7 @@ fn the_help_shows_commands_examples_and_exit_codes() {
       5    the caller may not do this
       6    too many or too soon; try later
       7    a run ended at its --max-turns or --max-cost-usd
-      8    a run ended by itself, and its work is not whole; the message says why, and what is open
+      8    a run ended by itself before its work was complete; the message says why, and which work is open
       70   the disk, the system or pitcrew itself failed; nothing was changed, or the message says so
       75   a run's model was unavailable for too long; the run can be resumed later
       130  stopped by Ctrl-C, or its team was ended by `pitcrew shutdown`

@@ -506,7 +506,7 @@ fn the_answers_are_listed_and_forgotten() {
     $ pitcrew trust list
     nothing was answered yet
     $ pitcrew trust add
-    error: nothing was trusted: nobody confirmed it
+    error: nothing was trusted, because nobody confirmed it
     hint: `pitcrew trust show` shows what its files would do
     hint: --yes trusts it without asking
     [exit 2]

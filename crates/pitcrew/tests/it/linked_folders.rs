@@ -126,7 +126,7 @@ impl Scene {
 
 fn names(ran: &Ran, link: &Path) -> bool {
     ran.stderr.contains(link.to_str().unwrap())
-        && ran.stderr.contains("a link stands where a folder should")
+        && ran.stderr.contains("it is a link, but must be a folder")
 }
 
 #[test]
@@ -195,10 +195,10 @@ fn a_link_among_the_teams_is_listed_with_the_reason_and_no_command_takes_it_for_
         symlink(target, scene.room.root().join("teams").join(name)).unwrap();
         let listed = scene.run(&["team", "list"]);
         let line = listed.stdout.lines().find(|line| line.starts_with(name)).unwrap_or_default();
-        assert!(line.contains("a link stands where a"), "{listed:?}");
+        assert!(line.contains("it is a link, but must be a"), "{listed:?}");
         let shown = scene.room.run(&["team", "show", name]);
         assert!(
-            shown.code == 70 && shown.stderr.contains("a link stands where a folder should"),
+            shown.code == 70 && shown.stderr.contains("it is a link, but must be a folder"),
             "{shown:?}"
         );
         let found = scene.run(&["doctor"]);

@@ -141,5 +141,5 @@ agents:
     fs::write(room.work().join("word"), "").unwrap();
     let (code, log) = run.ended();
     assert_eq!(code, Some(70), "{log}");
-    assert!(log.contains("`pitcrew doctor --repair` mends it"), "{log}");
+    assert!(log.contains("`pitcrew doctor --repair` repairs it"), "{log}");
 }

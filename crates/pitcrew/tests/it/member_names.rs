@@ -63,11 +63,11 @@ fn every_command_takes_a_members_name_with_its_teams_and_finds_the_team_by_it() 
     assert_eq!(room.json(&["task", "list", "--owner", "bob@crew"])["total"], 1);
     for command in ["hide", "show"] {
         let ran = room.run(&["member", command, "bob@crew"]);
-        assert!(ran.stderr.contains("bob lives in no pane of ours"), "{ran:?}");
+        assert!(ran.stderr.contains("bob is not in a pane of pitcrew"), "{ran:?}");
     }
     room.ok(&["shutdown", "--member", "ann@crew"]);
     let removed = room.json(&["member", "remove", "bob@crew", "--force"]);
-    assert_eq!(removed["message"], "bob is no member of crew any more");
+    assert_eq!(removed["message"], "bob is no longer a member of crew");
     assert_eq!(room.json(&["inbox", "bob@crew"])["agent"], "bob", "also of one who has left");
     let config = room.json_file("teams/crew/config.json");
     assert_eq!(config["members"].as_array().unwrap().len(), 2, "{config}");

@@ -31,9 +31,9 @@ fn members_are_listed_and_changed_and_removed() {
     hint: modes: default, acceptEdits, plan, delegate, dontAsk, bypassPermissions
     [exit 2]
     $ pitcrew member remove bob
-    bob is no member of crew any more
+    bob is no longer a member of crew
     free again: #1
-    unread messages that will not be delivered: 1; their senders in the team are told
+    unread messages that will not be delivered: 1; their senders in the team are informed
     $ pitcrew member remove bob
     error: Agent 'bob' is not in team 'crew'
     hint: agents: team-lead, ann

@@ -206,7 +206,7 @@ fn a_send_that_waits_for_the_lock_of_a_dead_client_says_for_what_and_how_long() 
     assert!(ran.stderr.contains("waiting for the lock "), "{ran:?}");
     assert!(
         ran.stderr
-            .contains("inboxes/bob.json.lock: another program holds it, or died with it; at most "),
+            .contains("inboxes/bob.json.lock: another program has locked it, or ended without unlocking it; at most "),
         "{ran:?}"
     );
 }

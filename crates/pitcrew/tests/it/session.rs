@@ -23,7 +23,8 @@ mod taken_out;
 
 const TEAM: &str = "session-6132882e";
 
-/// The recorded session, with a living process as its lead.
+/// A copy of the session in `fixtures/`, a recording of the real client. A living process of the
+/// test is entered as the session's lead.
 struct Session {
     room: TestEnv,
     lead: Child,
@@ -523,7 +524,7 @@ fn tasks_of_a_session_are_made_and_worked_on_and_nothing_is_said_for_its_lead() 
     made task #2: Do B
     $ pitcrew task update --team session-6132882e 2 --owner worker
     changed owner of task #2
-    the owner is not told: in a session's team only its lead may sign that; `pitcrew send` can tell it
+    the owner is not informed: in a session's team only its lead can sign that message; inform it with `pitcrew send`
     $ pitcrew task update --team session-6132882e 1 --status completed
     changed status of task #1
     $ pitcrew task list --team session-6132882e

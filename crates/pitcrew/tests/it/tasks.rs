@@ -26,7 +26,7 @@ fn a_blocked_task_is_started_with_force_and_a_completed_one_opened_again_by_the_
     changed blockedBy of task #2
     $ pitcrew task update 2 --status in_progress
     error: Task #2 is blocked by #1
-    hint: --force starts it all the same
+    hint: --force starts it although its blockers are open
     [exit 4]
     $ pitcrew task update 2 --force
     error: the following required arguments were not provided:
@@ -78,7 +78,7 @@ fn tasks_are_made_listed_changed_and_shown() {
     $ pitcrew task update 2 --blocked-by 1 --owner bob
     changed owner, blockedBy of task #2
     $ pitcrew task update 2 --owner bob
-    task #2 was so already
+    task #2 had these values already; nothing was changed
     $ pitcrew task list
     TASK  STATUS   OWNER  SUBJECT         WAITS FOR
     #1    pending  -      Fix the parser

@@ -21,7 +21,7 @@ fn settings_with_values_that_are_not_known_end_no_command_and_are_told_once_by_a
         ),
         (json!({"permissions": {"defaultMode": "manual"}}), "\"manual\" is not one of default"),
         (json!({"permissions": {"allow": "Bash"}}), "`permissions.allow`"),
-        (json!({"permissions": {"allow": ["Bash(", "Read"]}}), "bad permission rule `Bash(`"),
+        (json!({"permissions": {"allow": ["Bash(", "Read"]}}), "invalid permission rule `Bash(`"),
         (json!({"model": ["opus"]}), "`model`"),
         (json!({"env": 7}), "`env`"),
         (json!({"hooks": []}), "`hooks`"),
@@ -43,7 +43,7 @@ fn settings_with_values_that_are_not_known_end_no_command_and_are_told_once_by_a
         (json!({"sandbox": {"write": ["/srv", 7]}}), "`sandbox.write[1]`"),
         (json!({"sandbox": {"network": "yes"}}), "`sandbox.network`"),
         (json!({"permissions": {"allow": ["Read", 7]}}), "`permissions.allow[1]`"),
-        (json!({"permissions": {"allow": ["Bash(", "Bash("]}}), "bad permission rule `Bash(`"),
+        (json!({"permissions": {"allow": ["Bash(", "Bash("]}}), "invalid permission rule `Bash(`"),
         (
             json!({"hooks": {"Stop": [{"hooks": [7, {"type": "command", "command": "true"}]}]}}),
             "a hook for Stop is malformed",
@@ -57,7 +57,7 @@ fn settings_with_values_that_are_not_known_end_no_command_and_are_told_once_by_a
         room.ok(&["team", "list"]);
         let ran = room.ok(&["run", "go", "--model", &model]);
         assert_eq!(ran.stderr.matches(told).count(), 1, "{settings}: {told}: {ran:?}");
-        if !told.contains("bad permission rule")
+        if !told.contains("invalid permission rule")
             && !told.contains("hook")
             && !told.contains("one of auto")
         {

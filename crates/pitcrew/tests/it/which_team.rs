@@ -256,7 +256,7 @@ fn prune_removes_what_is_old_enough_and_confirmed() {
     sel   [when]  1      sel-[id]
     1 team would be removed
     $ pitcrew prune --older-than 0d
-    error: nothing was removed: nobody confirmed it
+    error: nothing was removed, because nobody confirmed it
     hint: --yes removes without asking, --dry-run only shows
     [exit 2]
     $ pitcrew prune --older-than soon

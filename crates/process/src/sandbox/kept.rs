@@ -401,7 +401,7 @@ impl Kept {
             (fs::canonicalize(self.machine.home.as_ref()?).ok()?, fs::canonicalize(cwd).ok()?);
         home.starts_with(&cwd).then(|| {
             format!(
-                "{} holds the home folder, and with it what programs run by themselves",
+                "{} contains the home folder, and with it files that programs run by themselves",
                 cwd.display()
             )
         })
@@ -466,7 +466,7 @@ impl Kept {
     /// Returns the path of our own program, and the first arguments to start it with.
     fn inner(&self) -> Result<(&OsString, &[OsString]), String> {
         let inner = self.machine.inner.as_deref().unwrap_or_default();
-        inner.split_first().ok_or_else(|| "it was not told how to start itself inside".to_owned())
+        inner.split_first().ok_or_else(|| "it has no command to start itself inside".to_owned())
     }
 
     /// Tests the sandbox profile *work* with a command that writes twice. Writing inside its

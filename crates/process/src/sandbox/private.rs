@@ -193,10 +193,7 @@ fn make_folder(folder: &Path) -> io::Result<()> {
     if fs::symlink_metadata(folder)?.is_dir() {
         return Ok(());
     }
-    Err(io::Error::other(format!(
-        "{}: something else stands where a folder should",
-        folder.display()
-    )))
+    Err(io::Error::other(format!("{}: this is not a folder, but must be one", folder.display())))
 }
 
 /// Removes the folders of processes that no longer run. Two kinds of folders are not removed:

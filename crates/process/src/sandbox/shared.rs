@@ -128,7 +128,8 @@ impl RuleSource {
         Self { path: path.to_path_buf(), identity: Some(Identity::from(stat)), content }
     }
 
-    /// Returns true if the file or folder still exists unchanged.
+    /// Returns true if the path still leads to the same file or folder. For a listed folder, its
+    /// entries must be unchanged too.
     pub(super) fn is_current(&self) -> bool {
         let now = fs::symlink_metadata(&self.path).ok();
         let identity = now.as_ref().map(Identity::from);

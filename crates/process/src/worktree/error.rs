@@ -33,7 +33,7 @@ pub enum KeepReason {
         commits: usize,
     },
     /// Something else has taken the place of the worktree's folder.
-    #[error("something else stands in its place by now")]
+    #[error("another file or folder is in its place now")]
     Replaced,
     /// The worktree has commits that the base branch does not have.
     #[error("{} not merged into {base}", counted_is(*.commits, "commit"))]
@@ -45,7 +45,7 @@ pub enum KeepReason {
     },
     /// Git refused to remove the worktree, because the worktree is locked, or was changed after
     /// pitcrew checked it.
-    #[error("git would not remove it: {answer}")]
+    #[error("git did not remove it: {answer}")]
     Refused {
         /// Git's error message.
         answer: String,
@@ -100,7 +100,7 @@ pub enum WorktreeError {
         folder: PathBuf,
     },
     /// Something else has taken the place of the worktree.
-    #[error("{} is not the worktree that was made there any more", .path.display())]
+    #[error("{} is not the worktree that pitcrew made there", .path.display())]
     Replaced {
         /// The folder of the worktree.
         path: PathBuf,

@@ -281,7 +281,7 @@ mod tests {
         let (files, warnings) = load(dir.path(), "work");
         assert_eq!(files, ["work/CLAUDE.md", "work/docs/a.md", "work/docs/b.md"]);
         insta::assert_snapshot!(warnings.join("\n"), @r"
-        left out the import DIR/work/../secret.md: it leads to DIR/secret.md, out of DIR/work
+        left out the import DIR/work/../secret.md: it is a link to DIR/secret.md, outside DIR/work
         the import DIR/work/missing.md does not exist
         ");
     }

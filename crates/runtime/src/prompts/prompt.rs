@@ -91,7 +91,7 @@ pub enum RenderError {
         name: String,
     },
     /// A value has no placeholder in the text.
-    #[error("the prompt {prompt:?} has no place for `{name}`")]
+    #[error("the prompt {prompt:?} has no placeholder `{name}`")]
     Unused {
         /// The prompt that could not be filled.
         prompt: Prompt,
@@ -205,7 +205,7 @@ mod tests {
         let missing = Prompt::PlanMode.render(&[]).unwrap_err();
         insta::assert_snapshot!(missing, @"the prompt PlanMode needs a value for `plan_file`");
         let unused = Prompt::Explore.render(&[("team", "x")]).unwrap_err();
-        insta::assert_snapshot!(unused, @"the prompt Explore has no place for `team`");
+        insta::assert_snapshot!(unused, @"the prompt Explore has no placeholder `team`");
     }
 
     #[test]

@@ -102,7 +102,7 @@ fn read(asked: Option<&AskedFile>) -> Now {
             .map_or_else(|_| Now::Unread("the file is no text".to_owned()), Now::Text),
         Err(Refused::Io(error)) if error.kind() == ErrorKind::NotFound => Now::Missing,
         Err(Refused::Io(error)) if is_link_in_the_way(&error) => {
-            Now::Unread("a link stands in its path now".to_owned())
+            Now::Unread("its path contains a link now".to_owned())
         }
         Err(Refused::Io(error)) => Now::Unread(format!("the file cannot be read: {error}")),
         Err(Refused::TooLong { .. }) => {

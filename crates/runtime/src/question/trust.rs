@@ -50,7 +50,9 @@ impl TrustQuestion {
         Self {
             heading,
             lines,
-            asks: format!("Trust it to do {things}, in every run until it would do more?"),
+            asks: format!(
+                "Trust it to do {things}, in every run, until its files ask for more than this?"
+            ),
         }
     }
 

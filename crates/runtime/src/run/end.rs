@@ -68,7 +68,7 @@ pub enum Limit {
 }
 
 impl Limit {
-    /// Returns the command-line flag that sets the limit.
+    /// Returns the command-line flag that sets this limit.
     #[must_use]
     pub fn flag(self) -> &'static str {
         match self {
@@ -124,7 +124,7 @@ impl Shortfall {
             Self::Looping => "an agent repeated the same call with the same result",
             Self::FailedToStart => "a teammate never started",
             Self::PlanUnapproved => "the plan waits for your approval, and nobody was there to ask",
-            Self::Stalled => "nobody works on what is open",
+            Self::Stalled => "nobody works on the open tasks",
         }
     }
 }
@@ -157,7 +157,9 @@ impl TaskSummary {
             .owner
             .as_deref()
             .map_or_else(|| "no owner".to_owned(), |owner| format!("owner {owner}"));
-        format!("#{} {} ({}, {owner})", self.id, self.subject, self.status.as_str())
+        // A line break in the subject would look like the start of another line.
+        let subject = self.subject.split_whitespace().collect::<Vec<_>>().join(" ");
+        format!("#{} {subject} ({}, {owner})", self.id, self.status.as_str())
     }
 }
 

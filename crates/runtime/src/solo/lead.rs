@@ -25,8 +25,9 @@ pub(super) struct Lead {
     /// check, this is the lead that started this member.
     followed: Option<LeaseHolder>,
     is_there: bool,
-    /// Whether the lease of the run is changing from one lead to the next. During the change, a
-    /// second check can give another result although the lease file stays the same.
+    /// Whether the run is changing from one lead to the next. Meanwhile the lease names a process
+    /// that may end or become the lead without writing the lease file again. The check must
+    /// therefore be repeated even if this file does not change.
     is_changing: bool,
     /// How many checks in a row have found that the process named in the lease is dead.
     dead_holders: u32,

@@ -11,6 +11,7 @@ use futures_util::future::{AbortHandle, Abortable, Aborted, BoxFuture, OptionFut
 use futures_util::stream::FuturesUnordered;
 use pitcrew_agent::transcript::{Grant, ToolCall};
 use pitcrew_agent::{Event, Question};
+use pitcrew_model::in_dollars;
 use pitcrew_protocol::{AgentName, InboxFile, Member, PermissionMode, Status, chain};
 use pitcrew_team::store::{Change, Event as Noted, Lease, LeaseName, Watch};
 use pitcrew_team::{KnownMode, ModeLook, RefusedMode, Team};
@@ -338,11 +339,11 @@ impl SoloLoop {
             Ok(Look::Led) => true,
             Ok(Look::Nobody) => false,
             Ok(Look::Refused(refused)) => {
-                self.warn(format!("whoever took the lead is not followed: {refused}")).await;
+                self.warn(format!("the new lead is not followed: {refused}")).await;
                 false
             }
             Err(error) => {
-                self.warn(format!("it cannot be seen who leads the team: {}", chain(&error))).await;
+                self.warn(format!("the team's lead cannot be determined: {}", chain(&error))).await;
                 return false;
             }
         };
@@ -415,7 +416,9 @@ impl SoloLoop {
                 }
                 Ok(_) => {}
                 Err(error) => {
-                    return self.warn(format!("who is in the team cannot be seen: {error}")).await;
+                    return self
+                        .warn(format!("the members of the team cannot be read: {error}"))
+                        .await;
                 }
             }
             // The lead may have restored the entry already.
@@ -507,7 +510,10 @@ impl SoloLoop {
         if let Some(most) =
             self.limits.max_cost_usd.filter(|most| self.usage_totals.cost_usd() >= *most)
         {
-            self.drop_agent(DropReason::Limit(Limit::Cost, format!("it has cost its ${most:.2}")));
+            self.drop_agent(DropReason::Limit(
+                Limit::Cost,
+                format!("it has reached its cost limit of {}", in_dollars(most)),
+            ));
         }
     }
 

@@ -91,7 +91,7 @@ fn passed_over(team: &Team, agent: &AgentName, lines: &[usize]) -> String {
     let shown: Vec<String> = lines.iter().take(LINES_SHOWN).map(usize::to_string).collect();
     let more = if lines.len() > shown.len() { ", ..." } else { "" };
     format!(
-        "{agent} goes on without {} of {} that cannot be read ({}{more}); `pitcrew doctor --repair` mends that",
+        "{agent} goes on without {} of {} that cannot be read ({}{more}); `pitcrew doctor --repair` repairs that",
         counted(lines.len(), "line"),
         path.display(),
         shown.join(", ")

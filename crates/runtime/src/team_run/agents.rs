@@ -434,7 +434,7 @@ impl Agents {
         account
     }
 
-    /// Returns true if an account with this name exists, from this run or from an earlier run.
+    /// Returns true if the agent `name` has an account, from this run or from an earlier run.
     pub(super) fn has_account(&self, name: &str) -> bool {
         let known = self.known.get(&AgentName::foreign(name));
         known.is_some_and(|known| known.account.is_some())

@@ -73,7 +73,7 @@ impl Pending {
     pub(super) fn in_plan_mode(mut self) -> Self {
         if self.description.is_empty() {
             let said = format!(
-                "{} is in plan mode: its plan is not approved, and until then it is to change nothing",
+                "{} is in plan mode: its plan is not approved yet, and until then it must change nothing",
                 self.agent
             );
             self.description = said;
@@ -231,13 +231,13 @@ impl Asking {
     fn refuse(&self, pending: &Pending) -> Decided {
         if pending.own_plan().is_some() {
             let reason =
-                "nobody is there to approve the plan; the run ends here, and shows it to the user"
+                "nobody is there to approve the plan; the run ends here and shows the plan to the user"
                     .to_owned();
             return denied(reason).into();
         }
         let rules = self.gate.allowing_rules(&pending.call());
         let reason = format!(
-            "nobody is there to ask, and the run denies what is not allowed by a rule ({}); {}",
+            "nobody is there to ask, and the run denies every call that no rule allows ({}); {}",
             pending.description,
             self.gate.how_to_allow(&pending.call())
         );
@@ -290,9 +290,10 @@ impl Asking {
         }
     }
 
-    /// Builds the permission request from the current files. If the call must be refused without
-    /// asking, returns the reason. The path is resolved only once, so the file shown is the file
-    /// that was judged.
+    /// Builds the permission request for a call. If the call would change a file, the request shows
+    /// the current content of that file. The file's path is resolved only once, so the shown file
+    /// is the file that the gate has judged. If the call must be refused without asking, returns
+    /// the reason. Returns `None` if the run ends meanwhile.
     async fn question(&self, pending: &Pending) -> Option<Result<PermissionQuestion, String>> {
         let (gate, pending) = (self.gate.clone(), pending.clone());
         let made = tokio::task::spawn_blocking(move || {
@@ -304,7 +305,7 @@ impl Asking {
             let Pending { agent, tool, input, folder, description, says, program: _ } = &pending;
             let rule = gate
                 .asking_rule(&pending.call())
-                .map(|rule| format!("the ask {rule} wants it asked"));
+                .map(|rule| format!("the ask {rule} demands a question"));
             let reason = rule.as_ref().unwrap_or(description);
             let rules = if pending.submits_plan() {
                 // Each plan needs its own approval, so no rule is offered. With the approval of the
@@ -374,7 +375,7 @@ impl Asking {
             Ok(Err(error)) => chain(&error),
             Err(error) => error.to_string(),
         };
-        let text = format!("the answer holds for this run only; it was not saved: {text}");
+        let text = format!("the answer is valid for this run only; it was not saved: {text}");
         self.sink.tell(RunEvent::Warning { text }).await;
     }
 }

@@ -32,7 +32,7 @@ impl TeamLoop {
             Ok(control) => self.sources.control = Some(control),
             Err(error) => {
                 self.warn(format!(
-                    "other processes cannot ask the lead for anything: {}",
+                    "other processes cannot send requests to the lead: {}",
                     chain(&error)
                 ))
                 .await;
@@ -219,7 +219,7 @@ async fn tell_lead(team: &Team, content: String, summary: &str) {
     let (recipient, summary) = (LEAD_NAME.to_owned(), Some(summary.to_owned()));
     let input = SendMessageInput::Message { recipient, content, summary };
     if let Err(error) = team.send(&Actor::User, input, None).await {
-        tracing::warn!(error = chain(&error), "the lead could not be told what the user did");
+        tracing::warn!(error = chain(&error), "cannot tell the lead what the user did");
     }
 }
 

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use pitcrew_agent::Event;
 use pitcrew_agent::transcript::AnswerFault;
+use pitcrew_model::in_dollars;
 use pitcrew_process::worktree::{Finished, Worktrees};
 use pitcrew_protocol::{
     AgentName, Foreign, Frame, Injected, LEAD_NAME, MessageId, Status, TaskId, TeammateTerminated,
@@ -50,7 +51,7 @@ impl TeamLoop {
             Some(most) if self.usage_totals.cost_usd() >= most => {
                 vec![RunInput::EndAsked(EndReason::Limit(
                     Limit::Cost,
-                    format!("the team has cost its ${most:.2}"),
+                    format!("the team has reached its cost limit of {}", in_dollars(most)),
                 ))]
             }
             Some(_) | None => Vec::new(),
@@ -351,11 +352,11 @@ impl TeamLoop {
         match note_never_read(&self.run_context.team, &self.run_context.root, name).await {
             Ok(0) => {}
             Ok(count) => {
-                self.warn(format!("{name} has ended with {count} unread: the senders are told"))
+                self.warn(format!("{name} has ended with {count} unread: the senders are informed"))
                     .await
             }
             Err(error) => {
-                tracing::warn!(agent = %name, error = %chain(&error), "what it had not read is not known")
+                tracing::warn!(agent = %name, error = %chain(&error), "its unread messages cannot be listed")
             }
         }
     }

@@ -83,9 +83,9 @@ pub(super) async fn is_run(team: &Team, member: &AgentName, tag: &PaneTag) -> bo
 }
 
 impl TeamLoop {
-    /// Returns the process and the panes of a member that an earlier run left behind. If the member
-    /// runs in another client, and its process or its pane is gone, the member's open permission
-    /// requests are withdrawn.
+    /// Returns the process and the pane of a member that an earlier run left behind. If another
+    /// client ran the member and one of the two is gone, the member's open permission requests are
+    /// withdrawn.
     pub(super) async fn left_of(
         &mut self,
         member: &Member,
@@ -191,7 +191,7 @@ impl TeamLoop {
             Ok(started) => started,
             Err(error) => {
                 self.warn(format!(
-                    "it cannot be seen what an earlier run started: {}",
+                    "the processes of an earlier run cannot be listed: {}",
                     chain(&error)
                 ))
                 .await;
@@ -240,8 +240,11 @@ impl TeamLoop {
                     .await;
             }
             Err(error) => {
-                self.warn(format!("what is left of {name} cannot be stopped: {}", chain(&error)))
-                    .await;
+                self.warn(format!(
+                    "the remaining processes of {name} cannot be stopped: {}",
+                    chain(&error)
+                ))
+                .await;
             }
         }
     }

@@ -79,8 +79,7 @@ impl TeamLoop {
         match self.run_context.team.tasks().await {
             Ok(tasks) => tasks.iter().map(TaskSummary::from).collect(),
             Err(error) => {
-                self.warn(format!("it cannot be seen which tasks are open: {}", chain(&error)))
-                    .await;
+                self.warn(format!("cannot read which tasks are open: {}", chain(&error))).await;
                 Vec::new()
             }
         }
@@ -93,7 +92,7 @@ impl TeamLoop {
             return None;
         }
         let error = self.run_context.team.check_records().await.err()?;
-        Some(format!("{}; `pitcrew doctor --repair` mends it", chain(&error)))
+        Some(format!("{}; `pitcrew doctor --repair` repairs it", chain(&error)))
     }
 
     /// Returns the outcome of the run. It follows from the reason for the shutdown and from the

@@ -112,8 +112,11 @@ impl TeamLoop {
         let mut ended = match self.run_context.team.ended_members().await {
             Ok(ended) => ended,
             Err(error) => {
-                self.warn(format!("it cannot be seen who has left the team: {}", chain(&error)))
-                    .await;
+                self.warn(format!(
+                    "the members that left the team cannot be determined: {}",
+                    chain(&error)
+                ))
+                .await;
                 Vec::new()
             }
         };

@@ -274,7 +274,7 @@ impl RemoteSupervisor {
         // recognises the member's process by this tag.
         let started = self.spec.panes.start(&pane).await;
         let started =
-            started.map_err(|error| format!("its pane cannot be made: {}", chain(&error)))?;
+            started.map_err(|error| format!("its pane cannot be created: {}", chain(&error)))?;
         let process = started.pid.and_then(ProcessIdentity::of);
         self.life = Some(Life { pane: started.id.clone(), process });
         let recorded = self.record().await;

@@ -347,7 +347,7 @@ impl TeamLoop {
         let said = match (void_goodbye(&self.run_context.team, agent).await, exit) {
             (Some(id), _) => {
                 format!(
-                    "its process ended after it agreed to shut down by the request {id:?}, which nobody had made"
+                    "its process ended after it agreed to shut down by the request {id:?}, which nobody had sent"
                 )
             }
             (None, Some(exit)) => {

@@ -217,8 +217,8 @@ impl TeamLoop {
                     format!("There is no backend \"{name}\" in this run; there are: {known}");
                 return Err(ToolOutcome::refused(said));
             }
-            // If no place is named, another client needs a pane, because it cannot run in this
-            // process.
+            // Claude Code cannot run in this process. If the call names no place, the client gets a
+            // pane.
             None if program == Some(Program::Claude) => Some(TeammatePlace::Pane),
             None => None,
         };
@@ -296,7 +296,7 @@ impl TeamLoop {
             Ok(worktree) => worktree,
             Err(error) => {
                 let reason =
-                    format!("a worktree for {} cannot be made: {}", member.name, chain(&error));
+                    format!("a worktree for {} cannot be created: {}", member.name, chain(&error));
                 self.retire(&member.name, Status::Failed, Some(reason.clone()), None).await;
                 return Err(ToolOutcome::refused(reason));
             }
@@ -409,13 +409,10 @@ pub(super) fn unknown_type(name: &str, error: &UnknownAgentType) -> ToolOutcome 
 
 /// Returns the tool result that refuses an unknown permission mode.
 pub(super) fn unknown_mode(asked: &str) -> ToolOutcome {
-    let error =
-        ApiError::new(ErrorCode::InvalidRequest, format!("There is no permission mode {asked}"));
-    refusal(
-        &error
-            .with("field", "mode")
-            .with("valid_modes", PermissionMode::ALL.map(PermissionMode::as_str)),
-    )
+    let modes = PermissionMode::ALL.map(PermissionMode::as_str);
+    let message = format!("There is no permission mode {asked:?}; there are: {}", modes.join(", "));
+    let error = ApiError::new(ErrorCode::InvalidRequest, message);
+    refusal(&error.with("field", "mode").with("valid_modes", modes))
 }
 
 fn spawned(member: &Member, team: &str, input: &SpawnInput) -> Spawned {

@@ -25,7 +25,7 @@ use super::run_context::{RunContext, can_start};
 use super::run_machine::{EndReason, RunInput, RunMachine};
 use super::start_notices::{goes_on_after_all, left_running, passed_over};
 use super::subagents::SubagentRuns;
-use super::take_lead::{Led, led};
+use super::take_lead::{Led, led, team_of};
 use super::team_loop::{DeletedTasks, EventSources, LeadEnd, TeamLoop};
 use super::usage_totals::UsageTotals;
 use super::wake::{LoopHandle, REPORTS_WAITING};
@@ -46,10 +46,13 @@ pub(crate) const EVENTS_WAITING: usize = 1024;
 pub(crate) async fn start(options: RunOptions) -> Result<RunHandle, RunError> {
     can_start(&options)?;
     let is_new = !options.begin.is_resumed();
-    let led = led(&options).await?;
-    let team = led.team.clone();
-    let started = start_in(led, options).await;
-    if started.is_err() && is_new {
+    let team = team_of(&options).await?;
+    let started = match led(team.clone(), &options).await {
+        Ok(led) => start_in(led, options).await,
+        Err(error) => Err(error),
+    };
+    // If another process has already resumed the new team, the team belongs to that process.
+    if is_new && matches!(&started, Err(error) if !matches!(error, RunError::Held { .. })) {
         discard(&team).await;
     }
     started
@@ -201,7 +204,8 @@ impl TeamLoop {
         narrowed: Vec<String>,
     ) -> Result<Beginning, RunError> {
         let source = if begin.is_resumed() { "resume" } else { "startup" };
-        let prompt = self.prompt_of(begin.goal().map(str::to_owned), source).await?;
+        let goal = self.goal_of(begin).await?;
+        let prompt = self.prompt_of(goal, source).await?;
         let member = config.member(LEAD_NAME);
         let given = self.run_context.mode;
         let known =
@@ -264,6 +268,18 @@ impl TeamLoop {
             refused_mode: refused.flatten(),
             narrowed,
         })
+    }
+
+    /// Returns the instruction for the lead. If an earlier run was killed before its lead had read
+    /// the goal, the instruction begins with that goal.
+    async fn goal_of(&self, begin: &Begin) -> Result<Option<String>, RunError> {
+        let given = begin.goal().map(str::to_owned);
+        if !begin.is_resumed() {
+            return Ok(given);
+        }
+        let unread = self.run_context.team.unread_goal().await?;
+        let both: Vec<String> = unread.into_iter().chain(given).collect();
+        Ok((!both.is_empty()).then(|| both.join("\n\n")))
     }
 
     /// Returns the goal as the first prompt. The output of two kinds of hooks is added: the hooks
@@ -451,7 +467,7 @@ impl TeamLoop {
             match self.worktrees().reopen(std::path::Path::new(path)).await {
                 Ok(false) => {}
                 Ok(true) => {
-                    let what = "was gone and is made again; what was not committed there is lost";
+                    let what = "was gone and was created again; its uncommitted changes are lost";
                     self.warn(format!("the worktree {path} of {} {what}", member.name)).await;
                 }
                 Err(error) => {

@@ -48,7 +48,7 @@ pub(super) async fn passed_over(team: Team, of_transcript: Option<String>) -> Ve
             Ok(unread) => {
                 let shown: Vec<&str> = unread.iter().map(|it| it.entry.as_str()).collect();
                 said.push(format!(
-                    "what cannot be read of the team's {document}.json is passed over ({}); `pitcrew doctor --repair` takes it out",
+                    "entries of the team's {document}.json that cannot be parsed are ignored ({}); `pitcrew doctor --repair` removes them",
                     shown.join(", ")
                 ));
             }

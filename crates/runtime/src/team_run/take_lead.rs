@@ -12,7 +12,7 @@ use std::time::Duration;
 use pitcrew_process::identity::{ProcessIdentity, Stopped};
 use pitcrew_protocol::TeamCreateInput;
 use pitcrew_team::store::{Lease, LeaseHolder, LeaseName};
-use pitcrew_team::{CreateTeam, LeadSigner, MadeBy, OnTaken, Team, VerifyKey};
+use pitcrew_team::{CreateTeam, FirstRun, LeadSigner, MadeBy, OnTaken, Team, VerifyKey};
 
 use super::mode::{lower_modes, too_free};
 use super::start::store_error;
@@ -34,13 +34,12 @@ pub(super) struct Led {
     pub(super) narrowed: Vec<String>,
 }
 
-/// Creates or opens the team and takes its lease.
+/// Takes the lease of the team.
 ///
 /// For a resumed run, also ends two kinds of processes of the earlier run: commands whose agent
 /// process is dead, and members that work under other rules than this run. If a take-over (a member
 /// becomes the lead) was interrupted, completes it.
-pub(super) async fn led(options: &RunOptions) -> Result<Led, RunError> {
-    let team = team_of(options).await?;
+pub(super) async fn led(team: Team, options: &RunOptions) -> Result<Led, RunError> {
     let is_resumed = options.begin.is_resumed();
     if is_resumed {
         // Check the records before changing anything. If a record is damaged, the run cannot read
@@ -117,7 +116,8 @@ async fn end_bound_otherwise(
     Ok(said)
 }
 
-async fn team_of(options: &RunOptions) -> Result<Team, RunError> {
+/// Creates or opens the team of a run.
+pub(super) async fn team_of(options: &RunOptions) -> Result<Team, RunError> {
     Ok(match &options.begin {
         Begin::New { team, goal } => {
             let description = goal.lines().next().map(|line| line.chars().take(200).collect());
@@ -129,6 +129,7 @@ async fn team_of(options: &RunOptions) -> Result<Team, RunError> {
                 session_id: options.agent_options.session_id.clone(),
                 on_taken: OnTaken::Number,
                 made_by: MadeBy::Run,
+                first_run: Some(FirstRun { goal: goal.clone(), bounds: options.bounds.clone() }),
             };
             options.teams.create(create).await?.0
         }

@@ -452,7 +452,7 @@ impl TeamLoop {
         let mended = match self.run_context.team.mend_members(missing).await {
             Ok(mended) => mended,
             Err(error) => {
-                return self.warn(format!("who is in the team cannot be seen: {error}")).await;
+                return self.warn(format!("the members of the team cannot be read: {error}")).await;
             }
         };
         for name in mended.put_back.iter().chain(&mended.taken_out) {

@@ -246,7 +246,7 @@ fn a_reason_names_the_rule_and_a_bad_rule_its_layer() {
     };
     let settings = Settings::from_sources(vec![source("Read(!x)")]).unwrap();
     let error = Gate::from_settings(&settings, None).unwrap_err();
-    insta::assert_snapshot!(error, @"bad permission rule `Read(!x)` in the managed settings (/etc/policy.json)");
+    insta::assert_snapshot!(error, @"invalid permission rule `Read(!x)` in the managed settings (/etc/policy.json)");
     let place = Place::new(json!({"deny": ["Bash(curl *)"]}));
     let verdict = place.judge(Default, "Bash", &json!({"command": "curl x"}));
     insta::assert_debug_snapshot!(verdict, @r#"

@@ -56,7 +56,7 @@ async fn a_new_lead_s_word_is_taken_when_the_old_lead_s_process_has_ended_and_no
 
     let usurper = team.clone().sealed(new.clone());
     dismiss(&usurper, "bob").await;
-    until_it_warns(&mut handle, "its signature does not fit what it says").await;
+    until_it_warns(&mut handle, "its signature does not match its content").await;
     usurper.set_mode(&Actor::Lead, &crate::solo_env::bob(), "bypassPermissions").await.unwrap();
     until_it_warns(&mut handle, "the mode bypassPermissions in the config was refused").await;
 
@@ -127,7 +127,7 @@ async fn who_joins_while_nobody_leads_takes_the_word_of_the_lead_that_was_and_of
     until_it_is(&mut handle, Status::Idle).await;
     let usurper = team.clone().sealed(LeadSigner::make(team.teams()).unwrap());
     dismiss(&usurper, "guest").await;
-    until_it_warns(&mut handle, "its signature does not fit what it says").await;
+    until_it_warns(&mut handle, "its signature does not match its content").await;
     handle.stopper().kill();
     assert!(matches!(finish(handle).await.outcome.end, RunEnd::Interrupted));
 }

@@ -118,7 +118,7 @@ async fn a_person_who_is_asked_by_a_client_in_plan_mode_learns_that_until_its_pl
     let ask = in_time("the person is asked", planning.asks.recv()).await.unwrap();
     assert_eq!(
         ask.question.reason,
-        "bob is in plan mode: its plan is not approved, and until then it is to change nothing"
+        "bob is in plan mode: its plan is not approved yet, and until then it must change nothing"
     );
     drop(ask);
     planning.answer().await.1.unwrap_err();
@@ -177,6 +177,6 @@ async fn a_client_that_ends_after_a_goodbye_to_no_request_did_not_end_without_a_
     }
     finish(handle).await;
     let told = overheard.told_to("team-lead").join("\n");
-    let said = "its process ended after it agreed to shut down by the request \"[invalid id]\", which nobody had made";
+    let said = "its process ended after it agreed to shut down by the request \"[invalid id]\", which nobody had sent";
     assert!(told.contains(said) && !told.contains("without a word"), "{told}");
 }

@@ -361,7 +361,7 @@ async fn a_program_that_cannot_be_started_is_the_answer_to_the_spawn() {
     let ran = setting.run(options).await;
     assert_eq!(ran.unfinished(Shortfall::FailedToStart), "I lost it.");
     let answer = ran.results_of("team-lead", "Task").remove(0);
-    assert!(answer.contains("bob was not started: its pane cannot be made"), "{answer}");
+    assert!(answer.contains("bob was not started: its pane cannot be created"), "{answer}");
     check_nothing_left(&setting, &panes, &[]).await;
 }
 

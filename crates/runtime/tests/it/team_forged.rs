@@ -147,7 +147,7 @@ impl Scene {
         patience::until("it is marked as read again", marked).await;
         replayed["metadata"]["pitcrew"]["id"] = json!("0199-another");
         let warning = self.forge("bob", &replayed).await;
-        assert!(warning.contains("its signature does not fit what it says"), "{warning}");
+        assert!(warning.contains("its signature does not match its content"), "{warning}");
     }
 
     async fn request(&self, kind: RequestKind) -> String {

@@ -262,7 +262,7 @@ async fn a_run_ends_in_order_when_it_has_used_its_turns_or_its_money() {
     options.agent_options.limits.max_cost_usd = Some(5.0);
     let ran = setting.run(options).await;
     let RunEnd::LimitReached { reason, .. } = &ran.outcome.end else { panic!("{:?}", ran.outcome) };
-    assert_eq!(reason, "the team has cost its $5.00");
+    assert_eq!(reason, "the team has reached its cost limit of $5.00");
     // Each answer costs two dollars, so the third answer exceeds the limit of five dollars. The
     // scripted model may give more answers before the limit takes effect.
     assert!((6.0..2000.0).contains(&ran.outcome.cost_usd()), "{:?}", ran.outcome);

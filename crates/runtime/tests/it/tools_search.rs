@@ -214,7 +214,7 @@ async fn an_ignore_file_that_is_no_plain_file_is_not_read() {
             std::os::unix::fs::symlink("/dev/zero", place("")).unwrap();
             let refused = setting.refused(tool, input).await;
             assert!(
-                refused.contains("it is a device, and only plain files are read"),
+                refused.contains("it is a device, but only regular files are read"),
                 "{name}: {refused}"
             );
         }

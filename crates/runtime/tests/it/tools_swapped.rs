@@ -19,7 +19,7 @@ use crate::tools_env::TestEnv;
 const CANARY: &str = "CANARY";
 
 /// The error text of a tool if a file or folder that the gate has judged is now a link.
-const SWAPPED: &str = "changed while it was looked at";
+const SWAPPED: &str = "changed during the check";
 
 /// Creates a project with the folder `d`. Beside the project is the folder `out`, in which the
 /// agent must not read or change anything.

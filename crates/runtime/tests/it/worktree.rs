@@ -198,7 +198,7 @@ async fn a_clean_worktree_with_a_submodule_goes_and_one_with_commits_in_it_stays
     assert_eq!(setting.finish(&worktree).await, "1 file is changed or new and not committed");
     fs::remove_file(worktree.path.join("vendor/new")).unwrap();
     git(&setting.repository, &format!("worktree lock {}", worktree.path.display()));
-    assert!(setting.finish(&worktree).await.contains("git would not remove it"));
+    assert!(setting.finish(&worktree).await.contains("git did not remove it"));
     git(&setting.repository, &format!("worktree unlock {}", worktree.path.display()));
     assert_eq!(setting.finish(&worktree).await, "removed");
     assert!(!worktree.path.exists() && library.join("library").exists());
@@ -212,11 +212,11 @@ async fn a_folder_that_was_made_anew_in_the_place_of_a_worktree_is_not_touched()
     fs::remove_dir_all(&worktree.path).unwrap();
     fs::create_dir(&worktree.path).unwrap();
     fs::write(worktree.path.join("notes"), "mine").unwrap();
-    assert_eq!(setting.finish(&worktree).await, "something else stands in its place by now");
+    assert_eq!(setting.finish(&worktree).await, "another file or folder is in its place now");
     assert!(worktree.path.join("notes").exists());
     fs::remove_dir_all(&worktree.path).unwrap();
     std::os::unix::fs::symlink(&setting.repository, &worktree.path).unwrap();
-    assert_eq!(setting.finish(&worktree).await, "something else stands in its place by now");
+    assert_eq!(setting.finish(&worktree).await, "another file or folder is in its place now");
     fs::remove_file(&worktree.path).unwrap();
     fs::create_dir(&worktree.path).unwrap();
     assert_eq!(setting.finish(&worktree).await, "removed");
@@ -278,7 +278,7 @@ async fn a_locked_worktree_is_kept() {
     let setting = TestEnv::new();
     let worktree = setting.worker().await;
     git(&setting.repository, &format!("worktree lock {}", worktree.path.display()));
-    assert!(setting.finish(&worktree).await.contains("git would not remove it"));
+    assert!(setting.finish(&worktree).await.contains("git did not remove it"));
     assert!(worktree.path.exists());
 }
 

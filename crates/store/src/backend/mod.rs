@@ -3,7 +3,8 @@
 //!
 //! Every method is allowed to be called from any number of processes at the same time. If a method
 //! returns `Ok`, its change is as durable as the durability setting of the store demands. If a
-//! method returns `Err`, it has changed nothing.
+//! method returns `Err`, it has changed nothing. The exception is an edit of several tasks: after
+//! an error of the disk, some of these tasks may be changed ([`TaskStore::edit_tasks`]).
 
 mod archive;
 mod journal;
@@ -21,7 +22,7 @@ pub use mail::{Appended, MailStore, Past, StoredMessage, UnreadLimit};
 pub use rates::{RateScope, RateStore, Slot};
 pub use records::{DocumentEdit, LogName, RecordStore};
 pub use tasks::{TaskEdit, TaskStore, TaskTable};
-pub use teams::{ArchivedLogs, Change, TeamEdit, TeamStore, Watch};
+pub use teams::{ArchivedLogs, NewTeam, Change, TeamEdit, TeamStore, Watch};
 
 use crate::FileBackend;
 

@@ -22,8 +22,8 @@ pub trait TaskStore: Send + Sync {
     async fn tasks(&self, team: &TeamDir) -> Result<Arc<[Task]>, StoreError>;
 
     /// Edits the tasks, see [`TaskTable`]. The ids of removed tasks are never used again. An edit
-    /// of one task, with its dependencies, is atomic under a crash. A crash during an edit of
-    /// several tasks can leave only some of the tasks changed.
+    /// of one task, with its dependencies, is atomic under a crash. A crash or an error of the disk
+    /// during an edit of several tasks can leave only some of the tasks changed.
     async fn edit_tasks(&self, team: &TeamDir, edit: TaskEdit) -> Result<(), StoreError>;
 }
 

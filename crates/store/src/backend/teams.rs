@@ -5,6 +5,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use futures_util::stream::BoxStream;
 use pitcrew_protocol::{ApiError, InboxFile, TeamConfig, TeamDir};
+use serde_json::Value;
 
 use super::{ArchiveName, LeaseName, LogName};
 use crate::StoreError;
@@ -28,14 +29,9 @@ pub trait TeamStore: Send + Sync {
     /// teams with the same folder, one caller succeeds and the others get
     /// [`StoreError::TeamTaken`]. A crash leaves either the whole team or no team.
     ///
-    /// `logs` selects logs of an archived team. The new team starts with copies of these logs. Logs
-    /// that the archive does not contain are left out. Returns [`StoreError::NoTeam`] if there is
-    /// no such archive.
-    async fn create_team(
-        &self,
-        config: &TeamConfig,
-        logs: Option<&ArchivedLogs>,
-    ) -> Result<(), StoreError>;
+    /// The team also starts with the content of `new`. Returns [`StoreError::NoTeam`] if `new` names
+    /// an archive that does not exist.
+    async fn create_team(&self, config: &TeamConfig, new: &NewTeam) -> Result<(), StoreError>;
 
     /// Returns the team's config. The config is shared in an `Arc`, because every step of every
     /// agent reads it.
@@ -57,6 +53,16 @@ pub trait TeamStore: Send + Sync {
     /// Reports all changes in a team from now on, whichever program makes them. Several changes of
     /// one file can be reported as one change.
     async fn watch(&self, team: &TeamDir) -> Result<Watch, StoreError>;
+}
+
+/// The content that a new team has from its first moment, besides its config.
+#[derive(Clone, Debug, Default)]
+pub struct NewTeam {
+    /// Logs of an archived team. The new team starts with copies of these logs. Logs that the
+    /// archive does not contain are left out.
+    pub logs: Option<ArchivedLogs>,
+    /// Pitcrew's own documents of the team, each with its name.
+    pub documents: Vec<(&'static str, Value)>,
 }
 
 /// Logs of an archived team that are copied into a new team.

@@ -1,5 +1,6 @@
 //! Checks that every backend must pass for archived teams.
 
+use crate::NewTeam;
 use std::sync::Arc;
 
 use pitcrew_protocol::MessageId;
@@ -98,7 +99,8 @@ pub(super) async fn a_team_is_made_with_logs_of_one_in_the_archive(
     let dir = config.name.dir();
     let other = LogName::Output(pitcrew_protocol::AgentName::foreign("bob"));
     let both = ArchivedLogs { archive: archive.clone(), logs: vec![log(), other.clone()] };
-    backend.create_team(&config, Some(&both)).await?;
+    let both = NewTeam { logs: Some(both), documents: Vec::new() };
+    backend.create_team(&config, &both).await?;
     same("the log taken along", backend.log(&dir, &log()).await?, vec!["{}".to_owned()])?;
     same("the log that was not there", backend.log(&dir, &other).await?, Vec::new())?;
     same("mail", ids(&backend, &dir).await?, Vec::new())?;
@@ -110,11 +112,11 @@ pub(super) async fn a_team_is_made_with_logs_of_one_in_the_archive(
         backend.log(&dir, &log()).await?,
         vec!["{}".to_owned(), "[]".to_owned()],
     )?;
-    let refused = backend.create_team(&config, Some(&both)).await;
+    let refused = backend.create_team(&config, &both).await;
     same("a taken name", matches!(refused, Err(StoreError::TeamTaken { .. })), true)?;
     backend.archive_team(&dir).await?;
     same("removed", backend.remove_archive(&archive).await?, true)?;
-    let refused = backend.create_team(&config, Some(&both)).await;
+    let refused = backend.create_team(&config, &both).await;
     same("an archive that is gone", matches!(refused, Err(StoreError::NoTeam { .. })), true)?;
     same("no team then", backend.teams().await?, Vec::new())
 }

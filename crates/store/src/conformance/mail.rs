@@ -1,5 +1,6 @@
 //! Checks that every backend must pass for the mail of a team.
 
+use crate::NewTeam;
 use std::sync::Arc;
 
 use futures_util::future::join_all;
@@ -120,7 +121,7 @@ pub(super) async fn an_acknowledged_message_of_a_session_is_gone(
     let config: TeamConfig = from_text(
         r#"{"name":"session-6132882e","leadProcess":{"pid":9522},"members":[{"name":"team-lead","tmuxPaneId":"leader"}]}"#,
     )?;
-    backend.create_team(&config, None).await?;
+    backend.create_team(&config, &NewTeam::default()).await?;
     let dir = config.name.dir();
     for nth in 0..3 {
         same(

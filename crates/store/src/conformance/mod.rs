@@ -4,6 +4,7 @@
 //! A failed check returns a [`Failure`] and does not panic. Therefore a user can also run the suite
 //! on a real storage medium.
 
+use crate::NewTeam;
 use std::sync::Arc;
 
 use futures_util::FutureExt as _;
@@ -130,7 +131,7 @@ fn config(name: &str) -> Result<TeamConfig, Failure> {
 
 async fn team(backend: &Arc<dyn Backend>) -> Result<TeamDir, Failure> {
     let config = config("Probe Team")?;
-    backend.create_team(&config, None).await?;
+    backend.create_team(&config, &NewTeam::default()).await?;
     Ok(config.name.dir())
 }
 

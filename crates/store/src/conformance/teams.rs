@@ -1,5 +1,6 @@
 //! Checks that every backend must pass for teams.
 
+use crate::NewTeam;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -34,7 +35,8 @@ pub(super) async fn of_two_names_on_one_folder_one_wins(
         config("PROBE TEAM")?,
         config("probe/team")?,
     ];
-    let made = join_all(configs.iter().map(|config| backend.create_team(config, None))).await;
+    let new = NewTeam::default();
+    let made = join_all(configs.iter().map(|config| backend.create_team(config, &new))).await;
     same("winners", made.iter().filter(|made| made.is_ok()).count(), 1)?;
     let winner = backend.team(&TeamDir::of("probe team")).await?.name.to_string();
     for lost in made.into_iter().filter_map(Result::err) {

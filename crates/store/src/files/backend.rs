@@ -25,7 +25,7 @@ use super::teams::Readers;
 use super::watch::Watchers;
 use super::written_log::WrittenLogs;
 use crate::{
-    Appended, ArchiveName, ArchiveStore, ArchivedLogs, ArchivedTeam, Backend, DocumentEdit,
+    Appended, ArchiveName, ArchiveStore, NewTeam, ArchivedTeam, Backend, DocumentEdit,
     JournalEntry, JournalOf, JournalStore, JournalSummary, Lease, LeaseHolder, LeaseName,
     LeaseStore, LogName, MailStore, Overwritten, Past, RateScope, RateStore, RecordStore, Slot,
     StoreError, StoredMessage, TaskEdit, TaskStore, TeamEdit, TeamStore, UnreadLimit, Watch,
@@ -219,11 +219,11 @@ impl TeamStore for FileBackend {
     async fn create_team(
         &self,
         config: &TeamConfig,
-        logs: Option<&ArchivedLogs>,
+        new: &NewTeam,
     ) -> Result<(), StoreError> {
-        let (config, logs) = (config.clone(), logs.cloned());
+        let (config, new) = (config.clone(), new.clone());
         let dir = config.name.dir();
-        self.run_in(dir, move |files| files.create_team(&config, logs.as_ref())).await
+        self.run_in(dir, move |files| files.create_team(&config, &new)).await
     }
 
     async fn team(&self, team: &TeamDir) -> Result<Arc<TeamConfig>, StoreError> {

@@ -46,8 +46,8 @@ const INTERVAL: u64 = 1024 * 1024;
 const LENGTHS: u64 = 4;
 
 /// A checkpoint stores this many bytes of the journal before its position, to recognize the
-/// journal. These bytes are longer than one line that pitcrew writes. Each line contains a time, so
-/// the bytes differ between two journals.
+/// journal. Most lines are shorter, so these bytes usually contain the time of a line and differ
+/// between two journals.
 const KNOWN: u64 = 256;
 
 pub(crate) struct Checkpoint<'a> {

@@ -47,7 +47,7 @@ pub struct FileOptions {
     /// Kills this process (SIGKILL) at the n-th crash point that it passes, counted from 1. Tests
     /// use this option to kill the process at every crash point in turn.
     ///
-    /// These operations pass the following crash points:
+    /// The most important crash points, by operation:
     ///
     /// - a write to an inbox, a config or a document: `temp written`, `locked`, `renamed`, `lock
     ///   given back`, `folder forced`
@@ -321,7 +321,7 @@ impl Disk {
 
     /// Reports an unreadable task file that is missing in the task list for this reason.
     pub(crate) fn tell_passed_over(&self, path: &Path, reason: &str) {
-        tracing::warn!(path = %path.display(), reason, "a file among the tasks cannot be read and is passed over");
+        tracing::warn!(path = %path.display(), reason, "a file in the tasks folder cannot be read and is ignored");
         if let Some(OnPassedOver(tell)) = &self.options.on_passed_over {
             tell(&PassedOver { path: path.to_owned(), reason: reason.to_owned() });
         }

@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 
 use pitcrew_protocol::{TeamConfig, TeamDir};
 use rustix::io::Errno;
+use serde_json::Value;
 
 use super::backend::Files;
 use super::disk::{failed, is_absent, make_dir};
@@ -22,15 +23,14 @@ use super::paths::lease_in;
 use super::plain::{self, Unopened};
 use super::rename;
 use super::teams::{is_nameless, pretty};
-use crate::{ArchiveName, ArchivedLogs, StoreError, own_mode};
+use crate::{ArchiveName, ArchivedLogs, NewTeam, StoreError, own_mode};
 
 impl Files {
-    /// Creates a team. `taken_along` selects logs of an archived team that are copied into the new
-    /// team.
+    /// Creates a team with the content of `new`.
     pub(crate) fn create_team(
         &self,
         config: &TeamConfig,
-        taken_along: Option<&ArchivedLogs>,
+        new: &NewTeam,
     ) -> Result<(), StoreError> {
         let team = config.name.dir();
         self.must_be_free(&team)?;
@@ -42,7 +42,7 @@ impl Files {
         let unborn = teams.join(format!("{UNBORN}{}", uuid::Uuid::new_v4().simple()));
         // The team is built in a folder whose name is not a team name. Therefore no reader sees an
         // incomplete team.
-        let filled = self.fill(&unborn, config).and_then(|()| match taken_along {
+        let filled = self.fill(&unborn, config, &new.documents).and_then(|()| match &new.logs {
             Some(ArchivedLogs { archive, logs }) => {
                 self.copy_logs(archive, logs, &unborn.join("pitcrew"))
             }
@@ -71,7 +71,12 @@ impl Files {
         }
     }
 
-    fn fill(&self, unborn: &Path, config: &TeamConfig) -> Result<(), StoreError> {
+    fn fill(
+        &self,
+        unborn: &Path,
+        config: &TeamConfig,
+        documents: &[(&'static str, Value)],
+    ) -> Result<(), StoreError> {
         let ours = unborn.join("pitcrew");
         let dirs = [unborn.to_owned(), unborn.join("inboxes"), ours.clone()];
         for dir in
@@ -82,6 +87,11 @@ impl Files {
         let path = unborn.join("config.json");
         let text = pretty(config).map_err(|fault| fault.at(&path))?;
         self.disk.create(&path, &text)?;
+        for (name, document) in documents {
+            let path = ours.join(format!("{name}.json"));
+            let text = pretty(document).map_err(|fault| fault.at(&path))?;
+            self.disk.create(&path, &text)?;
+        }
         for dir in &dirs {
             self.disk.force_dir(dir)?;
         }

@@ -341,14 +341,14 @@ pub(crate) fn search_on(
     Ok(())
 }
 
-/// Returns the end of the last complete line. The lock is held only during this call, because
-/// complete lines are never removed afterwards.
+/// Returns the end of the last complete line. The lock is held only during this call, because the
+/// place of a complete line never changes afterwards.
 pub(crate) fn settled_end(disk: &Disk, file: &File, path: &Path) -> Result<u64, StoreError> {
     disk.flock(file, path, Access::Shared)?;
     check_torn(file, path, 0)?;
     let end = whole_end(file).map_err(failed("read", path))?;
-    // The caller searches only complete lines. Complete lines never change, so the search needs no
-    // lock.
+    // The caller searches only complete lines. A repair may overwrite one of them with spaces, but
+    // no line moves, so the search needs no lock.
     file.unlock().map_err(failed("unlock", path))?;
     Ok(end)
 }

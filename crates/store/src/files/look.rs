@@ -165,7 +165,7 @@ impl Look<'_> {
                 self.found(Damage::Occupied { path: path.to_owned() });
             }
             Ok(Stands::Folder | Stands::Link | Stands::Other) => {
-                self.found(torn("something else stands where a plain file should"));
+                self.found(torn("it is not a regular file, but must be one"));
             }
             Err(error) => self.unseen(path, &error),
         }
@@ -502,7 +502,7 @@ fn fault_of(path: &Path, place: Place) -> Result<Option<Wrong>, StoreError> {
     };
     if meaning(place, name_of(path)) == FileMeaning::HighWater {
         let text = String::from_utf8_lossy(&bytes);
-        let reason = || Wrong::Torn("it holds no number".to_owned());
+        let reason = || Wrong::Torn("it contains no number".to_owned());
         return Ok(text.trim().parse::<u64>().is_err().then(reason));
     }
     if place == Place::Inboxes {
@@ -519,7 +519,7 @@ fn fault_of(path: &Path, place: Place) -> Result<Option<Wrong>, StoreError> {
         Ok(document) => match newer_document(&document) {
             Some(version) => Some(Wrong::Newer(version)),
             None if document.is_object() || document.is_array() || document.is_null() => None,
-            None => Some(Wrong::Torn("it is no document of ours".to_owned())),
+            None => Some(Wrong::Torn("it is not a file of pitcrew".to_owned())),
         },
     })
 }

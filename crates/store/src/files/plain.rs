@@ -44,7 +44,7 @@ impl Unopened {
         match self {
             Self::NotPlain => {
                 let reason =
-                    "a link, a folder or a device stands where a plain file should".to_owned();
+                    "it is a link, a folder or a device, but must be a regular file".to_owned();
                 StoreError::Corrupt { path: path.to_owned(), reason }
             }
             Self::Failed(error) => failed(action, path)(error),

@@ -97,13 +97,13 @@ impl FileBackend {
                 }
                 // Another process may have taken the lock after the check.
                 if !is_stale(path) || !is_free(path)? {
-                    return Ok(Mend::Left("somebody holds it"));
+                    return Ok(Mend::Left("another process has locked it"));
                 }
                 let kept = keep.name(files, path)?;
                 Ok(if set_aside(path, &kept)? {
                     Mend::Kept(kept)
                 } else {
-                    Mend::Left("somebody holds it")
+                    Mend::Left("another process has locked it")
                 })
             }
             Damage::Unfinished { path }

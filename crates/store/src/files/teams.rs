@@ -227,7 +227,7 @@ impl Files {
             })
         })?;
         if updated.written.is_some() {
-            tracing::warn!(path = %path.display(), "another program left it torn; what it held is in it again");
+            tracing::warn!(path = %path.display(), "another program left it incomplete; its content is restored");
         }
         Ok(updated.value)
     }

@@ -396,7 +396,7 @@ impl Files {
             | Change::Unwatched { .. } => Ok(()),
         };
         if let Err(error) = done {
-            tracing::warn!(path = %path.display(), %error, "cannot see whether a change of ours was overwritten");
+            tracing::warn!(path = %path.display(), %error, "cannot check whether another program overwrote a change");
         }
     }
 }

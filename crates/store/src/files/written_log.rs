@@ -220,7 +220,7 @@ fn changes_only(lines: Vec<String>) -> Vec<String> {
 
 fn warn(path: &Path, error: &StoreError) {
     let error = error as &dyn std::error::Error;
-    tracing::warn!(path = %path.display(), error, "cannot note what was written; if another program undoes it, nobody sees it");
+    tracing::warn!(path = %path.display(), error, "cannot record this write; if another program undoes it, pitcrew will not notice");
 }
 
 /// Returns the newest lines whose total length, with line breaks, is at most `bytes`.

@@ -2,6 +2,7 @@
 //! operation is killed at each of its crash points. No data may be lost or duplicated, and a second
 //! call of the operation must complete it.
 
+use pitcrew_store::NewTeam;
 use std::os::unix::process::ExitStatusExt as _;
 
 use pitcrew_protocol::{AgentName, MessageId, TaskStatus, TeamDir};
@@ -235,7 +236,7 @@ async fn a_killed_deletion_leaves_a_whole_team_or_none() {
         |backend| {
             Box::pin(async move {
                 assert!(backend.teams().await.unwrap().is_empty());
-                backend.create_team(&config(), None).await.unwrap();
+                backend.create_team(&config(), &NewTeam::default()).await.unwrap();
                 assert_eq!(statuses(&backend).await, []);
                 assert_eq!(ids(&backend, &team()).await, Vec::<String>::new());
             })
@@ -273,7 +274,7 @@ async fn a_name_that_a_killed_restoration_left_can_be_used_and_the_team_stays_wh
         assert!(!job.command().output().unwrap().status.success());
         let backend = open(scene.root());
         let Some(archive) = backend.archives().await.unwrap().pop() else { continue };
-        backend.create_team(&config(), None).await.unwrap();
+        backend.create_team(&config(), &NewTeam::default()).await.unwrap();
         assert_eq!(statuses(&backend).await, []);
         backend.archive_team(&team()).await.unwrap();
         backend.restore_team(&archive).await.unwrap();
@@ -324,7 +325,7 @@ async fn a_killed_removal_of_an_archive_leaves_it_whole_or_in_no_list() {
         }
         // Archive the team and remove the archive once more. This second removal must also delete
         // the files that the killed removal left behind.
-        backend.create_team(&config(), None).await.unwrap();
+        backend.create_team(&config(), &NewTeam::default()).await.unwrap();
         backend.archive_team(&team()).await.unwrap();
         Work::RemoveArchive.on(&backend).await;
         assert_eq!(std::fs::read_dir(scene.path("pitcrew/archive")).unwrap().count(), 0);

@@ -1,6 +1,7 @@
 //! Runs the conformance suite on other file systems. Each test mounts the file system that it
 //! needs. If a file system cannot be mounted on this machine, the test reports that and is skipped.
 
+use pitcrew_store::NewTeam;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -167,7 +168,7 @@ async fn a_team_of_the_lower_layer_of_an_overlay_is_used_and_archived() {
     let team = config().name.dir();
     let made = tempfile::tempdir().unwrap();
     let (backend, inbox) = (open(made.path()), worker());
-    backend.create_team(&config(), None).await.unwrap();
+    backend.create_team(&config(), &NewTeam::default()).await.unwrap();
     let _new = backend.append(&team, &inbox, message("m1"), UnreadLimit::None).await.unwrap();
     let copied = |lower: &Path| {
         run(&["cp", "-a", &format!("{}/.", text(made.path())), text(lower)]).unwrap()
@@ -184,7 +185,7 @@ async fn a_team_of_the_lower_layer_of_an_overlay_is_used_and_archived() {
     assert!(
         !place.root().join("teams/probe").exists() && !place.root().join("tasks/probe").exists()
     );
-    backend.create_team(&config(), None).await.unwrap();
+    backend.create_team(&config(), &NewTeam::default()).await.unwrap();
 }
 
 /// FUSE has no rename that refuses to replace an existing entry. The test creates the same team
@@ -194,8 +195,9 @@ async fn a_team_of_another_client_is_not_replaced_through_fuse() {
     let Some(place) = unless_skipped(Place::bindfs()) else { return };
     let stores: Vec<FileBackend> = (0..8).map(|_| open(place.root())).collect();
     let config = config();
+    let new = NewTeam::default();
     let made =
-        futures_util::future::join_all(stores.iter().map(|store| store.create_team(&config, None)))
+        futures_util::future::join_all(stores.iter().map(|store| store.create_team(&config, &new)))
             .await;
     assert_eq!(made.iter().filter(|made| made.is_ok()).count(), 1, "{made:?}");
 }

@@ -1,6 +1,7 @@
 //! Tests in which several processes use one root. The other processes run this test binary. An
 //! environment variable tells each of them its job.
 
+use pitcrew_store::NewTeam;
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
@@ -53,8 +54,8 @@ impl Job {
         command
     }
 
-    /// Returns a command that runs the job as a user who is able to read the root but not to write
-    /// it.
+    /// Returns a command that runs the job as a user who can read the folder `self.root` but cannot
+    /// write to it.
     pub(crate) fn command_as_nobody(&self) -> Command {
         let mut command = self.command();
         std::fs::set_permissions(&self.root, std::fs::Permissions::from_mode(0o755)).unwrap();
@@ -78,7 +79,7 @@ impl Work {
     pub(crate) async fn on(&self, backend: &FileBackend) {
         let team = TeamDir::of("probe");
         match self {
-            Self::Create => backend.create_team(&config(), None).await.unwrap(),
+            Self::Create => backend.create_team(&config(), &NewTeam::default()).await.unwrap(),
             Self::Send { from, count } => {
                 for n in 0..*count {
                     _ = backend
@@ -116,7 +117,7 @@ impl Work {
                 let archive = backend.archives().await.unwrap().pop().unwrap();
                 let log = LogName::Transcript(AgentName::lead());
                 backend
-                    .create_team(&config(), Some(&ArchivedLogs { archive, logs: vec![log] }))
+                    .create_team(&config(), &NewTeam { logs: Some(ArchivedLogs { archive, logs: vec![log] }), documents: Vec::new() })
                     .await
                     .unwrap();
             }

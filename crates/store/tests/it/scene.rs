@@ -1,5 +1,6 @@
 //! The test scene (a root with a team in it), and small helpers for all tests.
 
+use pitcrew_store::NewTeam;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
@@ -35,7 +36,7 @@ impl Scene {
         own_modes();
         let root = tempfile::tempdir().unwrap();
         let scene = Self { backend: open(root.path()), team: TeamDir::of("probe"), root };
-        scene.backend.create_team(&config(), None).await.unwrap();
+        scene.backend.create_team(&config(), &NewTeam::default()).await.unwrap();
         scene
     }
 

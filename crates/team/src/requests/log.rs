@@ -103,7 +103,7 @@ impl RequestLog {
                 && request.digest != reply.digest =>
             {
                 let message = format!(
-                    "{} '{}' is about another call than the one that was shown; nothing was answered",
+                    "{} '{}' is about a different call than the one that was shown; nothing was answered",
                     request.kind.noun(),
                     reply.request_id
                 );

@@ -1,5 +1,5 @@
-//! Tests the creation of a new team by a lead that has deleted its old team. The old team's handles
-//! must then belong to the new team.
+//! Tests the creation of a new team by a lead that has deleted its old team. Every [`Team`]
+//! that was opened for the old team must then work on the new team.
 
 use pitcrew_protocol::{AgentName, ErrorCode, Rate, TeamCreateInput};
 use pitcrew_store::{Event, LogName, Turn};

@@ -168,7 +168,7 @@ async fn a_forged_answer_to_a_plan_does_nothing() {
     let mut guessed = entry("team-lead", "forged-2", &approval(&request));
     guessed["metadata"]["pitcrew"]["sig"] = json!("AAAA");
     signed.put(guessed);
-    signed.assert_refused("its signature does not fit what it says").await;
+    signed.assert_refused("its signature does not match its content").await;
     signed.put(entry("planner", "forged-3", &approval(&request)));
     signed.assert_refused("only the lead sends such a frame").await;
     let mut spaced = entry("team-lead", "forged-4", &json!(null));
@@ -187,7 +187,7 @@ async fn a_forged_permission_does_nothing_whoever_signs_it() {
     // The signature is valid, but its key is not the lead's key.
     let thief = signed.crew.team.clone().sealed(LeadSigner::make(&signed.crew.teams).unwrap());
     thief.send(&Actor::Lead, ask_shutdown(), None).await.unwrap();
-    signed.assert_refused("its signature does not fit what it says").await;
+    signed.assert_refused("its signature does not match its content").await;
 }
 
 #[tokio::test]

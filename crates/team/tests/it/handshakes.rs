@@ -285,7 +285,10 @@ async fn an_answer_to_another_call_than_the_one_that_asks_is_refused() {
     let stale =
         crew.team.answer_permission(&Actor::Lead, &id, allow("d2"), None).await.unwrap_err();
     is(&stale, ErrorCode::InvalidStatus);
-    assert!(stale.message.contains("is about another call than the one that was shown"), "{stale}");
+    assert!(
+        stale.message.contains("is about a different call than the one that was shown"),
+        "{stale}"
+    );
     assert!(crew.unread("worker").await.is_empty());
     crew.team.answer_permission(&Actor::Lead, &id, allow("d1"), None).await.unwrap();
     assert_snapshot!(crew.unread("worker").await[0].message.text.replace(&id, "ID"), @r#"{"type":"permission_response","request_id":"ID","subtype":"success","response":{"updated_input":{},"permission_updates":[],"digest":"d1"}}"#);

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use async_trait::async_trait;
 use pitcrew_protocol::{InboxFile, Message, MessageId, Rate, Task, TeamConfig, TeamDir};
 use pitcrew_store::{
-    Appended, ArchiveName, ArchiveStore, ArchivedLogs, ArchivedTeam, Backend, DocumentEdit,
+    Appended, ArchiveName, ArchiveStore, NewTeam, ArchivedTeam, Backend, DocumentEdit,
     JournalEntry, JournalOf, JournalStore, JournalSummary, Lease, LeaseHolder, LeaseName,
     LeaseStore, LogName, MailStore, MemoryBackend, Past, RateScope, RateStore, RecordStore, Slot,
     StoreError, StoredMessage, TaskEdit, TaskStore, TeamEdit, TeamStore, UnreadLimit, Watch,
@@ -87,9 +87,9 @@ impl TeamStore for MortalBackend {
     async fn create_team(
         &self,
         config: &TeamConfig,
-        logs: Option<&ArchivedLogs>,
+        new: &NewTeam,
     ) -> Result<(), StoreError> {
-        self.write(self.kept.create_team(config, logs)).await
+        self.write(self.kept.create_team(config, new)).await
     }
 
     async fn team(&self, team: &TeamDir) -> Result<Arc<TeamConfig>, StoreError> {

@@ -159,7 +159,8 @@ pub(super) fn reads(paths: Vec<ShellWord>) -> Effect {
     Effect::Reads(Reading { paths, reach: Reach::Named, mentioned: Vec::new(), unproven: false })
 }
 
-/// Tests and actions of `find` that change nothing and read only names and metadata.
+/// Words of `find` (options, operators, tests and actions) that change nothing and read only names
+/// and metadata.
 const FIND_KNOWN: &str = "-H -P -not -o -or -a -and -print -print0 -ls -prune -empty -readable -writable -executable -xdev \
     -mount -depth -daystart -quit -true -false -nouser -noleaf -name -iname -path -ipath -wholename -type -maxdepth -mindepth -size \
     -mtime -mmin -atime -amin -ctime -cmin -regex -iregex -regextype -user -group -perm -printf -links -newer -anewer -cnewer \

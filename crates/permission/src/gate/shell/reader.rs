@@ -99,7 +99,7 @@ impl Reader {
                 Some('\\') if self.peek_at(1) == Some('\n') => self.skip(2),
                 Some('#') => {
                     if self.substitutions > 0 {
-                        self.doubt("it holds a `#` that may be no comment");
+                        self.doubt("it contains a `#` that is perhaps not a comment");
                     }
                     while self.peek().is_some_and(|c| c != '\n') {
                         self.skip(1);
@@ -206,7 +206,7 @@ impl Reader {
         match self.peek() {
             Some('(') => {
                 if self.peek_at(1) == Some('(') {
-                    self.doubt("it holds an arithmetic expansion");
+                    self.doubt("it contains an arithmetic expansion");
                 }
                 self.skip(1);
                 self.substitution();
@@ -214,16 +214,18 @@ impl Reader {
             }
             Some('{') => self.braced(quoting, units),
             Some('[') => {
-                self.doubt("it holds an arithmetic expansion");
+                self.doubt("it contains an arithmetic expansion");
                 units.push(Unit::Open(quoting));
             }
             Some('\'') if quoting == Quoting::None => {
-                self.doubt("it holds a quote with escapes");
+                self.doubt("it contains a quote with escapes");
                 self.skip(1);
                 self.skip_to('\'');
                 units.push(Unit::Open(quoting));
             }
-            Some('"') if quoting == Quoting::None => self.doubt("it holds a text to be translated"),
+            Some('"') if quoting == Quoting::None => {
+                self.doubt("it contains a text to be translated")
+            }
             Some(c) if c.is_ascii_alphabetic() || c == '_' => {
                 let start = self.at;
                 while self.peek().is_some_and(|c| c.is_ascii_alphanumeric() || c == '_') {
@@ -301,7 +303,7 @@ impl Reader {
         // Between backquotes, the shell removes one level of backslashes before it reads the
         // command. Pitcrew does not do this and records a doubt.
         if inner.contains('\\') {
-            self.doubt("it holds escapes between backquotes");
+            self.doubt("it contains escapes between backquotes");
         }
         let mut within = Self::new(inner);
         within.depth = self.depth + 1;

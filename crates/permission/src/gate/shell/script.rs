@@ -84,7 +84,7 @@ fn odd_text(command: &str) -> Option<&'static str> {
         return Some("it is too long to be read");
     }
     if command.chars().any(odd) {
-        return Some("it holds control characters or unusual spaces");
+        return Some("it contains control characters or unusual spaces");
     }
     // Shells join lines before they look for tokens. Therefore `$\`, a newline and `(` together
     // form `$(`, which starts an expansion.
@@ -197,7 +197,7 @@ impl Reader {
                 self.nested(Self::command);
             }
             "coproc" => {
-                self.doubt("it holds a coprocess");
+                self.doubt("it contains a coprocess");
                 self.skip(length);
                 self.nested(Self::command);
             }
@@ -222,7 +222,7 @@ impl Reader {
             "[[" => self.test(),
             "time" => self.timed(),
             "then" | "elif" | "else" | "fi" | "do" | "done" | "esac" | "in" | "}" | "]]" => {
-                self.doubt("it holds a reserved word as a command");
+                self.doubt("it contains a reserved word as a command");
                 self.skip(length);
                 self.simple(Vec::new());
             }
@@ -273,7 +273,7 @@ impl Reader {
         self.skip(keyword.len());
         self.skip_blanks();
         if keyword == "select" || self.peek() == Some('(') {
-            self.doubt("it holds an unusual loop");
+            self.doubt("it contains an unusual loop");
         }
         let name = self.word().map(|word| word.raw).unwrap_or_default();
         if !is_name(&name) {
@@ -308,7 +308,7 @@ impl Reader {
     }
 
     fn case(&mut self) {
-        self.doubt("it holds a case");
+        self.doubt("it contains a case");
         self.skip("case".len());
         self.skip_blanks();
         self.word();
@@ -491,7 +491,7 @@ impl Reader {
     }
 
     fn announce(&mut self, end: &ShellWord, strips_tabs: bool) {
-        self.doubt("it holds a here-document");
+        self.doubt("it contains a here-document");
         // The shell expands a here-document only if the delimiter after `<<` has no quotes.
         let expands = end.units.iter().all(|unit| matches!(unit, Unit::Plain(_)));
         let letter = |unit: &Unit| match unit {

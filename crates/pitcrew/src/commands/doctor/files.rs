@@ -40,7 +40,7 @@ fn shown(damage: &Damage) -> (Finding, &'static str) {
             (Finding::new("occupied", detail).at(path), "")
         }
         Damage::NoTask { path } => (
-            Finding::new("no_task", "it is among the tasks and is none; it is passed over")
+            Finding::new("no_task", "it is in the tasks folder but is not a task; it is ignored")
                 .at(path),
             "",
         ),
@@ -66,7 +66,7 @@ fn shown(damage: &Damage) -> (Finding, &'static str) {
         Damage::NoFolder { path } => (
             Finding::new(
                 "no_folder",
-                "no folder, and should be one; move it away, and one is made",
+                "this is not a folder, but must be one; move it away, and pitcrew creates the folder",
             )
             .at(path),
             "",

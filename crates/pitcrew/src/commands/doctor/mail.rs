@@ -24,7 +24,7 @@ pub(super) async fn look(rooms: &Rooms, view: &TeamView) -> Result<Vec<Fault>, F
         }
         let ids: Vec<MessageId> = unread.into_iter().map(|mail| mail.id).collect();
         let detail =
-            format!("{} for {name}, who is no member", counted(ids.len(), "unread message"));
+            format!("{} for {name}, which is not a member", counted(ids.len(), "unread message"));
         let finding = Finding::new("dead_mail", detail).in_team(team.dir());
         let remedy = Remedy::GiveUpMail { team: team.clone(), name, ids };
         faults.push(Fault::mended_by(remedy, "told as dead", finding));

@@ -52,7 +52,8 @@ pub(super) async fn look(rooms: &Rooms, view: &TeamView) -> Result<Vec<Fault>, F
             continue;
         }
         let whose = pane.tag.agent.as_ref().map(|agent| format!(" of {agent}")).unwrap_or_default();
-        let detail = format!("pane {}{whose} is no member's; nobody leads the team", pane.place);
+        let detail =
+            format!("pane {}{whose} belongs to no member; nobody leads the team", pane.place);
         let finding = Finding::new("orphaned_pane", detail).in_team(team.dir());
         faults.push(Fault::mended_by(Remedy::ClosePane(Box::new(pane)), "closed", finding));
     }

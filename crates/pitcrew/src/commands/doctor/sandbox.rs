@@ -49,7 +49,7 @@ pub(super) fn bare_repositories(context: &Context) -> Option<String> {
     ]);
     let said = git.stdin(std::process::Stdio::null()).output().ok()?;
     (said.stdout.trim_ascii() != b"explicit").then(|| {
-        "sandbox git: a folder made by a command can pass for a bare repository and run programs when you use git in it; \
+        "sandbox git: a command can create a folder that looks like a bare repository; git then runs programs from it when you use git there; \
          `git config --global safe.bareRepository explicit` refuses that"
             .to_owned()
     })

@@ -23,8 +23,9 @@ pub(super) async fn look(view: &TeamView) -> Result<Vec<Fault>, Failure> {
     }
     for (owner, ids) in lost(view, &tasks) {
         let shown = ids.iter().map(|id| format!("#{id}")).collect::<Vec<_>>().join(", ");
-        let finding = Finding::new("lost_task", format!("{owner} owns {shown} and is no member"))
-            .in_team(team.dir());
+        let finding =
+            Finding::new("lost_task", format!("{owner} owns {shown} and is not a member"))
+                .in_team(team.dir());
         // If another client created the team, pitcrew does not know all members. An owner that
         // pitcrew does not know may still be a member, so pitcrew does not release its tasks. A
         // person must decide.

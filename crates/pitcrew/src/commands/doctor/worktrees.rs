@@ -58,19 +58,20 @@ pub(super) async fn look(
 }
 
 fn fault(worktrees: &Worktrees, it: Worktree) -> Fault {
-    let detail = format!("worktree of {}, who is no member, on branch {}", it.member, it.branch);
+    let detail =
+        format!("worktree of {}, which is not a member, on branch {}", it.member, it.branch);
     let finding =
         Finding::new("orphaned_worktree", detail).in_team(&TeamDir::of(&it.team)).at(&it.path);
     Fault::mended_by(
         Remedy::FinishWorktree(worktrees.clone(), it),
-        "removed if it holds nothing of its own",
+        "removed if it contains no work that exists nowhere else",
         finding,
     )
 }
 
 pub(super) async fn finish(worktrees: &Worktrees, worktree: &Worktree) -> Result<Mended, Failure> {
     Ok(match worktrees.finish(worktree).await.map_err(Failure::internal)? {
-        Finished::Removed => Mended::Done("removed; it held nothing of its own".to_owned()),
+        Finished::Removed => Mended::Done("removed; all its work exists elsewhere too".to_owned()),
         Finished::Kept { reason } => Mended::Left(reason.to_string()),
     })
 }

@@ -47,18 +47,18 @@ impl Remove {
         settle::until_kept(&team).await?;
         let answer = json!({
             "success": true,
-            "message": format!("{name} is no member of {} any more", team.name()),
+            "message": format!("{name} is no longer a member of {}", team.name()),
             "was_running": was_running,
             "released_tasks": removed.released,
             "dead_messages": removed.dead,
         });
         let tasks: Vec<String> = removed.released.iter().map(|id| format!("#{id}")).collect();
         context.output.answer(&answer, |_| {
-            let mut text = format!("{name} is no member of {} any more", team.name());
+            let mut text = format!("{name} is no longer a member of {}", team.name());
             match outlives {
                 Some(outlives) => text += &format!("\n{}", outlives.text(&team)),
                 None if was_running => {
-                    text += "\nit was running; what runs it ends it now, and what it was doing stops there";
+                    text += "\nit was running; its process ends it now, in the middle of its work";
                 }
                 None => {}
             }
@@ -66,8 +66,11 @@ impl Remove {
                 text += &format!("\nfree again: {}", tasks.join(" "));
             }
             if !removed.dead.is_empty() {
-                text += &format!("\nunread messages that will not be delivered: {}", removed.dead.len());
-                text += "; their senders in the team are told";
+                text += &format!(
+                    "\nunread messages that will not be delivered: {}",
+                    removed.dead.len()
+                );
+                text += "; their senders in the team are informed";
             }
             text
         })

@@ -53,7 +53,7 @@ pub(crate) struct Spawn {
     #[arg(long, alias = "permission-mode", value_name = "MODE", add = ArgValueCompleter::new(completing::modes))]
     mode: Option<String>,
     /// The number of model calls after which the teammate ends
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     max_turns: Option<u32>,
     /// Give the teammate a git worktree of its own
     #[arg(long)]
@@ -87,6 +87,10 @@ impl Spawn {
     /// that tool by a model.
     fn input(self) -> Result<Value, Failure> {
         let prompt = send::content(self.prompt)?;
+        if prompt.trim().is_empty() {
+            return Err(Failure::usage("the prompt is empty")
+                .hint("say what the teammate is to do; - reads it from stdin"));
+        }
         let description =
             self.description.unwrap_or_else(|| prompt.chars().take(DESCRIPTION_CHARS).collect());
         let mut input = Map::new();
@@ -128,7 +132,7 @@ async fn nobody_to_ask(team: &Team) -> Result<Failure, Failure> {
             failure.hint(format!("`pitcrew run --resume {word}` starts its lead again"))
         }
         Running::BySession { .. } | Running::Elsewhere { .. } | Running::Unknown => {
-            failure.hint(format!("`pitcrew join {word} --as NAME` puts an agent of ours on it"))
+            failure.hint(format!("`pitcrew join {word} --as NAME` adds an agent of pitcrew to it"))
         }
         Running::ByPitcrew { .. } => failure.hint("the process that runs it does not lead it"),
     })

@@ -86,7 +86,7 @@ fn not_open(plan: &PlanView) -> Failure {
         PlanState::Open => "waits for an answer",
         PlanState::Approved => "is approved already",
         PlanState::Rejected => "is rejected already",
-        PlanState::Void => "is void: nobody waits for an answer any more",
+        PlanState::Void => "is void: no agent waits for an answer any more",
     };
     let error =
         ApiError::new(ErrorCode::InvalidStatus, format!("the plan {} {said}", super::named(plan)));

@@ -6,6 +6,7 @@ use pitcrew_team::{Actor, TaskView};
 use crate::completing;
 use crate::context::Context;
 use crate::failure::Failure;
+use crate::output::in_one_line;
 use crate::selection::TeamChoice;
 use crate::settle;
 
@@ -33,7 +34,7 @@ impl Claim {
         let task = team.claim(&actor, self.id.as_deref()).await?;
         settle::until_kept(&team).await?;
         context.output.answer(&TaskView::of(&task), |task| {
-            format!("task #{} is {owner}'s: {}", task.task_id, task.subject)
+            format!("task #{} is {owner}'s: {}", task.task_id, in_one_line(&task.subject))
         })
     }
 }

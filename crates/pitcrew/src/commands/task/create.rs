@@ -6,6 +6,7 @@ use serde_json::{Map, Value};
 
 use crate::context::Context;
 use crate::failure::Failure;
+use crate::output::in_one_line;
 use crate::selection::TeamChoice;
 
 /// Add a task to the team's list
@@ -40,7 +41,7 @@ impl Create {
         };
         let task = team.create_task(&Actor::User, input, None).await?;
         context.output.answer(&TaskView::of(&task), |task| {
-            format!("made task #{}: {}", task.task_id, task.subject)
+            format!("made task #{}: {}", task.task_id, in_one_line(&task.subject))
         })
     }
 }

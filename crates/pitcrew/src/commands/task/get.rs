@@ -6,7 +6,7 @@ use pitcrew_team::TaskView;
 
 use crate::context::Context;
 use crate::failure::Failure;
-use crate::output::{FAINT, STRONG, printable};
+use crate::output::{FAINT, STRONG, in_one_line, printable};
 use crate::selection::TeamChoice;
 
 /// Show one task
@@ -27,7 +27,7 @@ impl Get {
 }
 
 fn text(task: &TaskView) -> String {
-    let mut text = format!("{STRONG}#{} {}{STRONG:#}\n", task.task_id, printable(&task.subject));
+    let mut text = format!("{STRONG}#{} {}{STRONG:#}\n", task.task_id, in_one_line(&task.subject));
     let mut row = |name: &str, value: &str| {
         if !value.is_empty() {
             let _ = writeln!(text, "{FAINT}{:<11}{FAINT:#} {}", printable(name), printable(value));

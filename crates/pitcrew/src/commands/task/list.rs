@@ -94,6 +94,8 @@ pub(crate) fn table(listed: &TaskListView) -> String {
 
 fn status(name: &str) -> Result<TaskStatus, String> {
     let known = [TaskStatus::Pending, TaskStatus::InProgress, TaskStatus::Completed];
+    // The table of this command shows `in progress`, so that spelling is accepted too.
+    let name = name.replace([' ', '-'], "_");
     let found = known.into_iter().find(|status| status.as_str() == name);
     found.ok_or_else(|| "one of pending, in_progress, completed".to_owned())
 }

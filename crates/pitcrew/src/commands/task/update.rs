@@ -79,7 +79,7 @@ impl Update {
         // a warning is printed.
         if gives && team.config().await?.is_session_dialect() {
             output::remark(
-                "the owner is not told: in a session's team only its lead may sign that; `pitcrew send` can tell it",
+                "the owner is not informed: in a session's team only its lead can sign that message; inform it with `pitcrew send`",
             );
         }
         settle::until_kept(&team).await?;
@@ -101,7 +101,11 @@ fn refused(error: ApiError) -> Failure {
     let is_blocked =
         error.code == ErrorCode::InvalidStatus && error.details.contains_key("blocked_by");
     let failure = Failure::from(error);
-    if is_blocked { failure.hint("--force starts it all the same") } else { failure }
+    if is_blocked {
+        failure.hint("--force starts it although its blockers are open")
+    } else {
+        failure
+    }
 }
 
 async fn changed(
@@ -112,7 +116,7 @@ async fn changed(
 ) -> Result<(), Failure> {
     let task = team.task(id).await?;
     context.output.answer(&TaskView::of(&task), |task| match fields {
-        [] => format!("task #{} was so already", task.task_id),
+        [] => format!("task #{} had these values already; nothing was changed", task.task_id),
         fields => format!("changed {} of task #{}", fields.join(", "), task.task_id),
     })
 }

@@ -88,8 +88,7 @@ impl Delete {
             return context.output.answer(&deleted, Deleted::text);
         }
         let team = shell_word(self.team.name());
-        let removes =
-            format!("`pitcrew member remove NAME --team {team}` removes one that is dead");
+        let removes = format!("`pitcrew member remove NAME --team {team}` removes a dead member");
         let removes = match self.is_led_elsewhere(context).await {
             true => removes,
             false => format!("`pitcrew shutdown {team}` ends a running team; {removes}"),

@@ -135,7 +135,7 @@ impl Led {
                  `pitcrew team lead {word} --take-over` goes on with it, with --as MEMBER under a member"
             ),
             None => format!(
-                "nobody has led team {team} yet; `pitcrew run --resume {word}` starts its lead"
+                "team {team} has had no lead yet; `pitcrew run --resume {word}` starts its lead"
             ),
         }
     }

@@ -59,7 +59,7 @@ impl Add {
             Added { folder, things: project.items().to_vec(), list: trusting::list(&project) };
         if !added.things.is_empty() {
             if !self.yes && !is_wanted(context, &project)? {
-                return Err(Failure::usage("nothing was trusted: nobody confirmed it")
+                return Err(Failure::usage("nothing was trusted, because nobody confirmed it")
                     .hint("`pitcrew trust show` shows what its files would do")
                     .hint("--yes trusts it without asking"));
             }

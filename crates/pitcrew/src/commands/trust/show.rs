@@ -64,9 +64,10 @@ impl Show {
     }
 }
 
-/// Describes whether the files are trusted: one word for JSON, and one sentence for people.
-fn in_words(member_status: TrustState) -> (&'static str, &'static str) {
-    match member_status {
+/// Describes whether the project's files are trusted: one word for JSON, and one sentence for
+/// people.
+fn in_words(state: TrustState) -> (&'static str, &'static str) {
+    match state {
         TrustState::UsersOwn => ("users_own", "is the root itself, and its files count"),
         TrustState::NothingToTrust => ("nothing_to_trust", "has nothing that needs trust"),
         TrustState::Trusted => ("trusted", "is trusted, and its files do this:"),

@@ -78,8 +78,12 @@ impl Entry {
         self.at = self.text.len();
     }
 
-    /// Puts a rejected line back into the input, so that the user can correct it.
+    /// Puts a rejected line back into the input, so that the user can correct it. A line of one word
+    /// is dropped: the user types the next word without deleting the first one.
     pub(crate) fn put_back(&mut self, line: &str) {
+        if line.split_whitespace().nth(1).is_none() {
+            return;
+        }
         self.text = line.chars().collect();
         self.at = self.text.len();
     }
@@ -225,6 +229,8 @@ mod tests {
     fn a_message_that_was_begun_comes_back_when_nothing_is_asked_any_more() {
         let mut entry = typed("use tabs");
         entry.question_changed(false, true);
+        check(&entry, "", "");
+        entry.put_back("maybe");
         check(&entry, "", "");
         entry.put_back("yes, but");
         check(&entry, "yes, but", "");

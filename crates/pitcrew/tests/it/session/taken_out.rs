@@ -30,9 +30,9 @@ fn a_client_that_may_run_is_taken_out_of_its_leads_team_only_by_force_and_nothin
         named(room.transcript(&[&["member", "remove", "worker", "--force", "--team", TEAM]]));
     assert_snapshot!(forced, @r"
     $ pitcrew member remove worker --force --team session-6132882e
-    worker is no member of session-6132882e any more
+    worker is no longer a member of session-6132882e
     it is a teammate of another client, and runs as process [worker]: nothing ended it
-    unread messages that will not be delivered: 1; their senders in the team are told
+    unread messages that will not be delivered: 1; their senders in the team are informed
     ");
     let told = room.ok(&["message", sent["receipts"][0]["id"].as_str().unwrap()]).stdout;
     assert!(

@@ -192,7 +192,7 @@ fn a_link_anywhere_in_the_path_is_told_and_one_that_came_after_the_judgement_is_
         rules: pitcrew_permission::gate::AllowingRules::default(),
     });
     let text: Vec<&str> = question.lines.iter().map(|line| line.text.as_str()).skip(2).collect();
-    assert_eq!(text, ["all of the file is replaced; a link stands in its path now", "x"]);
+    assert_eq!(text, ["all of the file is replaced; its path contains a link now", "x"]);
 }
 
 #[test]

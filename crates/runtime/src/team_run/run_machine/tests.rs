@@ -60,7 +60,8 @@ impl Play {
             .then(RunInput::ReportsHeard { in_background: false }, actions)
     }
 
-    /// Plays a check of the teammate bob's mail while bob and the lead are idle.
+    /// Plays the result of a check of the teammates: bob is in the state `bob`. The caller has
+    /// brought bob and the lead to rest before.
     #[track_caller]
     fn sees(&mut self, bob: MateSeen, actions: &[RunAction]) -> &mut Self {
         self.then(RunInput::Looked(vec![bob]), actions)
@@ -142,7 +143,7 @@ fn a_lead_that_leaves_a_task_open_is_reminded_once_and_then_its_run_is_stalled()
         .answers(None)
         .then(
             RunInput::Stock(open_task()),
-            &[RunAction::EndLead("nobody works on what is open".to_owned())],
+            &[RunAction::EndLead("nobody works on the open tasks".to_owned())],
         )
         .then(RunInput::LeadEnded(Status::Completed, None), &[RunAction::Finish]);
     assert_eq!(play.0.end_reason(), Some(&EndReason::Unfinished(Shortfall::Stalled, open_task())));
@@ -170,7 +171,7 @@ fn a_plan_without_an_answer_is_open_and_its_teammate_stays_for_the_next_run() {
         .then(RunInput::Stock(OpenWork::default()), &[RunAction::Suspend(vec![name("bob")])])
         .then(
             RunInput::Left(name("bob")),
-            &[RunAction::EndLead("nobody works on what is open".to_owned())],
+            &[RunAction::EndLead("nobody works on the open tasks".to_owned())],
         );
     assert_eq!(play.0.end_reason(), Some(&EndReason::Unfinished(Shortfall::Stalled, open)));
     assert!(play.0.end_reason().unwrap().is_resumable());

@@ -1,5 +1,6 @@
 //! Tests that pitcrew restores changes that a writer without a lock has overwritten.
 
+use crate::NewTeam;
 use std::path::PathBuf;
 use std::sync::mpsc;
 use std::thread;
@@ -39,7 +40,7 @@ async fn a_message_is_missed_that_was_overwritten_before_it_was_noted() {
     let (ann, bob, reader) = (open(), open(), open());
     let config =
         r#"{"name": "probe", "members": [{"name": "team-lead", "tmuxPaneId": "", "pitcrew": {}}]}"#;
-    ann.create_team(&serde_json::from_str(config).unwrap(), None).await.unwrap();
+    ann.create_team(&serde_json::from_str(config).unwrap(), &NewTeam::default()).await.unwrap();
     let (team, name) = (TeamDir::of("probe"), AgentName::foreign("team-lead").inbox_file());
     let path = ann.files().paths.inbox(&team, &name);
     let inbox = Inbox { team, name, path };
