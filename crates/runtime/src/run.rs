@@ -129,7 +129,7 @@ impl fmt::Debug for RunOptions {
 }
 
 /// How a run begins.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub enum Begin {
     /// The run creates a new team. If a team with this name exists, a number is added to the name.
     New {

@@ -99,7 +99,8 @@ impl Agent {
             shell_word(&team),
             shell_word(&name)
         );
-        let (asks, questions) = self.permissions.asks(context, format, Questions::open);
+        let person = PermissionArgs::person_here(context, format);
+        let (asks, questions) = self.permissions.asks(person, Questions::open);
         let settings = self.settings(context, &team, &name)?;
         let lead_key = self.lead_key(context, &team)?;
         let plan = SoloPlan {

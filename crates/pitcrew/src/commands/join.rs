@@ -67,7 +67,8 @@ impl Join {
             shell_word(self.team.name()),
             shell_word(&self.name)
         );
-        let (asks, questions) = self.permissions.asks(context, format, Questions::open);
+        let person = PermissionArgs::person_here(context, format);
+        let (asks, questions) = self.permissions.asks(person, Questions::open);
         context.briefly(async {
             // If the team does not exist, no warning is needed: the attempt to join below reports
             // the error.

@@ -19,6 +19,7 @@ use super::log;
 use super::signals::{EndSignal, Signals};
 use super::stream;
 use super::warnings::Remarks;
+use crate::detached::host_log::HostLog;
 use crate::failure::Failure;
 use crate::output;
 
@@ -29,6 +30,8 @@ pub(crate) enum Face {
     Terminal,
     /// Plain lines on stderr.
     Log,
+    /// Plain lines in the log of a detached run.
+    HostLog(HostLog),
     /// JSON lines on stdout.
     Stream(Stream),
 }
@@ -90,7 +93,7 @@ pub(crate) async fn watch(
     let questions = questions.unwrap_or_else(|| Questions::open().1);
     let board = match face {
         Face::Terminal => Some(Board::open().map_err(Failure::internal)?),
-        Face::Log | Face::Stream(_) => None,
+        Face::Log | Face::HostLog(_) | Face::Stream(_) => None,
     };
     let mut keys = match board.as_ref().filter(|board| board.has_keys()) {
         Some(_) => Some(Keys::open().map_err(Failure::internal)?),
@@ -137,7 +140,8 @@ pub(crate) async fn watch(
     Ok(Watched { outcome, signal, state, watched: began.elapsed(), unwritten: failure })
 }
 
-async fn remark(remarks: Option<&mut Remarks>) -> String {
+/// Waits for the next remark. Without a display that takes remarks, this function waits forever.
+pub(super) async fn remark(remarks: Option<&mut Remarks>) -> String {
     match remarks {
         Some(remarks) => remarks.next().await,
         None => std::future::pending().await,
@@ -145,7 +149,7 @@ async fn remark(remarks: Option<&mut Remarks>) -> String {
 }
 
 /// Waits for the next key. If the terminal is gone, this function waits forever.
-async fn pressed(keys: Option<&mut Keys>) -> Key {
+pub(super) async fn pressed(keys: Option<&mut Keys>) -> Key {
     match keys {
         Some(keys) => keys.next().await,
         None => std::future::pending().await,
@@ -159,6 +163,11 @@ impl Watching {
             Face::Terminal => self.show(&remarks),
             Face::Log => {
                 remarks.iter().for_each(log::write);
+                Ok(())
+            }
+            Face::HostLog(file) => {
+                remarks.iter().for_each(log::write);
+                file.keep_bounded();
                 Ok(())
             }
             Face::Stream(lines) => stream::write(lines, &self.state, event),
@@ -182,7 +191,7 @@ impl Watching {
             Face::Terminal => {
                 self.signal.get_or_insert(EndSignal::Terminate);
             }
-            Face::Log | Face::Stream(_) => self.failure = Some(failure),
+            Face::Log | Face::HostLog(_) | Face::Stream(_) => self.failure = Some(failure),
         }
         self.board = None;
         handle.stopper().stop();
@@ -224,7 +233,7 @@ impl Watching {
 }
 
 /// Sends the user's line to the lead, and returns a remark that reports the result.
-async fn send(team: &Team, content: String) -> Remark {
+pub(super) async fn send(team: &Team, content: String) -> Remark {
     let recipient = LEAD_NAME.to_owned();
     let message = SendMessageInput::Message { recipient, content: content.clone(), summary: None };
     let text = match team.send(&Actor::User, message, None).await {
