@@ -21,14 +21,14 @@ use super::signals::{EndSignal, Signals};
 use super::warnings::Remarks;
 use super::watch::{pressed, remark, send};
 use crate::failure::Failure;
-use crate::output::{self, shell_word};
+use crate::output::{self, printable, shell_word};
 
 /// The kind of display of a team that another process runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum AttachFace {
     /// A terminal that shows one line per agent, and takes answers and messages.
     Terminal,
-    /// Plain lines on stderr.
+    /// Plain lines on stdout.
     Log,
     /// JSON lines on stdout.
     Lines,
@@ -156,8 +156,8 @@ impl Attached {
             // Leaving is what Ctrl-C means here.
             Wake::Signal(EndSignal::Interrupt) => Ok(Some(self.left_by_user())),
             Wake::Signal(signal @ EndSignal::Terminate) => Ok(Some(Left::Signal(signal))),
-            Wake::Key(key) => Ok(self.pressed(key).await),
-            Wake::Remark(text) => Ok(self.show(&[Remark::of_run(text)])),
+            Wake::Key(key) => self.pressed(key).await,
+            Wake::Remark(text) => self.show(&[Remark::of_run(text)]),
         }
     }
 
@@ -166,11 +166,11 @@ impl Attached {
             News::Open(version) => self.opened(&version),
             News::Snapshot(state) => self.replaced(*state),
             News::Event(event) => self.happened(*event),
-            News::Nobody => Ok(self.lost()),
+            News::Nobody => self.lost(),
             News::TeamGone => Ok(Some(Left::TeamGone)),
             News::Unwatched(reason) => {
                 let text = format!("warning: {reason}; the team is looked for every second");
-                Ok(self.show(&[Remark::of_run(text)]))
+                self.show(&[Remark::of_run(text)])
             }
         }
     }
@@ -195,7 +195,7 @@ impl Attached {
             format!("warning: pitcrew {version} runs the team, and this is {own}; some events may be missing")
         });
         let texts = std::iter::once(text).chain(other);
-        Ok(self.show(&texts.map(Remark::of_run).collect::<Vec<_>>()))
+        self.show(&texts.map(Remark::of_run).collect::<Vec<_>>())
     }
 
     fn replaced(&mut self, state: HostState) -> Result<Option<Left>, Failure> {
@@ -204,7 +204,7 @@ impl Attached {
         }
         self.state = state.team;
         self.questions.replace(state.questions);
-        Ok(self.show(&[]))
+        self.show(&[])
     }
 
     fn happened(&mut self, event: HostEvent) -> Result<Option<Left>, Failure> {
@@ -228,7 +228,7 @@ impl Attached {
                 return Ok(Some(Left::Ended { outcome, state }));
             }
         };
-        Ok(self.show(&remarks))
+        self.show(&remarks)
     }
 
     fn folded(&mut self, event: &ViewEvent<'_>) -> Vec<Remark> {
@@ -237,14 +237,14 @@ impl Attached {
     }
 
     /// Handles that no process runs the team.
-    fn lost(&mut self) -> Option<Left> {
+    fn lost(&mut self) -> Result<Option<Left>, Failure> {
         match std::mem::replace(&mut self.host, HostPresence::Gone) {
-            HostPresence::Unknown => return Some(Left::NobodyRuns),
+            HostPresence::Unknown => return Ok(Some(Left::NobodyRuns)),
             HostPresence::Here => {}
-            HostPresence::Gone => return None,
+            HostPresence::Gone => return Ok(None),
         }
         if self.board.is_none() {
-            return Some(Left::HostGone);
+            return Ok(Some(Left::HostGone));
         }
         // Nobody waits for an answer any more. The resumed team asks again.
         self.questions = Questions::default();
@@ -263,14 +263,12 @@ impl Attached {
         }
     }
 
-    /// Draws new remarks and the current state. Returns that the display ends if its terminal is
-    /// gone.
-    fn show(&mut self, remarks: &[Remark]) -> Option<Left> {
+    /// Draws new remarks and the current state. The display ends if its terminal is gone.
+    fn show(&mut self, remarks: &[Remark]) -> Result<Option<Left>, Failure> {
         let Some(board) = &mut self.board else {
-            if self.face == AttachFace::Log {
-                remarks.iter().for_each(log::write);
-            }
-            return None;
+            let lines = remarks.iter().filter(|_| self.face == AttachFace::Log);
+            let mut lines = lines.map(log::timed);
+            return lines.try_for_each(|line| output::line(&printable(&line))).map(|()| None);
         };
         board.ask(self.questions.current());
         // Without a host, no agent does anything, so the last known activities are not shown.
@@ -278,16 +276,17 @@ impl Attached {
         let state = if self.host == HostPresence::Gone { &nothing } else { &self.state };
         let shown = board.show(state, remarks);
         self.questions.show(board.part());
-        shown.err().map(|_terminal_is_gone| Left::Signal(EndSignal::Terminate))
+        Ok(shown.err().map(|_terminal_is_gone| Left::Signal(EndSignal::Terminate)))
     }
 
-    async fn pressed(&mut self, key: Key) -> Option<Left> {
-        let board = self.board.as_mut()?;
+    async fn pressed(&mut self, key: Key) -> Result<Option<Left>, Failure> {
+        let Some(board) = self.board.as_mut() else { return Ok(None) };
         let remark = match board.pressed(key) {
-            Typed::End => return Some(self.left_by_user()),
-            Typed::Suspend if board.suspend().is_err() => {
-                return Some(Left::Signal(EndSignal::Terminate));
-            }
+            Typed::End => return Ok(Some(self.left_by_user())),
+            Typed::Suspend => match board.suspend() {
+                Ok(()) => None,
+                Err(_terminal_is_gone) => return Ok(Some(Left::Signal(EndSignal::Terminate))),
+            },
             Typed::Interrupt => Some(interrupt(&self.team).await),
             Typed::Line(line) if board.asks() => match self.questions.typed(&line, board.seen()) {
                 Ok(Some(chosen)) => self.answer(chosen).await,
@@ -302,7 +301,7 @@ impl Attached {
                 self.questions.turn(turn, board.seen());
                 None
             }
-            Typed::Suspend | Typed::Editing | Typed::Resized => None,
+            Typed::Editing | Typed::Resized => None,
         };
         self.show(remark.as_slice())
     }

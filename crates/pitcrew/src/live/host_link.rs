@@ -28,6 +28,9 @@ pub(super) struct HostLink {
     connection: Connection,
     /// The place in the host's events from which to go on after a connection has ended.
     since: Option<Since>,
+    /// The pause before the next connection, if the present one ends before it says anything. With a
+    /// host that breaks every connection, this process must not connect without end.
+    pause: Duration,
 }
 
 enum Connection {
@@ -72,7 +75,7 @@ impl HostLink {
     pub(super) async fn new(team: Team) -> Result<Self, Failure> {
         let changes = team.watch().await.map_err(Failure::internal)?;
         let connection = Connection::Closed { knock: Some(Knock::now()) };
-        Ok(Self { team, changes, connection, since: None })
+        Ok(Self { team, changes, connection, since: None, pause: FIRST_PAUSE })
     }
 
     /// Waits for the next news. It is cancel-safe.
@@ -83,12 +86,20 @@ impl HostLink {
         loop {
             match &mut self.connection {
                 Connection::Open(following) => match following.next().await {
-                    FromHost::Snapshot(state) => return Ok(News::Snapshot(state)),
-                    FromHost::Event(event) => return Ok(News::Event(event)),
+                    FromHost::Snapshot(state) => {
+                        self.pause = FIRST_PAUSE;
+                        return Ok(News::Snapshot(state));
+                    }
+                    FromHost::Event(event) => {
+                        self.pause = FIRST_PAUSE;
+                        return Ok(News::Event(event));
+                    }
                     FromHost::Gone(_) => {
                         self.since = Some(following.since());
                         // The host may still exist, or may exist again already.
-                        self.connection = Connection::Closed { knock: Some(Knock::now()) };
+                        let knock = Knock { at: Instant::now() + self.pause, pause: self.pause };
+                        self.connection = Connection::Closed { knock: Some(knock) };
+                        self.pause = (self.pause * 2).min(LONGEST_PAUSE);
                     }
                 },
                 Connection::Closed { knock } => {

@@ -157,7 +157,7 @@ fn completions_know_teams_members_models_modes_and_statuses_and_no_hidden_comman
     assert!(offered(&room, &["run", "--model", "o"]).contains(&"opus".to_owned()));
     let commands = offered(&room, &[""]);
     assert!(commands.contains(&"prune".to_owned()), "{commands:?}");
-    for hidden in ["pane-exec", "pane-probe", "sandbox-exec"] {
+    for hidden in ["pane-exec", "pane-probe", "run-host", "sandbox-exec"] {
         assert!(!commands.contains(&hidden.to_owned()), "{commands:?}");
         assert_eq!(offered(&room, &[hidden]), Vec::<String>::new());
     }
@@ -179,7 +179,7 @@ fn only_commands_that_are_shown_have_manual_pages() {
     for entry in std::fs::read_dir(room.work().join("man1")).unwrap() {
         let name = entry.unwrap().file_name().into_string().unwrap();
         assert!(
-            !["pane-exec", "pane-probe", "sandbox-exec"].iter().any(|hidden| name.contains(hidden)),
+            !["pane-exec", "pane-probe", "run-host", "sandbox-exec"].iter().any(|hidden| name.contains(hidden)),
             "{name}"
         );
     }
