@@ -2,6 +2,7 @@
 
 use std::cell::{Cell, OnceCell};
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 
 use clap::ValueEnum;
 use clap_complete::engine::ArgValueCompleter;
@@ -21,7 +22,8 @@ use crate::archive;
 use crate::bounds::{self, Bounded};
 use crate::completing;
 use crate::context::Context;
-use crate::detached::{host_process, starter};
+use crate::detached::host_process::HostFace;
+use crate::detached::starter;
 use crate::failure::Failure;
 use crate::hosting::HostingArgs;
 use crate::live::signals::Signals;
@@ -176,15 +178,13 @@ pub(crate) enum OutputFormat {
 }
 
 /// Where the output of a run goes.
-#[derive(Clone, Copy, Debug)]
-enum RunPlace<'a> {
+#[derive(Debug)]
+enum RunPlace {
     /// To the terminal, the pipe or the file that the user chose.
     Here,
-    /// To the team's log, because this is the process of a detached run.
-    Detached {
-        /// Set when the starter has learned that the team runs.
-        is_announced: &'a Cell<bool>,
-    },
+    /// To the team's log, because this is the process of a detached run. The value is set when the
+    /// starter has learned that the team runs.
+    Detached(Rc<Cell<bool>>),
 }
 
 impl Run {
@@ -242,11 +242,11 @@ impl RunArgs {
         &self,
         context: &Context,
         begin: Begin,
-        is_announced: &Cell<bool>,
+        is_announced: Rc<Cell<bool>>,
     ) -> Result<(), Failure> {
         // The starter has already restored the team, and archives it again if the run does not
         // start.
-        let place = RunPlace::Detached { is_announced };
+        let place = RunPlace::Detached(is_announced);
         self.run_there(context, begin, place, &OnceCell::new())
     }
 
@@ -256,7 +256,7 @@ impl RunArgs {
         &self,
         context: &Context,
         begin: Begin,
-        place: RunPlace<'_>,
+        place: RunPlace,
         started: &OnceCell<String>,
     ) -> Result<(), Failure> {
         let format = OutputFormat::chosen(self.output_format, context);
@@ -300,7 +300,7 @@ impl RunArgs {
         &self,
         context: &Context,
         format: OutputFormat,
-        place: RunPlace<'_>,
+        place: RunPlace,
         plan: impl FnOnce(Asks) -> Plan,
         team: &OnceCell<String>,
     ) -> Result<(), Failure> {
@@ -309,7 +309,7 @@ impl RunArgs {
             let person = match place {
                 RunPlace::Here => PermissionArgs::person_here(context, format),
                 // A person can attach to the run at any time.
-                RunPlace::Detached { .. } => Person::There,
+                RunPlace::Detached(_) => Person::There,
             };
             let (asks, questions) = self.permissions.asks(person, Questions::open);
             let StartedRun { handle, team: of_run, is_kept } =
@@ -317,12 +317,18 @@ impl RunArgs {
             if is_kept {
                 team.get_or_init(|| handle.team.clone());
             }
-            let (handle, face) = match place {
-                RunPlace::Here => (handle, face(context, format, self.include_team_events)),
-                RunPlace::Detached { is_announced } => {
-                    let (handle, log) = host_process::announce(handle, &of_run).await?;
-                    is_announced.set(true);
-                    (handle, Face::HostLog(log))
+            let opened = match place {
+                RunPlace::Here => Ok(face(context, format, self.include_team_events)),
+                RunPlace::Detached(is_announced) => {
+                    HostFace::open(&of_run, is_announced).map(Face::Host)
+                }
+            };
+            let face = match opened {
+                Ok(face) => face,
+                Err(failure) => {
+                    handle.stopper().stop();
+                    let _stopped = handle.outcome().await;
+                    return Err(failure);
                 }
             };
             let mut watched = watch(handle, of_run, face, signals, questions).await?;

@@ -31,6 +31,8 @@ pub(crate) struct HostLog {
     folder: Folder,
     path: PathBuf,
     file: File,
+    /// Whether the standard output of this process leads to the log.
+    has_stdout: bool,
 }
 
 impl HostLog {
@@ -47,7 +49,7 @@ impl HostLog {
             // link in place of a folder below the root.
             let folder = Folder::open(&fs::canonicalize(&own)?)?;
             let file = folder.file_to_append(OsStr::new(NAME), MODE)?;
-            Ok(Self { folder, path: own.join(NAME), file })
+            Ok(Self { folder, path: own.join(NAME), file, has_stdout: false })
         };
         opened().map_err(|error| {
             let said = format!("the log {} cannot be opened", own.join(NAME).display());
@@ -60,13 +62,22 @@ impl HostLog {
         self.path.clone()
     }
 
-    /// Leads the standard output and the standard error of this process to the log.
+    /// Leads the standard error of this process to the log.
     ///
     /// # Errors
     /// Returns the error of the system call.
-    pub(super) fn take_output(&self) -> io::Result<()> {
-        rustix::stdio::dup2_stdout(&self.file)?;
+    pub(super) fn take_stderr(&self) -> io::Result<()> {
         Ok(rustix::stdio::dup2_stderr(&self.file)?)
+    }
+
+    /// Leads the standard output of this process to the log, as its standard error.
+    ///
+    /// # Errors
+    /// Returns the error of the system call.
+    pub(super) fn take_stdout(&mut self) -> io::Result<()> {
+        rustix::stdio::dup2_stdout(&self.file)?;
+        self.has_stdout = true;
+        Ok(())
     }
 
     /// Begins a new part of the log if the current part is long enough. If that fails, the current
@@ -80,7 +91,11 @@ impl HostLog {
         let next = self.folder.rename(now, previous).map_err(Unopened::from);
         if let Ok(file) = next.and_then(|()| self.folder.file_to_append(now, MODE)) {
             self.file = file;
-            let _output_stays_in_the_previous_part = self.take_output();
+            // If this fails, the output stays in the previous part.
+            let _either = self.take_stderr();
+            if self.has_stdout {
+                let _either = self.take_stdout();
+            }
         }
     }
 }

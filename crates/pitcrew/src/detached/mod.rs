@@ -7,7 +7,7 @@
 //!   and a report on its standard output.
 //! - [`host_log`] is the file that gets the host process's output once the team runs.
 
-pub(crate) mod host_log;
+mod host_log;
 pub(crate) mod host_process;
 mod order;
 pub(crate) mod starter;

@@ -19,7 +19,7 @@ use super::log;
 use super::signals::{EndSignal, Signals};
 use super::stream;
 use super::warnings::Remarks;
-use crate::detached::host_log::HostLog;
+use crate::detached::host_process::HostFace;
 use crate::failure::Failure;
 use crate::output;
 
@@ -31,7 +31,7 @@ pub(crate) enum Face {
     /// Plain lines on stderr.
     Log,
     /// Plain lines in the log of a detached run.
-    HostLog(HostLog),
+    Host(HostFace),
     /// JSON lines on stdout.
     Stream(Stream),
 }
@@ -59,6 +59,8 @@ enum Wake {
     Heard(Heard),
     Key(Key),
     Remark(String),
+    /// The starter of a detached run must learn that the team runs.
+    AnnouncementDue,
 }
 
 /// The display of a run, as the event loop keeps it.
@@ -93,7 +95,7 @@ pub(crate) async fn watch(
     let questions = questions.unwrap_or_else(|| Questions::open().1);
     let board = match face {
         Face::Terminal => Some(Board::open().map_err(Failure::internal)?),
-        Face::Log | Face::HostLog(_) | Face::Stream(_) => None,
+        Face::Log | Face::Host(_) | Face::Stream(_) => None,
     };
     let mut keys = match board.as_ref().filter(|board| board.has_keys()) {
         Some(_) => Some(Keys::open().map_err(Failure::internal)?),
@@ -116,6 +118,7 @@ pub(crate) async fn watch(
             heard = watching.questions.next() => Wake::Heard(heard),
             remark = remark(remarks.as_mut()) => Wake::Remark(remark),
             key = pressed(keys.as_mut()) => Wake::Key(key),
+            () = announcement_due(&watching.face) => Wake::AnnouncementDue,
         };
         let shown = match wake {
             Wake::Event(event) => watching.happened(&event),
@@ -126,6 +129,7 @@ pub(crate) async fn watch(
             }
             Wake::Remark(text) => watching.show(&[Remark { agent: None, text }]),
             Wake::Key(key) => watching.pressed(&handle, key).await,
+            Wake::AnnouncementDue => watching.announce(),
             Wake::Over => break,
         };
         if let Err(failure) = shown {
@@ -148,6 +152,13 @@ pub(super) async fn remark(remarks: Option<&mut Remarks>) -> String {
     }
 }
 
+async fn announcement_due(face: &Face) {
+    match face {
+        Face::Host(host) => host.is_due().await,
+        Face::Terminal | Face::Log | Face::Stream(_) => std::future::pending().await,
+    }
+}
+
 /// Waits for the next key. If the terminal is gone, this function waits forever.
 pub(super) async fn pressed(keys: Option<&mut Keys>) -> Key {
     match keys {
@@ -165,12 +176,18 @@ impl Watching {
                 remarks.iter().for_each(log::write);
                 Ok(())
             }
-            Face::HostLog(file) => {
+            Face::Host(host) => {
                 remarks.iter().for_each(log::write);
-                file.keep_bounded();
-                Ok(())
+                host.happened(event)
             }
             Face::Stream(lines) => stream::write(lines, &self.state, event),
+        }
+    }
+
+    fn announce(&mut self) -> Result<(), Failure> {
+        match &mut self.face {
+            Face::Host(host) => host.announce(),
+            Face::Terminal | Face::Log | Face::Stream(_) => Ok(()),
         }
     }
 
@@ -191,7 +208,7 @@ impl Watching {
             Face::Terminal => {
                 self.signal.get_or_insert(EndSignal::Terminate);
             }
-            Face::Log | Face::HostLog(_) | Face::Stream(_) => self.failure = Some(failure),
+            Face::Log | Face::Host(_) | Face::Stream(_) => self.failure = Some(failure),
         }
         self.board = None;
         handle.stopper().stop();

@@ -187,6 +187,41 @@ agents:
     detached.until_log("I read the goal ends.");
 }
 
+#[test]
+fn a_refused_key_is_an_error_of_the_command_that_detaches() {
+    let room = TestEnv::new();
+    let server = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", server.local_addr().unwrap());
+    std::thread::spawn(move || {
+        for stream in server.incoming() {
+            let mut stream = stream.unwrap();
+            let _request = std::io::Read::read(&mut stream, &mut [0; 65536]);
+            let body = r#"{"type":"error","error":{"type":"authentication_error","message":"invalid x-api-key"}}"#;
+            let answer = format!(
+                "HTTP/1.1 401 Unauthorized\r\ncontent-type: application/json\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{body}",
+                body.len()
+            );
+            std::io::Write::write_all(&mut stream, answer.as_bytes()).unwrap();
+        }
+    });
+    let fails = |more: &[&str]| {
+        let args = ["--json", "run", "go", "--team", "work", "--model", "anthropic/claude-x"];
+        let args: Vec<&str> = args.iter().chain(more).copied().collect();
+        let mut command = room.command(&args);
+        command.env("ANTHROPIC_BASE_URL", &url).env("ANTHROPIC_API_KEY", "wrong");
+        command.env("OLLAMA_HOST", "127.0.0.1:1");
+        let ran = Ran::of(command.stdin(Stdio::null()).output().unwrap());
+        let document: Value = serde_json::from_str(&ran.stdout).unwrap();
+        let field = |name: &str| document[name].clone();
+        (ran.code, ["success", "error", "message", "exit_code", "hints"].map(field))
+    };
+    let here = fails(&[]);
+    assert_eq!(here.0, 1, "{here:?}");
+    assert_eq!(fails(&["--detach"]), here);
+    assert_eq!(hosts(&room), Vec::<u32>::new());
+    assert!(!room.root().join("teams/work").exists(), "nothing happened in this team");
+}
+
 /// Starts a detached run whose start waits for a model server that never answers.
 fn starting() -> (Detached, std::process::Child, TcpListener) {
     let detached = Detached { room: TestEnv::new() };
