@@ -2,9 +2,12 @@
 //! socket for actions that only the lead can sign.
 //!
 //! The socket is a unix socket in pitcrew's own folder for the team. Each connection carries one
-//! request and one answer, each as one JSON line. This module uses the kernel's data about the
-//! caller to decide who may send a request. The caller must run as the same user, and must not have
-//! been started by a tool of an agent. The code of the team's run carries out the request.
+//! request and one answer, each as one JSON line. Only [`ControlRequest::Follow`] keeps its
+//! connection: more lines come after the answer. `docs/control-protocol.md` describes all lines.
+//!
+//! This module uses the kernel's data about the caller to decide who may send a request. The caller
+//! must run as the same user, and must not have been started by a tool of an agent. The code of the
+//! team's run carries out the request, or passes it to the host of the run as a [`Visitor`].
 //!
 //! This check does not detect a tool's process that changed its session and cleared its environment
 //! before the request. The gate and the sandbox must prevent that.
@@ -14,6 +17,7 @@
 mod client;
 mod request;
 mod server;
+mod visitor;
 
 use std::io;
 use std::os::fd::{AsRawFd as _, OwnedFd};
@@ -23,12 +27,14 @@ use std::time::Duration;
 use pitcrew_protocol::{ApiError, ErrorCode};
 use rustix::fs::{Mode, OFlags};
 use serde::Serialize;
-use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
+use tokio::io::{AsyncBufRead, AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::UnixStream;
 
-pub use client::{KnockError, control_request};
+pub use client::{KnockError, STREAM_LINE_MOST, Stream, control_request, follow};
 pub use request::ControlRequest;
 pub(crate) use server::{Call, ControlServer};
+pub(crate) use visitor::VISITORS_WAITING;
+pub use visitor::{Caller, Visitor};
 
 /// The file name of the socket.
 const NAME: &str = "door";
@@ -36,6 +42,11 @@ const NAME: &str = "door";
 /// The name of the error detail that contains the lead's version. The lead adds this detail when it
 /// does not know the request.
 pub const LEAD_VERSION: &str = "lead_version";
+
+/// The version of the event stream that this version of pitcrew sends and reads. It changes when an
+/// older reader would understand a line of the stream wrongly. New events and new fields do not
+/// change it.
+pub const PROTOCOL: u64 = 1;
 
 /// Maximum length in bytes of a request or an answer, including the line break.
 pub const LINE_MOST: u64 = 64 * 1024;
@@ -58,9 +69,9 @@ async fn write_line(stream: &mut UnixStream, value: &impl Serialize) -> io::Resu
 }
 
 /// Reads one line of limited length and returns it without its line break.
-async fn read_line(stream: &mut UnixStream) -> io::Result<Vec<u8>> {
+async fn read_line(stream: &mut (impl AsyncBufRead + Unpin)) -> io::Result<Vec<u8>> {
     let mut line = Vec::new();
-    BufReader::new(stream.take(LINE_MOST)).read_until(b'\n', &mut line).await?;
+    stream.take(LINE_MOST).read_until(b'\n', &mut line).await?;
     if line.pop() != Some(b'\n') {
         let said = format!("a line of at most {LINE_MOST} bytes was expected");
         return Err(io::Error::new(io::ErrorKind::InvalidData, said));

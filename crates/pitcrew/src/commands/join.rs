@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap_complete::engine::ArgValueCompleter;
 use pitcrew_runtime::run::{Entry, RunLimits};
-use pitcrew_view::asking::Questions;
+use pitcrew_view::asking;
 
 use super::agent::live_alone;
 use super::run::{OutputFormat, PermissionArgs};
@@ -67,7 +67,7 @@ impl Join {
             shell_word(self.team.name()),
             shell_word(&self.name)
         );
-        let (asks, questions) = self.permissions.asks(context, format, Questions::open);
+        let (asks, asked) = self.permissions.asks(context, format, asking::channel);
         context.briefly(async {
             // If the team does not exist, no warning is needed: the attempt to join below reports
             // the error.
@@ -102,6 +102,6 @@ impl Join {
             lead_key: None,
             lead_process: None,
         };
-        live_alone(context, plan, questions, format, &resume)
+        live_alone(context, plan, asked, format, &resume)
     }
 }

@@ -8,7 +8,7 @@ use clap_complete::engine::ArgValueCompleter;
 use pitcrew_runtime::run::{Ask, Asks, Begin, RunLimits, RunOutcome};
 use pitcrew_team::RunBounds;
 use pitcrew_view::TeamState;
-use pitcrew_view::asking::Questions;
+use pitcrew_view::asking;
 use pitcrew_view::outcome;
 use pitcrew_view::result::result_event;
 use pitcrew_view::stream::Stream;
@@ -252,14 +252,14 @@ impl RunArgs {
     ) -> Result<(), Failure> {
         context.at_length(async {
             let signals = Signals::listen()?;
-            let (asks, questions) = self.permissions.asks(context, format, Questions::open);
+            let (asks, asked) = self.permissions.asks(context, format, asking::channel);
             let face = face(context, format, self.include_team_events);
             let StartedRun { handle, team: of_run, is_kept } =
                 run_options::start(context, plan(asks)).await?;
             if is_kept {
                 team.get_or_init(|| handle.team.clone());
             }
-            let mut watched = watch(handle, of_run, face, signals, questions).await?;
+            let mut watched = watch(handle, of_run, face, signals, asked).await?;
             // A team without files on disk cannot be resumed or archived. Such a team counts as
             // deleted.
             watched.outcome.team_deleted |= !is_kept;
@@ -327,19 +327,19 @@ impl PermissionArgs {
     }
 
     /// Decides who answers permission requests: `--yes` allows every request, otherwise the user at
-    /// the terminal answers through `questions`. If there is no user, every request is denied.
+    /// the terminal answers through a `channel`. If there is no user, every request is denied.
     pub(crate) fn asks(
         &self,
         context: &Context,
         format: OutputFormat,
-        questions: fn() -> (mpsc::Sender<Ask>, Questions),
-    ) -> (Asks, Option<Questions>) {
+        channel: fn() -> (mpsc::Sender<Ask>, mpsc::Receiver<Ask>),
+    ) -> (Asks, Option<mpsc::Receiver<Ask>>) {
         if self.yes {
             return (Asks::Allow, None);
         }
         if context.has_terminal() && format != OutputFormat::StreamJson {
-            let (asks, questions) = questions();
-            return (Asks::Person(asks), Some(questions));
+            let (asks, asked) = channel();
+            return (Asks::Person(asks), Some(asked));
         }
         // Nobody can answer: there is no terminal, or a program reads stream-json.
         (Asks::Deny, None)

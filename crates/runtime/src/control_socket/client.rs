@@ -5,10 +5,15 @@ use std::path::{Path, PathBuf};
 
 use pitcrew_protocol::{ApiError, ErrorCode};
 use serde_json::Value;
+use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, BufReader};
 use tokio::net::UnixStream;
 
 use super::request::ControlRequest;
 use super::{NAME, open_folder, place_in, read_line, write_line};
+
+/// Maximum length in bytes of a line of the event stream, including the line break. A snapshot of a
+/// large team is the longest line.
+pub const STREAM_LINE_MOST: u64 = 64 * 1024 * 1024;
 
 /// Why a request to the lead failed.
 #[derive(Debug, thiserror::Error)]
@@ -55,6 +60,28 @@ pub async fn control_request(
 }
 
 async fn ask(folder: &Path, control_request: &ControlRequest) -> Result<Value, KnockError> {
+    Ok(connect(folder, control_request).await?.0)
+}
+
+/// Follows the run of the team that has this folder. Returns the first answer of the lead, and the
+/// connection on which the lines of the event stream follow.
+///
+/// # Errors
+/// If no lead listens, if the lead refuses the request, or if the lead gives no valid answer.
+pub async fn follow(
+    folder: &Path,
+    since: Option<u64>,
+    run: Option<String>,
+) -> Result<(Value, Stream), KnockError> {
+    let (answer, lines) = connect(folder, &ControlRequest::Follow { since, run }).await?;
+    Ok((answer, Stream { lines, line: Vec::new() }))
+}
+
+/// Sends a request, and returns the answer and the connection.
+async fn connect(
+    folder: &Path,
+    control_request: &ControlRequest,
+) -> Result<(Value, BufReader<UnixStream>), KnockError> {
     let path = folder.join(NAME);
     let silent = |source| KnockError::Silent { path: path.clone(), source };
     let said = async {
@@ -63,19 +90,13 @@ async fn ask(folder: &Path, control_request: &ControlRequest) -> Result<Value, K
         // A lead that rejects the caller answers before it reads the request. An answer may
         // therefore arrive even if the write failed.
         let written = write_line(&mut stream, control_request).await;
-        let read = read_line(&mut stream).await;
-        read.map_err(|error| written.err().unwrap_or(error))
+        let mut lines = BufReader::new(stream);
+        let read = read_line(&mut lines).await;
+        Ok((read.map_err(|error| written.err().unwrap_or(error))?, lines))
     };
-    let line = match tokio::time::timeout(control_request.patience(), said).await {
-        Ok(Ok(line)) => line,
-        Ok(Err(error))
-            if matches!(
-                error.kind(),
-                io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused
-            ) =>
-        {
-            return Err(KnockError::Closed { path });
-        }
+    let (line, lines) = match tokio::time::timeout(control_request.patience(), said).await {
+        Ok(Ok(answered)) => answered,
+        Ok(Err(error)) if is_nobody_there(&error) => return Err(KnockError::Closed { path }),
         Ok(Err(error)) => return Err(silent(error)),
         Err(late) => return Err(silent(late.into())),
     };
@@ -83,7 +104,41 @@ async fn ask(folder: &Path, control_request: &ControlRequest) -> Result<Value, K
     if answer.get("success") == Some(&Value::Bool(false)) {
         return Err(KnockError::Refused(refusal(answer)));
     }
-    Ok(answer)
+    Ok((answer, lines))
+}
+
+/// Whether the error of a connection means that no process listens at the socket.
+fn is_nobody_there(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused)
+}
+
+/// The lines of an event stream.
+#[derive(Debug)]
+pub struct Stream {
+    lines: BufReader<UnixStream>,
+    /// The part of the current line that has been read.
+    line: Vec<u8>,
+}
+
+impl Stream {
+    /// Waits for the next line and returns it without its line break. Returns `None` when the lead
+    /// has closed the connection. A line that the lead did not finish is left out. This function is
+    /// cancel-safe.
+    ///
+    /// # Errors
+    /// If the connection breaks, or if the line is longer than [`STREAM_LINE_MOST`].
+    pub async fn next(&mut self) -> io::Result<Option<Vec<u8>>> {
+        let room = STREAM_LINE_MOST.saturating_sub(self.line.len() as u64);
+        (&mut self.lines).take(room).read_until(b'\n', &mut self.line).await?;
+        match self.line.pop() {
+            Some(b'\n') => Ok(Some(std::mem::take(&mut self.line))),
+            Some(_) if self.line.len() as u64 + 1 >= STREAM_LINE_MOST => {
+                let said = format!("a line of at most {STREAM_LINE_MOST} bytes was expected");
+                Err(io::Error::new(io::ErrorKind::InvalidData, said))
+            }
+            Some(_) | None => Ok(None),
+        }
+    }
 }
 
 /// Parses a refusal. A newer lead may send an error code that this version does not know. Even

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::PATIENCE;
-use crate::question::Digest;
+use crate::question::{Choice, Digest};
 
 /// Time limit for the answer to a spawn request. Before the answer, a new process in a pane must
 /// start and accept its prompt.
@@ -74,6 +74,33 @@ pub enum ControlRequest {
         /// The input of the spawn, in the same form as the input of the lead's own spawn tool.
         input: Value,
     },
+    /// Follows the run: the lead keeps the connection open and sends the events of its host, one
+    /// JSON line each.
+    Follow {
+        /// The number of the first event that the follower does not have. `None` if it has none.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        since: Option<u64>,
+        /// The id of the run that counted `since`. In another run, the number means nothing.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        run: Option<String>,
+    },
+    /// Answers a permission request that a person sees. The ids of such requests are those of the
+    /// event stream. They are not the ids that [`ControlRequest::Permission`] takes.
+    Answer {
+        /// The id of the permission request.
+        question: String,
+        /// The digest of the permission request that the person saw. An answer with another digest
+        /// is refused.
+        digest: Digest,
+        /// What the person decided.
+        choice: Choice,
+    },
+    /// Interrupts the current turn of an agent. Its running work is dropped.
+    Interrupt {
+        /// The name of a member that runs in the lead's process. `None` means the lead.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        member: Option<String>,
+    },
 }
 
 impl ControlRequest {
@@ -85,7 +112,10 @@ impl ControlRequest {
             | Self::Shutdown { .. }
             | Self::Mode { .. }
             | Self::Permission { .. }
-            | Self::Plan { .. } => PATIENCE,
+            | Self::Plan { .. }
+            | Self::Follow { .. }
+            | Self::Answer { .. }
+            | Self::Interrupt { .. } => PATIENCE,
         }
     }
 
@@ -99,7 +129,10 @@ impl ControlRequest {
             | Self::Mode { .. }
             | Self::Permission { .. }
             | Self::Plan { .. }
-            | Self::Spawn { .. } => None,
+            | Self::Spawn { .. }
+            | Self::Follow { .. }
+            | Self::Answer { .. }
+            | Self::Interrupt { .. } => None,
         }
     }
 }

@@ -12,14 +12,16 @@ use pitcrew_process::identity::ProcessIdentity;
 use pitcrew_process::job::started_by_a_tool;
 use pitcrew_protocol::{ApiError, ErrorCode};
 use rustix::fs::{AtFlags, FileType, Mode};
-use serde_json::Value;
+use tokio::io::BufReader;
 use tokio::net::{UnixListener, UnixStream};
 
 use super::request::ControlRequest;
+use super::visitor::Caller;
 use super::{LEAD_VERSION, NAME, PATIENCE, invalid, open_folder, place_in, read_line, write_line};
 
-/// Maximum number of callers served at one time. Other callers wait in the kernel's queue. The
-/// number is small, because a person sends one request at a time.
+/// Maximum number of callers that have not sent their request yet. Other callers wait in the
+/// kernel's queue. The number is small, because a person sends one request at a time. The host
+/// limits the number of followers.
 const CALLERS_MOST: usize = 8;
 
 /// Pause after a failed `accept`, for example because no file descriptors are free.
@@ -39,7 +41,7 @@ pub(crate) struct ControlServer {
 #[derive(Debug)]
 pub(crate) struct Call {
     pub(crate) control_request: ControlRequest,
-    caller: UnixStream,
+    pub(crate) caller: Caller,
 }
 
 impl ControlServer {
@@ -100,25 +102,12 @@ impl Drop for ControlServer {
     }
 }
 
-impl Call {
-    /// Sends the answer. Gives up after the time limit if the caller does not read the answer.
-    pub(crate) async fn answer(mut self, answer: Result<Value, ApiError>) {
-        let written = match &answer {
-            Ok(value) => tokio::time::timeout(PATIENCE, write_line(&mut self.caller, value)).await,
-            Err(error) => tokio::time::timeout(PATIENCE, write_line(&mut self.caller, error)).await,
-        };
-        if !matches!(written, Ok(Ok(()))) {
-            tracing::debug!("who asked did not wait for the answer");
-        }
-    }
-}
-
 /// Reads the request of one caller. Returns `None` if the caller is not permitted or its request is
 /// invalid. In both cases this function has already sent the error to the caller.
 async fn listen_to(mut caller: UnixStream) -> Option<Call> {
     let heard = async {
         check(&caller).await?;
-        let line = read_line(&mut caller)
+        let line = read_line(&mut BufReader::new(&mut caller))
             .await
             .map_err(|error| invalid(format!("the request cannot be read: {error}")))?;
         serde_json::from_slice(&line).map_err(|error| {
@@ -130,7 +119,7 @@ async fn listen_to(mut caller: UnixStream) -> Option<Call> {
     };
     let heard = tokio::time::timeout(PATIENCE, heard).await;
     match heard.unwrap_or_else(|_| Err(invalid("the request did not come in time".to_owned()))) {
-        Ok(control_request) => Some(Call { control_request, caller }),
+        Ok(control_request) => Some(Call { control_request, caller: Caller(caller) }),
         Err(error) => {
             // Ignore the result, because the caller may already be gone.
             let _gone = tokio::time::timeout(PATIENCE, write_line(&mut caller, &error)).await;

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use pitcrew_protocol::{ApiError, ErrorCode};
 use serde_json::Value;
-use tokio::io::AsyncWriteExt as _;
+use tokio::io::{AsyncWriteExt as _, BufReader};
 use tokio::net::{UnixListener, UnixStream};
 
 use super::client::refusal;
@@ -14,14 +14,14 @@ async fn raw(folder: &Path, bytes: &[u8]) -> Value {
     let mut stream = UnixStream::connect(folder.join(NAME)).await.unwrap();
     // The server may close the connection before everything is written.
     let _cut_off = stream.write_all(bytes).await;
-    serde_json::from_slice(&read_line(&mut stream).await.unwrap()).unwrap()
+    serde_json::from_slice(&read_line(&mut BufReader::new(&mut stream)).await.unwrap()).unwrap()
 }
 
 async fn answering(mut control: ControlServer) {
     loop {
         let call = control.next().await;
         let answer = serde_json::json!({"success": true, "heard": call.control_request});
-        call.answer(Ok(answer)).await;
+        call.caller.answer(Ok(answer)).await;
     }
 }
 
@@ -67,7 +67,7 @@ async fn a_lead_that_knows_no_optional_field_is_asked_again_without_it() {
         for _ in 0..2 {
             let (mut caller, _) = listener.accept().await.unwrap();
             let asked: Value =
-                serde_json::from_slice(&read_line(&mut caller).await.unwrap()).unwrap();
+                serde_json::from_slice(&read_line(&mut BufReader::new(&mut caller)).await.unwrap()).unwrap();
             let answer = match asked.get("wait_seconds") {
                 Some(_) => serde_json::json!(invalid(
                     "this cannot be asked for: unknown field".to_owned()

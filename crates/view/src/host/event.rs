@@ -4,6 +4,7 @@ use pitcrew_protocol::{Task, TeamConfig};
 use pitcrew_runtime::events::RunEvent;
 use pitcrew_runtime::question::{Choice, PermissionQuestion};
 use pitcrew_runtime::run::RunOutcome;
+use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -82,4 +83,54 @@ pub struct HostState {
     pub tasks: Vec<Task>,
     /// The permission requests that wait for an answer, in the order in which they were opened.
     pub questions: Vec<OpenQuestion>,
+}
+
+/// A line of the event stream, as a follower reads it.
+#[derive(Debug)]
+pub(crate) enum Line {
+    /// The state of the host.
+    Snapshot(Box<HostState>),
+    /// An event.
+    Event(Box<HostEvent>),
+    /// A line that only a newer version knows, with its number if it is an event.
+    Unknown(Option<u64>),
+}
+
+/// Returns the line of an event. Returns `None` if a value in it cannot be written as JSON.
+pub(super) fn line_of(event: &HostEvent) -> Option<String> {
+    Some(serde_json::to_string(event).ok()? + "\n")
+}
+
+/// Returns the line of a snapshot. Returns `None` if a value in it cannot be written as JSON.
+pub(super) fn snapshot_line(state: &HostState) -> Option<String> {
+    #[derive(Serialize)]
+    struct Snapshot<'a> {
+        snapshot: &'a HostState,
+    }
+    Some(serde_json::to_string(&Snapshot { snapshot: state }).ok()? + "\n")
+}
+
+/// Reads a line of the event stream. An unknown event, or an event with an unknown value, is not an
+/// error, because the host may be newer.
+///
+/// # Errors
+/// If the line is not a JSON object, or is a snapshot that this version cannot read.
+pub(crate) fn read_line(line: &[u8]) -> Result<Line, serde_json::Error> {
+    #[derive(Deserialize)]
+    struct Kind {
+        #[serde(default)]
+        snapshot: Option<IgnoredAny>,
+        #[serde(default)]
+        seq: Option<u64>,
+    }
+    #[derive(Deserialize)]
+    struct Snapshot {
+        snapshot: HostState,
+    }
+    let kind: Kind = serde_json::from_slice(line)?;
+    if kind.snapshot.is_some() {
+        let Snapshot { snapshot } = serde_json::from_slice(line)?;
+        return Ok(Line::Snapshot(Box::new(snapshot)));
+    }
+    Ok(serde_json::from_slice(line).map_or(Line::Unknown(kind.seq), Line::Event))
 }
