@@ -11,6 +11,7 @@ use std::process::ExitCode;
 
 use pitcrew_permission::settings::SettingsError;
 use pitcrew_protocol::{ApiError, ErrorCode};
+use pitcrew_runtime::control_socket::PROTOCOL;
 use pitcrew_team::store::StoreError;
 use pitcrew_view::ViewError;
 use pitcrew_view::lead::LeadError;
@@ -314,6 +315,12 @@ impl From<LeadError> for Failure {
                 Self::new(FailureKind::Failed, error).hint(format!(
                     "process {pid} leads team {team} and must be asked; is it just starting, or ending?"
                 ))
+            }
+            LeadError::OtherProtocol { team, protocol, version } => {
+                let which = if protocol > PROTOCOL { "this one" } else { "the one that runs the team" };
+                let hint = format!("update {which}: both must speak the same protocol");
+                let error = LeadError::OtherProtocol { team, protocol, version };
+                Self::new(FailureKind::Failed, error).hint(hint)
             }
             LeadError::NeedsLead { team, error } => Self::from(error).hint(format!(
                 "`pitcrew run --resume {}` starts its lead again",

@@ -4,7 +4,6 @@ use std::path::PathBuf;
 
 use clap_complete::engine::ArgValueCompleter;
 use pitcrew_runtime::run::{Entry, RunLimits};
-use pitcrew_view::asking::Questions;
 
 use super::agent::live_alone;
 use super::run::{OutputFormat, PermissionArgs};
@@ -68,7 +67,7 @@ impl Join {
             shell_word(&self.name)
         );
         let person = PermissionArgs::person_here(context, format);
-        let (asks, questions) = self.permissions.asks(person, Questions::open);
+        let (asks, asked) = self.permissions.asks(person);
         context.briefly(async {
             // If the team does not exist, no warning is needed: the attempt to join below reports
             // the error.
@@ -103,6 +102,6 @@ impl Join {
             lead_key: None,
             lead_process: None,
         };
-        live_alone(context, plan, questions, format, &resume)
+        live_alone(context, plan, asked, format, &resume)
     }
 }

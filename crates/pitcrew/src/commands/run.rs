@@ -9,7 +9,7 @@ use clap_complete::engine::ArgValueCompleter;
 use pitcrew_runtime::run::{Ask, Asks, Begin, RunLimits, RunOutcome};
 use pitcrew_team::RunBounds;
 use pitcrew_view::TeamState;
-use pitcrew_view::asking::Questions;
+use pitcrew_view::asking;
 use pitcrew_view::outcome;
 use pitcrew_view::result::result_event;
 use pitcrew_view::stream::Stream;
@@ -311,7 +311,7 @@ impl RunArgs {
                 // A person can attach to the run at any time.
                 RunPlace::Detached(_) => Person::There,
             };
-            let (asks, questions) = self.permissions.asks(person, Questions::open);
+            let (asks, asked) = self.permissions.asks(person);
             let StartedRun { handle, team: of_run, is_kept } =
                 run_options::start(context, plan(asks)).await?;
             if is_kept {
@@ -331,7 +331,7 @@ impl RunArgs {
                     return Err(failure);
                 }
             };
-            let mut watched = watch(handle, of_run, face, signals, questions).await?;
+            let mut watched = watch(handle, of_run, face, signals, asked).await?;
             // A team without files on disk cannot be resumed or archived. Such a team counts as
             // deleted.
             watched.outcome.team_deleted |= !is_kept;
@@ -436,17 +436,14 @@ impl PermissionArgs {
     }
 
     /// Decides who answers permission requests: `--yes` allows every request, otherwise a person
-    /// answers through `questions`. If there is no person, every request is denied.
-    pub(crate) fn asks(
-        &self,
-        person: Person,
-        questions: fn() -> (mpsc::Sender<Ask>, Questions),
-    ) -> (Asks, Option<Questions>) {
+    /// answers. If there is no person, every request is denied. The second value receives the
+    /// requests that a person must answer.
+    pub(crate) fn asks(&self, person: Person) -> (Asks, Option<mpsc::Receiver<Ask>>) {
         match person {
             _ if self.yes => (Asks::Allow, None),
             Person::There => {
-                let (asks, questions) = questions();
-                (Asks::Person(asks), Some(questions))
+                let (asks, asked) = asking::channel();
+                (Asks::Person(asks), Some(asked))
             }
             Person::Absent => (Asks::Deny, None),
         }

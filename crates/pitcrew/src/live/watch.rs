@@ -1,16 +1,19 @@
 //! The event loop of a run's display. It handles events, signals, keys and questions.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crossterm::event::Event as Key;
 use pitcrew_protocol::{LEAD_NAME, SendMessageInput};
 use pitcrew_runtime::events::RunEvent;
-use pitcrew_runtime::run::{RunHandle, RunOutcome};
+use pitcrew_runtime::run::{Ask, RunHandle, RunOutcome};
 use pitcrew_team::{Actor, Team};
 use pitcrew_view::TeamState;
-use pitcrew_view::asking::{Heard, Questions};
+use pitcrew_view::asking::{Chosen, Questions};
+use pitcrew_view::host::{Host, HostEvent, OpenQuestion, What};
 use pitcrew_view::remark::{Remark, follow};
 use pitcrew_view::stream::Stream;
+use tokio::sync::mpsc;
 
 use super::agent_screen::Typed;
 use super::board::Board;
@@ -53,10 +56,9 @@ pub(crate) struct Watched {
 
 /// An input for which the event loop waits.
 enum Wake {
-    Event(Box<RunEvent>),
+    Event(Arc<HostEvent>),
     Over,
     Signal(EndSignal),
-    Heard(Heard),
     Key(Key),
     Remark(String),
     /// The starter of a detached run must learn that the team runs.
@@ -77,7 +79,8 @@ struct Watching {
     failure: Option<Failure>,
 }
 
-/// Displays a run until the run ends. The first signal stops all agents immediately, and the second
+/// Displays a run until the run ends, and is the host of the run for the user's other processes.
+/// `asked` receives the permission requests of the run, if a person is asked. The first signal stops all agents immediately, and the second
 /// kills the processes that pitcrew started. If the terminal is gone, that counts as the first
 /// signal. On a terminal, a line that the user types answers the shown question. If no question is
 /// shown, the line is a message to the lead.
@@ -85,14 +88,14 @@ struct Watching {
 /// # Errors
 /// Returns an error if the terminal cannot be switched to single-key input.
 pub(crate) async fn watch(
-    mut handle: RunHandle,
+    handle: RunHandle,
     team: Team,
     face: Face,
     mut signals: Signals,
-    questions: Option<Questions>,
+    asked: Option<mpsc::Receiver<Ask>>,
 ) -> Result<Watched, Failure> {
     let began = Instant::now();
-    let questions = questions.unwrap_or_else(|| Questions::open().1);
+    let mut host = Host::open(handle, team.clone(), asked);
     let board = match face {
         Face::Terminal => Some(Board::open().map_err(Failure::internal)?),
         Face::Log | Face::Host(_) | Face::Stream(_) => None,
@@ -107,40 +110,35 @@ pub(crate) async fn watch(
         board,
         state: TeamState::default(),
         team,
-        questions,
+        questions: Questions::default(),
         signal: None,
         failure: None,
     };
     loop {
         let wake = tokio::select! {
-            event = handle.events.recv() => event.map_or(Wake::Over, |event| Wake::Event(Box::new(event))),
+            event = host.next() => event.map_or(Wake::Over, Wake::Event),
             signal = signals.next() => Wake::Signal(signal),
-            heard = watching.questions.next() => Wake::Heard(heard),
             remark = remark(remarks.as_mut()) => Wake::Remark(remark),
             key = pressed(keys.as_mut()) => Wake::Key(key),
             () = announcement_due(&watching.face) => Wake::AnnouncementDue,
         };
         let shown = match wake {
             Wake::Event(event) => watching.happened(&event),
-            Wake::Signal(signal) => watching.end(&handle, signal),
-            Wake::Heard(heard) => {
-                watching.questions.take(heard);
-                watching.show(&[])
-            }
+            Wake::Signal(signal) => watching.end(&host, signal),
             Wake::Remark(text) => watching.show(&[Remark { agent: None, text }]),
-            Wake::Key(key) => watching.pressed(&handle, key).await,
+            Wake::Key(key) => watching.pressed(&host, key).await,
             Wake::AnnouncementDue => watching.announce(),
             Wake::Over => break,
         };
         if let Err(failure) = shown {
-            watching.give_up(&handle, failure);
+            watching.give_up(&host, failure);
         }
     }
     let Watching { board, state, signal, failure, .. } = watching;
     // The terminal is restored first. Then the remaining remarks are printed directly.
     drop(board);
     remarks.map(Remarks::left).into_iter().flatten().for_each(|remark| output::remark(&remark));
-    let outcome = handle.outcome().await;
+    let outcome = host.outcome().await;
     Ok(Watched { outcome, signal, state, watched: began.elapsed(), unwritten: failure })
 }
 
@@ -168,7 +166,18 @@ pub(super) async fn pressed(keys: Option<&mut Keys>) -> Key {
 }
 
 impl Watching {
-    fn happened(&mut self, event: &RunEvent) -> Result<(), Failure> {
+    fn happened(&mut self, event: &HostEvent) -> Result<(), Failure> {
+        match &event.what {
+            What::Run(event) => return self.happened_in_run(event),
+            What::QuestionOpened(question) => self.questions.opened(OpenQuestion::clone(question)),
+            What::QuestionClosed { id, .. } => self.questions.closed(id),
+            // The display shows what the run reports. The outcome is shown after the display.
+            What::Tasks(_) | What::Config(_) | What::Ended(_) => return Ok(()),
+        }
+        self.show(&[])
+    }
+
+    fn happened_in_run(&mut self, event: &RunEvent) -> Result<(), Failure> {
         let remarks = follow(&mut self.state, event);
         match &mut self.face {
             Face::Terminal => self.show(&remarks),
@@ -201,7 +210,7 @@ impl Watching {
     }
 
     /// Stops a run that can no longer be displayed, so that no process of the run is left behind.
-    fn give_up(&mut self, handle: &RunHandle, failure: Failure) {
+    fn give_up(&mut self, host: &Host, failure: Failure) {
         match std::mem::replace(&mut self.face, Face::Log) {
             // The terminal is gone. If SIGHUP has already reported this, `self.signal` is set and
             // stays unchanged.
@@ -211,16 +220,16 @@ impl Watching {
             Face::Log | Face::Host(_) | Face::Stream(_) => self.failure = Some(failure),
         }
         self.board = None;
-        handle.stopper().stop();
+        host.stopper().stop();
     }
 
-    fn end(&mut self, handle: &RunHandle, signal: EndSignal) -> Result<(), Failure> {
+    fn end(&mut self, host: &Host, signal: EndSignal) -> Result<(), Failure> {
         if self.signal.is_some() {
-            handle.stopper().kill();
+            host.stopper().kill();
             return Ok(());
         }
         self.signal = Some(signal);
-        handle.stopper().stop();
+        host.stopper().stop();
         let remark =
             Remark { agent: None, text: "stopping; once more kills what still runs".to_owned() };
         if self.board.is_none() {
@@ -229,16 +238,19 @@ impl Watching {
         self.show(&[remark])
     }
 
-    async fn pressed(&mut self, handle: &RunHandle, key: Key) -> Result<(), Failure> {
+    async fn pressed(&mut self, host: &Host, key: Key) -> Result<(), Failure> {
         let Some(board) = &mut self.board else { return Ok(()) };
         let mut said = None;
         match board.pressed(key) {
-            Typed::End => return self.end(handle, EndSignal::Interrupt),
+            Typed::End => return self.end(host, EndSignal::Interrupt),
             Typed::Suspend => board.suspend().map_err(Failure::internal)?,
             Typed::Line(line) if board.asks() => {
-                if let Err(text) = self.questions.typed(&line, board.seen()) {
-                    board.put_back(&line);
-                    said = Some(Remark { agent: None, text });
+                match self.questions.typed(&line, board.seen()) {
+                    Ok(chosen) => said = answer(host, chosen).await,
+                    Err(text) => {
+                        board.put_back(&line);
+                        said = Some(Remark { agent: None, text });
+                    }
                 }
             }
             Typed::Line(line) => said = Some(send(&self.team, line).await),
@@ -247,6 +259,13 @@ impl Watching {
         }
         self.show(said.as_slice())
     }
+}
+
+/// Sends the user's answer to the host. Returns a remark if the host does not take it, for example
+/// because somebody else answered first.
+async fn answer(host: &Host, chosen: Option<Chosen>) -> Option<Remark> {
+    let error = host.answer(&chosen?).await.err()?;
+    Some(Remark { agent: None, text: format!("not answered: {error}") })
 }
 
 /// Sends the user's line to the lead, and returns a remark that reports the result.
