@@ -117,30 +117,28 @@ pub(crate) async fn attach(
         questions: Questions::default(),
         host: HostPresence::Unknown,
     };
-    // The terminal is opened after the host, so that an error is printed on an ordinary terminal.
-    let first = tokio::select! {
-        news = link.next() => Wake::News(news),
-        signal = signals.next() => Wake::Signal(signal),
-    };
-    if matches!(first, Wake::News(Ok(News::Open(_)))) && face == AttachFace::Terminal {
-        attached.board = Some(Board::open().map_err(Failure::internal)?);
-    }
-    let mut keys = match attached.board.as_ref().filter(|board| board.has_keys()) {
-        Some(_) => Some(Keys::open().map_err(Failure::internal)?),
-        None => None,
-    };
-    let mut remarks = attached.board.as_ref().map(|_| Remarks::open());
-    let mut wake = first;
+    let (mut keys, mut remarks) = (None, None);
     let left = loop {
-        if let Some(left) = attached.woken(wake).await? {
-            break left;
-        }
-        wake = tokio::select! {
+        let wake = tokio::select! {
             news = link.next() => Wake::News(news),
             signal = signals.next() => Wake::Signal(signal),
             key = pressed(keys.as_mut()) => Wake::Key(key),
             remark = remark(remarks.as_mut()) => Wake::Remark(remark),
         };
+        // The terminal is opened after the host, so that an error before that is printed on an
+        // ordinary terminal.
+        let is_open = matches!(wake, Wake::News(Ok(News::Open(_))));
+        if is_open && attached.board.is_none() && face == AttachFace::Terminal {
+            let board = Board::open().map_err(Failure::internal)?;
+            if board.has_keys() {
+                keys = Some(Keys::open().map_err(Failure::internal)?);
+            }
+            attached.board = Some(board);
+            remarks = Some(Remarks::open());
+        }
+        if let Some(left) = attached.woken(wake).await? {
+            break left;
+        }
     };
     // The terminal is restored first. Then the remaining remarks are printed directly.
     drop(attached);
