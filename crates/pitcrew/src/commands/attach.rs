@@ -1,9 +1,10 @@
 //! `pitcrew attach`: displays a team that another process runs, and lets the user take part.
 
+use std::time::Duration;
+
 use pitcrew_protocol::{ApiError, ErrorCode};
 use pitcrew_team::Team;
 use pitcrew_view::running::Running;
-use std::time::Duration;
 
 use super::run::{OutputFormat, shown};
 use crate::context::Context;

@@ -3,6 +3,7 @@
 
 use std::cell::Cell;
 use std::fs::File;
+use std::io;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -44,7 +45,7 @@ pub(crate) fn run(context: &Context) -> Result<(), Failure> {
 /// reach this process, and stdin is empty from now on.
 #[expect(clippy::disallowed_methods, reason = "the empty device becomes the standard input")]
 fn leave_terminal() -> Result<(), Failure> {
-    let not_left = |error| {
+    let not_left = |error: io::Error| {
         Failure::internal(Explained::new("this process cannot leave its terminal", error))
             .hint("only `pitcrew run --detach` starts this command")
     };

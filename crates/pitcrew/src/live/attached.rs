@@ -108,7 +108,7 @@ pub(crate) async fn attach(
     face: AttachFace,
     mut signals: Signals,
 ) -> Result<Left, Failure> {
-    let mut link = HostLink::new(team.clone()).await?;
+    let mut link = HostLink::new(team.clone());
     let mut attached = Attached {
         team,
         face,

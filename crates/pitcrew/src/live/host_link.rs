@@ -6,7 +6,7 @@ use std::time::Duration;
 use futures_util::StreamExt as _;
 use pitcrew_runtime::control_socket::KnockError;
 use pitcrew_team::Team;
-use pitcrew_team::store::{Change, Watch};
+use pitcrew_team::store::{Change, StoreError, Watch};
 use pitcrew_view::client::{self, Following, FromHost, Since};
 use pitcrew_view::host::{HostEvent, HostState};
 use pitcrew_view::lead::LeadError;
@@ -23,8 +23,9 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 /// The connection to the host of a team, or the search for a host.
 pub(super) struct HostLink {
     team: Team,
-    /// The changes of the team. They are read only while there is no connection.
-    changes: Watch,
+    /// The changes of the team. `None` while there is a connection, because then the host tells of
+    /// changes.
+    changes: Option<Watch>,
     connection: Connection,
     /// The place in the host's events from which to go on after a connection has ended.
     since: Option<Since>,
@@ -69,13 +70,9 @@ pub(super) enum News {
 
 impl HostLink {
     /// Prepares a connection. The first call of [`Self::next`] opens it.
-    ///
-    /// # Errors
-    /// Returns an error if the team does not exist.
-    pub(super) async fn new(team: Team) -> Result<Self, Failure> {
-        let changes = team.watch().await.map_err(Failure::internal)?;
+    pub(super) fn new(team: Team) -> Self {
         let connection = Connection::Closed { knock: Some(Knock::now()) };
-        Ok(Self { team, changes, connection, since: None, pause: FIRST_PAUSE })
+        Self { team, changes: None, connection, since: None, pause: FIRST_PAUSE }
     }
 
     /// Waits for the next news. It is cancel-safe.
@@ -104,8 +101,18 @@ impl HostLink {
                 },
                 Connection::Closed { knock } => {
                     let at = knock.map(|knock| knock.at);
+                    // The watch begins before the knock. Otherwise a host that appears in between
+                    // would not be noticed.
+                    let changes = match &mut self.changes {
+                        Some(changes) => changes,
+                        changes @ None => match self.team.watch().await {
+                            Ok(watch) => changes.insert(watch),
+                            Err(StoreError::NoTeam { .. }) => return Ok(News::TeamGone),
+                            Err(error) => return Err(Failure::internal(error)),
+                        },
+                    };
                     let news = tokio::select! {
-                        change = self.changes.next() => self.changed(change),
+                        change = changes.next() => self.changed(change),
                         () = reached(at) => self.knock().await?,
                     };
                     if let Some(news) = news {
@@ -141,6 +148,7 @@ impl HostLink {
         match client::follow(&self.team, self.since.clone()).await {
             Ok(Some(following)) => {
                 let version = following.version().to_owned();
+                self.changes = None;
                 self.connection = Connection::Open(Box::new(following));
                 Ok(Some(News::Open(version)))
             }
