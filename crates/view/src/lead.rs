@@ -43,8 +43,9 @@ pub enum LeadError {
     /// The lead's pitcrew sends its events in a form that this version cannot read.
     #[error(
         "team {team} is run by pitcrew {version}, which speaks protocol {protocol} of the event \
-         stream; this pitcrew {} speaks protocol {PROTOCOL}",
-        env!("CARGO_PKG_VERSION")
+         stream; this is pitcrew {own}, which speaks protocol {known}",
+        own = env!("CARGO_PKG_VERSION"),
+        known = PROTOCOL
     )]
     OtherProtocol {
         /// The name of the team.

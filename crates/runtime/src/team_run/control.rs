@@ -125,7 +125,7 @@ impl TeamLoop {
         &self,
         member: Option<&str>,
     ) -> Result<(Value, Vec<RunInput>), ApiError> {
-        let name = member.map_or_else(AgentName::lead, AgentName::foreign);
+        let name = member.map_or_else(AgentName::lead, |name| AgentName::foreign(name));
         let answer = json!({"success": true, "name": name});
         if name == AgentName::lead() {
             return Ok((answer, self.interrupt_lead()));

@@ -47,7 +47,10 @@ impl OpenQuestions {
         digest: Digest,
         choice: Choice,
     ) -> Result<What, ApiError> {
-        let at = self.open.iter().position(|(question, _)| question.id == id);
+        let is_it = |(question, answer): &(OpenQuestion, oneshot::Sender<Answer>)| {
+            question.id == id && !answer.is_closed()
+        };
+        let at = self.open.iter().position(is_it);
         let Some((at, (asked, _))) = at.and_then(|at| Some((at, self.open.get(at)?))) else {
             return Err(self.refusal(id, format!("the permission request '{id}' is not open")));
         };
@@ -64,9 +67,8 @@ impl OpenQuestions {
                 .with("offers", json!(asked.question.offers)));
         }
         let (asked, answer) = self.open.remove(at);
-        if answer.send(Answer { digest, choice: choice.clone() }).is_err() {
-            return Ok(What::QuestionClosed { id: asked.id, closed: Closed::Withdrawn });
-        }
+        // This fails only if the agent ended since the check above.
+        let _nobody_waits = answer.send(Answer { digest, choice: choice.clone() });
         Ok(What::QuestionClosed { id: asked.id, closed: Closed::Answered(choice) })
     }
 
