@@ -59,7 +59,8 @@ async fn a_question_opens_at_all_followers_and_closes_at_all_when_one_answers() 
     assert_eq!(question.input, json!({"command": "touch made"}));
     let chosen = Chosen { question, choice: Choice::Once };
     assert!(answer(&hosted.team_elsewhere().await, &chosen).await.unwrap());
-    let closed = What::QuestionClosed { id: "q1".to_owned(), closed: Closed::Answered(Choice::Once) };
+    let closed =
+        What::QuestionClosed { id: "q1".to_owned(), closed: Closed::Answered(Choice::Once) };
     for follower in [&mut first, &mut second] {
         assert_eq!(until(follower, is_closed).await.what, closed);
     }
@@ -92,13 +93,19 @@ async fn an_answer_with_a_stale_digest_an_unknown_id_or_no_offered_rule_is_refus
     shown["question"]["digest"] = json!("0".repeat(64));
     stale.question = serde_json::from_value(shown).unwrap();
     let error = refused(answer(&team, &stale).await);
-    assert_eq!((error.code, &error.details["open_questions"]), (ErrorCode::InvalidStatus, &json!(["q1"])));
+    assert_eq!(
+        (error.code, &error.details["open_questions"]),
+        (ErrorCode::InvalidStatus, &json!(["q1"]))
+    );
     assert!(error.message.contains("is about another call"), "{error}");
 
     let mut unknown = right.clone();
     unknown.question.id = "q7".to_owned();
     let error = refused(answer(&team, &unknown).await);
-    assert_eq!((error.code, &error.details["open_questions"]), (ErrorCode::InvalidStatus, &json!(["q1"])));
+    assert_eq!(
+        (error.code, &error.details["open_questions"]),
+        (ErrorCode::InvalidStatus, &json!(["q1"]))
+    );
     assert!(error.message.contains("'q7' is not open"), "{error}");
 
     let mut wider = right.clone();
@@ -228,7 +235,8 @@ agents:
     let skipped = usize::try_from(first).unwrap();
     assert_eq!(seen, of_face[skipped..skipped + seen.len()]);
     assert!(seen.len() > 10, "{seen:#?}");
-    let tasks = here.iter().any(|event| matches!(&event.what, What::Tasks(tasks) if !tasks.is_empty()));
+    let tasks =
+        here.iter().any(|event| matches!(&event.what, What::Tasks(tasks) if !tasks.is_empty()));
     let config = here.iter().any(|event| matches!(&event.what, What::Config(_)));
     assert!(tasks && config, "the files are read while somebody follows");
     hosted.host.outcome().await;
@@ -298,7 +306,10 @@ agents:
     };
     hosted.until(is_in("bob", Status::Active)).await;
     let error = refused(interrupt(&team, Some(&name("zoe"))).await);
-    assert_eq!((error.code, &error.details["running"]), (ErrorCode::AgentNotFound, &json!(["bob"])));
+    assert_eq!(
+        (error.code, &error.details["running"]),
+        (ErrorCode::AgentNotFound, &json!(["bob"]))
+    );
     assert!(interrupt(&team, Some(&name("bob"))).await.unwrap());
     hosted.until(is_in("bob", Status::Idle)).await;
     assert!(interrupt(&team, None).await.unwrap());
@@ -326,10 +337,9 @@ async fn in_place_of_the_host(hosted: &Hosted, lines: &[Value]) -> Value {
 async fn events_of_a_newer_host_are_skipped_and_counted() {
     let hosted = Hosted::start(BUSY).await;
     let team = hosted.team_elsewhere().await;
-    let greeting = json!({"success": true, "protocol": 1, "version": "9.9.9", "run": "r", "of_tomorrow": 1});
-    let warning = |seq: u64, text: &str| {
-        json!({"seq": seq, "at_ms": 5, "what": {"run": {"event": "warning", "text": text, "of_tomorrow": {}}}})
-    };
+    let greeting =
+        json!({"success": true, "protocol": 1, "version": "9.9.9", "run": "r", "of_tomorrow": 1});
+    let warning = |seq: u64, text: &str| json!({"seq": seq, "at_ms": 5, "what": {"run": {"event": "warning", "text": text, "of_tomorrow": {}}}});
     let lines = [
         greeting,
         json!({"snapshot": {"next_seq": 7, "team": {"team": "probe", "of_tomorrow": []}, "of_tomorrow": 1}}),
@@ -383,10 +393,10 @@ async fn a_line_that_breaks_off_or_is_no_json_ends_the_stream() {
     let hosted = Hosted::start(BUSY).await;
     let team = hosted.team_elsewhere().await;
     let greeting = json!({"success": true, "protocol": 1, "version": "9.9.9", "run": "r"});
-    let (_, gone) = tokio::join!(
-        in_place_of_the_host(&hosted, &[greeting, json!("not an object")]),
-        async { next(&mut follow(&team, None).await.unwrap().unwrap()).await },
-    );
+    let (_, gone) =
+        tokio::join!(in_place_of_the_host(&hosted, &[greeting, json!("not an object")]), async {
+            next(&mut follow(&team, None).await.unwrap().unwrap()).await
+        },);
     assert!(matches!(gone, FromHost::Gone(Some(_))), "{gone:?}");
     hosted.host.stopper().kill();
     hosted.host.outcome().await;
@@ -452,7 +462,10 @@ async fn a_caller_that_sends_more_than_its_request_is_no_follower_any_more() {
     let mut line = String::new();
     lines.read_line(&mut line).await.unwrap();
     let greeting: Value = serde_json::from_str(&line).unwrap();
-    assert_eq!((&greeting["success"], &greeting["protocol"]), (&json!(true), &json!(control_socket::PROTOCOL)));
+    assert_eq!(
+        (&greeting["success"], &greeting["protocol"]),
+        (&json!(true), &json!(control_socket::PROTOCOL))
+    );
     line.clear();
     lines.read_line(&mut line).await.unwrap();
     assert!(line.starts_with("{\"snapshot\":"), "{line}");

@@ -138,10 +138,7 @@ pub(crate) async fn snapshot(following: &mut Following) -> HostState {
 }
 
 /// Reads events from a host until one matches, and returns this event.
-pub(crate) async fn until(
-    following: &mut Following,
-    wanted: impl Fn(&What) -> bool,
-) -> HostEvent {
+pub(crate) async fn until(following: &mut Following, wanted: impl Fn(&What) -> bool) -> HostEvent {
     loop {
         match next(following).await {
             FromHost::Event(event) if wanted(&event.what) => return *event,
