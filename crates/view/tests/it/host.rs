@@ -319,7 +319,7 @@ agents:
 }
 
 /// Takes the place of a host at its control socket, and answers one request with these lines.
-async fn in_place_of_the_host(hosted: &Hosted, lines: &[Value]) -> Value {
+async fn in_place_of_the_host(hosted: &Hosted, lines: Vec<Value>) -> Value {
     let socket = hosted.own_folder().join("door");
     std::fs::remove_file(&socket).unwrap();
     let listener = UnixListener::bind(&socket).unwrap();
@@ -362,7 +362,7 @@ async fn events_of_a_newer_host_are_skipped_and_counted() {
         assert!(matches!(next(&mut following).await, FromHost::Gone(None)));
         (following.unknown(), following.next_seq())
     };
-    let (asked, counted) = tokio::join!(in_place_of_the_host(&hosted, &lines), reading);
+    let (asked, counted) = tokio::join!(in_place_of_the_host(&hosted, lines.to_vec()), reading);
     assert_eq!(asked, json!({"op": "follow"}));
     assert_eq!(counted, (4, 12));
     hosted.host.stopper().kill();
@@ -375,13 +375,13 @@ async fn a_host_of_another_protocol_or_an_older_lead_says_what_to_update() {
     let team = hosted.team_elsewhere().await;
     let greeting = json!({"success": true, "protocol": 2, "version": "9.9.9", "run": "r"});
     let (_, followed) =
-        tokio::join!(in_place_of_the_host(&hosted, &[greeting]), follow(&team, None));
+        tokio::join!(in_place_of_the_host(&hosted, vec![greeting]), follow(&team, None));
     let error = followed.unwrap_err();
     assert!(matches!(error, LeadError::OtherProtocol { protocol: 2, .. }), "{error:?}");
     assert!(error.to_string().contains("pitcrew 9.9.9, which speaks protocol 2"), "{error}");
     let older = json!({"success": false, "error": "invalid_request", "message": "unknown variant `follow`",
         "details": {"lead_version": "0.0.9"}});
-    let (_, followed) = tokio::join!(in_place_of_the_host(&hosted, &[older]), follow(&team, None));
+    let (_, followed) = tokio::join!(in_place_of_the_host(&hosted, vec![older]), follow(&team, None));
     let LeadError::Refused { lead_version, .. } = followed.unwrap_err() else { panic!("refused") };
     assert_eq!(lead_version.as_deref(), Some("0.0.9"));
     hosted.host.stopper().kill();
@@ -394,7 +394,7 @@ async fn a_line_that_breaks_off_or_is_no_json_ends_the_stream() {
     let team = hosted.team_elsewhere().await;
     let greeting = json!({"success": true, "protocol": 1, "version": "9.9.9", "run": "r"});
     let (_, gone) =
-        tokio::join!(in_place_of_the_host(&hosted, &[greeting, json!("not an object")]), async {
+        tokio::join!(in_place_of_the_host(&hosted, vec![greeting, json!("not an object")]), async {
             next(&mut follow(&team, None).await.unwrap().unwrap()).await
         },);
     assert!(matches!(gone, FromHost::Gone(Some(_))), "{gone:?}");
