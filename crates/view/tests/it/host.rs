@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::UnixListener;
 
-use crate::host_env::{Hosted, in_time, next, opened, snapshot, until};
+use crate::host_env::{Hosted, PAUSE, in_time, next, opened, snapshot, until};
 use crate::script::{
     answered, answers, asks, call, calls, changes, compacts, joins, name, spending, started,
     tool_ends,
@@ -276,7 +276,7 @@ async fn a_follower_too_many_is_refused_with_the_number() {
     // The host notices the end of a connection although nothing happens in the run.
     let again = async {
         while follow(&team, None).await.is_err() {
-            tokio::time::sleep(Duration::from_millis(5)).await;
+            tokio::time::sleep(PAUSE).await;
         }
     };
     in_time("there is room again", again).await;
@@ -381,7 +381,8 @@ async fn a_host_of_another_protocol_or_an_older_lead_says_what_to_update() {
     assert!(error.to_string().contains("pitcrew 9.9.9, which speaks protocol 2"), "{error}");
     let older = json!({"success": false, "error": "invalid_request", "message": "unknown variant `follow`",
         "details": {"lead_version": "0.0.9"}});
-    let (_, followed) = tokio::join!(in_place_of_the_host(&hosted, vec![older]), follow(&team, None));
+    let (_, followed) =
+        tokio::join!(in_place_of_the_host(&hosted, vec![older]), follow(&team, None));
     let LeadError::Refused { lead_version, .. } = followed.unwrap_err() else { panic!("refused") };
     assert_eq!(lead_version.as_deref(), Some("0.0.9"));
     hosted.host.stopper().kill();
@@ -393,10 +394,10 @@ async fn a_line_that_breaks_off_or_is_no_json_ends_the_stream() {
     let hosted = Hosted::start(BUSY).await;
     let team = hosted.team_elsewhere().await;
     let greeting = json!({"success": true, "protocol": 1, "version": "9.9.9", "run": "r"});
-    let (_, gone) =
-        tokio::join!(in_place_of_the_host(&hosted, vec![greeting, json!("not an object")]), async {
-            next(&mut follow(&team, None).await.unwrap().unwrap()).await
-        },);
+    let (_, gone) = tokio::join!(
+        in_place_of_the_host(&hosted, vec![greeting, json!("not an object")]),
+        async { next(&mut follow(&team, None).await.unwrap().unwrap()).await },
+    );
     assert!(matches!(gone, FromHost::Gone(Some(_))), "{gone:?}");
     hosted.host.stopper().kill();
     hosted.host.outcome().await;
@@ -409,7 +410,7 @@ async fn a_dropped_host_kills_its_run() {
     drop(hosted.host);
     let over = async {
         while !matches!(follow(&team, None).await, Ok(None)) {
-            tokio::time::sleep(Duration::from_millis(5)).await;
+            tokio::time::sleep(PAUSE).await;
         }
     };
     in_time("nobody runs the team", over).await;
@@ -470,7 +471,8 @@ async fn a_caller_that_sends_more_than_its_request_is_no_follower_any_more() {
     lines.read_line(&mut line).await.unwrap();
     assert!(line.starts_with("{\"snapshot\":"), "{line}");
     lines.get_mut().write_all(b"{\"op\":\"end_team\"}\n").await.unwrap();
-    let rest = async { while lines.read_line(&mut line).await.unwrap() > 0 {} };
+    // The connection ends with an error if the host has not read the second request.
+    let rest = async { while matches!(lines.read_line(&mut line).await, Ok(1..)) {} };
     in_time("the connection is closed", rest).await;
     assert!(!line.contains("ended"), "the second request was not carried out: {line}");
     hosted.host.stopper().kill();
