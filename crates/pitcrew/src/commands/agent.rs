@@ -195,8 +195,7 @@ pub(crate) fn live_alone(
             // `of_agents`.
             of_agents.get_or_init(|| handle.team.clone());
             let watched = if context.has_terminal() && format != OutputFormat::StreamJson {
-                agent_screen::watch(handle, team, AgentName::foreign(&name), signals, asked)
-                    .await?
+                agent_screen::watch(handle, team, AgentName::foreign(&name), signals, asked).await?
             } else {
                 watch(handle, team, face(context, format, false), signals, asked).await?
             };

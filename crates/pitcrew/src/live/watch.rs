@@ -244,15 +244,13 @@ impl Watching {
         match board.pressed(key) {
             Typed::End => return self.end(host, EndSignal::Interrupt),
             Typed::Suspend => board.suspend().map_err(Failure::internal)?,
-            Typed::Line(line) if board.asks() => {
-                match self.questions.typed(&line, board.seen()) {
-                    Ok(chosen) => said = answer(host, chosen).await,
-                    Err(text) => {
-                        board.put_back(&line);
-                        said = Some(Remark { agent: None, text });
-                    }
+            Typed::Line(line) if board.asks() => match self.questions.typed(&line, board.seen()) {
+                Ok(chosen) => said = answer(host, chosen).await,
+                Err(text) => {
+                    board.put_back(&line);
+                    said = Some(Remark { agent: None, text });
                 }
-            }
+            },
             Typed::Line(line) => said = Some(send(&self.team, line).await),
             Typed::Turn(turn) => self.questions.turn(turn, board.seen()),
             Typed::Editing | Typed::Resized | Typed::Interrupt => {}

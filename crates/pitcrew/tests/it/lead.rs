@@ -158,8 +158,7 @@ fn a_tool_can_neither_follow_its_own_run_nor_answer_a_question_of_it() {
     let (work, door) = (work.display(), door.display());
     let knock = |request: &str| format!("python3 {work}/knock {door} '{request}'");
     let follow = knock(r#"{"op": "follow"}"#);
-    let answer =
-        knock(r#"{"op": "answer", "question": "q1", "digest": "0000", "choice": "once"}"#);
+    let answer = knock(r#"{"op": "answer", "question": "q1", "digest": "0000", "choice": "once"}"#);
     let attack =
         format!("{{ {follow}; {answer}; }} >{work}/$1.new 2>&1; mv {work}/$1.new {work}/$1\n");
     for (at, said) in attacked(&room, &attack).iter().enumerate() {

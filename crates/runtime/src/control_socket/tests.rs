@@ -42,8 +42,7 @@ async fn what_is_no_request_is_refused_and_the_door_stays_open() {
             assert_eq!(answer["error"], "invalid_request", "{answer}");
             assert!(answer["message"].as_str().unwrap().contains(says), "{answer}");
         }
-        let newer =
-            b"{\"op\":\"mode\",\"member\":\"bob\",\"mode\":\"plan\",\"of\":\"tomorrow\"}\n";
+        let newer = b"{\"op\":\"mode\",\"member\":\"bob\",\"mode\":\"plan\",\"of\":\"tomorrow\"}\n";
         assert_eq!(raw(folder.path(), newer).await["heard"]["mode"], "plan");
         let mode = ControlRequest::Mode { member: "bob".to_owned(), mode: "plan".to_owned() };
         let answer = control_request(folder.path(), &mode).await.unwrap();
@@ -67,11 +66,12 @@ async fn a_lead_that_knows_no_optional_field_is_asked_again_without_it() {
         for _ in 0..2 {
             let (mut caller, _) = listener.accept().await.unwrap();
             let asked: Value =
-                serde_json::from_slice(&read_line(&mut BufReader::new(&mut caller)).await.unwrap()).unwrap();
+                serde_json::from_slice(&read_line(&mut BufReader::new(&mut caller)).await.unwrap())
+                    .unwrap();
             let answer = match asked.get("wait_seconds") {
-                Some(_) => serde_json::json!(invalid(
-                    "this cannot be asked for: unknown field".to_owned()
-                )),
+                Some(_) => {
+                    serde_json::json!(invalid("this cannot be asked for: unknown field".to_owned()))
+                }
                 None => serde_json::json!({"success": true}),
             };
             write_line(&mut caller, &answer).await.unwrap();
@@ -98,10 +98,7 @@ async fn a_socket_that_a_crash_left_is_replaced_and_ours_goes_with_us() {
     let folder = long.path().join("a".repeat(120));
     std::fs::create_dir(&folder).unwrap();
     // Create the state after a crash: the socket file exists, but no process listens.
-    drop(
-        std::os::unix::net::UnixListener::bind(place_in(&open_folder(&folder).unwrap()))
-            .unwrap(),
-    );
+    drop(std::os::unix::net::UnixListener::bind(place_in(&open_folder(&folder).unwrap())).unwrap());
     assert!(folder.join(NAME).exists());
     let control = ControlServer::open(&folder).unwrap();
     drop(control);

@@ -133,9 +133,7 @@ fn lines_of(text: &str, shown: fn(&str) -> String) -> Vec<Line> {
 
 /// Reads a text of a permission request from another process. Characters that the other process did
 /// not write out are written out here, because the text goes to a terminal.
-pub(super) fn read_visible<'de, D: Deserializer<'de>>(
-    deserializer: D,
-) -> Result<String, D::Error> {
+pub(super) fn read_visible<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
     let text = String::deserialize(deserializer)?;
     Ok(visible_text(&text.replace('\n', "<U+000A>")))
 }

@@ -11,7 +11,7 @@ use pitcrew_team::{Actor, SentView, SpawnView, Team};
 use pitcrew_tools::ToolOutcome;
 use serde_json::{Value, json};
 use tokio::sync::mpsc::error::TrySendError;
-use tokio::sync::oneshot;
+use tokio::sync::{mpsc, oneshot};
 use uuid::Uuid;
 
 use super::run_machine::{EndReason, RunInput};
@@ -85,29 +85,17 @@ impl TeamLoop {
             }
             ControlRequest::Follow { since, run } => {
                 let visitor = Visitor::Follow { since, run, caller: call.caller };
-                self.pass_to_host(visitor).await;
+                pass_to_host(&self.sources.visitors, visitor).await;
                 return inputs;
             }
             ControlRequest::Answer { question, digest, choice } => {
                 let visitor = Visitor::Answer { question, digest, choice, caller: call.caller };
-                self.pass_to_host(visitor).await;
+                pass_to_host(&self.sources.visitors, visitor).await;
                 return inputs;
             }
         };
         call.caller.answer(answer).await;
         inputs
-    }
-
-    /// Passes a request to the host of the run. If the program that started the run has no host,
-    /// refuses the request.
-    async fn pass_to_host(&self, visitor: Visitor) {
-        let (says, visitor) = match self.sources.visitors.try_send(visitor) {
-            Ok(()) => return,
-            Err(TrySendError::Full(visitor)) => ("the host of this run is busy", visitor),
-            Err(TrySendError::Closed(visitor)) => ("this run has no host", visitor),
-        };
-        let error = ApiError::new(ErrorCode::InvalidStatus, says);
-        visitor.into_caller().answer(Err(error)).await;
     }
 
     /// Interrupts the lead's turn. Its subagents in the foreground are part of the turn.
@@ -121,10 +109,7 @@ impl TeamLoop {
         self.agents.drop_subagents(name, |it| !it.is_in_background());
     }
 
-    fn interrupt_for_user(
-        &self,
-        member: Option<&str>,
-    ) -> Result<(Value, Vec<RunInput>), ApiError> {
+    fn interrupt_for_user(&self, member: Option<&str>) -> Result<(Value, Vec<RunInput>), ApiError> {
         let name = member.map_or_else(AgentName::lead, |name| AgentName::foreign(name));
         let answer = json!({"success": true, "name": name});
         if name == AgentName::lead() {
@@ -142,8 +127,9 @@ impl TeamLoop {
             let message = format!(
                 "{name} runs in a process of its own, which only the keys of its pane can interrupt"
             );
-            return Err(ApiError::new(ErrorCode::InvalidStatus, message)
-                .with("agent_name", name.as_str()));
+            return Err(
+                ApiError::new(ErrorCode::InvalidStatus, message).with("agent_name", name.as_str())
+            );
         }
         self.interrupt(&name);
         Ok((answer, Vec::new()))
@@ -210,7 +196,9 @@ impl TeamLoop {
         let input = match SpawnInput::parse(input) {
             Ok(input) => input,
             Err(error) => {
-                call.caller.answer(Err(ApiError::new(ErrorCode::InvalidRequest, error.to_string()))).await;
+                call.caller
+                    .answer(Err(ApiError::new(ErrorCode::InvalidRequest, error.to_string())))
+                    .await;
                 return Vec::new();
             }
         };
@@ -281,6 +269,18 @@ impl TeamLoop {
         self.decided(Decision::ByMail { request: id, decided: grant.into(), pause }).await;
         Ok(json!({"success": true, "request_id": request, "allowed": allow}))
     }
+}
+
+/// Passes a request to the host of the run. If the program that started the run has no host,
+/// refuses the request.
+async fn pass_to_host(host: &mpsc::Sender<Visitor>, visitor: Visitor) {
+    let (says, visitor) = match host.try_send(visitor) {
+        Ok(()) => return,
+        Err(TrySendError::Full(visitor)) => ("the host of this run is busy", visitor),
+        Err(TrySendError::Closed(visitor)) => ("this run has no host", visitor),
+    };
+    let error = ApiError::new(ErrorCode::InvalidStatus, says);
+    visitor.into_caller().answer(Err(error)).await;
 }
 
 /// Informs the lead of an action that the user took in the lead's place. A failure is only logged,

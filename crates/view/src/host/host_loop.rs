@@ -5,7 +5,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::StreamExt as _;
+use futures_util::StreamExt;
 use futures_util::future::OptionFuture;
 use pitcrew_protocol::{Task, TeamConfig};
 use pitcrew_runtime::control_socket::{PROTOCOL, Visitor};

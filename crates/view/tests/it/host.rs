@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::UnixListener;
 
-use crate::host_env::{Hosted, in_time, next, opened, snapshot, until};
+use crate::host_env::{Hosted, PAUSE, in_time, next, opened, snapshot, until};
 use crate::script::{
     answered, answers, asks, call, calls, changes, compacts, joins, name, spending, started,
     tool_ends,
@@ -59,7 +59,8 @@ async fn a_question_opens_at_all_followers_and_closes_at_all_when_one_answers() 
     assert_eq!(question.input, json!({"command": "touch made"}));
     let chosen = Chosen { question, choice: Choice::Once };
     assert!(answer(&hosted.team_elsewhere().await, &chosen).await.unwrap());
-    let closed = What::QuestionClosed { id: "q1".to_owned(), closed: Closed::Answered(Choice::Once) };
+    let closed =
+        What::QuestionClosed { id: "q1".to_owned(), closed: Closed::Answered(Choice::Once) };
     for follower in [&mut first, &mut second] {
         assert_eq!(until(follower, is_closed).await.what, closed);
     }
@@ -92,13 +93,19 @@ async fn an_answer_with_a_stale_digest_an_unknown_id_or_no_offered_rule_is_refus
     shown["question"]["digest"] = json!("0".repeat(64));
     stale.question = serde_json::from_value(shown).unwrap();
     let error = refused(answer(&team, &stale).await);
-    assert_eq!((error.code, &error.details["open_questions"]), (ErrorCode::InvalidStatus, &json!(["q1"])));
+    assert_eq!(
+        (error.code, &error.details["open_questions"]),
+        (ErrorCode::InvalidStatus, &json!(["q1"]))
+    );
     assert!(error.message.contains("is about another call"), "{error}");
 
     let mut unknown = right.clone();
     unknown.question.id = "q7".to_owned();
     let error = refused(answer(&team, &unknown).await);
-    assert_eq!((error.code, &error.details["open_questions"]), (ErrorCode::InvalidStatus, &json!(["q1"])));
+    assert_eq!(
+        (error.code, &error.details["open_questions"]),
+        (ErrorCode::InvalidStatus, &json!(["q1"]))
+    );
     assert!(error.message.contains("'q7' is not open"), "{error}");
 
     let mut wider = right.clone();
@@ -228,7 +235,8 @@ agents:
     let skipped = usize::try_from(first).unwrap();
     assert_eq!(seen, of_face[skipped..skipped + seen.len()]);
     assert!(seen.len() > 10, "{seen:#?}");
-    let tasks = here.iter().any(|event| matches!(&event.what, What::Tasks(tasks) if !tasks.is_empty()));
+    let tasks =
+        here.iter().any(|event| matches!(&event.what, What::Tasks(tasks) if !tasks.is_empty()));
     let config = here.iter().any(|event| matches!(&event.what, What::Config(_)));
     assert!(tasks && config, "the files are read while somebody follows");
     hosted.host.outcome().await;
@@ -268,7 +276,7 @@ async fn a_follower_too_many_is_refused_with_the_number() {
     // The host notices the end of a connection although nothing happens in the run.
     let again = async {
         while follow(&team, None).await.is_err() {
-            tokio::time::sleep(Duration::from_millis(5)).await;
+            tokio::time::sleep(PAUSE).await;
         }
     };
     in_time("there is room again", again).await;
@@ -298,7 +306,10 @@ agents:
     };
     hosted.until(is_in("bob", Status::Active)).await;
     let error = refused(interrupt(&team, Some(&name("zoe"))).await);
-    assert_eq!((error.code, &error.details["running"]), (ErrorCode::AgentNotFound, &json!(["bob"])));
+    assert_eq!(
+        (error.code, &error.details["running"]),
+        (ErrorCode::AgentNotFound, &json!(["bob"]))
+    );
     assert!(interrupt(&team, Some(&name("bob"))).await.unwrap());
     hosted.until(is_in("bob", Status::Idle)).await;
     assert!(interrupt(&team, None).await.unwrap());
@@ -308,7 +319,7 @@ agents:
 }
 
 /// Takes the place of a host at its control socket, and answers one request with these lines.
-async fn in_place_of_the_host(hosted: &Hosted, lines: &[Value]) -> Value {
+async fn in_place_of_the_host(hosted: &Hosted, lines: Vec<Value>) -> Value {
     let socket = hosted.own_folder().join("door");
     std::fs::remove_file(&socket).unwrap();
     let listener = UnixListener::bind(&socket).unwrap();
@@ -326,10 +337,9 @@ async fn in_place_of_the_host(hosted: &Hosted, lines: &[Value]) -> Value {
 async fn events_of_a_newer_host_are_skipped_and_counted() {
     let hosted = Hosted::start(BUSY).await;
     let team = hosted.team_elsewhere().await;
-    let greeting = json!({"success": true, "protocol": 1, "version": "9.9.9", "run": "r", "of_tomorrow": 1});
-    let warning = |seq: u64, text: &str| {
-        json!({"seq": seq, "at_ms": 5, "what": {"run": {"event": "warning", "text": text, "of_tomorrow": {}}}})
-    };
+    let greeting =
+        json!({"success": true, "protocol": 1, "version": "9.9.9", "run": "r", "of_tomorrow": 1});
+    let warning = |seq: u64, text: &str| json!({"seq": seq, "at_ms": 5, "what": {"run": {"event": "warning", "text": text, "of_tomorrow": {}}}});
     let lines = [
         greeting,
         json!({"snapshot": {"next_seq": 7, "team": {"team": "probe", "of_tomorrow": []}, "of_tomorrow": 1}}),
@@ -352,7 +362,7 @@ async fn events_of_a_newer_host_are_skipped_and_counted() {
         assert!(matches!(next(&mut following).await, FromHost::Gone(None)));
         (following.unknown(), following.next_seq())
     };
-    let (asked, counted) = tokio::join!(in_place_of_the_host(&hosted, &lines), reading);
+    let (asked, counted) = tokio::join!(in_place_of_the_host(&hosted, lines.to_vec()), reading);
     assert_eq!(asked, json!({"op": "follow"}));
     assert_eq!(counted, (4, 12));
     hosted.host.stopper().kill();
@@ -365,13 +375,14 @@ async fn a_host_of_another_protocol_or_an_older_lead_says_what_to_update() {
     let team = hosted.team_elsewhere().await;
     let greeting = json!({"success": true, "protocol": 2, "version": "9.9.9", "run": "r"});
     let (_, followed) =
-        tokio::join!(in_place_of_the_host(&hosted, &[greeting]), follow(&team, None));
+        tokio::join!(in_place_of_the_host(&hosted, vec![greeting]), follow(&team, None));
     let error = followed.unwrap_err();
     assert!(matches!(error, LeadError::OtherProtocol { protocol: 2, .. }), "{error:?}");
     assert!(error.to_string().contains("pitcrew 9.9.9, which speaks protocol 2"), "{error}");
     let older = json!({"success": false, "error": "invalid_request", "message": "unknown variant `follow`",
         "details": {"lead_version": "0.0.9"}});
-    let (_, followed) = tokio::join!(in_place_of_the_host(&hosted, &[older]), follow(&team, None));
+    let (_, followed) =
+        tokio::join!(in_place_of_the_host(&hosted, vec![older]), follow(&team, None));
     let LeadError::Refused { lead_version, .. } = followed.unwrap_err() else { panic!("refused") };
     assert_eq!(lead_version.as_deref(), Some("0.0.9"));
     hosted.host.stopper().kill();
@@ -384,7 +395,7 @@ async fn a_line_that_breaks_off_or_is_no_json_ends_the_stream() {
     let team = hosted.team_elsewhere().await;
     let greeting = json!({"success": true, "protocol": 1, "version": "9.9.9", "run": "r"});
     let (_, gone) = tokio::join!(
-        in_place_of_the_host(&hosted, &[greeting, json!("not an object")]),
+        in_place_of_the_host(&hosted, vec![greeting, json!("not an object")]),
         async { next(&mut follow(&team, None).await.unwrap().unwrap()).await },
     );
     assert!(matches!(gone, FromHost::Gone(Some(_))), "{gone:?}");
@@ -399,7 +410,7 @@ async fn a_dropped_host_kills_its_run() {
     drop(hosted.host);
     let over = async {
         while !matches!(follow(&team, None).await, Ok(None)) {
-            tokio::time::sleep(Duration::from_millis(5)).await;
+            tokio::time::sleep(PAUSE).await;
         }
     };
     in_time("nobody runs the team", over).await;
@@ -452,12 +463,16 @@ async fn a_caller_that_sends_more_than_its_request_is_no_follower_any_more() {
     let mut line = String::new();
     lines.read_line(&mut line).await.unwrap();
     let greeting: Value = serde_json::from_str(&line).unwrap();
-    assert_eq!((&greeting["success"], &greeting["protocol"]), (&json!(true), &json!(control_socket::PROTOCOL)));
+    assert_eq!(
+        (&greeting["success"], &greeting["protocol"]),
+        (&json!(true), &json!(control_socket::PROTOCOL))
+    );
     line.clear();
     lines.read_line(&mut line).await.unwrap();
     assert!(line.starts_with("{\"snapshot\":"), "{line}");
     lines.get_mut().write_all(b"{\"op\":\"end_team\"}\n").await.unwrap();
-    let rest = async { while lines.read_line(&mut line).await.unwrap() > 0 {} };
+    // The connection ends with an error if the host has not read the second request.
+    let rest = async { while matches!(lines.read_line(&mut line).await, Ok(1..)) {} };
     in_time("the connection is closed", rest).await;
     assert!(!line.contains("ended"), "the second request was not carried out: {line}");
     hosted.host.stopper().kill();

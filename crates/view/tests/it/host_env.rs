@@ -22,6 +22,9 @@ use tempfile::TempDir;
 /// Time limit of every wait in a test. A wait reaches this limit only if something is broken.
 const PATIENCE: Duration = Duration::from_secs(120);
 
+/// The time between two checks of a condition, if no notification announces a change.
+pub(crate) const PAUSE: Duration = Duration::from_millis(5);
+
 /// Waits for a future that must complete within the time limit.
 pub(crate) async fn in_time<T>(what: &str, coming: impl Future<Output = T>) -> T {
     tokio::time::timeout(PATIENCE, coming)
@@ -48,7 +51,15 @@ impl Hosted {
         let teams = options.teams.clone();
         let handle = Runtime::start(options).await.unwrap();
         let team = teams.open("probe").await.unwrap();
-        Self { folder, host: Host::open(handle, team, Some(asked)) }
+        let hosted = Self { folder, host: Host::open(handle, team, Some(asked)) };
+        let socket = hosted.own_folder().join("door");
+        let listens = async {
+            while !socket.exists() {
+                tokio::time::sleep(PAUSE).await;
+            }
+        };
+        in_time("the control socket is open", listens).await;
+        hosted
     }
 
     pub(crate) fn base(&self) -> PathBuf {
@@ -138,10 +149,7 @@ pub(crate) async fn snapshot(following: &mut Following) -> HostState {
 }
 
 /// Reads events from a host until one matches, and returns this event.
-pub(crate) async fn until(
-    following: &mut Following,
-    wanted: impl Fn(&What) -> bool,
-) -> HostEvent {
+pub(crate) async fn until(following: &mut Following, wanted: impl Fn(&What) -> bool) -> HostEvent {
     loop {
         match next(following).await {
             FromHost::Event(event) if wanted(&event.what) => return *event,

@@ -73,21 +73,34 @@ fn two_processes_follow_a_run_on_a_terminal_and_any_of_the_three_answers() {
     let (mut first, snapshot) = Caller::following(&seat);
     let (mut second, same) = Caller::following(&seat);
     let question = &snapshot["questions"][0];
-    assert_eq!((question, &question["input"]["command"]), (&same["questions"][0], &json!("touch one")));
+    assert_eq!(
+        (question, &question["input"]["command"]),
+        (&same["questions"][0], &json!("touch one"))
+    );
     assert_eq!(answer(&seat, question, &json!("once"))["success"], true);
     let closed = json!({"id": question["id"], "closed": {"answered": "once"}});
-    assert_eq!([first.until("question_closed"), second.until("question_closed")], [closed.clone(), closed]);
+    assert_eq!(
+        [first.until("question_closed"), second.until("question_closed")],
+        [closed.clone(), closed]
+    );
     assert_eq!(answer(&seat, question, &json!("once"))["error"], "invalid_status");
 
     let question = first.until("question_opened");
-    assert_eq!((&second.until("question_opened"), &question["input"]["command"]), (&question, &json!("touch two")));
+    assert_eq!(
+        (&second.until("question_opened"), &question["input"]["command"]),
+        (&question, &json!("touch two"))
+    );
     is_asked(&seat, "│ touch two");
     assert!(seat.room.work().join("one").exists());
     seat.types("n not two");
-    let closed = json!({"id": question["id"], "closed": {"answered": {"no": {"reason": "not two"}}}});
+    let closed =
+        json!({"id": question["id"], "closed": {"answered": {"no": {"reason": "not two"}}}});
     for follower in [&mut first, &mut second] {
         assert_eq!(follower.until("question_closed"), closed);
-        assert_eq!(follower.until("ended")["end"], json!({"kind": "success", "text": "All is done."}));
+        assert_eq!(
+            follower.until("ended")["end"],
+            json!({"kind": "success", "text": "All is done."})
+        );
         assert_eq!(follower.line(), Value::Null, "the end is the last event");
     }
     assert_eq!(seat.is_ordinary_again(), "0");
@@ -119,7 +132,8 @@ fn has_form(shown: &Value, said: &Value) -> bool {
             let named = shown.iter().filter(|(name, _)| *name != "...");
             (is_open || shown.len() == said.len())
                 && named.into_iter().all(|(name, shown)| {
-                    let is_exact = ["protocol", "seq"].contains(&name.as_str()) || !shown.is_number();
+                    let is_exact =
+                        ["protocol", "seq"].contains(&name.as_str()) || !shown.is_number();
                     said.get(name).is_some_and(|said| match is_exact {
                         true => has_form(shown, said),
                         false => said.is_number(),
@@ -143,7 +157,8 @@ fn the_examples_of_the_page_on_the_protocol_are_played() {
     for line in blocks.flat_map(str::lines) {
         let (mark, shown) = line.split_once(' ').unwrap();
         let shown = shown.replace("RUN", &run).replace("DIGEST", &digest);
-        let shown: Value = serde_json::from_str(&shown).unwrap_or_else(|error| panic!("{error}: {line}"));
+        let shown: Value =
+            serde_json::from_str(&shown).unwrap_or_else(|error| panic!("{error}: {line}"));
         if mark == ">" {
             caller = Some(Caller::asking(&seat, &shown));
             continue;
@@ -161,7 +176,8 @@ fn the_examples_of_the_page_on_the_protocol_are_played() {
     assert!(played > 15, "{played}");
     for block in page.split("```json\n").skip(1) {
         let block = block.split("```").next().unwrap();
-        let value: Value = serde_json::from_str(block).unwrap_or_else(|error| panic!("{error}: {block}"));
+        let value: Value =
+            serde_json::from_str(block).unwrap_or_else(|error| panic!("{error}: {block}"));
         let is_read = match value.get("what") {
             Some(_) => serde_json::from_value::<HostEvent>(value.clone()).map(drop),
             None => serde_json::from_value::<OpenQuestion>(value.clone()).map(drop),

@@ -329,8 +329,14 @@ fn a_question_of_another_process_is_read_as_it_was_written() {
     let place = Place::new();
     fs::write(place.dir.path().join("a.txt"), "one\n\u{5d0}\u{5d1}\ttwo\r\n").unwrap();
     for (tool, input) in [
-        ("Bash", json!({"command": "rm -rf \u{202e} x\n\u{1b}[2K\tls", "description": "a\u{200b}b"})),
-        ("Edit", json!({"file_path": "a.txt", "old_string": "one", "new_string": "a\u{301}\u{301}\u{301}\u{301}"})),
+        (
+            "Bash",
+            json!({"command": "rm -rf \u{202e} x\n\u{1b}[2K\tls", "description": "a\u{200b}b"}),
+        ),
+        (
+            "Edit",
+            json!({"file_path": "a.txt", "old_string": "one", "new_string": "a\u{301}\u{301}\u{301}\u{301}"}),
+        ),
         ("Write", json!({"file_path": "new", "content": "\u{5d0}\u{202e}\n"})),
         ("ExitPlanMode", json!({"plan": "1. \u{5d0}\n2. \u{7}"})),
         ("Bash", json!({"command": "npm test"})),
