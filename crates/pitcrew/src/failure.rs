@@ -107,9 +107,7 @@ impl FailureKind {
             Self::Unfinished => {
                 "a run ended by itself, and its work is not whole; the message says why, and what is open"
             }
-            Self::HostGone => {
-                "`attach` lost the process that ran the team; the run can be resumed"
-            }
+            Self::HostGone => "`attach` lost the process that ran the team; the run can be resumed",
             Self::Parked => {
                 "a run's model was unavailable for too long; the run can be resumed later"
             }

@@ -62,12 +62,7 @@ impl Attach {
 }
 
 /// Tells the user why the display ended, and returns the result of the command.
-async fn end(
-    context: &Context,
-    team: &Team,
-    face: AttachFace,
-    left: Left,
-) -> Result<(), Failure> {
+async fn end(context: &Context, team: &Team, face: AttachFace, left: Left) -> Result<(), Failure> {
     let (root, word) = (context.root_flag(), shell_word(team.name().as_str()).into_owned());
     let resume = format!("`pitcrew{root} run --resume {word}` goes on with it");
     match left {

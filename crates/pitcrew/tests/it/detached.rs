@@ -30,9 +30,8 @@ pub(crate) fn hosts(room: &TestEnv) -> Vec<u32> {
     let has = |bytes: &[u8], text: &str| {
         bytes.split(|byte| *byte == 0).any(|part| part == text.as_bytes())
     };
-    let is_host = |pid: &u32| {
-        has(&read(*pid, "cmdline"), "run-host") && has(&read(*pid, "environ"), &root)
-    };
+    let is_host =
+        |pid: &u32| has(&read(*pid, "cmdline"), "run-host") && has(&read(*pid, "environ"), &root);
     let all = fs::read_dir("/proc").unwrap().flatten();
     all.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).filter(is_host).collect()
 }
@@ -93,7 +92,7 @@ fn a_detached_run_says_its_name_and_other_commands_know_its_team() {
     assert_eq!(ran.stdout, "work\n", "a script reads the name from stdout");
     let pid = hosts(&detached.room)[0];
     let said = detached.room.redacted(&ran.stderr).replace(&pid.to_string(), "[pid]");
-    assert_snapshot!(said, @"");
+    assert_snapshot!(said, @"team work runs as process [pid]; `pitcrew attach work` shows it, `pitcrew shutdown work` ends it; its log is [root]/teams/work/pitcrew/host.log");
     detached.until_log("bob is idle");
     let log = fs::metadata(detached.room.root().join("teams/work/pitcrew/host.log")).unwrap();
     assert_eq!(log.permissions().mode() & 0o777, 0o600);
@@ -181,7 +180,8 @@ agents:
 ";
     let model = detached.room.script(script);
     let args = ["run", "-", "--detach", "--team", "work", "--model", &model, "--json"];
-    let (answer, code) = refused(&detached.room, &args, &format!("{}the goal ends", "x".repeat(200_000)));
+    let (answer, code) =
+        refused(&detached.room, &args, &format!("{}the goal ends", "x".repeat(200_000)));
     assert_eq!((code, &answer["team"]), (0, &json!("work")), "{answer}");
     detached.until_no_host();
     detached.until_log("I read the goal ends.");
@@ -229,12 +229,8 @@ fn starting() -> (Detached, std::process::Child, TcpListener) {
     let args = ["run", "go", "--detach", "--team", "work", "--model", "ollama/none", "--yes"];
     let mut command = detached.room.command(&args);
     command.env("OLLAMA_HOST", server.local_addr().unwrap().to_string());
-    let child = command
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
+    let child =
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     // The host process now waits for an answer.
     let _asks = server.accept().unwrap();
     (detached, child, server)
@@ -293,19 +289,19 @@ fn the_end_of_the_starters_terminal_leaves_a_detached_team_running() {
 
 #[test]
 fn a_team_that_was_killed_is_resumed_detached_and_completed() {
-    let script = |lead: &str| {
-        format!("agents:\n  team-lead:\n{lead}  bob:\n    - text: I wait.{GOODBYE}")
-    };
-    let spawn = "    - tools: [{name: Task, input: {name: bob, description: Wait, prompt: Wait.}}]\n";
-    let sleeps = "    - tools: [{name: Bash, input: {command: sleep 600}}]\n";
-    let (detached, pid) = Detached::start(&script(&format!("{spawn}{sleeps}")), &["--yes"]);
+    let script =
+        |lead: &str| format!("agents:\n  team-lead:\n{lead}  bob:\n    - text: I wait.{GOODBYE}");
+    let spawn =
+        "    - tools: [{name: Task, input: {name: bob, description: Wait, prompt: Wait.}}]\n";
+    let thinks = "    - delay_ms: 600000\n      text: I have waited.\n";
+    let (detached, pid) = Detached::start(&script(&format!("{spawn}{thinks}")), &["--yes"]);
     detached.until_log("bob is idle");
     kill(pid, Signal::KILL);
     detached.until_no_host();
     let ends = "    - tools: [{name: SendMessage, input: {type: shutdown_request, recipient: bob}}]
     - wait_for: {contains: teammate_terminated, from: message}
     - text: All is done.\n";
-    detached.room.script(&script(&format!("{spawn}{sleeps}{ends}")));
+    detached.room.script(&script(&format!("{spawn}{ends}")));
     let ran = detached.room.ok(&["run", "--resume", "work", "--detach", "--yes"]);
     assert_eq!(ran.stdout, "work\n");
     detached.until_no_host();
@@ -315,7 +311,10 @@ fn a_team_that_was_killed_is_resumed_detached_and_completed() {
 
 #[test]
 fn a_log_does_not_grow_without_bound() {
-    let turn = format!("{{tools: [{{name: Bash, input: {{command: 'echo {}; exit 1'}}}}]}}", "x".repeat(100));
+    let turn = format!(
+        "{{tools: [{{name: Bash, input: {{command: 'echo {}; exit 1'}}}}]}}",
+        "x".repeat(100)
+    );
     let script = format!(
         "agents:\n  team-lead:\n    - tools: [{{name: Task, input: {{name: bob, description: Wait, prompt: Wait.}}}}]\n    - repeat: {{at_most: 100000, turns: [{turn}]}}\n  bob:\n    - text: I wait.\n"
     );

@@ -18,6 +18,7 @@ fn the_help_shows_commands_examples_and_exit_codes() {
 
     Commands:
       run          Run a team on the repository you stand in
+      attach       Watch a team that runs, answer its questions and write to it
       join         Join a team as a teammate, whoever leads it: a Claude Code session, or pitcrew
       agent        Run one teammate in this terminal, as a pane does
       demo         Watch a team mend a small crate: the models are scripted, everything else is real
@@ -64,6 +65,8 @@ fn the_help_shows_commands_examples_and_exit_codes() {
     Examples:
       pitcrew demo                                   watch a scripted team mend a small crate
       pitcrew run "make the tests pass"              run a team on the repository you stand in
+      pitcrew run --detach "make the tests pass"     the same without this terminal
+      pitcrew attach                                 watch it, answer it and write to it
       pitcrew team show                              the team, its members and its tasks
       pitcrew send bob "look at parser.rs first"     write to a teammate while it works
       pitcrew inbox team-lead --follow               read along
@@ -79,6 +82,7 @@ fn the_help_shows_commands_examples_and_exit_codes() {
       6    too many or too soon; try later
       7    a run ended at its --max-turns or --max-cost-usd
       8    a run ended by itself, and its work is not whole; the message says why, and what is open
+      9    `attach` lost the process that ran the team; the run can be resumed
       70   the disk, the system or pitcrew itself failed; nothing was changed, or the message says so
       75   a run's model was unavailable for too long; the run can be resumed later
       130  stopped by Ctrl-C, or its team was ended by `pitcrew shutdown`
@@ -114,6 +118,11 @@ fn the_help_of_a_command_shows_how_it_is_used() {
       pitcrew send bob "look at parser.rs first"
       git diff | pitcrew send --team backend reviewer - --summary "my changes"
     "#);
+}
+
+#[test]
+fn the_help_of_attach_says_what_keys_do_and_when_it_ends() {
+    assert_snapshot!(TestEnv::new().transcript(&[&["attach", "--help"]]), @"");
 }
 
 #[test]
@@ -179,7 +188,9 @@ fn only_commands_that_are_shown_have_manual_pages() {
     for entry in std::fs::read_dir(room.work().join("man1")).unwrap() {
         let name = entry.unwrap().file_name().into_string().unwrap();
         assert!(
-            !["pane-exec", "pane-probe", "run-host", "sandbox-exec"].iter().any(|hidden| name.contains(hidden)),
+            !["pane-exec", "pane-probe", "run-host", "sandbox-exec"]
+                .iter()
+                .any(|hidden| name.contains(hidden)),
             "{name}"
         );
     }
