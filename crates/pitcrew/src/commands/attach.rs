@@ -23,9 +23,9 @@ use crate::selection::{self, Purpose, TeamWord};
 /// the team, and the first answer counts. Esc interrupts the lead's turn. Ctrl-C leaves, and the
 /// team goes on.
 ///
-/// If the process of the team is killed, the display says so and waits: it goes on when
-/// `pitcrew run --resume` runs the team again. Without a terminal, it prints one line per event and
-/// ends with the run or its process. When the run ends, the exit code is that of the run.
+/// If the process of the team is killed, the display says so and waits until the team is resumed.
+/// Then it goes on. Without a terminal, it prints one line per event, and ends when the run or its
+/// process ends. When the run ends, the exit code is that of the run.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   pitcrew attach                   the team that runs in this repository

@@ -122,7 +122,25 @@ fn the_help_of_a_command_shows_how_it_is_used() {
 
 #[test]
 fn the_help_of_attach_says_what_keys_do_and_when_it_ends() {
-    assert_snapshot!(TestEnv::new().transcript(&[&["attach", "--help"]]), @"");
+    let help = TestEnv::new().ok(&["attach", "--help"]).stdout;
+    let (text, examples) = help.split_once("Usage:").unwrap();
+    assert_snapshot!(text, @r"
+    Watch a team that runs, answer its questions and write to it
+
+    It shows a team that `pitcrew run --detach` or another terminal runs. A line you type is a message
+    to the lead, or the answer to the shown question. A question is shown in every display of the team,
+    and the first answer counts. Esc interrupts the lead's turn. Ctrl-C leaves, and the team goes on.
+
+    If the process of the team is killed, the display says so and waits until the team is resumed. Then
+    it goes on. Without a terminal, it prints one line per event, and ends when the run or its process
+    ends. When the run ends, the exit code is that of the run.
+    ");
+    assert_snapshot!(examples.split_once("Examples:").unwrap().1, @r"
+
+      pitcrew attach                   the team that runs in this repository
+      pitcrew attach backend
+      pitcrew attach backend --json    a JSON line per event, after a snapshot of the state
+    ");
 }
 
 #[test]
