@@ -117,18 +117,20 @@ impl TeamLoop {
         }
         let running = self.agents.running(&name).filter(|running| running.is_teammate());
         let Some(running) = running else {
-            let names: Vec<&AgentName> = self.agents.teammates().map(|(name, _)| name).collect();
-            let message = format!("no teammate '{name}' runs in this team");
+            let lead = AgentName::lead();
+            let teammates = self.agents.teammates().map(|(name, _)| name);
+            let valid: Vec<&AgentName> = std::iter::once(&lead).chain(teammates).collect();
+            let message = format!("no member '{name}' runs in this team");
             return Err(ApiError::new(ErrorCode::AgentNotFound, message)
-                .with("agent_name", name.as_str())
-                .with("running", json!(names)));
+                .with("agent", name.as_str())
+                .with("valid_agents", json!(valid)));
         };
         if running.handle.is_elsewhere() {
             let message = format!(
                 "{name} runs in a process of its own, which only the keys of its pane can interrupt"
             );
             return Err(
-                ApiError::new(ErrorCode::InvalidStatus, message).with("agent_name", name.as_str())
+                ApiError::new(ErrorCode::InvalidStatus, message).with("agent", name.as_str())
             );
         }
         self.interrupt(&name);

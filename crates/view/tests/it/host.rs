@@ -307,8 +307,8 @@ agents:
     hosted.until(is_in("bob", Status::Active)).await;
     let error = refused(interrupt(&team, Some(&name("zoe"))).await);
     assert_eq!(
-        (error.code, &error.details["running"]),
-        (ErrorCode::AgentNotFound, &json!(["bob"]))
+        (error.code, &error.details["valid_agents"]),
+        (ErrorCode::AgentNotFound, &json!(["team-lead", "bob"]))
     );
     assert!(interrupt(&team, Some(&name("bob"))).await.unwrap());
     hosted.until(is_in("bob", Status::Idle)).await;

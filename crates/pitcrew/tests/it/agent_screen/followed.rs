@@ -150,13 +150,13 @@ fn the_examples_of_the_page_on_the_protocol_are_played() {
     is_asked(&seat, "│ touch one");
     let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/control-protocol.md");
     let page = fs::read_to_string(page).unwrap();
-    let (mut run, mut digest) = (String::new(), String::new());
+    let (mut run, mut since, mut digest) = (String::new(), String::new(), String::new());
     let mut caller = None;
     let mut played = 0;
     let blocks = page.split("```control\n").skip(1).map(|block| block.split("```").next().unwrap());
     for line in blocks.flat_map(str::lines) {
         let (mark, shown) = line.split_once(' ').unwrap();
-        let shown = shown.replace("RUN", &run).replace("DIGEST", &digest);
+        let shown = shown.replace("RUN", &run).replace("SINCE", &since).replace("DIGEST", &digest);
         let shown: Value =
             serde_json::from_str(&shown).unwrap_or_else(|error| panic!("{error}: {line}"));
         if mark == ">" {
@@ -170,6 +170,7 @@ fn the_examples_of_the_page_on_the_protocol_are_played() {
         }
         if let Some(known) = said["snapshot"]["questions"][0]["question"]["digest"].as_str() {
             digest = known.to_owned();
+            since = said["snapshot"]["next_seq"].to_string();
         }
         played += 1;
     }
