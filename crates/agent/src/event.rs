@@ -6,6 +6,7 @@ use std::time::Duration;
 use pitcrew_model::{Response, Usage};
 use pitcrew_protocol::SandboxProfile;
 use pitcrew_protocol::{AgentName, CallEffect, MessageId, PermissionMode, Status, ToolSet};
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::Mail;
@@ -52,7 +53,8 @@ impl ContextBound {
 }
 
 /// The role of an agent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Role {
     /// The lead of the team.
     Lead,

@@ -116,7 +116,8 @@ pub struct Response {
 }
 
 /// The reason why a model stopped.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "String", into = "String")]
 pub enum StopReason {
     /// The model's answer is complete.
     EndTurn,
@@ -143,6 +144,25 @@ impl StopReason {
             Self::Refusal => "refusal",
             Self::Other(reason) => reason,
         }
+    }
+}
+
+impl From<String> for StopReason {
+    fn from(reason: String) -> Self {
+        match reason.as_str() {
+            "end_turn" => Self::EndTurn,
+            "tool_use" => Self::ToolUse,
+            "max_tokens" => Self::MaxTokens,
+            "stop_sequence" => Self::StopSequence,
+            "refusal" => Self::Refusal,
+            _ => Self::Other(reason),
+        }
+    }
+}
+
+impl From<StopReason> for String {
+    fn from(reason: StopReason) -> Self {
+        reason.as_str().to_owned()
     }
 }
 

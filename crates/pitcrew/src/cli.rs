@@ -10,8 +10,9 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory, Parser, Subcommand, ValueEnum};
 
 use crate::commands::{
-    agent, broadcast, completions, demo, doctor, inbox, join, man, member, message, models, pane,
-    pane_exec, pane_probe, plan, prune, run, sandbox_exec, send, shutdown, task, team, trust,
+    agent, attach, broadcast, completions, demo, doctor, inbox, join, man, member, message, models,
+    pane, pane_exec, pane_probe, plan, prune, run, run_host, sandbox_exec, send, shutdown, task,
+    team, trust,
 };
 use crate::completing;
 use crate::context::{Context, Surroundings};
@@ -68,6 +69,7 @@ pub(crate) enum Color {
 #[derive(Debug, Subcommand)]
 enum Command {
     Run(Box<run::Run>),
+    Attach(attach::Attach),
     Join(Box<join::Join>),
     Agent(Box<agent::Agent>),
     Demo(demo::Demo),
@@ -92,6 +94,7 @@ enum Command {
     #[command(subcommand)]
     Pane(pane::Pane),
     PaneExec(pane_exec::PaneExec),
+    RunHost(run_host::RunHost),
     SandboxExec(sandbox_exec::SandboxExec),
     PaneProbe(pane_probe::PaneProbe),
     Completions(completions::Completions),
@@ -102,6 +105,7 @@ impl Command {
     fn run(self, context: &Context) -> Result<(), Failure> {
         match self {
             Self::Run(command) => command.run(context),
+            Self::Attach(command) => command.run(context),
             Self::Join(command) => command.run(context),
             Self::Agent(command) => command.run(context),
             Self::Demo(command) => command.run(context),
@@ -120,6 +124,7 @@ impl Command {
             Self::Prune(command) => command.run(context),
             Self::Pane(command) => command.run(context),
             Self::PaneExec(command) => command.run(),
+            Self::RunHost(command) => command.run(context),
             Self::SandboxExec(command) => command.run(),
             Self::PaneProbe(command) => command.run(context),
             Self::Completions(command) => limits::without_runtime(|| command.run(context)),
@@ -277,6 +282,8 @@ fn after_help() -> String {
         "Examples:
   pitcrew demo                                   watch a scripted team mend a small crate
   pitcrew run \"make the tests pass\"              run a team on the repository you stand in
+  pitcrew run --detach \"make the tests pass\"     the same without this terminal
+  pitcrew attach                                 watch it, answer it and write to it
   pitcrew team show                              the team, its members and its tasks
   pitcrew send bob \"look at parser.rs first\"     write to a teammate while it works
   pitcrew inbox team-lead --follow               read along

@@ -11,6 +11,7 @@ use std::process::ExitCode;
 
 use pitcrew_permission::settings::SettingsError;
 use pitcrew_protocol::{ApiError, ErrorCode};
+use pitcrew_runtime::control_socket::PROTOCOL;
 use pitcrew_team::store::StoreError;
 use pitcrew_view::ViewError;
 use pitcrew_view::lead::LeadError;
@@ -40,6 +41,8 @@ pub(crate) enum FailureKind {
     LimitReached,
     /// A run ended before its work was complete. Neither a signal nor a limit ended the run.
     Unfinished,
+    /// The process that runs a team ended without a word while its events were displayed.
+    HostGone,
     /// A run stopped because its model was unavailable. The run can be resumed.
     Parked,
     /// The disk, the system or pitcrew itself failed.
@@ -51,7 +54,7 @@ pub(crate) enum FailureKind {
 }
 
 impl FailureKind {
-    const ALL: [Self; 12] = [
+    const ALL: [Self; 13] = [
         Self::Failed,
         Self::Usage,
         Self::NotFound,
@@ -60,6 +63,7 @@ impl FailureKind {
         Self::RateLimit,
         Self::LimitReached,
         Self::Unfinished,
+        Self::HostGone,
         Self::Internal,
         Self::Parked,
         Self::Interrupted,
@@ -77,6 +81,7 @@ impl FailureKind {
             Self::RateLimit => 6,
             Self::LimitReached => 7,
             Self::Unfinished => 8,
+            Self::HostGone => 9,
             Self::Internal => 70,
             Self::Parked => 75,
             Self::Interrupted => 130,
@@ -102,6 +107,7 @@ impl FailureKind {
             Self::Unfinished => {
                 "a run ended by itself before its work was complete; the message says why, and which work is open"
             }
+            Self::HostGone => "`attach` lost the process that ran the team; the run can be resumed",
             Self::Parked => {
                 "a run's model was unavailable for too long; the run can be resumed later"
             }
@@ -121,6 +127,7 @@ impl FailureKind {
             Self::RateLimit => ErrorCode::RateLimit.as_str(),
             Self::LimitReached => "limit_reached",
             Self::Unfinished => "unfinished",
+            Self::HostGone => "host_gone",
             Self::Internal => ErrorCode::InternalError.as_str(),
             Self::Parked => "parked",
             Self::Interrupted => "interrupted",
@@ -208,6 +215,19 @@ impl Failure {
         Self::new(FailureKind::Internal, error)
     }
 
+    /// Builds the failure that another pitcrew process has described with [`Self::document`].
+    pub(crate) fn of_document(document: Map<String, Value>) -> Self {
+        let code = document.get("exit_code").and_then(Value::as_u64);
+        let kind = Self::kind_of_code(code).unwrap_or(FailureKind::Internal);
+        let hints = document.get("hints").and_then(Value::as_array).into_iter().flatten();
+        let hints = hints.filter_map(Value::as_str).map(str::to_owned).collect();
+        Self { kind, error: Described(document).into(), hints }
+    }
+
+    fn kind_of_code(code: Option<u64>) -> Option<FailureKind> {
+        FailureKind::ALL.into_iter().find(|kind| Some(u64::from(kind.code())) == code)
+    }
+
     /// Adds one more hint for the user to the failure.
     pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hints.push(hint.into());
@@ -234,6 +254,11 @@ impl Failure {
     /// Formats the failure as a JSON document: the API's error envelope with the exit code and the
     /// hints.
     pub(crate) fn document(&self) -> Map<String, Value> {
+        if let Some(Described(document)) = self.error.downcast_ref() {
+            let mut document = document.clone();
+            document.insert("hints".to_owned(), self.hints().into());
+            return document;
+        }
         let mut document = Map::new();
         document.insert("success".to_owned(), false.into());
         let of_api = self.error.downcast_ref::<ApiError>();
@@ -289,6 +314,12 @@ impl From<LeadError> for Failure {
                     "process {pid} leads team {team} and must be asked; is it just starting, or ending?"
                 ))
             }
+            LeadError::OtherProtocol { team, protocol, version } => {
+                let which = if protocol > PROTOCOL { "this one" } else { "the one that runs the team" };
+                let hint = format!("update {which}: both must speak the same protocol");
+                let error = LeadError::OtherProtocol { team, protocol, version };
+                Self::new(FailureKind::Failed, error).hint(hint)
+            }
             LeadError::NeedsLead { team, error } => Self::from(error).hint(format!(
                 "`pitcrew run --resume {}` starts its lead again",
                 shell_word(team.as_str())
@@ -325,6 +356,19 @@ impl Error for Explained {
         Some(&*self.source)
     }
 }
+
+/// An error that another pitcrew process has described as a JSON document.
+#[derive(Debug)]
+struct Described(Map<String, Value>);
+
+impl std::fmt::Display for Described {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let message = self.0.get("message").and_then(Value::as_str);
+        f.write_str(message.unwrap_or("the other process did not say why it failed"))
+    }
+}
+
+impl Error for Described {}
 
 /// Joins the texts of an error and of all its causes, without repetitions.
 pub(crate) fn chain(error: &(dyn Error + 'static)) -> String {
@@ -521,6 +565,19 @@ mod tests {
         let torn = ApiError::new(ErrorCode::InternalError, "bob.json is not readable")
             .with("corrupt", true);
         assert!(Failure::from(torn).hints()[0].contains("pitcrew doctor"));
+    }
+
+    #[test]
+    fn a_failure_is_the_same_after_it_was_passed_on_by_another_process() {
+        let error = ApiError::new(ErrorCode::TeamNotFound, "no team 'crew'")
+            .with("available_teams", vec!["work"]);
+        for failure in [Failure::from(error), Failure::usage("no goal").hint("name one")] {
+            let passed_on = Failure::of_document(failure.document());
+            assert_eq!(passed_on.document(), failure.document());
+            assert_eq!(passed_on.kind, failure.kind);
+            assert_eq!(passed_on.chain(), failure.chain());
+        }
+        assert_eq!(Failure::of_document(Map::new()).kind, FailureKind::Internal);
     }
 
     #[test]

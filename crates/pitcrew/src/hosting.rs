@@ -21,6 +21,7 @@ use pitcrew_permission::trust::Trust;
 use pitcrew_protocol::{AgentName, BACKEND_IN_PROCESS, PaneHost, Program};
 use pitcrew_runtime::hosting::{Hosting, TeammatePlace};
 use pitcrew_team::Team;
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use self::in_settings::{client_of, deadline_of, mode_of, program_of};
@@ -35,7 +36,7 @@ use crate::{client_version, output};
 const TMUX_SESSION: &str = "pitcrew";
 
 /// The options that choose where teammates run.
-#[derive(Debug, Clone, Default, clap::Args)]
+#[derive(Debug, Clone, Default, clap::Args, Serialize, Deserialize)]
 #[command(next_help_heading = "Teammates")]
 pub(crate) struct HostingArgs {
     /// Where teammates run: auto, in-process, tmux, iterm2 or pane:PROGRAM [default: the value from
@@ -49,7 +50,7 @@ pub(crate) struct HostingArgs {
 }
 
 /// Where the user wants teammates to run.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum TeammateMode {
     /// In panes if the user's terminal supports panes, otherwise in the lead's process.
     Auto,
@@ -101,7 +102,7 @@ impl FromStr for TeammateMode {
 }
 
 /// The program that runs teammates in panes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
 pub(crate) enum TeammateProgram {
     /// pitcrew itself
     Pitcrew,

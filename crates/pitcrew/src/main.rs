@@ -18,6 +18,7 @@ mod completing;
 mod context;
 mod dead_demos;
 mod demo_repo;
+mod detached;
 mod failure;
 mod hosting;
 mod limits;

@@ -33,6 +33,15 @@ pub const READ: OFlags =
 const MAKE: OFlags =
     OFlags::WRONLY.union(OFlags::CREATE).union(OFlags::EXCL).union(OFlags::CLOEXEC);
 
+/// Flags to open a file whose end grows. The file is created if it is missing.
+const APPEND: OFlags = OFlags::WRONLY
+    .union(OFlags::CREATE)
+    .union(OFlags::APPEND)
+    .union(OFlags::NOFOLLOW)
+    .union(OFlags::NONBLOCK)
+    .union(OFlags::NOCTTY)
+    .union(OFlags::CLOEXEC);
+
 /// Reason why a file was not opened.
 #[derive(Debug, thiserror::Error)]
 pub enum Unopened {
@@ -195,6 +204,27 @@ impl Folder {
         Ok(File::from(rustix::fs::openat(&self.0, name, MAKE, Mode::from_raw_mode(mode))?))
     }
 
+    /// Opens a plain file in this folder, so that each write adds to its end. Creates the file with
+    /// `mode` if it is missing.
+    ///
+    /// # Errors
+    /// If the entry is not a plain file (such as a symbolic link), or if the system call fails.
+    pub fn file_to_append(&self, name: &OsStr, mode: u32) -> Result<File, Unopened> {
+        // Check the kind before opening, because opening a device may have an effect.
+        match self.stat(name) {
+            Ok(stat) => _ = plain(stat)?,
+            Err(Errno::NOENT) => {}
+            Err(problem) => return Err(problem.into()),
+        }
+        let mode = Mode::from_raw_mode(mode);
+        let file = match rustix::fs::openat(&self.0, name, APPEND, mode) {
+            Err(Errno::LOOP) => return Err(Unopened::NotPlain(FileType::Symlink)),
+            file => File::from(file?),
+        };
+        plain(rustix::fs::fstat(&file)?)?;
+        Ok(file)
+    }
+
     /// Renames a file in this folder. A file with the new name is replaced.
     ///
     /// # Errors
@@ -295,6 +325,23 @@ mod tests {
                 "{name}: {refused}"
             );
         }
+    }
+
+    #[test]
+    fn a_file_grows_at_its_end_and_a_link_in_its_place_is_refused() {
+        use std::io::Write as _;
+        let dir = tempfile::tempdir().unwrap();
+        let base = fs::canonicalize(dir.path()).unwrap();
+        let folder = Folder::open(&base).unwrap();
+        for text in ["one ", "two"] {
+            let mut file = folder.file_to_append(OsStr::new("log"), 0o600).unwrap();
+            file.write_all(text.as_bytes()).unwrap();
+        }
+        assert_eq!(fs::read_to_string(base.join("log")).unwrap(), "one two");
+        assert_eq!(folder.stat(OsStr::new("log")).unwrap().st_mode & 0o777, 0o600);
+        symlink("log", base.join("link")).unwrap();
+        let refused = folder.file_to_append(OsStr::new("link"), 0o600).unwrap_err();
+        assert!(matches!(refused, Unopened::NotPlain(FileType::Symlink)), "{refused}");
     }
 
     #[test]

@@ -5,18 +5,20 @@
 //! `tool_result` lines of that format need. The user interface decides how to print the events. The
 //! durable record of a run is the team's journal, not these events.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use pitcrew_model::{Block, StopReason, Usage};
 use pitcrew_protocol::{AgentName, MessageId, PermissionMode, Status, TaskId};
 use pitcrew_team::store::TaskChangeKind;
+use serde::{Deserialize, Serialize, Serializer};
 use serde_json::Value;
 
 use crate::hosting::LaunchStage;
 
 /// Something that happened in a run.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "event", rename_all = "snake_case")]
 pub enum RunEvent {
     /// The team exists and the main agent of the run starts. This is the first event.
     Started(RunStarted),
@@ -78,6 +80,7 @@ pub enum RunEvent {
         /// The reason for the wait.
         reason: String,
         /// The approximate waiting time.
+        #[serde(rename = "delay_ms", with = "duration_ms")]
         delay: Duration,
     },
     /// A model has sent no part of its answer for some time, but the call is still running.
@@ -85,6 +88,7 @@ pub enum RunEvent {
         /// The agent that made the call.
         agent: AgentName,
         /// Time since the model last sent something.
+        #[serde(rename = "silent_for_ms", with = "duration_ms")]
         silent_for: Duration,
     },
     /// A model answered.
@@ -177,7 +181,7 @@ pub fn waiting_for_model(reason: &str, delay: Duration) -> String {
 }
 
 /// The cost of one model call in tokens, money and time.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Spending {
     /// The model that was called.
     pub model: String,
@@ -188,21 +192,24 @@ pub struct Spending {
     /// Number of tool calls that the model made.
     pub tool_calls: u32,
     /// The duration of the model call.
+    #[serde(rename = "took_ms", with = "duration_ms")]
     pub took: Duration,
 }
 
 /// The data of [`RunEvent::Started`], the start of a run.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RunStarted {
     /// The main agent of the run: the lead of the team, or the member that runs alone.
     pub agent: AgentName,
     /// The team's name.
     pub team: String,
     /// The path of the team's config.
+    #[serde(serialize_with = "lossy_path")]
     pub team_file: PathBuf,
     /// The id of the session.
     pub session_id: String,
     /// The agent's working folder.
+    #[serde(serialize_with = "lossy_path")]
     pub cwd: PathBuf,
     /// The agent's model.
     pub model: String,
@@ -217,7 +224,7 @@ pub struct RunStarted {
 }
 
 /// The data of [`RunEvent::AgentStarted`], the start of an agent other than the lead.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct AgentStarted {
     /// The agent's name. A subagent gets a name generated for this run.
     pub agent: AgentName,
@@ -230,13 +237,14 @@ pub struct AgentStarted {
     /// The agent's color.
     pub color: Option<String>,
     /// The agent's working folder.
+    #[serde(serialize_with = "lossy_path")]
     pub cwd: PathBuf,
     /// The agent's permission mode.
     pub mode: PermissionMode,
 }
 
 /// A complete answer of a model.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Answered {
     /// The agent whose model answered.
     pub agent: AgentName,
@@ -255,11 +263,12 @@ pub struct Answered {
     /// The cost of this call in US dollars. `None` if the model has no known price.
     pub cost_usd: Option<f64>,
     /// How long the call took.
+    #[serde(rename = "took_ms", with = "duration_ms")]
     pub took: Duration,
 }
 
 /// The result of a compaction.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Compacted {
     /// The agent whose conversation was compacted.
     pub agent: AgentName,
@@ -279,7 +288,7 @@ pub struct Compacted {
 }
 
 /// The result of a tool call.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ToolEnded {
     /// The agent that made the call.
     pub agent: AgentName,
@@ -296,4 +305,51 @@ pub struct ToolEnded {
     pub data: Value,
     /// Whether the call failed.
     pub is_error: bool,
+}
+
+/// Reads and writes a duration as a whole number of milliseconds.
+pub(crate) mod duration_ms {
+    use std::time::Duration;
+
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    pub(crate) fn serialize<S: Serializer>(
+        duration: &Duration,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        serializer.serialize_u64(u64::try_from(duration.as_millis()).unwrap_or(u64::MAX))
+    }
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Duration, D::Error> {
+        u64::deserialize(deserializer).map(Duration::from_millis)
+    }
+}
+
+/// Reads and writes an optional duration as a whole number of milliseconds.
+pub(crate) mod optional_ms {
+    use std::time::Duration;
+
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    pub(crate) fn serialize<S: Serializer>(
+        duration: &Option<Duration>,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        let ms = |duration: Duration| u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
+        duration.map(ms).serialize(serializer)
+    }
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Option<Duration>, D::Error> {
+        Ok(Option::<u64>::deserialize(deserializer)?.map(Duration::from_millis))
+    }
+}
+
+/// Writes a path as text. A path that is not valid UTF-8 loses the invalid bytes. Otherwise, the
+/// whole event could not be written as JSON.
+pub(crate) fn lossy_path<S: Serializer>(path: &Path, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(&path.to_string_lossy())
 }

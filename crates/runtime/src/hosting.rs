@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use pitcrew_protocol::{AgentName, Member, PermissionMode, TeamName};
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use sha2::{Digest as _, Sha256};
 
@@ -184,7 +185,8 @@ pub fn member_bounds(rules: &str, limits: RunLimits, member: &Member) -> String 
 }
 
 /// The stages of launching a teammate in a pane.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum LaunchStage {
     /// The process runs in its pane.
     Started,

@@ -17,12 +17,14 @@ use pitcrew_permission::settings::Settings;
 use pitcrew_process::sandbox::Machine;
 use pitcrew_protocol::{AgentName, ApiError, Member, PermissionMode};
 use pitcrew_team::{RunBounds, SpawnRecord, Teams};
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tokio::sync::{Notify, mpsc, oneshot};
 use tokio::task::JoinHandle;
 
+use crate::control_socket::Visitor;
 use crate::definitions::AgentFiles;
-use crate::events::RunEvent;
+use crate::events::{RunEvent, duration_ms, lossy_path};
 use crate::hosting::Hosting;
 use crate::question::{Choice, Digest, PermissionQuestion};
 use crate::solo;
@@ -131,7 +133,7 @@ impl fmt::Debug for RunOptions {
 }
 
 /// How a run begins.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub enum Begin {
     /// The run creates a new team. If a team with this name exists, a number is added to the name.
     New {
@@ -277,6 +279,9 @@ pub struct RunHandle {
     /// The events in order. The channel is bounded, so a slow reader slows the team down. After
     /// this receiver is dropped, events are discarded.
     pub events: mpsc::Receiver<RunEvent>,
+    /// Requests of the user's other processes that the host of the run carries out. If this
+    /// receiver is closed, the run refuses these requests.
+    pub visitors: mpsc::Receiver<Visitor>,
     pub(crate) stopper: Stopper,
     pub(crate) outcome: oneshot::Receiver<RunOutcome>,
     pub(crate) task: Option<JoinHandle<()>>,
@@ -318,29 +323,21 @@ impl RunHandle {
     /// is dropped, and the agent is idle until its next input. If the agent is not in a turn, this
     /// has no effect.
     pub fn interrupt(&self) {
-        self.stopper.interrupt.notify_one();
+        self.stopper.interrupt();
     }
 
     /// Waits for the end of the run and discards all events that were not read.
     pub async fn outcome(mut self) -> RunOutcome {
         // Read and discard all events. Otherwise the bounded channel would be full, and the team's
         // loop would wait forever.
+        self.visitors.close();
         while self.events.recv().await.is_some() {}
         if let Some(task) = self.task.take() {
             // Ignore a panic of the task here. After a panic there is no outcome, and the code
             // below handles that case.
             let _panicked = task.await;
         }
-        (&mut self.outcome).await.unwrap_or_else(|_| RunOutcome {
-            team: self.team.clone(),
-            end: RunEnd::Broken { reason: "the team's loop ended without an outcome".to_owned() },
-            agents: Vec::new(),
-            totals: Totals::default(),
-            tasks: Vec::new(),
-            open: OpenWork::default(),
-            kept: Vec::new(),
-            team_deleted: false,
-        })
+        (&mut self.outcome).await.unwrap_or_else(|_| RunOutcome::broken(&self.team))
     }
 }
 
@@ -351,7 +348,7 @@ impl Drop for RunHandle {
 }
 
 /// How a run ended, and its statistics.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RunOutcome {
     /// The team's name.
     pub team: String,
@@ -376,6 +373,21 @@ pub struct RunOutcome {
 }
 
 impl RunOutcome {
+    /// Returns the outcome of a run whose loop ended without an outcome, by a panic.
+    #[must_use]
+    pub fn broken(team: &str) -> Self {
+        Self {
+            team: team.to_owned(),
+            end: RunEnd::Broken { reason: "the team's loop ended without an outcome".to_owned() },
+            agents: Vec::new(),
+            totals: Totals::default(),
+            tasks: Vec::new(),
+            open: OpenWork::default(),
+            kept: Vec::new(),
+            team_deleted: false,
+        }
+    }
+
     /// Returns the total cost of all agents in US dollars.
     #[must_use]
     pub fn cost_usd(&self) -> f64 {
@@ -390,11 +402,13 @@ impl RunOutcome {
 }
 
 /// The totals of all runs of a team, including the current run.
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Totals {
     /// The total time of the runs.
+    #[serde(rename = "ran_ms", with = "duration_ms")]
     pub ran: Duration,
     /// The total time of model calls. If two calls ran in parallel, both times count.
+    #[serde(rename = "model_time_ms", with = "duration_ms")]
     pub model_time: Duration,
     /// Tokens and cost for each model.
     pub models: BTreeMap<String, ModelTotal>,
@@ -405,7 +419,7 @@ pub struct Totals {
 pub const MAX_OUTPUT_TOKENS: u32 = 16_000;
 
 /// The totals of all calls of one model.
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct ModelTotal {
     /// The tokens that these calls used.
     pub usage: Usage,
@@ -425,7 +439,7 @@ impl Totals {
 }
 
 /// The work of one agent in all runs of its team.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct AgentSummary {
     /// The agent's name.
     pub name: AgentName,
@@ -453,11 +467,12 @@ pub struct AgentSummary {
 }
 
 /// A git worktree that was kept after its teammate ended.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KeptWorktree {
     /// The teammate that used the worktree.
     pub agent: AgentName,
     /// The path of the worktree.
+    #[serde(serialize_with = "lossy_path")]
     pub path: PathBuf,
     /// The git branch of the worktree.
     pub branch: String,
@@ -554,6 +569,13 @@ impl Stopper {
     /// Cancels all work of the run at once.
     pub fn kill(&self) {
         self.kill.cancel();
+    }
+
+    /// Interrupts the current turn of the lead, or of the member that runs alone. The running work
+    /// is dropped, and the agent is idle until its next input. If the agent is not in a turn, this
+    /// has no effect.
+    pub fn interrupt(&self) {
+        self.interrupt.notify_one();
     }
 
     /// Completes when a stop is requested.

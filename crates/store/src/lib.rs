@@ -17,10 +17,10 @@ mod spelled;
 mod table;
 
 pub use backend::{
-    Appended, ArchiveName, ArchiveStore, ArchivedLogs, NewTeam, ArchivedTeam, Backend, Change, DocumentEdit,
-    JournalOf, JournalStore, Lease, LeaseHolder, LeaseName, LeaseStore, LogName, MailStore, Past,
-    RateScope, RateStore, RecordStore, Slot, StoredMessage, TaskEdit, TaskStore, TaskTable,
-    TeamEdit, TeamStore, UnreadLimit, Watch,
+    Appended, ArchiveName, ArchiveStore, ArchivedLogs, ArchivedTeam, Backend, Change, DocumentEdit,
+    JournalOf, JournalStore, Lease, LeaseHolder, LeaseName, LeaseStore, LogName, MailStore,
+    NewTeam, Past, RateScope, RateStore, RecordStore, Slot, StoredMessage, TaskEdit, TaskStore,
+    TaskTable, TeamEdit, TeamStore, UnreadLimit, Watch,
 };
 pub use error::StoreError;
 pub use files::{

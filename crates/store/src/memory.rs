@@ -16,11 +16,11 @@ use tokio::sync::broadcast;
 
 use crate::journal::is_on_way_of;
 use crate::{
-    Appended, ArchiveName, ArchiveStore, ArchivedLogs, NewTeam, ArchivedTeam, Backend, Change, DocumentEdit,
+    Appended, ArchiveName, ArchiveStore, ArchivedLogs, ArchivedTeam, Backend, Change, DocumentEdit,
     JournalEntry, JournalOf, JournalStore, JournalSummary, Lease, LeaseHolder, LeaseName,
-    LeaseStore, LogName, MailStore, Past, RateScope, RateStore, RecordStore, Slot, StoreError,
-    StoredMessage, TaskEdit, TaskStore, TaskTable, TeamEdit, TeamStore, UnreadLimit, Watch,
-    dialect, table,
+    LeaseStore, LogName, MailStore, NewTeam, Past, RateScope, RateStore, RecordStore, Slot,
+    StoreError, StoredMessage, TaskEdit, TaskStore, TaskTable, TeamEdit, TeamStore, UnreadLimit,
+    Watch, dialect, table,
 };
 
 /// Number of changes that can wait for a watcher. If a watcher falls further behind, it must read
@@ -156,11 +156,7 @@ impl TeamStore for MemoryBackend {
         Ok(self.shelf().teams.keys().cloned().collect())
     }
 
-    async fn create_team(
-        &self,
-        config: &TeamConfig,
-        new: &NewTeam,
-    ) -> Result<(), StoreError> {
+    async fn create_team(&self, config: &TeamConfig, new: &NewTeam) -> Result<(), StoreError> {
         let dir = config.name.dir();
         let mut shelf = self.shelf();
         if let Some(taken) = shelf.teams.get(&dir) {

@@ -52,7 +52,8 @@ impl Team {
         };
         let AnotherTeam { input, cwd, model, session_id, mode } = another;
         let (on_taken, made_by) = (OnTaken::Refuse, MadeBy::Caller);
-        let create = CreateTeam { input, cwd, model, session_id, on_taken, made_by, first_run: None };
+        let create =
+            CreateTeam { input, cwd, model, session_id, on_taken, made_by, first_run: None };
         self.count_call().await?;
         self.teams().may_make_one(MadeBy::Caller).await?;
         let mut config = self.teams().new_config(&create, self.name().clone())?;

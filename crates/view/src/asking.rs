@@ -1,5 +1,5 @@
-//! Shows permission requests to the user at the terminal, one at a time, and interprets the answers
-//! that the user types.
+//! Shows permission requests to the user at a terminal, one at a time, and interprets the answers
+//! that the user types. The host of the run carries the answers out.
 
 use std::collections::VecDeque;
 
@@ -7,17 +7,40 @@ use pitcrew_runtime::question::{Choice, Keep, Offer, PermissionQuestion, Place, 
 use pitcrew_runtime::run::Ask;
 use tokio::sync::mpsc;
 
+use crate::host::OpenQuestion;
+
 /// Maximum number of permission requests in the queue. When the queue is full, the next agent waits
 /// before it can ask. This wait does not delay the answer, because the user answers one request at
 /// a time anyway.
 pub const QUESTIONS_WAITING: usize = 16;
 
-/// The permission requests of a run that wait for an answer of the user at the terminal.
+/// Creates the channel on which a run sends its permission requests to its host.
+#[must_use]
+pub fn channel() -> (mpsc::Sender<Ask>, mpsc::Receiver<Ask>) {
+    mpsc::channel(QUESTIONS_WAITING)
+}
+
+/// The permission requests that wait for an answer of the user at this terminal. The host of the
+/// run owns the requests. Another user interface may answer them first.
 #[derive(Debug)]
 pub struct Questions {
-    asked: mpsc::Receiver<Ask>,
-    waiting: VecDeque<Ask>,
+    waiting: VecDeque<OpenQuestion>,
     part: Section,
+}
+
+impl Default for Questions {
+    fn default() -> Self {
+        Self { waiting: VecDeque::new(), part: Section::Ends }
+    }
+}
+
+/// The user's answer to a permission request, which must be sent to the host.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Chosen {
+    /// The permission request that was on the screen.
+    pub question: OpenQuestion,
+    /// What the user decided.
+    pub choice: Choice,
 }
 
 /// The permission request that the user must answer next, and its state on the screen.
@@ -29,15 +52,6 @@ pub struct Current {
     pub waiting: usize,
     /// The part of the permission request that is on the screen.
     pub part: Section,
-}
-
-/// A change to the queue of permission requests.
-#[derive(Debug)]
-pub enum Heard {
-    /// An agent sent a new permission request.
-    Asked(Box<Ask>),
-    /// The permission request on the screen was answered elsewhere, or no longer needs an answer.
-    Settled,
 }
 
 /// The layout of a permission request on the screen.
@@ -98,11 +112,36 @@ impl Turn {
 }
 
 impl Questions {
-    /// Creates an empty queue, and a sender. The run sends its permission requests with this
-    /// sender.
-    pub fn open() -> (mpsc::Sender<Ask>, Self) {
-        let (ask, asked) = mpsc::channel(QUESTIONS_WAITING);
-        (ask, Self { asked, waiting: VecDeque::new(), part: Section::Ends })
+    /// Adds a permission request that was opened.
+    pub fn opened(&mut self, question: OpenQuestion) {
+        self.waiting.push_back(question);
+    }
+
+    /// Removes a permission request that was answered elsewhere, or that needs no answer any more.
+    pub fn closed(&mut self, id: &str) {
+        let is_shown = self.waiting.front().is_some_and(|question| question.id == id);
+        self.waiting.retain(|question| question.id != id);
+        if is_shown {
+            self.show_next();
+        }
+    }
+
+    /// Replaces all permission requests. If the request on the screen is still open, the same part
+    /// of it stays on the screen.
+    pub fn replace(&mut self, questions: Vec<OpenQuestion>) {
+        let shown = self.waiting.pop_front().map(|question| question.id);
+        self.waiting = questions.into();
+        let at = self.waiting.iter().position(|question| Some(&question.id) == shown.as_ref());
+        match at.and_then(|at| self.waiting.remove(at)) {
+            Some(still_open) => self.waiting.push_front(still_open),
+            None => self.show_next(),
+        }
+    }
+
+    /// Puts a permission request back on the screen, because its answer could not be sent.
+    pub fn put_back(&mut self, question: OpenQuestion) {
+        self.waiting.push_front(question);
+        self.show_next();
     }
 
     /// Returns the permission request that the user must answer next.
@@ -111,43 +150,18 @@ impl Questions {
         Some(Current { question, waiting: self.waiting.len(), part: self.part })
     }
 
-    /// Waits until a new permission request arrives, or until the request on the screen needs no
-    /// answer any more. If neither can happen any more, this function waits forever.
-    pub async fn next(&mut self) -> Heard {
-        let waiting = &mut self.waiting;
-        let settled = async {
-            match waiting.front_mut() {
-                Some(ask) => ask.answer.closed().await,
-                None => std::future::pending().await,
-            }
-        };
-        tokio::select! {
-            Some(ask) = self.asked.recv() => Heard::Asked(Box::new(ask)),
-            () = settled => Heard::Settled,
-        }
-    }
-
-    /// Applies a change to the queue.
-    pub fn take(&mut self, heard: Heard) {
-        match heard {
-            Heard::Asked(ask) => self.waiting.push_back(*ask),
-            Heard::Settled => {
-                self.waiting.pop_front();
-                self.show_next();
-            }
-        }
-    }
-
-    /// Interprets a typed line as the answer to the permission request on the screen.
+    /// Interprets a typed line as the answer to the permission request on the screen. Takes the
+    /// request out of the queue. The caller sends the answer to the host. Returns `None` if no
+    /// permission request waits.
     ///
     /// # Errors
     /// If the line is not an answer. The error lists the possible answers, and the permission
     /// request still waits.
-    pub fn typed(&mut self, line: &str, seen: &ShownPages) -> Result<(), String> {
-        let Some(ask) = self.waiting.front() else { return Ok(()) };
+    pub fn typed(&mut self, line: &str, seen: &ShownPages) -> Result<Option<Chosen>, String> {
+        let Some(asked) = self.waiting.front() else { return Ok(None) };
         // If a permission rule is not on the screen, the user cannot choose it.
         let is_shown = |offer: &&Offer| seen.shows_rules || !matches!(offer, Offer::Rule(_));
-        let offers: Vec<Offer> = ask.question.offers.iter().filter(is_shown).cloned().collect();
+        let offers: Vec<Offer> = asked.question.offers.iter().filter(is_shown).cloned().collect();
         let Some(choice) = choice(line, &offers) else {
             let keys: Vec<String> = offers.iter().map(|offer| key(offer).to_string()).collect();
             let more: String = keys.iter().map(|key| format!(", {key}")).collect();
@@ -155,11 +169,9 @@ impl Questions {
                 "this is not an answer, so nothing was answered; the answers are: y, n, n and the reason{more}"
             ));
         };
-        if let Some(ask) = self.waiting.pop_front() {
-            ask.reply(choice);
-        }
+        let chosen = self.waiting.pop_front().map(|question| Chosen { question, choice });
         self.show_next();
-        Ok(())
+        Ok(chosen)
     }
 
     /// Turns the pages of the permission request on the screen.
@@ -222,9 +234,7 @@ mod tests {
     use pitcrew_permission::gate::{Call, Gate};
     use pitcrew_protocol::AgentName;
     use pitcrew_runtime::question::AskedCall;
-    use pitcrew_runtime::run::Answer;
     use serde_json::json;
-    use tokio::sync::oneshot;
 
     use super::*;
 
@@ -247,23 +257,26 @@ mod tests {
         })
     }
 
-    fn ask(command: &str) -> (Heard, oneshot::Receiver<Answer>) {
-        let (answer, answered) = oneshot::channel();
+    fn asked(id: &str, command: &str) -> OpenQuestion {
         let input = json!({"command": command});
-        (Heard::Asked(Box::new(Ask { question: question(command), input, answer })), answered)
+        OpenQuestion { id: id.to_owned(), since_ms: 0, question: question(command), input }
     }
 
     fn shown(questions: &Questions) -> Option<(String, usize)> {
         questions.current().map(|current| (current.question.lines[0].text.clone(), current.waiting))
     }
 
+    fn asking(commands: &[&str]) -> Questions {
+        let mut questions = Questions::default();
+        for (at, command) in commands.iter().enumerate() {
+            questions.opened(asked(&format!("q{at}"), command));
+        }
+        questions
+    }
+
     #[test]
     fn one_question_is_shown_at_a_time_and_stays_until_it_is_answered() {
-        let (_sender, mut questions) = Questions::open();
-        let (first, mut first_answer) = ask("make it");
-        let (second, mut second_answer) = ask("rm x");
-        questions.take(first);
-        questions.take(second);
+        let mut questions = asking(&["make it", "rm x"]);
         assert_eq!(shown(&questions), Some(("make it".to_owned(), 2)));
         for no_answer in [
             "what?",
@@ -290,32 +303,40 @@ mod tests {
             Some(("make it".to_owned(), 2)),
             "the rule is not to be seen"
         );
-        questions.typed("y", &ShownPages::default()).unwrap();
+        let first = questions.typed("y", &ShownPages::default()).unwrap().unwrap();
         assert_eq!(shown(&questions), Some(("rm x".to_owned(), 1)));
-        let first = first_answer.try_recv().unwrap();
-        assert_eq!((first.choice, &first.digest), (Choice::Once, question("make it").digest()));
-        questions.typed("no  it is mine ", &ShownPages::default()).unwrap();
+        assert_eq!(first, Chosen { question: asked("q0", "make it"), choice: Choice::Once });
+        let second = questions.typed("no  it is mine ", &ShownPages::default()).unwrap().unwrap();
         assert_eq!(shown(&questions), None);
         let reason = Some("it is mine".to_owned());
-        assert_eq!(second_answer.try_recv().unwrap().choice, Choice::No { reason });
+        assert_eq!(second.choice, Choice::No { reason });
+        assert_eq!(questions.typed("y", &ShownPages::default()), Ok(None));
+        questions.put_back(second.question);
+        assert_eq!(shown(&questions), Some(("rm x".to_owned(), 1)), "the answer was not sent");
     }
 
     #[test]
     fn a_question_that_was_answered_elsewhere_makes_way_for_the_next() {
-        let (_sender, mut questions) = Questions::open();
-        let (first, first_answer) = ask("ls");
-        let (second, _second_answer) = ask("rm x");
-        questions.take(first);
-        questions.take(second);
+        let mut questions = asking(&["ls", "rm x", "make it"]);
         questions.turn(Turn::On, &ShownPages { pages: 3, ..ShownPages::default() });
-        drop(first_answer);
-        let heard = tokio::runtime::Builder::new_current_thread()
-            .build()
-            .unwrap()
-            .block_on(questions.next());
-        assert!(matches!(heard, Heard::Settled));
-        questions.take(heard);
+        questions.closed("q2");
+        assert_eq!(questions.current().unwrap().part, Section::Page(0), "ls is read on");
+        questions.closed("q0");
         assert_eq!(shown(&questions), Some(("rm x".to_owned(), 1)));
+        assert_eq!(questions.current().unwrap().part, Section::Ends);
+        questions.closed("q0");
+        assert_eq!(shown(&questions), Some(("rm x".to_owned(), 1)));
+    }
+
+    #[test]
+    fn a_snapshot_leaves_the_question_on_the_screen_where_it_is_while_it_is_open() {
+        let mut questions = asking(&["ls", "rm x"]);
+        questions.turn(Turn::On, &ShownPages { pages: 3, ..ShownPages::default() });
+        questions.replace(vec![asked("q2", "make it"), asked("q0", "ls")]);
+        assert_eq!(shown(&questions), Some(("ls".to_owned(), 2)));
+        assert_eq!(questions.current().unwrap().part, Section::Page(0));
+        questions.replace(vec![asked("q2", "make it")]);
+        assert_eq!(shown(&questions), Some(("make it".to_owned(), 1)));
         assert_eq!(questions.current().unwrap().part, Section::Ends);
     }
 
@@ -360,7 +381,7 @@ mod tests {
 
     #[test]
     fn pages_are_turned_from_head_and_tail_and_back_to_them() {
-        let (_sender, mut questions) = Questions::open();
+        let mut questions = Questions::default();
         let mut turned = |turn, pages| {
             questions.turn(turn, &ShownPages { pages, ..ShownPages::default() });
             questions.part

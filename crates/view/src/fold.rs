@@ -258,11 +258,13 @@ fn fold_config(state: &mut TeamState, config: &TeamConfig) {
     for member in &config.members {
         let at = known.iter().position(|agent| agent.name == member.name);
         let agent = at.map_or_else(|| AgentState::new(member.name.clone()), |at| known.remove(at));
+        // The config has no mode for a member whose mode was never changed.
+        let mode = mode_of(member).or_else(|| agent.mode.clone());
         state.agents.push(AgentState {
             color: member.color.as_deref().and_then(color_of),
             agent_type: member.agent_type.clone(),
             model: member.model.clone(),
-            mode: mode_of(member),
+            mode,
             backend_type: member.backend_type.clone(),
             worktree: member.worktree_path.clone(),
             ..agent

@@ -1,8 +1,12 @@
 //! Sends requests to the process that leads a team. Some actions need the signature of the lead,
 //! and only that process can sign them.
 
+use std::path::PathBuf;
+
 use pitcrew_protocol::{ApiError, TeamName};
-use pitcrew_runtime::control_socket::{ControlRequest, KnockError, LEAD_VERSION, control_request};
+use pitcrew_runtime::control_socket::{
+    ControlRequest, KnockError, LEAD_VERSION, PROTOCOL, control_request,
+};
 use pitcrew_team::Team;
 use pitcrew_team::store::LeaseName;
 use serde_json::Value;
@@ -36,6 +40,21 @@ pub enum LeadError {
         /// The reason why the process could not be reached.
         error: KnockError,
     },
+    /// The lead's pitcrew sends its events in a form that this version cannot read.
+    #[error(
+        "team {team} is run by pitcrew {version}, which speaks protocol {protocol} of the event \
+         stream; this is pitcrew {own}, which speaks protocol {known}",
+        own = env!("CARGO_PKG_VERSION"),
+        known = PROTOCOL
+    )]
+    OtherProtocol {
+        /// The name of the team.
+        team: TeamName,
+        /// The protocol of the lead's pitcrew.
+        protocol: u64,
+        /// The version of the lead's pitcrew.
+        version: String,
+    },
     /// The action needs the lead's signature, and no pitcrew process leads the team.
     #[error("{error}")]
     NeedsLead {
@@ -52,17 +71,28 @@ pub enum LeadError {
 /// # Errors
 /// When the lead refuses the request or does not answer.
 pub async fn ask(team: &Team, request: &ControlRequest) -> Result<Option<Value>, LeadError> {
+    let Some((pid, folder)) = process_of(team).await? else { return Ok(None) };
+    let answer = control_request(&folder, request).await;
+    answer.map(Some).map_err(|error| failed(team, pid, error))
+}
+
+/// Returns the id of the pitcrew process that leads the team, and the folder of its control socket.
+/// Returns `None` if no pitcrew process leads the team.
+pub(crate) async fn process_of(team: &Team) -> Result<Option<(u32, PathBuf)>, LeadError> {
     let holder = team
         .lease_holder(&LeaseName::Run)
         .await
         .map_err(|source| ViewError::Store { team: team.dir().clone(), source })?;
-    let Some(holder) = holder.filter(|holder| holder.verify_key.is_some()) else { return Ok(None) };
-    let Some(folder) = team.own_folder() else { return Ok(None) };
-    match control_request(&folder, request).await {
-        Ok(answer) => Ok(Some(answer)),
-        Err(KnockError::Refused(error)) => Err(refused(team, error)),
-        Err(error @ (KnockError::Closed { .. } | KnockError::Silent { .. })) => {
-            Err(LeadError::Unreachable { team: team.name().clone(), pid: holder.pid, error })
+    let holder = holder.filter(|holder| holder.verify_key.is_some());
+    Ok(holder.and_then(|holder| Some((holder.pid, team.own_folder()?))))
+}
+
+/// Creates the error for a request that the process `pid` did not carry out.
+pub(crate) fn failed(team: &Team, pid: u32, error: KnockError) -> LeadError {
+    match error {
+        KnockError::Refused(error) => refused(team, error),
+        error @ (KnockError::Closed { .. } | KnockError::Silent { .. }) => {
+            LeadError::Unreachable { team: team.name().clone(), pid, error }
         }
     }
 }

@@ -7,7 +7,9 @@
 //! - [`running`] and [`member_status`] find the processes that run a team and its members.
 //! - [`lead`] sends requests to the process that leads a team.
 //! - [`orphans`] stops the processes and panes of a team whose lead's process has ended.
-//! - [`asking`] stores the permission requests that wait for a person's answer.
+//! - [`host`] numbers the events of a run and sends them to every user interface that follows it.
+//! - [`client`] follows the host of a team from another process.
+//! - [`asking`] shows the permission requests that wait for a person's answer.
 
 #![cfg_attr(
     test,
@@ -15,8 +17,10 @@
 )]
 
 pub mod asking;
+pub mod client;
 mod error;
 pub mod fold;
+pub mod host;
 pub mod lead;
 pub mod member_status;
 pub mod orphans;

@@ -11,14 +11,14 @@ use pitcrew_protocol::{
 };
 use pitcrew_team::store::LeaseName;
 use pitcrew_team::{PanePlace, Request, RequestKind, SpawnRecord, Started, Team};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::error::ViewError;
 use crate::running::Running;
 use crate::text::printable;
 
 /// The program, pane, process and state of one member.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MemberStatus {
     /// The member's name.
     name: AgentName,
@@ -37,7 +37,7 @@ pub struct MemberStatus {
 }
 
 /// The state of a member's process.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ProcessState {
     /// The member's process runs.

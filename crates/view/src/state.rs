@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 use pitcrew_agent::Role;
 use pitcrew_model::{Usage, in_dollars};
 use pitcrew_protocol::{AgentName, Color, Status, TaskId};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::member_status::MemberStatus;
 use crate::text::first_line;
@@ -17,7 +17,8 @@ use crate::wording::{asks_for, short};
 const DOING_CHARS: usize = 60;
 
 /// The known state of a team.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct TeamState {
     /// The team's name. It is empty until the team's run has started or the team's config was read.
     pub team: String,
@@ -41,7 +42,8 @@ pub struct TeamState {
 }
 
 /// The numbers of tasks, messages, plans and permissions in a run.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Counts {
     /// The number of tasks that were created.
     pub tasks_made: u64,
@@ -58,7 +60,7 @@ pub struct Counts {
 }
 
 /// A permission request that was refused.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Denial {
     /// The name of the tool.
     pub tool: String,
@@ -72,7 +74,7 @@ pub struct Denial {
 }
 
 /// The known state of one agent.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct AgentState {
     /// The name of the agent.
     pub name: AgentName,
@@ -115,11 +117,12 @@ pub struct AgentState {
     pub(crate) doing: Option<String>,
     /// The name of the tool for each of the agent's calls that wait for a permission, by the id of
     /// the call.
+    #[serde(default)]
     pub(crate) asks: BTreeMap<String, String>,
 }
 
 /// The task that an agent works on.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CurrentTask {
     /// The id of the task.
     pub id: TaskId,

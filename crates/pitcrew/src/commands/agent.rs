@@ -4,10 +4,10 @@ use std::path::PathBuf;
 
 use pitcrew_process::identity::ProcessIdentity;
 use pitcrew_protocol::{AgentId, AgentName, PermissionMode};
-use pitcrew_runtime::run::{Entry, RunLimits};
+use pitcrew_runtime::run::{Ask, Entry, RunLimits};
 use pitcrew_team::LeadKeys;
-use pitcrew_view::asking::Questions;
 use serde_json::{Map, Value};
+use tokio::sync::mpsc;
 
 use super::run::{OutputFormat, PermissionArgs, face, shown};
 use crate::context::Context;
@@ -99,7 +99,8 @@ impl Agent {
             shell_word(&team),
             shell_word(&name)
         );
-        let (asks, questions) = self.permissions.asks(context, format, Questions::open);
+        let person = PermissionArgs::person_here(context, format);
+        let (asks, asked) = self.permissions.asks(person);
         let settings = self.settings(context, &team, &name)?;
         let lead_key = self.lead_key(context, &team)?;
         let plan = SoloPlan {
@@ -122,7 +123,7 @@ impl Agent {
             lead_key,
             lead_process: self.lead_process,
         };
-        live_alone(context, plan, questions, format, &resume)
+        live_alone(context, plan, asked, format, &resume)
     }
 
     /// Builds the layer of settings that comes from the command line. This process never asks the
@@ -181,7 +182,7 @@ impl Agent {
 pub(crate) fn live_alone(
     context: &Context,
     plan: SoloPlan,
-    questions: Option<Questions>,
+    asked: Option<mpsc::Receiver<Ask>>,
     format: OutputFormat,
     resume: &str,
 ) -> Result<(), Failure> {
@@ -194,10 +195,9 @@ pub(crate) fn live_alone(
             // reads the team's name from `of_agents`.
             of_agents.get_or_init(|| handle.team.clone());
             let watched = if context.has_terminal() && format != OutputFormat::StreamJson {
-                agent_screen::watch(handle, team, AgentName::foreign(&name), signals, questions)
-                    .await?
+                agent_screen::watch(handle, team, AgentName::foreign(&name), signals, asked).await?
             } else {
-                watch(handle, team, face(context, format, false), signals, questions).await?
+                watch(handle, team, face(context, format, false), signals, asked).await?
             };
             let table = report::table(&watched.outcome);
             shown(watched, format, &table, Some(resume))

@@ -4,7 +4,6 @@ use std::path::PathBuf;
 
 use clap_complete::engine::ArgValueCompleter;
 use pitcrew_runtime::run::{Entry, RunLimits};
-use pitcrew_view::asking::Questions;
 
 use super::agent::live_alone;
 use super::run::{OutputFormat, PermissionArgs};
@@ -67,7 +66,8 @@ impl Join {
             shell_word(self.team.name()),
             shell_word(&self.name)
         );
-        let (asks, questions) = self.permissions.asks(context, format, Questions::open);
+        let person = PermissionArgs::person_here(context, format);
+        let (asks, asked) = self.permissions.asks(person);
         context.briefly(async {
             // Prints a warning if the team's lead does not read its inbox. If the team does not
             // exist, nothing is printed here, because the attempt to join (below) reports that
@@ -103,6 +103,6 @@ impl Join {
             lead_key: None,
             lead_process: None,
         };
-        live_alone(context, plan, questions, format, &resume)
+        live_alone(context, plan, asked, format, &resume)
     }
 }

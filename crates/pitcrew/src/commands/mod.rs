@@ -1,6 +1,7 @@
 //! The commands of pitcrew, one file each.
 
 pub(crate) mod agent;
+pub(crate) mod attach;
 pub(crate) mod broadcast;
 pub(crate) mod completions;
 pub(crate) mod demo;
@@ -17,6 +18,7 @@ pub(crate) mod pane_probe;
 pub(crate) mod plan;
 pub(crate) mod prune;
 pub(crate) mod run;
+pub(crate) mod run_host;
 pub(crate) mod sandbox_exec;
 pub(crate) mod send;
 pub(crate) mod shutdown;

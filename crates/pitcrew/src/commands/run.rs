@@ -1,17 +1,19 @@
 //! `pitcrew run`: runs a team in the repository of the working folder.
 
-use std::cell::OnceCell;
+use std::cell::{Cell, OnceCell};
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 
 use clap::ValueEnum;
 use clap_complete::engine::ArgValueCompleter;
 use pitcrew_runtime::run::{Ask, Asks, Begin, RunLimits, RunOutcome};
 use pitcrew_team::RunBounds;
 use pitcrew_view::TeamState;
-use pitcrew_view::asking::Questions;
+use pitcrew_view::asking;
 use pitcrew_view::outcome;
 use pitcrew_view::result::result_event;
 use pitcrew_view::stream::Stream;
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use tokio::sync::mpsc;
 
@@ -20,6 +22,8 @@ use crate::archive;
 use crate::bounds::{self, Bounded};
 use crate::completing;
 use crate::context::Context;
+use crate::detached::host_process::HostFace;
+use crate::detached::starter;
 use crate::failure::Failure;
 use crate::hosting::HostingArgs;
 use crate::live::signals::Signals;
@@ -46,6 +50,11 @@ const NAMELESS_TEAM: &str = "crew";
 /// --teammate-mode, --teammate-program, and a --permission-mode that allows less than the mode in
 /// the settings. A new option replaces the earlier one of its kind. Options that allow more
 /// (--allow, --yes, --trust, a mode that allows more) count only if they are given again.
+///
+/// With --detach, the team runs in a process that no terminal owns. The command prints the team's
+/// name and returns as soon as the team runs; an error before that is reported as usual. Questions
+/// wait until a person answers them in `pitcrew attach`. What the run prints goes to
+/// `teams/TEAM/pitcrew/host.log` below the root.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   pitcrew run \"make the tests pass\" --model opus --permission-mode acceptEdits
@@ -54,6 +63,7 @@ const NAMELESS_TEAM: &str = "crew";
   pitcrew run \"review the diff\" --model openai/qwen3 --output-format stream-json
   pitcrew run \"mend it\" --teammate-mode tmux --permission-mode acceptEdits
   pitcrew run - < goal.md
+  pitcrew run --detach \"make the tests pass\"
   pitcrew run --resume backend")]
 pub(crate) struct Run {
     /// The team's goal, - reads it from stdin; with --resume a new instruction for the lead
@@ -67,12 +77,15 @@ pub(crate) struct Run {
     /// of an archive selects exactly that archive
     #[arg(long, value_name = "TEAM", add = ArgValueCompleter::new(completing::resumable_teams))]
     resume: Option<String>,
+    /// Run the team in the background, and print its name as soon as it runs
+    #[arg(long, conflicts_with_all = ["output_format", "include_team_events"])]
+    detach: bool,
     #[command(flatten)]
     how: RunArgs,
 }
 
 /// The options of a run, both for a new team and for a resumed one.
-#[derive(Clone, Debug, clap::Args)]
+#[derive(Clone, Debug, clap::Args, Serialize, Deserialize)]
 pub(crate) struct RunArgs {
     /// The format of the answer on stdout [default: text; json with --json]
     #[arg(long, value_name = "FORMAT")]
@@ -97,7 +110,7 @@ pub(crate) struct RunArgs {
 }
 
 /// The options that choose the agents' models.
-#[derive(Clone, Debug, clap::Args)]
+#[derive(Clone, Debug, clap::Args, Serialize, Deserialize)]
 #[command(next_help_heading = "Models")]
 pub(crate) struct Models {
     /// The lead's model: anthropic/NAME, openai/NAME, ollama/NAME, script:FILE, or opus, sonnet,
@@ -110,7 +123,7 @@ pub(crate) struct Models {
 }
 
 /// The options that control the agents' permissions.
-#[derive(Clone, Debug, clap::Args)]
+#[derive(Clone, Debug, clap::Args, Serialize, Deserialize)]
 #[command(next_help_heading = "Permissions")]
 pub(crate) struct PermissionArgs {
     /// The permission mode: default, acceptEdits, plan, delegate, dontAsk or bypassPermissions
@@ -137,7 +150,7 @@ pub(crate) struct PermissionArgs {
 }
 
 /// The limits at which the run stops by itself. Its teammates stay in the team.
-#[derive(Clone, Debug, clap::Args)]
+#[derive(Clone, Debug, clap::Args, Serialize, Deserialize)]
 #[command(next_help_heading = "Limits")]
 pub(crate) struct LimitArgs {
     /// The maximum number of model calls of each agent
@@ -153,7 +166,7 @@ pub(crate) struct LimitArgs {
 }
 
 /// The format in which a run answers on stdout.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
 pub(crate) enum OutputFormat {
     /// The last message of the agent; in a run, of the lead
     Text,
@@ -162,6 +175,16 @@ pub(crate) enum OutputFormat {
     Json,
     /// One JSON line per event, in the format of Claude Code
     StreamJson,
+}
+
+/// Where the output of a run goes.
+#[derive(Debug)]
+enum RunPlace {
+    /// To the terminal, the pipe or the file that the user chose.
+    Here,
+    /// To the team's log, because this is the process of a detached run. The value is set when the
+    /// starter has learned that the team runs.
+    Detached(Rc<Cell<bool>>),
 }
 
 impl Run {
@@ -174,7 +197,10 @@ impl Run {
                 goal: goal.unwrap_or_default(),
             },
         };
-        self.how.run(context, begin)
+        match self.detach {
+            true => self.how.detach(context, begin),
+            false => self.how.run(context, begin),
+        }
     }
 }
 
@@ -184,19 +210,44 @@ impl RunArgs {
     /// # Errors
     /// Returns an error if the run cannot be started, or if it does not end with success.
     pub(crate) fn run(&self, context: &Context, begin: Begin) -> Result<(), Failure> {
-        let mut begin = begin;
-        let is_restored = context.briefly(archive::bring_back(context, &mut begin))?;
-        let team = OnceCell::new();
-        let ended = self.run_there(context, begin.clone(), &team);
-        // `bring_back` may have moved the team from the archive to the existing teams. If the run
-        // did not start, the team is moved back into the archive.
-        if is_restored && team.get().is_none() {
-            context.briefly(async {
-                archive::put_back(context, &begin).await;
-                Ok(())
-            })?;
+        restored(context, begin, |begin, team| self.run_there(context, begin, RunPlace::Here, team))
+    }
+
+    /// Runs a team in a process of its own, and returns when the team runs.
+    ///
+    /// # Errors
+    /// Returns an error if the run cannot be started.
+    fn detach(self, context: &Context, begin: Begin) -> Result<(), Failure> {
+        if matches!(begin, Begin::New { .. }) {
+            run_options::teams_must_be_on(context)?;
         }
-        ended
+        restored(context, begin, |begin, team| {
+            let folder =
+                context.briefly(run_options::run_folder(context, &begin, context.cwd.clone()))?;
+            // The host process has no terminal to ask at. It reads the same files again.
+            let mut layer = self.permissions.settings(self.settings.as_deref())?;
+            context.settings_with(&folder, Some(Value::Object(layer.clone())))?;
+            let format = OutputFormat::chosen(None, context);
+            self.permissions.settle_trust(context, &folder, format, &mut layer)?;
+            starter::start(context, begin, self, team)
+        })
+    }
+
+    /// Runs a team in this process, which is the host process of a detached run. Sets
+    /// `is_announced` when the starter has learned that the team runs.
+    ///
+    /// # Errors
+    /// The errors of [`Self::run`].
+    pub(crate) fn run_detached(
+        &self,
+        context: &Context,
+        begin: Begin,
+        is_announced: Rc<Cell<bool>>,
+    ) -> Result<(), Failure> {
+        // The starter has already restored the team, and archives it again if the run does not
+        // start.
+        let place = RunPlace::Detached(is_announced);
+        self.run_there(context, begin, place, &OnceCell::new())
     }
 
     /// Runs a team that is not in the archive. As soon as the team is started, sets `started` to
@@ -205,6 +256,7 @@ impl RunArgs {
         &self,
         context: &Context,
         begin: Begin,
+        place: RunPlace,
         started: &OnceCell<String>,
     ) -> Result<(), Failure> {
         let format = OutputFormat::chosen(self.output_format, context);
@@ -219,7 +271,7 @@ impl RunArgs {
         how.permissions.settle_trust(context, &folder, format, &mut layer)?;
         context.with_agents(|team| {
             let plan = |asks| how.plan(context, begin, layer, bounds, asks);
-            let ended = how.run_agents(context, format, plan, team);
+            let ended = how.run_agents(context, format, place, plan, team);
             team.get().into_iter().for_each(|team| _ = started.set(team.clone()));
             ended
         })
@@ -252,21 +304,40 @@ impl RunArgs {
         &self,
         context: &Context,
         format: OutputFormat,
+        place: RunPlace,
         plan: impl FnOnce(Asks) -> Plan,
         team: &OnceCell<String>,
     ) -> Result<(), Failure> {
         context.at_length(async {
             let signals = Signals::listen()?;
-            let (asks, questions) = self.permissions.asks(context, format, Questions::open);
-            let face = face(context, format, self.include_team_events);
+            let person = match place {
+                RunPlace::Here => PermissionArgs::person_here(context, format),
+                // A person can attach to the run at any time.
+                RunPlace::Detached(_) => Person::There,
+            };
+            let (asks, asked) = self.permissions.asks(person);
             let StartedRun { handle, team: of_run, is_kept } =
                 run_options::start(context, plan(asks)).await?;
             if is_kept {
                 team.get_or_init(|| handle.team.clone());
             }
-            let mut watched = watch(handle, of_run, face, signals, questions).await?;
-            // A team that was never stored on disk cannot be resumed or archived. The outcome
-            // therefore reports such a team as deleted.
+            let opened = match place {
+                RunPlace::Here => Ok(face(context, format, self.include_team_events)),
+                RunPlace::Detached(is_announced) => {
+                    HostFace::open(&of_run, is_announced).map(Face::Host)
+                }
+            };
+            let face = match opened {
+                Ok(face) => face,
+                Err(failure) => {
+                    handle.stopper().stop();
+                    let _stopped = handle.outcome().await;
+                    return Err(failure);
+                }
+            };
+            let mut watched = watch(handle, of_run, face, signals, asked).await?;
+            // A team without files on disk cannot be resumed or archived. Such a team counts as
+            // deleted.
             watched.outcome.team_deleted |= !is_kept;
             let archive = archive::put_away(context, &watched.outcome).await;
             let (summary, resume) = (
@@ -306,6 +377,34 @@ impl RunArgs {
     }
 }
 
+/// Whether a person can answer the questions of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Person {
+    /// A person can answer.
+    There,
+    /// Nobody can answer.
+    Absent,
+}
+
+/// Starts a run. If its team is in the archive, the team is restored first. If the run then does not
+/// set the name of its team, the team is moved back into the archive.
+fn restored(
+    context: &Context,
+    mut begin: Begin,
+    run: impl FnOnce(Begin, &OnceCell<String>) -> Result<(), Failure>,
+) -> Result<(), Failure> {
+    let is_restored = context.briefly(archive::bring_back(context, &mut begin))?;
+    let team = OnceCell::new();
+    let ended = run(begin.clone(), &team);
+    if is_restored && team.get().is_none() {
+        context.briefly(async {
+            archive::put_back(context, &begin).await;
+            Ok(())
+        })?;
+    }
+    ended
+}
+
 impl OutputFormat {
     /// Returns the requested format, otherwise the format that `--json` or its absence implies.
     pub(crate) fn chosen(asked: Option<Self>, context: &Context) -> Self {
@@ -331,25 +430,27 @@ impl PermissionArgs {
         self.permission_mode.clone()
     }
 
-    /// Decides who answers permission requests. With `--yes`, every request is allowed. Otherwise
-    /// the user at the terminal answers through `questions`. Every request is denied if there is no
-    /// terminal, or if the output format is stream-json.
-    pub(crate) fn asks(
-        &self,
-        context: &Context,
-        format: OutputFormat,
-        questions: fn() -> (mpsc::Sender<Ask>, Questions),
-    ) -> (Asks, Option<Questions>) {
-        if self.yes {
-            return (Asks::Allow, None);
+    /// Finds out whether a person can answer questions at the terminal of this process.
+    pub(crate) fn person_here(context: &Context, format: OutputFormat) -> Person {
+        match context.has_terminal() && format != OutputFormat::StreamJson {
+            true => Person::There,
+            // There is no terminal, or a program reads stream-json.
+            false => Person::Absent,
         }
-        if context.has_terminal() && format != OutputFormat::StreamJson {
-            let (asks, questions) = questions();
-            return (Asks::Person(asks), Some(questions));
+    }
+
+    /// Decides who answers permission requests: `--yes` allows every request, otherwise a person
+    /// answers. If there is no person, every request is denied. The second value receives the
+    /// requests that a person must answer.
+    pub(crate) fn asks(&self, person: Person) -> (Asks, Option<mpsc::Receiver<Ask>>) {
+        match person {
+            _ if self.yes => (Asks::Allow, None),
+            Person::There => {
+                let (asks, asked) = asking::channel();
+                (Asks::Person(asks), Some(asked))
+            }
+            Person::Absent => (Asks::Deny, None),
         }
-        // Nobody can answer permission requests: either there is no terminal, or another program
-        // reads the output as stream-json.
-        (Asks::Deny, None)
     }
 
     /// Decides whether the project's files are trusted. With `--trust`, they are trusted for this

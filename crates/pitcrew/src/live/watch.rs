@@ -1,16 +1,19 @@
 //! The event loop of a run's display. It handles events, signals, keys and questions.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crossterm::event::Event as Key;
 use pitcrew_protocol::{LEAD_NAME, SendMessageInput};
 use pitcrew_runtime::events::RunEvent;
-use pitcrew_runtime::run::{RunHandle, RunOutcome};
+use pitcrew_runtime::run::{Ask, RunHandle, RunOutcome};
 use pitcrew_team::{Actor, Team};
 use pitcrew_view::TeamState;
-use pitcrew_view::asking::{Heard, Questions};
+use pitcrew_view::asking::{Chosen, Questions};
+use pitcrew_view::host::{Host, HostEvent, OpenQuestion, What};
 use pitcrew_view::remark::{Remark, follow};
 use pitcrew_view::stream::Stream;
+use tokio::sync::mpsc;
 
 use super::agent_screen::Typed;
 use super::board::Board;
@@ -19,6 +22,7 @@ use super::log;
 use super::signals::{EndSignal, Signals};
 use super::stream;
 use super::warnings::Remarks;
+use crate::detached::host_process::HostFace;
 use crate::failure::Failure;
 use crate::output;
 
@@ -29,6 +33,8 @@ pub(crate) enum Face {
     Terminal,
     /// Plain lines on stderr.
     Log,
+    /// Plain lines in the log of a detached run.
+    Host(HostFace),
     /// JSON lines on stdout.
     Stream(Stream),
 }
@@ -51,12 +57,13 @@ pub(crate) struct Watched {
 
 /// An input for which the event loop waits.
 enum Wake {
-    Event(Box<RunEvent>),
+    Event(Arc<HostEvent>),
     Over,
     Signal(EndSignal),
-    Heard(Heard),
     Key(Key),
     Remark(String),
+    /// The starter of a detached run must learn that the team runs.
+    AnnouncementDue,
 }
 
 /// The state of the event loop: what the display shows, the open questions, and how the run ended.
@@ -73,7 +80,8 @@ struct Watching {
     failure: Option<Failure>,
 }
 
-/// Displays a run until the run ends. The first signal stops all agents immediately, and the second
+/// Displays a run until the run ends, and is the host of the run for the user's other processes.
+/// `asked` receives the permission requests of the run, if a person is asked. The first signal stops all agents immediately, and the second
 /// kills the processes that pitcrew started. If the terminal is gone, that counts as the first
 /// signal. On a terminal, a line that the user types answers the shown question. If no question is
 /// shown, the line is a message to the lead.
@@ -81,17 +89,17 @@ struct Watching {
 /// # Errors
 /// Returns an error if the terminal cannot be switched to single-key input.
 pub(crate) async fn watch(
-    mut handle: RunHandle,
+    handle: RunHandle,
     team: Team,
     face: Face,
     mut signals: Signals,
-    questions: Option<Questions>,
+    asked: Option<mpsc::Receiver<Ask>>,
 ) -> Result<Watched, Failure> {
     let began = Instant::now();
-    let questions = questions.unwrap_or_else(|| Questions::open().1);
+    let mut host = Host::open(handle, team.clone(), asked);
     let board = match face {
         Face::Terminal => Some(Board::open().map_err(Failure::internal)?),
-        Face::Log | Face::Stream(_) => None,
+        Face::Log | Face::Host(_) | Face::Stream(_) => None,
     };
     let mut keys = match board.as_ref().filter(|board| board.has_keys()) {
         Some(_) => Some(Keys::open().map_err(Failure::internal)?),
@@ -103,50 +111,55 @@ pub(crate) async fn watch(
         board,
         state: TeamState::default(),
         team,
-        questions,
+        questions: Questions::default(),
         signal: None,
         failure: None,
     };
     loop {
         let wake = tokio::select! {
-            event = handle.events.recv() => event.map_or(Wake::Over, |event| Wake::Event(Box::new(event))),
+            event = host.next() => event.map_or(Wake::Over, Wake::Event),
             signal = signals.next() => Wake::Signal(signal),
-            heard = watching.questions.next() => Wake::Heard(heard),
             remark = remark(remarks.as_mut()) => Wake::Remark(remark),
             key = pressed(keys.as_mut()) => Wake::Key(key),
+            () = announcement_due(&watching.face) => Wake::AnnouncementDue,
         };
         let shown = match wake {
             Wake::Event(event) => watching.happened(&event),
-            Wake::Signal(signal) => watching.end(&handle, signal),
-            Wake::Heard(heard) => {
-                watching.questions.take(heard);
-                watching.show(&[])
-            }
+            Wake::Signal(signal) => watching.end(&host, signal),
             Wake::Remark(text) => watching.show(&[Remark { agent: None, text }]),
-            Wake::Key(key) => watching.pressed(&handle, key).await,
+            Wake::Key(key) => watching.pressed(&host, key).await,
+            Wake::AnnouncementDue => watching.announce(),
             Wake::Over => break,
         };
         if let Err(failure) = shown {
-            watching.give_up(&handle, failure);
+            watching.give_up(&host, failure);
         }
     }
     let Watching { board, state, signal, failure, .. } = watching;
     // The terminal is restored first. Then the remaining remarks are printed directly.
     drop(board);
     remarks.map(Remarks::left).into_iter().flatten().for_each(|remark| output::remark(&remark));
-    let outcome = handle.outcome().await;
+    let outcome = host.outcome().await;
     Ok(Watched { outcome, signal, state, watched: began.elapsed(), unwritten: failure })
 }
 
-async fn remark(remarks: Option<&mut Remarks>) -> String {
+/// Waits for the next remark. Without a display that takes remarks, this function waits forever.
+pub(super) async fn remark(remarks: Option<&mut Remarks>) -> String {
     match remarks {
         Some(remarks) => remarks.next().await,
         None => std::future::pending().await,
     }
 }
 
+async fn announcement_due(face: &Face) {
+    match face {
+        Face::Host(host) => host.is_due().await,
+        Face::Terminal | Face::Log | Face::Stream(_) => std::future::pending().await,
+    }
+}
+
 /// Waits for the next key. If the terminal is gone, this function waits forever.
-async fn pressed(keys: Option<&mut Keys>) -> Key {
+pub(super) async fn pressed(keys: Option<&mut Keys>) -> Key {
     match keys {
         Some(keys) => keys.next().await,
         None => std::future::pending().await,
@@ -154,7 +167,18 @@ async fn pressed(keys: Option<&mut Keys>) -> Key {
 }
 
 impl Watching {
-    fn happened(&mut self, event: &RunEvent) -> Result<(), Failure> {
+    fn happened(&mut self, event: &HostEvent) -> Result<(), Failure> {
+        match &event.what {
+            What::Run(event) => return self.happened_in_run(event),
+            What::QuestionOpened(question) => self.questions.opened(OpenQuestion::clone(question)),
+            What::QuestionClosed { id, .. } => self.questions.closed(id),
+            // The display shows what the run reports. The outcome is shown after the display.
+            What::Tasks(_) | What::Config(_) | What::Ended(_) => return Ok(()),
+        }
+        self.show(&[])
+    }
+
+    fn happened_in_run(&mut self, event: &RunEvent) -> Result<(), Failure> {
         let remarks = follow(&mut self.state, event);
         match &mut self.face {
             Face::Terminal => self.show(&remarks),
@@ -162,7 +186,18 @@ impl Watching {
                 remarks.iter().for_each(log::write);
                 Ok(())
             }
+            Face::Host(host) => {
+                remarks.iter().for_each(log::write);
+                host.happened(event)
+            }
             Face::Stream(lines) => stream::write(lines, &self.state, event),
+        }
+    }
+
+    fn announce(&mut self) -> Result<(), Failure> {
+        match &mut self.face {
+            Face::Host(host) => host.announce(),
+            Face::Terminal | Face::Log | Face::Stream(_) => Ok(()),
         }
     }
 
@@ -176,26 +211,26 @@ impl Watching {
     }
 
     /// Stops a run that can no longer be displayed, so that no process of the run is left behind.
-    fn give_up(&mut self, handle: &RunHandle, failure: Failure) {
+    fn give_up(&mut self, host: &Host, failure: Failure) {
         match std::mem::replace(&mut self.face, Face::Log) {
             // The display failed because the terminal is gone. This has the same effect as SIGTERM.
             // If another signal has already been stored in `self.signal`, it stays unchanged.
             Face::Terminal => {
                 self.signal.get_or_insert(EndSignal::Terminate);
             }
-            Face::Log | Face::Stream(_) => self.failure = Some(failure),
+            Face::Log | Face::Host(_) | Face::Stream(_) => self.failure = Some(failure),
         }
         self.board = None;
-        handle.stopper().stop();
+        host.stopper().stop();
     }
 
-    fn end(&mut self, handle: &RunHandle, signal: EndSignal) -> Result<(), Failure> {
+    fn end(&mut self, host: &Host, signal: EndSignal) -> Result<(), Failure> {
         if self.signal.is_some() {
-            handle.stopper().kill();
+            host.stopper().kill();
             return Ok(());
         }
         self.signal = Some(signal);
-        handle.stopper().stop();
+        host.stopper().stop();
         let remark = Remark {
             agent: None,
             text: "stopping; press Ctrl-C again to kill the processes that still run".to_owned(),
@@ -206,18 +241,19 @@ impl Watching {
         self.show(&[remark])
     }
 
-    async fn pressed(&mut self, handle: &RunHandle, key: Key) -> Result<(), Failure> {
+    async fn pressed(&mut self, host: &Host, key: Key) -> Result<(), Failure> {
         let Some(board) = &mut self.board else { return Ok(()) };
         let mut said = None;
         match board.pressed(key) {
-            Typed::End => return self.end(handle, EndSignal::Interrupt),
+            Typed::End => return self.end(host, EndSignal::Interrupt),
             Typed::Suspend => board.suspend().map_err(Failure::internal)?,
-            Typed::Line(line) if board.asks() => {
-                if let Err(text) = self.questions.typed(&line, board.seen()) {
+            Typed::Line(line) if board.asks() => match self.questions.typed(&line, board.seen()) {
+                Ok(chosen) => said = answer(host, chosen).await,
+                Err(text) => {
                     board.put_back(&line);
                     said = Some(Remark { agent: None, text });
                 }
-            }
+            },
             Typed::Line(line) => said = Some(send(&self.team, line).await),
             Typed::Turn(turn) => self.questions.turn(turn, board.seen()),
             Typed::Editing | Typed::Resized | Typed::Interrupt => {}
@@ -226,8 +262,15 @@ impl Watching {
     }
 }
 
+/// Sends the user's answer to the host. Returns a remark if the host does not take it, for example
+/// because somebody else answered first.
+async fn answer(host: &Host, chosen: Option<Chosen>) -> Option<Remark> {
+    let error = host.answer(&chosen?).await.err()?;
+    Some(Remark { agent: None, text: format!("not answered: {error}") })
+}
+
 /// Sends the user's line to the lead, and returns a remark that reports the result.
-async fn send(team: &Team, content: String) -> Remark {
+pub(super) async fn send(team: &Team, content: String) -> Remark {
     let recipient = LEAD_NAME.to_owned();
     let message = SendMessageInput::Message { recipient, content: content.clone(), summary: None };
     let text = match team.send(&Actor::User, message, None).await {

@@ -5,9 +5,9 @@ use insta::assert_snapshot;
 use crate::test_env::{Ran, TestEnv};
 
 #[test]
-fn the_help_shows_commands_examples_and_exit_codes() {
-    assert_snapshot!(TestEnv::new().transcript(&[&["--help"]]), @r#"
-    $ pitcrew --help
+fn the_help_shows_commands_and_examples() {
+    let help = TestEnv::new().ok(&["--help"]).stdout;
+    assert_snapshot!(help.split_once("Exit codes:").unwrap().0, @r#"
     Run teams of coding agents.
 
     A lead splits a goal into tasks, spawns teammates, and they work in parallel, write to each other,
@@ -18,6 +18,7 @@ fn the_help_shows_commands_examples_and_exit_codes() {
 
     Commands:
       run          Run a team on the repository you stand in
+      attach       Watch a team that runs, answer its questions and write to it
       join         Join a team as a teammate, whoever leads it: a Claude Code session, or pitcrew
       agent        Run one teammate in this terminal, as a pane does
       demo         Watch a team mend a small crate: the models are scripted, everything else is real
@@ -64,12 +65,19 @@ fn the_help_shows_commands_examples_and_exit_codes() {
     Examples:
       pitcrew demo                                   watch a scripted team mend a small crate
       pitcrew run "make the tests pass"              run a team on the repository you stand in
+      pitcrew run --detach "make the tests pass"     the same without this terminal
+      pitcrew attach                                 watch it, answer it and write to it
       pitcrew team show                              the team, its members and its tasks
       pitcrew send bob "look at parser.rs first"     write to a teammate while it works
       pitcrew inbox team-lead --follow               read along
       pitcrew run --resume myteam                    go on after a crash
+    "#);
+}
 
-    Exit codes:
+#[test]
+fn the_help_ends_with_the_exit_codes() {
+    let help = TestEnv::new().ok(&["--help"]).stdout;
+    assert_snapshot!(help.split_once("Exit codes:").unwrap().1, @r"
       0    done
       1    failed: the run's lead failed, its team is gone, doctor found something, teammates remain
       2    the request is malformed: an option, a name, a text over its limit
@@ -79,11 +87,12 @@ fn the_help_shows_commands_examples_and_exit_codes() {
       6    too many or too soon; try later
       7    a run ended at its --max-turns or --max-cost-usd
       8    a run ended by itself before its work was complete; the message says why, and which work is open
+      9    `attach` lost the process that ran the team; the run can be resumed
       70   the disk, the system or pitcrew itself failed; nothing was changed, or the message says so
       75   a run's model was unavailable for too long; the run can be resumed later
       130  stopped by Ctrl-C, or its team was ended by `pitcrew shutdown`
       143  stopped by SIGTERM, or its terminal is gone
-    "#);
+    ");
 }
 
 #[test]
@@ -114,6 +123,29 @@ fn the_help_of_a_command_shows_how_it_is_used() {
       pitcrew send bob "look at parser.rs first"
       git diff | pitcrew send --team backend reviewer - --summary "my changes"
     "#);
+}
+
+#[test]
+fn the_help_of_attach_says_what_keys_do_and_when_it_ends() {
+    let help = TestEnv::new().ok(&["attach", "--help"]).stdout;
+    let (text, examples) = help.split_once("Usage:").unwrap();
+    assert_snapshot!(text, @r"
+    Watch a team that runs, answer its questions and write to it
+
+    It shows a team that `pitcrew run --detach` or another terminal runs. A line you type is a message
+    to the lead, or the answer to the shown question. A question is shown in every display of the team,
+    and the first answer counts. Esc interrupts the lead's turn. Ctrl-C leaves, and the team goes on.
+
+    If the process of the team is killed, the display says so and waits until the team is resumed. Then
+    it goes on. Without a terminal, it prints one line per event, and ends when the run or its process
+    ends. When the run ends, the exit code is that of the run.
+    ");
+    assert_snapshot!(examples.split_once("Examples:").unwrap().1, @r"
+
+      pitcrew attach                   the team that runs in this repository
+      pitcrew attach backend
+      pitcrew attach backend --json    a JSON line per event, after a snapshot of the state
+    ");
 }
 
 #[test]
@@ -157,7 +189,7 @@ fn completions_know_teams_members_models_modes_and_statuses_and_no_hidden_comman
     assert!(offered(&room, &["run", "--model", "o"]).contains(&"opus".to_owned()));
     let commands = offered(&room, &[""]);
     assert!(commands.contains(&"prune".to_owned()), "{commands:?}");
-    for hidden in ["pane-exec", "pane-probe", "sandbox-exec"] {
+    for hidden in ["pane-exec", "pane-probe", "run-host", "sandbox-exec"] {
         assert!(!commands.contains(&hidden.to_owned()), "{commands:?}");
         assert_eq!(offered(&room, &[hidden]), Vec::<String>::new());
     }
@@ -179,7 +211,9 @@ fn only_commands_that_are_shown_have_manual_pages() {
     for entry in std::fs::read_dir(room.work().join("man1")).unwrap() {
         let name = entry.unwrap().file_name().into_string().unwrap();
         assert!(
-            !["pane-exec", "pane-probe", "sandbox-exec"].iter().any(|hidden| name.contains(hidden)),
+            !["pane-exec", "pane-probe", "run-host", "sandbox-exec"]
+                .iter()
+                .any(|hidden| name.contains(hidden)),
             "{name}"
         );
     }

@@ -106,17 +106,15 @@ pub(crate) const SHED: [&str; 4] = [
      os.execve(\"/bin/sh\", [\"sh\", sys.argv[1], \"OUT\"], {})' $W/attack",
 ];
 
-#[test]
-fn a_tool_that_sheds_its_session_environment_and_parents_is_turned_away_too() {
-    let room = TestEnv::new();
-    let (work, root, pitcrew) = (room.work(), room.root(), env!("CARGO_BIN_EXE_pitcrew"));
-    let (work, root) = (work.display(), root.display());
-    let attack =
-        format!("exec {pitcrew} --root {root} member mode team-lead acceptEdits >{work}/$1 2>&1\n");
-    std::fs::write(room.work().join("attack"), attack).unwrap();
+/// Runs a team whose lead starts the shell script `attack` in each of the ways of [`SHED`]. The
+/// script writes its output to the file that its argument names. Returns the outputs.
+fn attacked(room: &TestEnv, attack: &str) -> Vec<String> {
+    let work = room.work();
+    std::fs::write(work.join("attack"), attack).unwrap();
     let mut steps = String::new();
     for (at, shed) in SHED.iter().enumerate() {
-        let shed = shed.replace("$W", &work.to_string()).replace("OUT", &format!("out{at}"));
+        let shed =
+            shed.replace("$W", &work.display().to_string()).replace("OUT", &format!("out{at}"));
         let waits = format!(
             "for i in $(seq 200); do test -s out{at} && break; sleep 0.05; done; sleep 0.2"
         );
@@ -125,13 +123,51 @@ fn a_tool_that_sheds_its_session_environment_and_parents_is_turned_away_too() {
             .push_str(&format!("    - tools: [{{name: Bash, input: {{command: '{command}'}}}}]\n"));
     }
     let model = room.script(&format!("agents:\n  team-lead:\n{steps}    - text: I tried.\n"));
-    let ran = room.ok(&["run", "try it", "--team", "work", "--model", &model, "--yes"]);
-    for at in 0..SHED.len() {
-        let said =
-            std::fs::read_to_string(room.work().join(format!("out{at}"))).unwrap_or_default();
-        assert!(said.contains("was started by a tool of an agent"), "{at}: {said} {ran:?}");
+    room.ok(&["run", "try it", "--team", "work", "--model", &model, "--yes"]);
+    let said = |at| std::fs::read_to_string(work.join(format!("out{at}"))).unwrap_or_default();
+    (0..SHED.len()).map(said).collect()
+}
+
+#[test]
+fn a_tool_that_sheds_its_session_environment_and_parents_is_turned_away_too() {
+    let room = TestEnv::new();
+    let (work, root, pitcrew) = (room.work(), room.root(), env!("CARGO_BIN_EXE_pitcrew"));
+    let (work, root) = (work.display(), root.display());
+    let attack =
+        format!("exec {pitcrew} --root {root} member mode team-lead acceptEdits >{work}/$1 2>&1\n");
+    for (at, said) in attacked(&room, &attack).iter().enumerate() {
+        assert!(said.contains("was started by a tool of an agent"), "{at}: {said}");
     }
     assert_eq!(room.json_file("teams/work/config.json")["members"][0].get("mode"), None);
+}
+
+/// A program that sends a request to the control socket in a folder, and prints the first answer.
+const KNOCK: &str = "import os, socket, sys
+os.chdir(sys.argv[1])
+door = socket.socket(socket.AF_UNIX)
+door.connect('door')
+try:
+    door.sendall(sys.argv[2].encode() + b'\\n')
+except BrokenPipeError:
+    pass  # The lead refuses the caller before it reads the request.
+print(door.makefile().readline())
+";
+
+#[test]
+fn a_tool_can_neither_follow_its_own_run_nor_answer_a_question_of_it() {
+    let room = TestEnv::new();
+    let (work, door) = (room.work(), room.root().join("teams/work/pitcrew"));
+    std::fs::write(work.join("knock"), KNOCK).unwrap();
+    let (work, door) = (work.display(), door.display());
+    let knock = |request: &str| format!("python3 {work}/knock {door} '{request}'");
+    let follow = knock(r#"{"op": "follow"}"#);
+    let answer = knock(r#"{"op": "answer", "question": "q1", "digest": "0000", "choice": "once"}"#);
+    let attack =
+        format!("{{ {follow}; {answer}; }} >{work}/$1.new 2>&1; mv {work}/$1.new {work}/$1\n");
+    for (at, said) in attacked(&room, &attack).iter().enumerate() {
+        let refusals = said.matches("was started by a tool of an agent").count();
+        assert!(refusals == 2 && !said.contains("protocol"), "{at}: {said}");
+    }
 }
 
 #[test]

@@ -14,6 +14,7 @@ use std::sync::LazyLock;
 use regex::Regex;
 use rustix::process::Signal;
 
+use crate::detached::Detached;
 use crate::patience::until;
 use crate::running::Running;
 use crate::terminal::{GOODBYE, Terminal};
@@ -43,6 +44,8 @@ enum Stage {
     Planned,
     /// A team is running. Its teammate `bob` is in a pane.
     Panes,
+    /// Like `Empty`, but the line starts a team in the background. The test waits for the team's end.
+    Detaches,
     /// The line is only the name of a command. The test runs the command with `--help`.
     Named,
     /// The test does not run the line, for this reason.
@@ -79,6 +82,10 @@ const SHOWN: &[(&str, Stage)] = &[
     ("pitcrew agent", Named),
     ("pitcrew agent --agent-id bob@backend --model haiku --permission-mode acceptEdits", Lives),
     ("pitcrew agent --team-name backend --agent-name bob", Lives),
+    ("pitcrew attach", Follows),
+    ("pitcrew attach TEAM", Follows),
+    ("pitcrew attach backend", Follows),
+    ("pitcrew attach backend --json", Follows),
     ("pitcrew completions SHELL", Empty),
     ("pitcrew completions bash > ~/.local/share/bash-completion/completions/pitcrew", Empty),
     ("pitcrew completions fish > ~/.config/fish/completions/pitcrew.fish", Empty),
@@ -145,6 +152,8 @@ const SHOWN: &[(&str, Stage)] = &[
     ),
     ("pitcrew run \"review the diff\" --teammate-mode tmux --teammate-program claude", Not(CLIENT)),
     ("pitcrew run - < goal.md", Empty),
+    ("pitcrew run --detach", Named),
+    ("pitcrew run --detach \"make the tests pass\"", Stage::Detaches),
     ("pitcrew run --resume", Named),
     ("pitcrew run --resume TEAM", Alone),
     ("pitcrew run --resume backend", Alone),
@@ -428,6 +437,11 @@ fn what_is_shown_runs_without_a_team() {
             check(&room, &format!("{before}trust add{after}"), "");
         }
         check(&room, line, "");
+    }
+    for line in on(Stage::Detaches) {
+        let detached = Detached { room: empty() };
+        check(&detached.room, line, "");
+        detached.until_no_host();
     }
     // Some lines end with an option that lacks its value. Such an option would take `--help` as its
     // value, so the test removes all options.

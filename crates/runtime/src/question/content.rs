@@ -2,6 +2,7 @@
 //! that suits the tool.
 
 use pitcrew_protocol::{CallView, ToolTraits};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
 
 use super::diff;
@@ -10,16 +11,18 @@ use super::visible::{visible, visible_text};
 
 /// One line of the text that a permission request shows. Invisible characters in it are written
 /// out, for example as `<U+202E>`.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Line {
     /// The kind of this line.
     pub kind: Kind,
     /// The text of the line, without a line break.
+    #[serde(deserialize_with = "read_visible")]
     pub text: String,
 }
 
 /// The kind of a line. A user interface gives each kind its own style.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Kind {
     /// Text that belongs to the call.
     Text,
@@ -128,4 +131,11 @@ fn lines_of(text: &str, shown: fn(&str) -> String) -> Vec<Line> {
     // Do not use `str::lines` here, because it would drop a carriage return.
     let text = text.strip_suffix('\n').unwrap_or(text);
     text.split('\n').map(|line| Line { kind: Kind::Text, text: shown(line) }).collect()
+}
+
+/// Reads a text of a permission request from another process. Characters that the other process did
+/// not write out are written out here, because the text goes to a terminal.
+pub(super) fn read_visible<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    Ok(visible_text(&text.replace('\n', "<U+000A>")))
 }

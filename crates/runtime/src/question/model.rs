@@ -4,36 +4,42 @@ use std::path::{Path, PathBuf};
 
 use pitcrew_permission::gate::AllowingRules;
 use pitcrew_protocol::{AgentName, CallView, ToolTraits, tool_name};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
 use super::Digest;
-use super::content::{self, Kind, Line};
+use super::content::{self, Kind, Line, read_visible};
 use super::visible::visible;
 
 /// Maximum number of characters that are shown of the agent's own description of its call.
 const SAYS_CHARS: usize = 160;
 
 /// A permission request: asks a person whether an agent is allowed to make a call.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PermissionQuestion {
     /// The agent that wants to make the call.
     pub asker: AgentName,
     /// The tool of the call.
+    #[serde(deserialize_with = "read_visible")]
     pub tool: String,
     /// The folder in which the call is made.
+    #[serde(deserialize_with = "read_visible")]
     pub folder: String,
     /// Why permission is needed, as text. The text is empty if the call alone explains the reason.
+    #[serde(deserialize_with = "read_visible")]
     pub reason: String,
     /// The whole call, as lines of text.
     pub lines: Vec<Line>,
     /// The permissions for later calls. When the user allows this call, the user can also choose
     /// one of them.
+    #[serde(deserialize_with = "read_offers")]
     pub offers: Vec<Offer>,
     digest: Digest,
 }
 
 /// A permission for this call and for later calls. It is valid at least for the rest of this run.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Offer {
     /// The permission covers exactly this call, in this folder.
     Exactly {
@@ -82,7 +88,8 @@ impl Offer {
 }
 
 /// A person's answer to a permission request.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Choice {
     /// Allows this one call.
     Once,
@@ -101,7 +108,8 @@ pub enum Choice {
 }
 
 /// How long a permission for more than one call is valid.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Keep {
     /// The permission is valid only for this run.
     Run,
@@ -217,6 +225,14 @@ impl PermissionQuestion {
         let rest = offers.iter().chain(&lines).map(String::as_str);
         Digest::of_texts(first.into_iter().chain(rest))
     }
+}
+
+/// Reads the offers of a permission request from another process. A rule with characters that a
+/// person could not see is left out, because nobody could choose it knowingly.
+fn read_offers<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Offer>, D::Error> {
+    let mut offers = Vec::<Offer>::deserialize(deserializer)?;
+    offers.retain(|offer| offer.rule().is_none_or(|rule| visible(rule) == rule));
+    Ok(offers)
 }
 
 /// Returns the agent's own description of a command, if the call has one.

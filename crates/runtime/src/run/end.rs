@@ -4,9 +4,13 @@ use std::time::Duration;
 
 use pitcrew_agent::transcript::AnswerFault;
 use pitcrew_protocol::{AgentName, Task, TaskId, TaskStatus, counted_is};
+use serde::{Deserialize, Serialize};
+
+use crate::events::optional_ms;
 
 /// How a run ended.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
 pub enum RunEnd {
     /// The main agent of the run gave its final answer, and no work is open.
     Success {
@@ -41,6 +45,7 @@ pub enum RunEnd {
         reason: String,
         /// The time after which the model's provider accepts calls again, if the provider named
         /// one.
+        #[serde(rename = "retry_after_ms", with = "optional_ms", default)]
         retry_after: Option<Duration>,
     },
     /// The user stopped the run. `pitcrew run --resume` continues the run.
@@ -59,7 +64,8 @@ pub enum RunEnd {
 }
 
 /// A limit at which a run ends.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Limit {
     /// The limit on the number of model calls.
     Turns,
@@ -80,7 +86,8 @@ impl Limit {
 
 /// Why a run ended before all its work was done. If several reasons apply, the variant that comes
 /// first in this enum is used.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Shortfall {
     /// The lead's model did not give the last answer, because the model itself or a filter of its
     /// provider refused it.
@@ -130,7 +137,7 @@ impl Shortfall {
 }
 
 /// The state of a task at the end of a run.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TaskSummary {
     /// The task's id.
     pub id: TaskId,
@@ -164,7 +171,7 @@ impl TaskSummary {
 }
 
 /// Work that is not done at the end of a run.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OpenWork {
     /// The tasks that are not completed.
     pub tasks: Vec<TaskSummary>,

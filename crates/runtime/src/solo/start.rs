@@ -42,7 +42,9 @@ pub(crate) async fn start(options: SoloOptions) -> Result<RunHandle, RunError> {
         // Sending fails only if nobody waits for the outcome.
         let _not_waited_for = sender.send(solo.live(beginning).await);
     });
-    Ok(RunHandle { team, events: received, stopper, outcome, task: Some(task) })
+    // A member that runs alone has no control socket, so nobody sends requests.
+    let (_, visitors) = mpsc::channel(1);
+    Ok(RunHandle { team, events: received, visitors, stopper, outcome, task: Some(task) })
 }
 
 /// The data of a member that this process is going to run.

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use pitcrew_agent::Event;
 use pitcrew_agent::transcript::Grant;
 use pitcrew_protocol::{
     AgentName, ApiError, ErrorCode, LEAD_NAME, SendMessageInput, SpawnInput, chain,
@@ -9,13 +10,14 @@ use pitcrew_protocol::{
 use pitcrew_team::{Actor, SentView, SpawnView, Team};
 use pitcrew_tools::ToolOutcome;
 use serde_json::{Value, json};
-use tokio::sync::oneshot;
+use tokio::sync::mpsc::error::TrySendError;
+use tokio::sync::{mpsc, oneshot};
 use uuid::Uuid;
 
 use super::run_machine::{EndReason, RunInput};
 use super::team_loop::TeamLoop;
 use super::wake::Decision;
-use crate::control_socket::{Call, ControlRequest, ControlServer, ENDING};
+use crate::control_socket::{Call, ControlRequest, ControlServer, ENDING, Visitor};
 use crate::question::Digest;
 
 /// If a caller waits for the end of a team, this part of its waiting time is reserved for the steps
@@ -74,9 +76,65 @@ impl TeamLoop {
                 self.answer_plan_for_user(request, member, approve, feedback).await
             }
             ControlRequest::Spawn { input } => return self.spawn_for_user(input, call).await,
+            ControlRequest::Interrupt { member } => {
+                let interrupted = self.interrupt_for_user(member.as_deref());
+                interrupted.map(|(answer, more)| {
+                    inputs.extend(more);
+                    answer
+                })
+            }
+            ControlRequest::Follow { since, run } => {
+                let visitor = Visitor::Follow { since, run, caller: call.caller };
+                pass_to_host(&self.sources.visitors, visitor).await;
+                return inputs;
+            }
+            ControlRequest::Answer { question, digest, choice } => {
+                let visitor = Visitor::Answer { question, digest, choice, caller: call.caller };
+                pass_to_host(&self.sources.visitors, visitor).await;
+                return inputs;
+            }
         };
-        call.answer(answer).await;
+        call.caller.answer(answer).await;
         inputs
+    }
+
+    /// Interrupts the lead's turn. Its subagents in the foreground are part of the turn.
+    pub(super) fn interrupt_lead(&self) -> Vec<RunInput> {
+        self.interrupt(&AgentName::lead());
+        vec![RunInput::LeadInterrupted]
+    }
+
+    fn interrupt(&self, name: &AgentName) {
+        self.agents.tell(name, Event::Interrupted);
+        self.agents.drop_subagents(name, |it| !it.is_in_background());
+    }
+
+    fn interrupt_for_user(&self, member: Option<&str>) -> Result<(Value, Vec<RunInput>), ApiError> {
+        let name = member.map_or_else(AgentName::lead, |name| AgentName::foreign(name));
+        let answer = json!({"success": true, "name": name});
+        if name == AgentName::lead() {
+            return Ok((answer, self.interrupt_lead()));
+        }
+        let running = self.agents.running(&name).filter(|running| running.is_teammate());
+        let Some(running) = running else {
+            let lead = AgentName::lead();
+            let teammates = self.agents.teammates().map(|(name, _)| name);
+            let valid: Vec<&AgentName> = std::iter::once(&lead).chain(teammates).collect();
+            let message = format!("no member '{name}' runs in this team");
+            return Err(ApiError::new(ErrorCode::AgentNotFound, message)
+                .with("agent", name.as_str())
+                .with("valid_agents", json!(valid)));
+        };
+        if running.handle.is_elsewhere() {
+            let message = format!(
+                "{name} runs in a process of its own, which only the keys of its pane can interrupt"
+            );
+            return Err(
+                ApiError::new(ErrorCode::InvalidStatus, message).with("agent", name.as_str())
+            );
+        }
+        self.interrupt(&name);
+        Ok((answer, Vec::new()))
     }
 
     /// Returns the reason why the run was already ending before the request to end the team.
@@ -140,7 +198,9 @@ impl TeamLoop {
         let input = match SpawnInput::parse(input) {
             Ok(input) => input,
             Err(error) => {
-                call.answer(Err(ApiError::new(ErrorCode::InvalidRequest, error.to_string()))).await;
+                call.caller
+                    .answer(Err(ApiError::new(ErrorCode::InvalidRequest, error.to_string())))
+                    .await;
                 return Vec::new();
             }
         };
@@ -172,7 +232,7 @@ impl TeamLoop {
                 );
                 tell_lead(&team, text, "the user added a teammate").await;
             }
-            call.answer(spawned.map(|member| json!(member))).await;
+            call.caller.answer(spawned.map(|member| json!(member))).await;
         });
         inputs
     }
@@ -211,6 +271,18 @@ impl TeamLoop {
         self.decided(Decision::ByMail { request: id, decided: grant.into(), pause }).await;
         Ok(json!({"success": true, "request_id": request, "allowed": allow}))
     }
+}
+
+/// Passes a request to the host of the run. If the program that started the run has no host,
+/// refuses the request.
+async fn pass_to_host(host: &mpsc::Sender<Visitor>, visitor: Visitor) {
+    let (says, visitor) = match host.try_send(visitor) {
+        Ok(()) => return,
+        Err(TrySendError::Full(visitor)) => ("the host of this run is busy", visitor),
+        Err(TrySendError::Closed(visitor)) => ("this run has no host", visitor),
+    };
+    let error = ApiError::new(ErrorCode::InvalidStatus, says);
+    visitor.into_caller().answer(Err(error)).await;
 }
 
 /// Informs the lead of an action that the user took in the lead's place. A failure is only logged,

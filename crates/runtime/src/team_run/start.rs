@@ -29,6 +29,7 @@ use super::take_lead::{Led, led, team_of};
 use super::team_loop::{DeletedTasks, EventSources, LeadEnd, TeamLoop};
 use super::usage_totals::UsageTotals;
 use super::wake::{LoopHandle, REPORTS_WAITING};
+use crate::control_socket::{VISITORS_WAITING, Visitor};
 use crate::driver::Sink;
 use crate::events::{RunEvent, RunStarted};
 use crate::hooks::{HookEvent, HookKind, HookSession, reminder};
@@ -95,7 +96,9 @@ async fn start_in(led: Led, options: RunOptions) -> Result<RunHandle, RunError> 
     let name = run_context.model_name.clone();
     let model = run_context.model(&name).map_err(|source| RunError::Model { name, source })?;
     let stopper = Stopper::default();
-    let sources = EventSources::new(stopper.clone(), reported, remote_reports, requests, watch);
+    let (visitors, visiting) = mpsc::channel(VISITORS_WAITING);
+    let sources =
+        EventSources::new(stopper.clone(), reported, remote_reports, requests, watch, visitors);
     let backends = Backends {
         here: InProcess::default(),
         hosting,
@@ -128,7 +131,14 @@ async fn start_in(led: Led, options: RunOptions) -> Result<RunHandle, RunError> 
         lease: Some(lease),
     };
     let beginning = team_loop.build_lead(&begin, model, &config, narrowed).await?;
-    Ok(run_loop(team_loop, beginning, config, history, received, stopper))
+    let receivers = Receivers { events: received, visitors: visiting };
+    Ok(run_loop(team_loop, beginning, config, history, receivers, stopper))
+}
+
+/// The ends of the run's channels that its handle holds.
+struct Receivers {
+    events: mpsc::Receiver<RunEvent>,
+    visitors: mpsc::Receiver<Visitor>,
 }
 
 /// Runs the team's loop in its own task, and returns the handle that controls the run.
@@ -137,7 +147,7 @@ fn run_loop(
     beginning: Beginning,
     config: Arc<TeamConfig>,
     history: Result<(JournalSummary, u64), StoreError>,
-    events: mpsc::Receiver<RunEvent>,
+    Receivers { events, visitors }: Receivers,
     stopper: Stopper,
 ) -> RunHandle {
     let team = team_loop.run_context.team.name().to_string();
@@ -148,7 +158,7 @@ fn run_loop(
         // Sending fails only if nobody waits for the outcome.
         let _not_waited_for = sender.send(team_loop.close().await);
     });
-    RunHandle { team, events, stopper, outcome, task: Some(task) }
+    RunHandle { team, events, visitors, stopper, outcome, task: Some(task) }
 }
 
 /// Refuses a run if the earlier runs of its team have already reached the cost limit. Even the

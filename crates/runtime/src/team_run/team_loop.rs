@@ -29,7 +29,7 @@ use super::start::TeamCreateState;
 use super::subagents::SubagentRuns;
 use super::usage_totals::UsageTotals;
 use super::wake::{Decision, LoopHandle, Request, Wake};
-use crate::control_socket::ControlServer;
+use crate::control_socket::{ControlServer, Visitor};
 use crate::driver::{Announcement, Report, ReportKind};
 use crate::events::RunEvent;
 use crate::run::{KeptWorktree, RunLimits, Shortfall, Stopper, TaskSummary};
@@ -100,6 +100,8 @@ pub(super) struct EventSources {
     pub(super) requests: mpsc::Receiver<Request>,
     pub(super) watch: Option<Watch>,
     pub(super) control: Option<ControlServer>,
+    /// Requests through the control socket that the host of the run carries out.
+    pub(super) visitors: mpsc::Sender<Visitor>,
     pub(super) decisions: FuturesUnordered<BoxFuture<'static, Result<Decision, Aborted>>>,
     pub(super) grace: Option<Pin<Box<Sleep>>>,
     /// A timer that starts when a process dies. When the timer ends, locks of the dead process are
@@ -125,6 +127,7 @@ impl EventSources {
         remote_reports: mpsc::Receiver<RemoteReport>,
         requests: mpsc::Receiver<Request>,
         watch: Watch,
+        visitors: mpsc::Sender<Visitor>,
     ) -> Self {
         Self {
             stopper,
@@ -133,6 +136,7 @@ impl EventSources {
             requests,
             watch: Some(watch),
             control: None,
+            visitors,
             decisions: FuturesUnordered::new(),
             grace: None,
             tidying: None,
@@ -205,11 +209,7 @@ impl TeamLoop {
                 Vec::new()
             }
             Wake::TakenBack => Vec::new(),
-            Wake::Interrupted => {
-                self.agents.tell_lead(Event::Interrupted);
-                self.agents.drop_subagents(&AgentName::lead(), |it| !it.is_in_background());
-                vec![RunInput::LeadInterrupted]
-            }
+            Wake::Interrupted => self.interrupt_lead(),
             Wake::StopAsked => {
                 self.sources.was_stopped = true;
                 vec![RunInput::EndAsked(EndReason::Interrupted)]

@@ -22,7 +22,7 @@ pub use mail::{Appended, MailStore, Past, StoredMessage, UnreadLimit};
 pub use rates::{RateScope, RateStore, Slot};
 pub use records::{DocumentEdit, LogName, RecordStore};
 pub use tasks::{TaskEdit, TaskStore, TaskTable};
-pub use teams::{ArchivedLogs, NewTeam, Change, TeamEdit, TeamStore, Watch};
+pub use teams::{ArchivedLogs, Change, NewTeam, TeamEdit, TeamStore, Watch};
 
 use crate::FileBackend;
 

@@ -25,11 +25,10 @@ use super::teams::Readers;
 use super::watch::Watchers;
 use super::written_log::WrittenLogs;
 use crate::{
-    Appended, ArchiveName, ArchiveStore, NewTeam, ArchivedTeam, Backend, DocumentEdit,
-    JournalEntry, JournalOf, JournalStore, JournalSummary, Lease, LeaseHolder, LeaseName,
-    LeaseStore, LogName, MailStore, Overwritten, Past, RateScope, RateStore, RecordStore, Slot,
-    StoreError, StoredMessage, TaskEdit, TaskStore, TeamEdit, TeamStore, UnreadLimit, Watch,
-    dialect,
+    Appended, ArchiveName, ArchiveStore, ArchivedTeam, Backend, DocumentEdit, JournalEntry,
+    JournalOf, JournalStore, JournalSummary, Lease, LeaseHolder, LeaseName, LeaseStore, LogName,
+    MailStore, NewTeam, Overwritten, Past, RateScope, RateStore, RecordStore, Slot, StoreError,
+    StoredMessage, TaskEdit, TaskStore, TeamEdit, TeamStore, UnreadLimit, Watch, dialect,
 };
 
 /// A [`Backend`] that stores teams as files under a root. Reference clients can use the same files.
@@ -216,11 +215,7 @@ impl TeamStore for FileBackend {
         self.run(|files| files.teams()).await
     }
 
-    async fn create_team(
-        &self,
-        config: &TeamConfig,
-        new: &NewTeam,
-    ) -> Result<(), StoreError> {
+    async fn create_team(&self, config: &TeamConfig, new: &NewTeam) -> Result<(), StoreError> {
         let (config, new) = (config.clone(), new.clone());
         let dir = config.name.dir();
         self.run_in(dir, move |files| files.create_team(&config, &new)).await

@@ -27,11 +27,7 @@ use crate::{ArchiveName, ArchivedLogs, NewTeam, StoreError, own_mode};
 
 impl Files {
     /// Creates a team with the content of `new`.
-    pub(crate) fn create_team(
-        &self,
-        config: &TeamConfig,
-        new: &NewTeam,
-    ) -> Result<(), StoreError> {
+    pub(crate) fn create_team(&self, config: &TeamConfig, new: &NewTeam) -> Result<(), StoreError> {
         let team = config.name.dir();
         self.must_be_free(&team)?;
         let teams = self.paths.teams();

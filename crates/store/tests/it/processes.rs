@@ -117,7 +117,13 @@ impl Work {
                 let archive = backend.archives().await.unwrap().pop().unwrap();
                 let log = LogName::Transcript(AgentName::lead());
                 backend
-                    .create_team(&config(), &NewTeam { logs: Some(ArchivedLogs { archive, logs: vec![log] }), documents: Vec::new() })
+                    .create_team(
+                        &config(),
+                        &NewTeam {
+                            logs: Some(ArchivedLogs { archive, logs: vec![log] }),
+                            documents: Vec::new(),
+                        },
+                    )
                     .await
                     .unwrap();
             }

@@ -99,7 +99,11 @@ async fn a_team_can_be_watched_again_after_it_was_made_anew() {
     let mut first = scene.backend.watch(&scene.team).await.unwrap();
     scene.backend.archive_team(&scene.team).await.unwrap();
     told(&mut first, &Change::Gone).await;
-    scene.backend.create_team(&crate::scene::config(), &pitcrew_store::NewTeam::default()).await.unwrap();
+    scene
+        .backend
+        .create_team(&crate::scene::config(), &pitcrew_store::NewTeam::default())
+        .await
+        .unwrap();
     let mut second = scene.backend.watch(&scene.team).await.unwrap();
     drop(first);
     scene.send("m1").await;

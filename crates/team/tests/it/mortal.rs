@@ -9,10 +9,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use async_trait::async_trait;
 use pitcrew_protocol::{InboxFile, Message, MessageId, Rate, Task, TeamConfig, TeamDir};
 use pitcrew_store::{
-    Appended, ArchiveName, ArchiveStore, NewTeam, ArchivedTeam, Backend, DocumentEdit,
-    JournalEntry, JournalOf, JournalStore, JournalSummary, Lease, LeaseHolder, LeaseName,
-    LeaseStore, LogName, MailStore, MemoryBackend, Past, RateScope, RateStore, RecordStore, Slot,
-    StoreError, StoredMessage, TaskEdit, TaskStore, TeamEdit, TeamStore, UnreadLimit, Watch,
+    Appended, ArchiveName, ArchiveStore, ArchivedTeam, Backend, DocumentEdit, JournalEntry,
+    JournalOf, JournalStore, JournalSummary, Lease, LeaseHolder, LeaseName, LeaseStore, LogName,
+    MailStore, MemoryBackend, NewTeam, Past, RateScope, RateStore, RecordStore, Slot, StoreError,
+    StoredMessage, TaskEdit, TaskStore, TeamEdit, TeamStore, UnreadLimit, Watch,
 };
 use serde_json::Value;
 
@@ -84,11 +84,7 @@ impl TeamStore for MortalBackend {
         self.read(self.kept.teams()).await
     }
 
-    async fn create_team(
-        &self,
-        config: &TeamConfig,
-        new: &NewTeam,
-    ) -> Result<(), StoreError> {
+    async fn create_team(&self, config: &TeamConfig, new: &NewTeam) -> Result<(), StoreError> {
         self.write(self.kept.create_team(config, new)).await
     }
 

@@ -59,7 +59,8 @@ pub(crate) fn create(name: &str) -> CreateTeam {
         model: "claude-sonnet-4-5-20250929".into(),
         session_id: "c8f283a3-44a1-4434-bd87-5f24b94924bf".into(),
         on_taken: OnTaken::Refuse,
-        made_by: MadeBy::Caller, first_run: None,
+        made_by: MadeBy::Caller,
+        first_run: None,
     }
 }
 

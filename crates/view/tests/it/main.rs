@@ -7,6 +7,10 @@ mod fold;
 #[cfg(test)]
 mod from_files;
 #[cfg(test)]
+mod host;
+#[cfg(test)]
+mod host_env;
+#[cfg(test)]
 mod remark;
 #[cfg(test)]
 mod script;

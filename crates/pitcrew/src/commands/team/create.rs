@@ -43,7 +43,8 @@ impl Create {
             model: self.model.unwrap_or_else(|| INHERITED.to_owned()),
             session_id: uuid::Uuid::new_v4().to_string(),
             on_taken: OnTaken::Refuse,
-            made_by: MadeBy::Caller, first_run: None,
+            made_by: MadeBy::Caller,
+            first_run: None,
         };
         let (_, created) = context.teams()?.create(wanted).await?;
         context.output.answer(&created, |made| {

@@ -1,6 +1,7 @@
 //! The event loop of the display of one agent. It handles events of the agent, keys, signals,
 //! questions and changes of the team.
 
+use std::sync::Arc;
 use std::time::Instant;
 
 use crossterm::event::Event as Key;
@@ -8,10 +9,12 @@ use futures_util::StreamExt as _;
 use pitcrew_protocol::{AgentName, SendMessageInput};
 use pitcrew_runtime::events::RunEvent;
 use pitcrew_runtime::question::Section;
-use pitcrew_runtime::run::RunHandle;
+use pitcrew_runtime::run::{Ask, RunHandle};
 use pitcrew_team::store::{Change, Watch};
 use pitcrew_team::{Actor, MessageView, Team};
-use pitcrew_view::asking::{Heard, Questions, ShownPages};
+use pitcrew_view::asking::{Questions, ShownPages};
+use pitcrew_view::host::{Host, HostEvent, OpenQuestion, What};
+use tokio::sync::mpsc;
 
 use super::super::keys::Keys;
 use super::super::signals::{EndSignal, Signals};
@@ -25,10 +28,9 @@ use crate::output::{self, FAINT, printable};
 
 /// An input for which the event loop waits.
 enum Wake {
-    Event(Box<RunEvent>),
+    Event(Arc<HostEvent>),
     Over,
     Signal(EndSignal),
-    Heard(Heard),
     Key(Key),
     Changed(Change),
     Remark(String),
@@ -51,22 +53,23 @@ struct AgentScreen {
     signal: Option<EndSignal>,
 }
 
-/// Displays one agent until the agent ends. A line that the user types answers the shown question.
+/// Displays one agent until the agent ends. `asked` receives the agent's permission requests, if
+/// the person at this terminal is asked. A line that the user types answers the shown question.
 /// If no question is shown, the line is a message to the agent. Esc interrupts the agent's turn.
 /// The first Ctrl-C ends the agent cleanly, and the second ends it at once.
 ///
 /// # Errors
 /// Returns an error if single-key input is not available, or if the terminal is gone.
 pub(crate) async fn watch(
-    mut handle: RunHandle,
+    handle: RunHandle,
     team: Team,
     agent: AgentName,
     mut signals: Signals,
-    questions: Option<Questions>,
+    asked: Option<mpsc::Receiver<Ask>>,
 ) -> Result<Watched, Failure> {
     let mut changes = team.watch().await.map_err(Failure::internal)?;
     let agent_view = AgentView::new(agent.clone(), team.name().to_string());
-    let questions = questions.unwrap_or_else(|| Questions::open().1);
+    let mut host = Host::open(handle, team.clone(), asked);
     let terminal = Terminal::enter().map_err(Failure::internal)?;
     let mut keys = Keys::open().map_err(Failure::internal)?;
     let mut remarks = Remarks::open();
@@ -78,7 +81,7 @@ pub(crate) async fn watch(
         agent_view,
         entry,
         terminal,
-        questions,
+        questions: Questions::default(),
         seen: ShownPages::default(),
         unread: 0,
         signal: None,
@@ -87,9 +90,8 @@ pub(crate) async fn watch(
     agent_screen.draw(&[])?;
     loop {
         let wake = tokio::select! {
-            event = handle.events.recv() => event.map_or(Wake::Over, |event| Wake::Event(Box::new(event))),
+            event = host.next() => event.map_or(Wake::Over, Wake::Event),
             signal = signals.next() => Wake::Signal(signal),
-            heard = agent_screen.questions.next() => Wake::Heard(heard),
             key = keys.next() => Wake::Key(key),
             change = next(&mut changes) => Wake::Changed(change),
             remark = remarks.next() => Wake::Remark(remark),
@@ -97,12 +99,8 @@ pub(crate) async fn watch(
         let lines = match wake {
             Wake::Over => break,
             Wake::Event(event) => agent_screen.happened(&event).await,
-            Wake::Signal(signal) => agent_screen.end(&handle, signal),
-            Wake::Heard(heard) => {
-                agent_screen.questions.take(heard);
-                agent_screen.ask()
-            }
-            Wake::Key(key) => agent_screen.pressed(&handle, key).await,
+            Wake::Signal(signal) => agent_screen.end(&host, signal),
+            Wake::Key(key) => agent_screen.pressed(&host, key).await,
             Wake::Remark(text) => {
                 printable(&text).lines().map(|line| format!("{FAINT}- {line}{FAINT:#}")).collect()
             }
@@ -118,7 +116,7 @@ pub(crate) async fn watch(
     let AgentScreen { agent_view, terminal, signal, .. } = agent_screen;
     drop(terminal);
     remarks.left().iter().for_each(|remark| output::remark(remark));
-    let (state, outcome) = (agent_view.into_state(), handle.outcome().await);
+    let (state, outcome) = (agent_view.into_state(), host.outcome().await);
     Ok(Watched { outcome, signal, state, watched: began.elapsed(), unwritten: None })
 }
 
@@ -146,7 +144,18 @@ impl AgentScreen {
         Ok(())
     }
 
-    async fn happened(&mut self, event: &RunEvent) -> Vec<String> {
+    async fn happened(&mut self, event: &HostEvent) -> Vec<String> {
+        match &event.what {
+            What::Run(event) => return self.happened_in_run(event).await,
+            What::QuestionOpened(question) => self.questions.opened(OpenQuestion::clone(question)),
+            What::QuestionClosed { id, .. } => self.questions.closed(id),
+            // The screen reads the team's files itself.
+            What::Tasks(_) | What::Config(_) | What::Ended(_) => return Vec::new(),
+        }
+        self.ask()
+    }
+
+    async fn happened_in_run(&mut self, event: &RunEvent) -> Vec<String> {
         let mut lines = self.agent_view.apply(event);
         if let RunEvent::MailDelivered { ids, .. } = event {
             // The event contains only the ids of the messages. Their texts are read from the inbox.
@@ -195,7 +204,7 @@ impl AgentScreen {
         Vec::new()
     }
 
-    async fn pressed(&mut self, handle: &RunHandle, key: Key) -> Vec<String> {
+    async fn pressed(&mut self, host: &Host, key: Key) -> Vec<String> {
         match self.entry.take(key) {
             Typed::Editing | Typed::Resized => Vec::new(),
             Typed::Suspend => {
@@ -204,20 +213,30 @@ impl AgentScreen {
                 Vec::new()
             }
             Typed::Interrupt => {
-                handle.interrupt();
+                host.interrupt();
                 Vec::new()
             }
-            Typed::End => self.end(handle, EndSignal::Interrupt),
+            Typed::End => self.end(host, EndSignal::Interrupt),
             Typed::Turn(turn) => {
                 self.questions.turn(turn, &self.seen);
                 self.ask()
             }
             Typed::Line(line) if self.questions.current().is_some() => {
-                if let Err(said) = self.questions.typed(&line, &self.seen) {
-                    self.entry.put_back(&line);
-                    return vec![format!("{FAINT}- {said}{FAINT:#}")];
+                let chosen = match self.questions.typed(&line, &self.seen) {
+                    Ok(chosen) => chosen,
+                    Err(said) => {
+                        self.entry.put_back(&line);
+                        return vec![format!("{FAINT}- {said}{FAINT:#}")];
+                    }
+                };
+                let mut lines = self.ask();
+                if let Some(chosen) = chosen
+                    && let Err(error) = host.answer(&chosen).await
+                {
+                    // The lead, for example, has answered first.
+                    lines.push(format!("{FAINT}- not answered: {error}{FAINT:#}"));
                 }
-                self.ask()
+                lines
             }
             Typed::Line(line) => self.send(line).await,
         }
@@ -237,12 +256,12 @@ impl AgentScreen {
         }
     }
 
-    fn end(&mut self, handle: &RunHandle, signal: EndSignal) -> Vec<String> {
+    fn end(&mut self, host: &Host, signal: EndSignal) -> Vec<String> {
         if self.signal.replace(signal).is_some() {
-            handle.stopper().kill();
+            host.stopper().kill();
             return Vec::new();
         }
-        handle.stopper().stop();
+        host.stopper().stop();
         vec![format!("{FAINT}- ending; once more ends it at once{FAINT:#}")]
     }
 }

@@ -99,7 +99,7 @@ fn a_long_command_is_seen_with_its_end_and_whole_in_the_lead_s_terminal() {
 }
 
 /// Opens `pitcrew run` on a terminal, with a lead that plays the script `steps`.
-fn leading(steps: &str) -> Option<TerminalSession> {
+pub(super) fn leading(steps: &str) -> Option<TerminalSession> {
     let seat = TerminalSession::with_bob(&format!("    - text: Nothing.\n{steps}"))?;
     let script = format!("script:{}", seat.room.work().join("script.yaml").display());
     seat.open(
@@ -110,7 +110,7 @@ fn leading(steps: &str) -> Option<TerminalSession> {
 }
 
 #[track_caller]
-fn is_asked(seat: &TerminalSession, what: &str) -> String {
+pub(super) fn is_asked(seat: &TerminalSession, what: &str) -> String {
     seat.shows(what, |screen| screen.contains(what) && screen.ends_with("answer>"))
 }
 

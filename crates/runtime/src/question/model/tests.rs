@@ -323,3 +323,45 @@ fn the_asker_s_words_are_marked_as_such_and_the_gate_s_reason_stands_apart() {
         assert_eq!(asked(tool, &input, own).reason, own);
     }
 }
+
+#[test]
+fn a_question_of_another_process_is_read_as_it_was_written() {
+    let place = Place::new();
+    fs::write(place.dir.path().join("a.txt"), "one\n\u{5d0}\u{5d1}\ttwo\r\n").unwrap();
+    for (tool, input) in [
+        (
+            "Bash",
+            json!({"command": "rm -rf \u{202e} x\n\u{1b}[2K\tls", "description": "a\u{200b}b"}),
+        ),
+        (
+            "Edit",
+            json!({"file_path": "a.txt", "old_string": "one", "new_string": "a\u{301}\u{301}\u{301}\u{301}"}),
+        ),
+        ("Write", json!({"file_path": "new", "content": "\u{5d0}\u{202e}\n"})),
+        ("ExitPlanMode", json!({"plan": "1. \u{5d0}\n2. \u{7}"})),
+        ("Bash", json!({"command": "npm test"})),
+    ] {
+        let question = place.question(tool, &input);
+        let written = serde_json::to_string(&question).unwrap();
+        assert_eq!(serde_json::from_str::<PermissionQuestion>(&written).unwrap(), question);
+    }
+}
+
+#[test]
+fn what_another_process_did_not_write_out_is_written_out_before_it_is_shown() {
+    let question = Place::new().question("Bash", &json!({"command": "npm test"}));
+    let mut written = serde_json::to_value(&question).unwrap();
+    written["lines"][0]["text"] = json!("npm test\u{1b}[2K\n\u{202e}");
+    for field in ["tool", "folder", "reason"] {
+        written[field] = json!("\u{1b}]0;x\u{7}\n");
+    }
+    let rules = [json!({"rule": "Bash(\u{1b}[2K:*)"}), json!({"rule": "Bash(npm test:*)"})];
+    written["offers"] = json!(rules);
+    let read: PermissionQuestion = serde_json::from_value(written).unwrap();
+    assert_eq!(read.lines[0].text, "npm test<U+001B>[2K<U+000A><U+202E>");
+    for text in [&read.tool, &read.folder, &read.reason] {
+        assert_eq!(text, "<U+001B>]0;x<U+0007><U+000A>");
+    }
+    assert_eq!(read.offers, [Offer::Rule("Bash(npm test:*)".to_owned())]);
+    assert_eq!(read.digest(), question.digest());
+}

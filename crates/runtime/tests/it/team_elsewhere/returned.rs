@@ -44,7 +44,8 @@ pub(crate) async fn abandoned_with(
         model: "script:test.yaml".to_owned(),
         session_id: "806a459e-20e5-4ee3-bf49-40e5333a7d9e".to_owned(),
         on_taken: OnTaken::Refuse,
-        made_by: MadeBy::Caller, first_run: None,
+        made_by: MadeBy::Caller,
+        first_run: None,
     };
     let (team, _) = setting.teams.create(create).await.unwrap();
     let spawn = SpawnMember {

@@ -1,0 +1,130 @@
+//! `pitcrew attach`: displays a team that another process runs, and lets the user take part.
+
+use std::time::Duration;
+
+use pitcrew_protocol::{ApiError, ErrorCode};
+use pitcrew_team::Team;
+use pitcrew_view::running::Running;
+
+use super::run::{OutputFormat, shown};
+use crate::context::Context;
+use crate::failure::{Failure, FailureKind};
+use crate::live::attached::{AttachFace, Left, attach};
+use crate::live::signals::Signals;
+use crate::live::watch::Watched;
+use crate::output::{self, Form, shell_word};
+use crate::report;
+use crate::selection::{self, Purpose, TeamWord};
+
+/// Watch a team that runs, answer its questions and write to it
+///
+/// It shows a team that `pitcrew run --detach` or another terminal runs. A line you type is a
+/// message to the lead, or the answer to the shown question. A question is shown in every display of
+/// the team, and the first answer counts. Esc interrupts the lead's turn. Ctrl-C leaves, and the
+/// team goes on.
+///
+/// If the process of the team is killed, the display says so and waits until the team is resumed.
+/// Then it goes on. Without a terminal, it prints one line per event, and ends when the run or its
+/// process ends. When the run ends, the exit code is that of the run.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  pitcrew attach                   the team that runs in this repository
+  pitcrew attach backend
+  pitcrew attach backend --json    a JSON line per event, after a snapshot of the state")]
+pub(crate) struct Attach {
+    #[command(flatten)]
+    team: TeamWord,
+}
+
+impl Attach {
+    pub(crate) fn run(self, context: &Context) -> Result<(), Failure> {
+        let face = match context.output.form() {
+            Form::Json => AttachFace::Lines,
+            Form::Text if context.has_terminal() => AttachFace::Terminal,
+            Form::Text => AttachFace::Log,
+        };
+        let ended = context.briefly(async {
+            let signals = Signals::listen()?;
+            let team = selection::open(context, self.team.name(), Purpose::Change).await?;
+            let left = attach(team.clone(), face, signals).await?;
+            end(context, &team, face, left).await
+        });
+        match (ended, face) {
+            // The output consists of JSON lines, and the error is the last line.
+            (Err(failure), AttachFace::Lines) if !failure.is_told() => {
+                let document = serde_json::to_string(&failure.document());
+                output::line(&document.map_err(Failure::internal)?)?;
+                Err(failure.into_told())
+            }
+            (ended, _) => ended,
+        }
+    }
+}
+
+/// Tells the user why the display ended, and returns the result of the command.
+async fn end(context: &Context, team: &Team, face: AttachFace, left: Left) -> Result<(), Failure> {
+    let (root, word) = (context.root_flag(), shell_word(team.name().as_str()).into_owned());
+    let resume = format!("`pitcrew{root} run --resume {word}` goes on with it");
+    match left {
+        Left::Ended { outcome, state } => {
+            let resume = report::resume(&outcome);
+            if face == AttachFace::Lines {
+                return report::ended(&outcome, None, resume.as_deref());
+            }
+            let summary = report::table(&outcome);
+            let watched = Watched {
+                outcome: *outcome,
+                signal: None,
+                state: *state,
+                watched: Duration::ZERO,
+                unwritten: None,
+            };
+            shown(watched, OutputFormat::Text, &summary, resume.as_deref())
+        }
+        Left::NobodyRuns => Err(nobody_runs(team, resume).await?),
+        Left::ByUser => {
+            if face != AttachFace::Lines {
+                output::remark(&format!(
+                    "team {} goes on; `pitcrew{root} attach {word}` shows it again, `pitcrew{root} shutdown {word}` ends it",
+                    team.name()
+                ));
+            }
+            Ok(())
+        }
+        Left::Signal(signal) => Err(Failure::new(signal.failure(), "the display was stopped")
+            .hint(format!("the team goes on; `pitcrew{root} attach {word}` shows it again"))),
+        Left::HostGone => {
+            let said = format!("the process that ran team {} ended without a word", team.name());
+            Err(Failure::new(FailureKind::HostGone, said).hint(resume))
+        }
+        Left::TeamGone => {
+            Err(Failure::new(FailureKind::NotFound, format!("team {} is gone", team.name())))
+        }
+    }
+}
+
+/// Builds the error for a team that no pitcrew process runs.
+async fn nobody_runs(team: &Team, resume: String) -> Result<Failure, Failure> {
+    let running = Running::of(team, team.config().await?.as_ref()).await?;
+    let said = match &running {
+        Running::No | Running::ByPitcrew { .. } => {
+            format!("no process runs team '{}'", team.name())
+        }
+        Running::BySession { .. }
+        | Running::Stale { .. }
+        | Running::Elsewhere { .. }
+        | Running::Unknown => {
+            format!("team '{}' is {}, and pitcrew does not run it", team.name(), running.text())
+        }
+    };
+    let error =
+        ApiError::new(ErrorCode::InvalidStatus, said).with("team_name", team.name().as_str());
+    let failure = Failure::from(error);
+    Ok(match running {
+        Running::No | Running::ByPitcrew { .. } => failure.hint(resume),
+        Running::BySession { .. }
+        | Running::Stale { .. }
+        | Running::Elsewhere { .. }
+        | Running::Unknown => failure.hint("`pitcrew inbox team-lead --follow` reads along"),
+    })
+}

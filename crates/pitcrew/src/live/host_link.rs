@@ -1,0 +1,189 @@
+//! The connection of `pitcrew attach` to the host of a team. It is opened again after the host was
+//! gone: a change of the team's files says when to look for the host.
+
+use std::time::Duration;
+
+use futures_util::StreamExt as _;
+use pitcrew_runtime::control_socket::KnockError;
+use pitcrew_team::Team;
+use pitcrew_team::store::{Change, StoreError, Watch};
+use pitcrew_view::client::{self, Following, FromHost, Since};
+use pitcrew_view::host::{HostEvent, HostState};
+use pitcrew_view::lead::LeadError;
+use tokio::time::{Instant, sleep_until};
+
+use crate::failure::Failure;
+
+/// The first pause before this process knocks again at a host that does not open its socket yet.
+const FIRST_PAUSE: Duration = Duration::from_millis(20);
+
+/// The longest pause before this process knocks again.
+const LONGEST_PAUSE: Duration = Duration::from_secs(2);
+
+/// The connection to the host of a team, or the search for a host.
+pub(super) struct HostLink {
+    team: Team,
+    /// The changes of the team. `None` while there is a connection, because then the host tells of
+    /// changes.
+    changes: Option<Watch>,
+    connection: Connection,
+    /// The place in the host's events from which to go on after a connection has ended.
+    since: Option<Since>,
+    /// The pause before the next connection, if the present one ends before it says anything. With a
+    /// host that breaks every connection, this process must not connect without end.
+    pause: Duration,
+}
+
+enum Connection {
+    Open(Box<Following>),
+    /// There is no connection. `knock` is the time of the next attempt. It is `None` if nobody runs
+    /// the team, so that only a change of the team is a reason for an attempt.
+    Closed {
+        knock: Option<Knock>,
+    },
+}
+
+/// The next attempt to connect.
+#[derive(Clone, Copy)]
+struct Knock {
+    at: Instant,
+    /// The pause after this attempt, if the host exists and does not open.
+    pause: Duration,
+}
+
+/// What the connection says.
+#[derive(Debug)]
+pub(super) enum News {
+    /// The connection is open. The value is the version of pitcrew in the host.
+    Open(String),
+    /// The whole state of the host. It replaces everything that was known.
+    Snapshot(Box<HostState>),
+    /// The next event.
+    Event(Box<HostEvent>),
+    /// No pitcrew process runs the team. From now on, this connection waits for one.
+    Nobody,
+    /// The team is no longer in its place: it was archived or deleted.
+    TeamGone,
+    /// The kernel reports no changes of the team, for the reason that the value gives.
+    Unwatched(String),
+}
+
+impl HostLink {
+    /// Prepares a connection. The first call of [`Self::next`] opens it.
+    pub(super) fn new(team: Team) -> Self {
+        let connection = Connection::Closed { knock: Some(Knock::now()) };
+        Self { team, changes: None, connection, since: None, pause: FIRST_PAUSE }
+    }
+
+    /// Waits for the next news. It is cancel-safe.
+    ///
+    /// # Errors
+    /// Returns an error if the host refuses this process, or if the team cannot be read.
+    pub(super) async fn next(&mut self) -> Result<News, Failure> {
+        loop {
+            match &mut self.connection {
+                Connection::Open(following) => match following.next().await {
+                    FromHost::Snapshot(state) => {
+                        self.pause = FIRST_PAUSE;
+                        return Ok(News::Snapshot(state));
+                    }
+                    FromHost::Event(event) => {
+                        self.pause = FIRST_PAUSE;
+                        return Ok(News::Event(event));
+                    }
+                    FromHost::Gone(_) => {
+                        self.since = Some(following.since());
+                        // The host may still exist, or may exist again already.
+                        let knock = Knock { at: Instant::now() + self.pause, pause: self.pause };
+                        self.connection = Connection::Closed { knock: Some(knock) };
+                        self.pause = (self.pause * 2).min(LONGEST_PAUSE);
+                    }
+                },
+                Connection::Closed { knock } => {
+                    let at = knock.map(|knock| knock.at);
+                    // The watch begins before the knock. Otherwise a host that appears in between
+                    // would not be noticed.
+                    let changes = match &mut self.changes {
+                        Some(changes) => changes,
+                        changes @ None => match self.team.watch().await {
+                            Ok(watch) => changes.insert(watch),
+                            Err(StoreError::NoTeam { .. }) => return Ok(News::TeamGone),
+                            Err(error) => return Err(Failure::internal(error)),
+                        },
+                    };
+                    let news = tokio::select! {
+                        change = changes.next() => self.changed(change),
+                        () = reached(at) => self.knock().await?,
+                    };
+                    if let Some(news) = news {
+                        return Ok(news);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Handles a change of a team to which there is no connection.
+    fn changed(&mut self, change: Option<Change>) -> Option<News> {
+        match change {
+            Some(Change::Gone) | None => Some(News::TeamGone),
+            Some(Change::Unwatched { reason }) => Some(News::Unwatched(reason)),
+            Some(
+                Change::Lease(_)
+                | Change::Journal
+                | Change::Config
+                | Change::Inbox(_)
+                | Change::Tasks
+                | Change::Unsure,
+            ) => {
+                self.connection = Connection::Closed { knock: Some(Knock::now()) };
+                None
+            }
+        }
+    }
+
+    /// Tries to connect.
+    async fn knock(&mut self) -> Result<Option<News>, Failure> {
+        let Connection::Closed { knock: Some(knock) } = self.connection else { return Ok(None) };
+        match client::follow(&self.team, self.since.clone()).await {
+            Ok(Some(following)) => {
+                let version = following.version().to_owned();
+                self.changes = None;
+                self.connection = Connection::Open(Box::new(following));
+                Ok(Some(News::Open(version)))
+            }
+            Ok(None) => {
+                self.connection = Connection::Closed { knock: None };
+                Ok(Some(News::Nobody))
+            }
+            // A host holds the lease of the team, and is just starting, ending or suspended.
+            Err(LeadError::Unreachable {
+                error: KnockError::Closed { .. } | KnockError::Silent { .. },
+                ..
+            }) => {
+                self.connection = Connection::Closed { knock: Some(knock.later()) };
+                Ok(None)
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+impl Knock {
+    fn now() -> Self {
+        Self { at: Instant::now(), pause: FIRST_PAUSE }
+    }
+
+    fn later(self) -> Self {
+        let pause = (self.pause * 2).min(LONGEST_PAUSE);
+        Self { at: Instant::now() + self.pause, pause }
+    }
+}
+
+/// Waits until a time. Without a time, this function waits forever.
+async fn reached(at: Option<Instant>) {
+    match at {
+        Some(at) => sleep_until(at).await,
+        None => std::future::pending().await,
+    }
+}

@@ -1,0 +1,90 @@
+//! The requests that the run passes on to its host, and the connections of their callers.
+
+use std::io;
+
+use pitcrew_protocol::ApiError;
+use serde_json::Value;
+use tokio::io::AsyncWriteExt as _;
+use tokio::net::UnixStream;
+
+use super::{PATIENCE, write_line};
+use crate::question::{Choice, Digest};
+
+/// Capacity of the queue of requests for the host. The host takes them at once, so a full queue
+/// means that the host does not run any more.
+pub(crate) const VISITORS_WAITING: usize = 16;
+
+/// A permitted request that the host of the run carries out. The run itself does not know which
+/// permission requests a person sees, and keeps no events.
+#[derive(Debug)]
+pub enum Visitor {
+    /// Follow the run.
+    Follow {
+        /// The number of the first event that the follower does not have.
+        since: Option<u64>,
+        /// The id of the run that counted `since`.
+        run: Option<String>,
+        /// The follower.
+        caller: Caller,
+    },
+    /// Answer a permission request.
+    Answer {
+        /// The id of the permission request.
+        question: String,
+        /// The digest of the permission request that the person saw.
+        digest: Digest,
+        /// What the person decided.
+        choice: Choice,
+        /// The process that sent the answer.
+        caller: Caller,
+    },
+}
+
+impl Visitor {
+    /// Returns the connection of the caller.
+    pub(crate) fn into_caller(self) -> Caller {
+        match self {
+            Self::Follow { caller, .. } | Self::Answer { caller, .. } => caller,
+        }
+    }
+}
+
+/// The connection of a permitted process whose request was read.
+#[derive(Debug)]
+pub struct Caller(pub(super) UnixStream);
+
+impl Caller {
+    /// Sends the answer and closes the connection. Gives up after the time limit if the caller does
+    /// not read the answer.
+    pub async fn answer(mut self, answer: Result<Value, ApiError>) {
+        let written = match &answer {
+            Ok(value) => tokio::time::timeout(PATIENCE, write_line(&mut self.0, value)).await,
+            Err(error) => tokio::time::timeout(PATIENCE, write_line(&mut self.0, error)).await,
+        };
+        if !matches!(written, Ok(Ok(()))) {
+            tracing::debug!("the caller did not wait for the answer");
+        }
+    }
+
+    /// Sends bytes and keeps the connection open. Waits for as long as the caller does not read.
+    ///
+    /// # Errors
+    /// If the caller has closed the connection.
+    pub async fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.0.write_all(bytes).await
+    }
+
+    /// Completes when the caller closes the connection. A caller that sends more than its request
+    /// counts as gone too, because a connection carries one request.
+    pub async fn gone(&mut self) {
+        loop {
+            if self.0.readable().await.is_err() {
+                return;
+            }
+            match self.0.try_read(&mut [0; 1]) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                Ok(_) | Err(_) => return,
+            }
+        }
+    }
+}

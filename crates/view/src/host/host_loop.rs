@@ -1,0 +1,373 @@
+//! The loop of a host. It owns the state of the host, and nothing else changes that state.
+
+use std::collections::VecDeque;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::StreamExt;
+use futures_util::future::OptionFuture;
+use pitcrew_protocol::{Task, TeamConfig};
+use pitcrew_runtime::control_socket::{PROTOCOL, Visitor};
+use pitcrew_runtime::events::RunEvent;
+use pitcrew_runtime::run::{Ask, RunHandle, RunOutcome};
+use pitcrew_team::Team;
+use pitcrew_team::store::{Change, Watch};
+use serde_json::json;
+use tokio::sync::mpsc;
+use tokio::sync::mpsc::error::TrySendError;
+use tokio::time::Sleep;
+use uuid::Uuid;
+
+use super::AnswerHere;
+use super::event::{HostEvent, HostState, What, line_of, snapshot_line};
+use super::event_log::EventLog;
+use super::follower::{Follower, Followers};
+use super::open_questions::OpenQuestions;
+use crate::fold::{ViewEvent, fold};
+use crate::state::TeamState;
+
+/// Time that followers have to read the last events after the run has ended.
+const FAREWELL: Duration = Duration::from_secs(1);
+
+/// Pause between a change of the team's files and the reading of these files. Several changes in
+/// this time are one event.
+const SETTLES_WITHIN: Duration = Duration::from_millis(250);
+
+/// What woke the loop.
+enum Wake {
+    /// Something happened in the run.
+    Happened(Box<RunEvent>),
+    /// The run has sent its last event.
+    Over,
+    /// An agent asks a person for permission.
+    Asked(Box<Ask>),
+    /// A permission request needs no answer any more.
+    Withdrawn(What),
+    /// The user interface in this process answers a permission request.
+    AnsweredHere(AnswerHere),
+    /// Another process sent a request.
+    Visited(Visitor),
+    /// A follower needs its next lines.
+    Ready(Follower),
+    /// The user interface in this process has room for an event.
+    FaceHasRoom,
+    /// The team's files changed.
+    Changed(Change),
+    /// The changes of the team's files are to be read.
+    ReadDue,
+}
+
+/// Where a host learns what happens.
+pub(super) struct Sources {
+    pub(super) handle: RunHandle,
+    /// The permission requests of the run. `None` if no person is asked.
+    pub(super) asked: Option<mpsc::Receiver<Ask>>,
+    /// The answers of the user interface in this process.
+    pub(super) answers: mpsc::Receiver<AnswerHere>,
+}
+
+/// The state of a host.
+pub(super) struct HostLoop {
+    face: Face,
+    files: TeamFiles,
+    /// The id of this run of the team. Numbers of events mean nothing in another run.
+    run: String,
+    state: TeamState,
+    tasks: Vec<Task>,
+    questions: OpenQuestions,
+    log: EventLog,
+    /// Whether any process has followed this run. Before that, events need no lines.
+    was_followed: bool,
+    /// Whether the last event has happened.
+    is_over: bool,
+    followers: Followers,
+}
+
+/// The user interface in the process of the host.
+struct Face {
+    events: Option<mpsc::Sender<Arc<HostEvent>>>,
+    /// The events for which the user interface has no room yet. While there are such events, the
+    /// run is not read, so that a slow user interface slows the team down.
+    waiting: VecDeque<Arc<HostEvent>>,
+}
+
+/// The team's files, as a host reads them while a process follows it.
+struct TeamFiles {
+    team: Team,
+    watch: Option<Watch>,
+    has_new_tasks: bool,
+    has_new_config: bool,
+    /// The timer until the changed files are read.
+    read_due: Option<Pin<Box<Sleep>>>,
+}
+
+impl HostLoop {
+    pub(super) fn new(team: Team, face: mpsc::Sender<Arc<HostEvent>>) -> Self {
+        Self {
+            face: Face { events: Some(face), waiting: VecDeque::new() },
+            files: TeamFiles {
+                team,
+                watch: None,
+                has_new_tasks: false,
+                has_new_config: false,
+                read_due: None,
+            },
+            run: Uuid::new_v4().to_string(),
+            state: TeamState::default(),
+            tasks: Vec::new(),
+            questions: OpenQuestions::default(),
+            log: EventLog::default(),
+            was_followed: false,
+            is_over: false,
+            followers: Followers::new(),
+        }
+    }
+
+    /// Runs until the run has ended and everybody has its last events.
+    pub(super) async fn run(mut self, mut sources: Sources) -> RunOutcome {
+        loop {
+            match self.next(&mut sources).await {
+                Wake::Happened(event) => self.append(What::Run(*event)),
+                Wake::Over => break,
+                Wake::Asked(ask) => {
+                    let opened = self.questions.open(*ask, self.files.team.teams().now_ms());
+                    self.append(What::QuestionOpened(Box::new(opened)));
+                }
+                Wake::Withdrawn(closed) => self.append(closed),
+                Wake::AnsweredHere(AnswerHere { question, digest, choice, reply }) => {
+                    let closed = self.questions.answer(&question, digest, choice);
+                    // The user interface may have stopped waiting for the result.
+                    let _unread = reply.send(closed.map(|closed| self.append(closed)));
+                }
+                Wake::Visited(visitor) => self.visited(visitor).await,
+                Wake::Ready(follower) => self.serve(follower),
+                Wake::FaceHasRoom => self.face.send_waiting(),
+                Wake::Changed(change) => self.files.changed(&change),
+                Wake::ReadDue if self.followers.is_empty() => self.files.stop(),
+                Wake::ReadDue => self.read_files().await,
+            }
+        }
+        self.close(sources.handle).await
+    }
+
+    async fn next(&mut self, sources: &mut Sources) -> Wake {
+        let Sources { handle, asked, answers } = sources;
+        let Self { face, files, questions, followers, .. } = self;
+        let reads = face.waiting.is_empty();
+        let asks = OptionFuture::from(asked.as_mut().map(mpsc::Receiver::recv));
+        let changes = OptionFuture::from(files.watch.as_mut().map(StreamExt::next));
+        tokio::select! {
+            event = handle.events.recv(), if reads => match event {
+                Some(event) => Wake::Happened(Box::new(event)),
+                None => Wake::Over,
+            },
+            Some(Some(ask)) = asks, if reads => Wake::Asked(Box::new(ask)),
+            closed = questions.withdrawn() => Wake::Withdrawn(closed),
+            Some(answer) = answers.recv() => Wake::AnsweredHere(answer),
+            Some(visitor) = handle.visitors.recv() => Wake::Visited(visitor),
+            Some(follower) = followers.next() => Wake::Ready(follower),
+            () = face.has_room(), if !reads => Wake::FaceHasRoom,
+            Some(change) = changes => Wake::Changed(change.unwrap_or(Change::Gone)),
+            Some(()) = OptionFuture::from(files.read_due.as_mut()) => Wake::ReadDue,
+        }
+    }
+
+    /// Gives an event its number, and passes it to everybody who is interested.
+    fn append(&mut self, what: What) {
+        let at_ms = self.files.team.teams().now_ms();
+        let event = HostEvent { seq: self.log.next_seq(), at_ms, what };
+        self.fold(&event.what);
+        self.log.push(if self.was_followed { line_of(&event) } else { None });
+        self.followers.wake(self.log.next_seq());
+        self.face.send(Arc::new(event));
+    }
+
+    fn fold(&mut self, what: &What) {
+        let event = match what {
+            What::Run(event) => ViewEvent::Run(event),
+            What::Config(config) => ViewEvent::Config(config),
+            What::Ended(outcome) => ViewEvent::Ended(outcome),
+            What::Tasks(tasks) => {
+                self.tasks.clone_from(tasks);
+                ViewEvent::Tasks(tasks)
+            }
+            What::QuestionOpened(_) | What::QuestionClosed { .. } => return,
+        };
+        self.state = fold(std::mem::take(&mut self.state), &event);
+    }
+
+    async fn visited(&mut self, visitor: Visitor) {
+        match visitor {
+            Visitor::Follow { since, run, caller } => {
+                if self.followers.is_empty() {
+                    self.files.watch().await;
+                    self.read_files().await;
+                }
+                self.was_followed = true;
+                let is_same_run = run.is_none_or(|run| run == self.run);
+                let greeting = json!({
+                    "success": true, "protocol": PROTOCOL, "version": env!("CARGO_PKG_VERSION"), "run": self.run,
+                });
+                let greeting = format!("{greeting}\n").into();
+                self.followers.add(caller, since.filter(|_| is_same_run), greeting);
+            }
+            Visitor::Answer { question, digest, choice, caller } => {
+                let answered = self.questions.answer(&question, digest, choice);
+                let answered = answered.map(|closed| {
+                    self.append(closed);
+                    json!({"success": true, "question": question})
+                });
+                caller.answer(answered).await;
+            }
+        }
+    }
+
+    /// Sends a follower its next lines. If it has all events, it waits for the next one. If there
+    /// is no next one, its connection is closed.
+    fn serve(&mut self, mut follower: Follower) {
+        let next_seq = self.log.next_seq();
+        match follower.next_seq.and_then(|seq| Some((seq, self.log.since(seq)?))) {
+            Some((_, lines)) if lines.is_empty() && self.is_over => drop(follower),
+            Some((seq, lines)) if lines.is_empty() => self.followers.wait(follower, seq),
+            Some((seq, lines)) => {
+                follower.next_seq = Some(seq + lines.len() as u64);
+                self.followers.write(follower, lines);
+            }
+            None => {
+                let Some(line) = snapshot_line(&self.snapshot()) else { return };
+                follower.next_seq = Some(next_seq);
+                self.followers.write(follower, vec![line.into()]);
+            }
+        }
+    }
+
+    fn snapshot(&self) -> HostState {
+        HostState {
+            next_seq: self.log.next_seq(),
+            team: self.state.clone(),
+            tasks: self.tasks.clone(),
+            questions: self.questions.all(),
+        }
+    }
+
+    /// Reads those of the team's files that changed. What cannot be read stays as it was until the
+    /// next change.
+    async fn read_files(&mut self) {
+        for what in self.files.read().await {
+            if !matches!(&what, What::Tasks(tasks) if *tasks == self.tasks) {
+                self.append(what);
+            }
+        }
+    }
+
+    /// Ends the host: appends the last events, and waits until everybody has them.
+    async fn close(mut self, mut handle: RunHandle) -> RunOutcome {
+        // These requests came while the run ended.
+        while let Ok(visitor) = handle.visitors.try_recv() {
+            self.visited(visitor).await;
+        }
+        for closed in self.questions.close() {
+            self.append(closed);
+        }
+        let outcome = handle.outcome().await;
+        self.is_over = true;
+        self.append(What::Ended(Box::new(outcome.clone())));
+        let mut farewell = std::pin::pin!(tokio::time::sleep(FAREWELL));
+        loop {
+            let (is_followed, is_behind) =
+                (!self.followers.is_empty(), !self.face.waiting.is_empty());
+            tokio::select! {
+                follower = self.followers.next(), if is_followed => {
+                    follower.into_iter().for_each(|follower| self.serve(follower));
+                }
+                () = &mut farewell, if is_followed => self.followers = Followers::new(),
+                () = self.face.has_room(), if is_behind => self.face.send_waiting(),
+                else => return outcome,
+            }
+        }
+    }
+}
+
+impl Face {
+    /// Sends an event, or keeps it until there is room.
+    fn send(&mut self, event: Arc<HostEvent>) {
+        self.waiting.push_back(event);
+        self.send_waiting();
+    }
+
+    fn send_waiting(&mut self) {
+        while let Some(event) = self.waiting.pop_front() {
+            let sent = self.events.as_ref().map(|events| events.try_send(event));
+            match sent {
+                Some(Ok(())) => {}
+                Some(Err(TrySendError::Full(event))) => return self.waiting.push_front(event),
+                // The user interface reads no more events.
+                Some(Err(TrySendError::Closed(_))) | None => {
+                    self.events = None;
+                    return self.waiting.clear();
+                }
+            }
+        }
+    }
+
+    /// Waits until the user interface has room for an event, or reads no more events. It is
+    /// cancel-safe.
+    async fn has_room(&self) {
+        if let Some(events) = &self.events {
+            // An error means that the user interface is gone. Sending finds the same.
+            let _room = events.reserve().await;
+        }
+    }
+}
+
+impl TeamFiles {
+    /// Begins to watch the team's files. All of them then count as changed.
+    async fn watch(&mut self) {
+        if self.watch.is_some() {
+            return;
+        }
+        (self.has_new_tasks, self.has_new_config) = (true, true);
+        match self.team.watch().await {
+            Ok(watch) => self.watch = Some(watch),
+            // The events of the run do not need the files.
+            Err(error) => tracing::warn!(%error, "followers do not see the team's files change"),
+        }
+    }
+
+    /// Stops watching the team's files.
+    fn stop(&mut self) {
+        (self.watch, self.read_due) = (None, None);
+    }
+
+    fn changed(&mut self, change: &Change) {
+        match change {
+            Change::Tasks => self.has_new_tasks = true,
+            Change::Config => self.has_new_config = true,
+            Change::Unsure => (self.has_new_tasks, self.has_new_config) = (true, true),
+            Change::Gone => return self.stop(),
+            Change::Inbox(_)
+            | Change::Journal
+            | Change::Lease(_)
+            // If the files cannot be watched, the run itself prints a warning.
+            | Change::Unwatched { .. } => return,
+        }
+        self.read_due.get_or_insert_with(|| Box::pin(tokio::time::sleep(SETTLES_WITHIN)));
+    }
+
+    async fn read(&mut self) -> Vec<What> {
+        self.read_due = None;
+        let mut read = Vec::new();
+        if std::mem::take(&mut self.has_new_config)
+            && let Ok(config) = self.team.config().await
+        {
+            read.push(What::Config(Box::new(TeamConfig::clone(&config))));
+        }
+        if std::mem::take(&mut self.has_new_tasks)
+            && let Ok(tasks) = self.team.tasks().await
+        {
+            read.push(What::Tasks(tasks));
+        }
+        read
+    }
+}
