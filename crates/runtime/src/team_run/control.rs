@@ -110,7 +110,7 @@ impl TeamLoop {
     }
 
     fn interrupt_for_user(&self, member: Option<&str>) -> Result<(Value, Vec<RunInput>), ApiError> {
-        let name = member.map_or_else(AgentName::lead, |name| AgentName::foreign(name));
+        let name = member.map_or_else(AgentName::lead, AgentName::foreign);
         let answer = json!({"success": true, "name": name});
         if name == AgentName::lead() {
             return Ok((answer, self.interrupt_lead()));
