@@ -5,6 +5,7 @@
 //! - `line` and `raw` read the needed fields of a line without copying them.
 //! - `session`, `results`, `tasks` and `ending` turn a line into events for the fold. `calls` keeps
 //!   the tool calls until their results come.
+//! - `ours` reads the events that only pitcrew writes into a stream.
 //! - `fact` contains the events that only such a stream has. All others are events of a run.
 //!
 //! Nothing in a stream is trusted: all sizes and numbers are bounded. The texts in the state can
@@ -16,6 +17,7 @@ mod calls;
 mod ending;
 mod fact;
 mod line;
+mod ours;
 mod raw;
 mod reader;
 mod results;

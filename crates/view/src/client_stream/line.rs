@@ -37,6 +37,11 @@ pub(super) struct Line<'a> {
     #[serde(rename = "modelUsage")]
     pub(super) model_usage: Raw<'a>,
     pub(super) permission_denials: Raw<'a>,
+    // pitcrew's own events.
+    pub(super) event: Raw<'a>,
+    pub(super) team_name: Raw<'a>,
+    pub(super) teammate_id: Raw<'a>,
+    pub(super) data: Raw<'a>,
 }
 
 /// A message of the model, or to it.

@@ -68,7 +68,7 @@ impl Session {
     }
 
     /// Records the name of the team, if it is new.
-    fn in_team(&self, state: &mut TeamState, team: &str) {
+    pub(super) fn in_team(&self, state: &mut TeamState, team: &str) {
         let is_over = state.cleanup == Some(Cleanup::CleanedUp);
         if team.is_empty() || (state.team == team && !is_over) {
             return;
@@ -93,7 +93,8 @@ impl Session {
         let color = data.color.text().and_then(|color| color_of(&color));
         let agent_type = data.agent_type.text().map(Cow::into_owned);
         let model = data.model.text().map(Cow::into_owned);
-        if state.agents.len() < AGENTS_MOST || state.agent(&agent).is_some() {
+        let has_room = state.agents.len() < AGENTS_MOST || state.agent(&agent).is_some();
+        if has_room && !self.has_team_events {
             let started = AgentStarted {
                 agent: agent.clone(),
                 parent_call: None,
@@ -217,7 +218,7 @@ fn text(raw: Raw<'_>) -> String {
 }
 
 /// Returns the name of an agent in `@name`, `name` or `name@team`.
-fn name_of(text: &str) -> Option<AgentName> {
+pub(super) fn name_of(text: &str) -> Option<AgentName> {
     let text = text.strip_prefix('@').unwrap_or(text);
     AgentName::new(AgentId::split(text).map_or(text, |(name, _)| name)).ok()
 }

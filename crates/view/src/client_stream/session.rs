@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use pitcrew_model::Usage;
-use pitcrew_protocol::{AgentName, PermissionMode, Status, parse_injected};
+use pitcrew_protocol::{AgentName, PermissionMode, Status, TeamEvent, parse_injected};
 use pitcrew_runtime::events::{AgentStarted, RunEvent, RunStarted, Spending, ToolEnded};
 use serde_json::{Value, json};
 
@@ -30,9 +30,11 @@ pub(super) struct Session {
     id: Option<String>,
     pub(super) cwd: PathBuf,
     pub(super) mode: PermissionMode,
-    calls: Calls,
+    /// Whether the stream has pitcrew's own events. They count tokens and start agents.
+    pub(super) has_team_events: bool,
+    pub(super) calls: Calls,
     /// The subagents at work, by the ids of the calls that started them.
-    subagents: HashMap<String, AgentName>,
+    pub(super) subagents: HashMap<String, AgentName>,
     /// The latest turn of each agent. A turn with several blocks has several lines.
     turns: HashMap<AgentName, Turn>,
 }
@@ -51,6 +53,7 @@ impl Default for Session {
             id: None,
             cwd: PathBuf::new(),
             mode: PermissionMode::Default,
+            has_team_events: false,
             calls: Calls::default(),
             subagents: HashMap::new(),
             turns: HashMap::new(),
@@ -83,6 +86,8 @@ impl Session {
             self.ended(state, line);
         } else if line.kind.is("system") && line.subtype.is("init") {
             self.started(state, line);
+        } else if line.kind.is("system") && line.subtype.is(TeamEvent::SUBTYPE) {
+            self.team_event(state, line);
         } else {
             return false;
         }
@@ -182,6 +187,10 @@ impl Session {
         message: &Message<'_>,
         tool_calls: u32,
     ) {
+        if self.has_team_events {
+            let (agent, usage) = (agent.clone(), Usage::default());
+            return tell(state, &StreamFact::TurnWentOn { agent, usage, tool_calls });
+        }
         let usage = message.usage.object::<CallTokens<'_>>().map(|tokens| tokens.usage());
         let usage = usage.unwrap_or_default();
         let id = message.id.text();

@@ -2,14 +2,17 @@
 //! the stream document, on its examples and on the recorded streams.
 
 use std::fmt::Write as _;
+use std::time::Duration;
 
-use pitcrew_protocol::{Status, TaskStatus};
+use pitcrew_protocol::{AgentName, PermissionMode, Status, Task, TaskId, TaskStatus};
+use pitcrew_runtime::events::RunEvent;
 use pitcrew_view::client_stream::{ClientStream, LINE_BYTES_MOST, LinesRead};
 use pitcrew_view::state::{Cleanup, Happened, Mail, Route};
-use pitcrew_view::{AgentState, TeamState};
+use pitcrew_view::stream::Stream;
+use pitcrew_view::{AgentState, TeamState, ViewEvent, fold};
 use serde_json::{Value, json};
 
-use crate::script::name;
+use crate::script::*;
 
 const GUIDE: &str = include_str!("recordings/stream-guide.ndjson");
 const LIFECYCLE: &str =
@@ -61,7 +64,7 @@ fn shown(state: &TeamState) -> String {
     }
     for task in &state.tasks {
         let (status, owner) = (task.status.as_str(), task.owner.as_deref().unwrap_or("nobody"));
-        let ids = |ids: &[pitcrew_protocol::TaskId]| ids.iter().map(|id| format!(" #{id}")).collect::<String>();
+        let ids = |ids: &[TaskId]| ids.iter().map(|id| format!(" #{id}")).collect::<String>();
         writeln!(
             shown,
             "  #{} {} ({status}, {owner}) blocked by{}; blocks{}",
@@ -78,12 +81,11 @@ fn shown(state: &TeamState) -> String {
     shown
 }
 
-fn mail(state: &TeamState) -> Vec<&Mail> {
-    let of = |what| match what {
-        &Happened::Mail(ref mail) => Some(mail),
+fn mail_of(state: &TeamState) -> impl DoubleEndedIterator<Item = &Mail> {
+    state.timeline.entries().filter_map(|entry| match &entry.what {
+        Happened::Mail(mail) => Some(mail),
         _ => None,
-    };
-    state.timeline.entries().filter_map(|entry| of(&entry.what)).collect()
+    })
 }
 
 #[test]
@@ -101,7 +103,7 @@ fn a_spawn_makes_a_card_with_color_model_and_type() {
 #[test]
 fn a_message_goes_to_a_card_and_a_broadcast_to_the_team_with_its_recipients() {
     let state = after_guide(8);
-    let routes: Vec<&Route> = mail(&state).iter().map(|mail| &mail.to).collect();
+    let routes: Vec<&Route> = mail_of(&state).map(|mail| &mail.to).collect();
     let team = Route::Team(vec![name("swift-expert"), name("rust-expert")]);
     assert_eq!(routes, [&Route::Agent(name("swift-expert")), &team]);
     let last: Vec<String> = state.timeline.entries().map(|entry| entry.text()).collect();
@@ -113,7 +115,7 @@ fn the_acknowledgement_of_a_shutdown_request_changes_the_card() {
     assert_eq!(of(&after_guide(9), "swift-expert").status, Status::Active);
     let state = after_guide(10);
     assert_eq!(of(&state, "swift-expert").line(), "shutting down");
-    let last = mail(&state).last().map(|mail| (mail.kind.as_str(), mail.text.as_str()));
+    let last = mail_of(&state).next_back().map(|mail| (mail.kind.as_str(), mail.text.as_str()));
     let reason = "Analysis complete, thank you for the thorough report. Shutting down.";
     assert_eq!(last, Some(("shutdown_request", reason)));
 }
@@ -142,4 +144,253 @@ fn a_recorded_session_is_a_team_with_tasks_and_a_timeline() {
 #[test]
 fn a_recorded_session_with_errors_shows_only_what_happened() {
     insta::assert_snapshot!(shown(&after(ERRORS)), @"");
+}
+
+#[test]
+fn a_stream_can_come_in_any_pieces() {
+    for stream in [GUIDE, LIFECYCLE, ERRORS] {
+        let (mut reader, mut state) = (ClientStream::new(), TeamState::default());
+        for byte in stream.as_bytes() {
+            reader.feed(&mut state, std::slice::from_ref(byte));
+        }
+        assert!(state == after(stream));
+    }
+}
+
+#[test]
+fn a_stream_that_is_cut_anywhere_loses_only_the_cut_line() {
+    let states: Vec<TeamState> = (0..=13).map(after_guide).collect();
+    for cut in 0..GUIDE.len() {
+        let (state, read) = read_bytes(&GUIDE.as_bytes()[..cut]);
+        let whole = read.lines - read.cut;
+        assert_eq!(read, LinesRead { lines: read.lines, cut: read.cut, ..LinesRead::default() });
+        assert!(read.cut <= 1, "{cut}");
+        assert!(whole >= GUIDE[..cut].matches('\n').count() as u64, "{cut}");
+        assert!(state == states[whole as usize], "{cut}");
+    }
+}
+
+#[test]
+fn unknown_and_unreadable_lines_are_counted_and_skipped() {
+    let known = LIFECYCLE.replace(
+        "{\"type\": \"assistant\"",
+        "{\"type\": \"stream_event\", \"event\": {}}\nno json\n[1]\n\n\"text\"\n{\"type\": \"assistant\"",
+    );
+    let (state, read) = read_bytes(known.as_bytes());
+    let calls = LIFECYCLE.matches("{\"type\": \"assistant\"").count() as u64;
+    let lines = 29 + 4 * calls;
+    let expected = LinesRead { lines, unknown: calls, unreadable: 3 * calls, too_long: 0, cut: 0 };
+    assert_eq!(read, expected);
+    assert_eq!(state.agents, after(LIFECYCLE).agents);
+}
+
+#[test]
+fn a_line_that_is_too_long_is_skipped_without_being_kept() {
+    let long = format!("{{\"type\":\"user\",\"x\":\"{}\"}}\n", "x".repeat(LINE_BYTES_MOST));
+    for piece in [1 << 16, long.len()] {
+        let (mut reader, mut state) = (ClientStream::new(), TeamState::default());
+        for piece in long.as_bytes().chunks(piece) {
+            reader.feed(&mut state, piece);
+        }
+        reader.feed(&mut state, LIFECYCLE.as_bytes());
+        let expected = LinesRead { lines: 30, too_long: 1, ..LinesRead::default() };
+        assert_eq!(reader.lines_read(), expected);
+        assert_eq!(state.agents, after(LIFECYCLE).agents);
+    }
+}
+
+#[test]
+fn the_identity_of_a_teammate_follows_the_normalisation_order() {
+    let ids = [("teammate_id", "a@t"), ("agent_id", "b@t"), ("agentId", "c@t"), ("name", "d")];
+    for at in 0..ids.len() {
+        let mut result = json!({"status": "teammate_spawned", "team_name": "t"});
+        for (field, id) in &ids[at..] {
+            result[*field] = json!(id);
+        }
+        let state = after(&lines(&[result_of("c1", &result)]));
+        let names: Vec<&str> = state.agents.iter().map(|agent| agent.name.as_str()).collect();
+        assert_eq!(names, ["team-lead", &ids[at].1[..1]]);
+    }
+}
+
+fn result_of(call: &str, data: &Value) -> Value {
+    let content = json!([{"type": "tool_result", "tool_use_id": call, "content": "done"}]);
+    json!({"type": "user", "message": {"role": "user", "content": content}, "tool_use_result": data})
+}
+
+fn block_of(message: &str, block: &Value, output_tokens: u64, parent_call: Option<&str>) -> Value {
+    let usage = json!({"input_tokens": 100, "output_tokens": output_tokens});
+    let message = json!({"id": message, "role": "assistant", "model": "m", "content": [block], "usage": usage});
+    json!({"type": "assistant", "message": message, "parent_tool_use_id": parent_call})
+}
+
+fn call_of(id: &str, tool: &str, input: &Value) -> Value {
+    json!({"type": "tool_use", "id": id, "name": tool, "input": input})
+}
+
+#[test]
+fn a_turn_of_several_lines_is_counted_once() {
+    let text = json!({"type": "text", "text": "I look."});
+    let bash = |id| call_of(id, "Bash", &json!({"command": "ls\nls"}));
+    let script = [
+        block_of("m1", &text, 1, None),
+        block_of("m1", &bash("c1"), 5, None),
+        result_of("c1", &json!({"stdout": "x"})),
+        block_of("m1", &bash("c2"), 9, None),
+    ];
+    let state = after(&lines(&script));
+    let lead = of(&state, "team-lead");
+    assert_eq!((lead.turns, lead.tool_calls, lead.usage.context_tokens()), (1, 2, 109));
+    assert_eq!(lead.line(), "Bash(ls)                        109 tokens");
+    let state = after(&lines(&[&script[..], &[block_of("m2", &text, 1, None)]].concat()));
+    assert_eq!(of(&state, "team-lead").turns, 2);
+}
+
+#[test]
+fn a_subagent_is_an_agent_until_its_call_has_a_result() {
+    let spawn = json!({"description": "d", "prompt": "p", "subagent_type": "Explore"});
+    let text = json!({"type": "text", "text": "found"});
+    let script = [
+        block_of("m1", &call_of("c1", "Task", &spawn), 1, None),
+        block_of("m2", &text, 1, Some("c1")),
+        block_of("m3", &text, 1, Some("c1")),
+        result_of("c1", &json!({"status": "completed"})),
+    ];
+    let state = after(&lines(&script[..3]));
+    let (agent, lead) = (of(&state, "Explore"), of(&state, "team-lead"));
+    assert_eq!((agent.turns, lead.turns, agent.status), (2, 1, Status::Active));
+    let state = after(&lines(&script));
+    assert_eq!(of(&state, "Explore").status, Status::Completed);
+}
+
+#[test]
+fn mail_to_the_lead_is_in_the_timeline_and_changes_its_sender() {
+    let spawned = json!({"status": "teammate_spawned", "teammate_id": "bob@t", "team_name": "t"});
+    let mail = |text: &str| {
+        let text = format!("<teammate-message teammate_id=\"bob\">\n{text}\n</teammate-message>");
+        json!({"type": "user", "message": {"role": "user", "content": text}})
+    };
+    let idle = json!({"type": "idle_notification", "from": "bob", "summary": "done"});
+    let approved = json!({"type": "shutdown_approved", "requestId": "r", "from": "bob"});
+    let script = [
+        result_of("c1", &spawned),
+        mail("I found it."),
+        mail(&idle.to_string()),
+        mail(&approved.to_string()),
+    ];
+    let state = after(&lines(&script[..3]));
+    assert_eq!(of(&state, "bob").status, Status::Idle);
+    let state = after(&lines(&script));
+    assert_eq!(of(&state, "bob").status, Status::Completed);
+    let kinds: Vec<(&str, &str)> =
+        mail_of(&state).map(|mail| (mail.kind.as_str(), mail.text.as_str())).collect();
+    let expected =
+        [("message", "I found it."), ("idle_notification", "done"), ("shutdown_approved", "")];
+    assert_eq!(kinds, expected);
+}
+
+#[test]
+fn dependencies_and_deletions_of_tasks_are_followed_from_the_calls() {
+    let update = |n: &str, input: Value| {
+        let call = block_of(&format!("m{n}"), &call_of(n, "TaskUpdate", &input), 1, None);
+        [call, result_of(n, &json!({"success": true, "taskId": input["taskId"]}))]
+    };
+    let script = [
+        update("1", json!({"taskId": "10", "subject": "Last", "addBlockedBy": ["2", "3"]})),
+        update("2", json!({"taskId": "2", "addBlocks": ["3"], "status": "completed"})),
+        update("3", json!({"taskId": "3", "owner": "team-lead", "status": "in_progress"})),
+    ];
+    let state = after(&lines(&script.concat()));
+    let known = |task: &Task| {
+        let ids = |ids: &[TaskId]| {
+            ids.iter().map(ToString::to_string).collect::<Vec<_>>().join(",")
+        };
+        format!("{} {} <{} >{}", task.id, task.status.as_str(), ids(&task.blocked_by), ids(&task.blocks))
+    };
+    let tasks: Vec<String> = state.tasks.iter().map(known).collect();
+    assert_eq!(tasks, ["2 completed < >10,3", "3 in_progress <2 >10", "10 pending <2,3 >"]);
+    assert_eq!(of(&state, "team-lead").task.as_ref().unwrap().id.as_str(), "3");
+
+    let deleted = update("4", json!({"taskId": "3", "status": "deleted"}));
+    let state = after(&lines(&[&script.concat()[..], &deleted].concat()));
+    let tasks: Vec<String> = state.tasks.iter().map(known).collect();
+    assert_eq!(tasks, ["2 completed < >10", "10 pending <2 >"]);
+    assert_eq!(of(&state, "team-lead").task, None);
+    assert_eq!(state.tasks[0].status, TaskStatus::Completed);
+}
+
+#[test]
+fn the_timeline_cannot_control_a_terminal() {
+    let said = json!({"type": "text", "text": "a\u{1b}[2Jb\nc"});
+    let state = after(&lines(&[block_of("m1", &said, 1, None)]));
+    let entry = state.timeline.entries().next().unwrap();
+    assert_eq!(entry.text(), "team-lead: a\u{fffd}[2Jb | c");
+}
+
+#[test]
+fn fields_of_an_unexpected_type_do_not_make_a_line_unreadable() {
+    let odd = [
+        json!({"type": "assistant", "message": {"content": 5, "usage": "much", "model": []}}),
+        json!({"type": "assistant", "message": {"content": [7, "x", {"type": "tool_use", "id": 3}]}}),
+        json!({"type": "user", "message": {"content": [{"type": "tool_result"}]}, "tool_use_result": [1]}),
+        json!({"type": "result", "usage": [], "modelUsage": 1, "permission_denials": "none"}),
+        json!({"type": "system", "subtype": "init", "permissionMode": {}, "cwd": null}),
+    ];
+    let state = after(&lines(&odd));
+    assert_eq!(of(&state, "team-lead").turns, 2);
+    let (_, read) = read_bytes(b"{\"type\":\"assistant\",\"message\":\"x\"}\n{\"type\":7}\n\xff\n");
+    assert_eq!((read.unknown, read.unreadable), (2, 1));
+}
+
+#[test]
+fn refused_calls_of_the_client_are_denials() {
+    let denied = json!([{"tool_name": "Bash", "tool_use_id": "c1", "tool_input": {}}]);
+    let end = json!({"type": "result", "subtype": "success", "permission_denials": denied});
+    let state = after(&lines(&[end.clone(), end]));
+    let denials: Vec<(&str, &str)> =
+        state.denials.iter().map(|it| (it.tool.as_str(), it.call.as_str())).collect();
+    assert_eq!(denials, [("Bash", "c1")]);
+    assert_eq!(state.counts.permissions_refused, 1);
+}
+
+#[test]
+fn a_stream_of_pitcrew_with_its_team_events_is_read_back() {
+    let mut start = started();
+    if let RunEvent::Started(it) = &mut start {
+        it.agent = AgentName::lead();
+    }
+    let waits = RunEvent::ModelWaits {
+        agent: name("bob"),
+        reason: "slow down".to_owned(),
+        delay: Duration::from_secs(30),
+    };
+    let script = [
+        start,
+        changes("team-lead", Status::Active, None),
+        answers("team-lead", vec![call("c1", "Bash")], Some(0.25)),
+        calls("team-lead", "Bash", json!({})),
+        tool_ends("team-lead", "Bash", json!(null), false),
+        joins("bob", None),
+        changes("bob", Status::Active, None),
+        answers("bob", Vec::new(), Some(0.5)),
+        asks("bob", "p1", "Bash"),
+        answered("bob", "p1", Some("nobody is there")),
+        tool_ends("bob", "TaskCreate", json!({}), false),
+        compacts("bob", 12_000),
+        RunEvent::ModeChanged { agent: name("bob"), mode: PermissionMode::Default },
+        waits,
+    ];
+    let mut stream = Stream::new(true, || "id".to_owned());
+    let mut state = TeamState::default();
+    let mut written = String::new();
+    for event in &script {
+        state = fold(state, &ViewEvent::Run(event));
+        for line in stream.lines(&state, event) {
+            written.push_str(&serde_json::to_string(&line).unwrap());
+            written.push('\n');
+        }
+    }
+    let read = after(&written);
+    assert_eq!(read.agents, state.agents);
+    assert_eq!((read.team, read.counts, read.denials), (state.team, state.counts, state.denials));
 }
