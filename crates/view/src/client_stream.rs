@@ -24,6 +24,6 @@ mod results;
 mod session;
 mod tasks;
 
-pub(crate) use fact::fold_fact;
 pub use fact::StreamFact;
+pub(crate) use fact::fold_fact;
 pub use reader::{ClientStream, LINE_BYTES_MOST, LinesRead};

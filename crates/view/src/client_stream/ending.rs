@@ -1,7 +1,7 @@
 //! The last line of a client's run.
 
-use std::collections::BTreeMap;
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 
 use pitcrew_protocol::Status;
 use pitcrew_runtime::events::RunEvent;
@@ -35,7 +35,8 @@ impl Session {
             }
             let call = call.into_owned();
             let tool = denied.tool_name.text().map(Cow::into_owned).unwrap_or_default();
-            let asked = RunEvent::PermissionAsked { agent: agent.clone(), call: call.clone(), tool };
+            let asked =
+                RunEvent::PermissionAsked { agent: agent.clone(), call: call.clone(), tool };
             run(state, &asked);
             let refused = Some(REFUSED.to_owned());
             let answered = RunEvent::PermissionAnswered { agent, call, refused, would_allow: None };

@@ -144,9 +144,7 @@ fn event_of(event: &str, agent: AgentName, data: &Data<'_>) -> Option<RunEvent> 
             let (from, ids) = (data.from.read()?, data.ids.read()?);
             RunEvent::MailDelivered { agent, from, ids }
         }
-        "permission_asked" => {
-            RunEvent::PermissionAsked { agent, call: call(), tool: tool() }
-        }
+        "permission_asked" => RunEvent::PermissionAsked { agent, call: call(), tool: tool() },
         "permission_answered" => RunEvent::PermissionAnswered {
             agent,
             call: call(),

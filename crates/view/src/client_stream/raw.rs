@@ -141,7 +141,7 @@ impl<T> Default for Content<'_, T> {
     }
 }
 
-struct ContentVisitor<'a, T>(PhantomData<&'a T>);
+struct ContentVisitor<'a, T>(PhantomData<(&'a str, T)>);
 
 impl<'de: 'a, 'a, T: Deserialize<'de>> Visitor<'de> for ContentVisitor<'a, T> {
     type Value = Content<'a, T>;

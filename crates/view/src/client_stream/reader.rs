@@ -112,8 +112,8 @@ impl ClientStream {
 
     fn line(&mut self, state: &mut TeamState, line: &[u8]) {
         self.session.line += 1;
-        let text = std::str::from_utf8(line)
-            .map_or_else(|_| String::from_utf8_lossy(line), Cow::Borrowed);
+        let text =
+            std::str::from_utf8(line).map_or_else(|_| String::from_utf8_lossy(line), Cow::Borrowed);
         let text = text.trim();
         if text.is_empty() {
             return;

@@ -143,7 +143,7 @@ impl Session {
             Route::Agent(name)
         };
         let kind = match (ask, &to) {
-            (Some(Ask::Send { kind, .. }), _) => kind,
+            (Some(Ask::Send { kind, .. }), _) => *kind,
             (_, Route::Team(_)) => "broadcast",
             (_, Route::Agent(_)) => "message",
         };
@@ -168,7 +168,9 @@ impl Session {
         let is_shutdown = data.request_id.text().is_some_and(|id| id.starts_with("shutdown-"));
         let (kind, to, said) = match ask {
             Some(Ask::Send { kind, to, text }) => (*kind, to.as_deref(), text.as_str()),
-            Some(_) | None if is_shutdown && data.target.is_some() => ("shutdown_request", None, ""),
+            Some(_) | None if is_shutdown && data.target.is_some() => {
+                ("shutdown_request", None, "")
+            }
             Some(_) | None => return,
         };
         let target = data.target.text();
@@ -241,9 +243,7 @@ fn identity(data: &ResultData<'_>) -> Option<String> {
 fn is_cleanup(ask: Option<&Ask>, data: &ResultData<'_>) -> bool {
     match ask {
         Some(ask) => matches!(ask, Ask::Cleanup) && data.success.flag().is_some(),
-        None => {
-            data.success.flag().is_some() && data.team_name.is_some() && data.message.is_some()
-        }
+        None => data.success.flag().is_some() && data.team_name.is_some() && data.message.is_some(),
     }
 }
 

@@ -161,6 +161,7 @@ impl Session {
         };
         let first = AgentName::new(agent_type.as_deref().unwrap_or("subagent"))
             .unwrap_or_else(|_| AgentName::foreign("subagent"));
+        // Beyond the limit, all subagents of a type are counted as one.
         if self.subagents.len() >= AGENTS_MOST || state.agents.len() >= AGENTS_MOST {
             return first;
         }
@@ -194,7 +195,8 @@ impl Session {
         let usage = message.usage.object::<CallTokens<'_>>().map(|tokens| tokens.usage());
         let usage = usage.unwrap_or_default();
         let id = message.id.text();
-        let turn = self.turns.get_mut(agent).filter(|turn| id.as_deref() == Some(&turn.message));
+        let turn =
+            self.turns.get_mut(agent).filter(|turn| id.as_deref() == Some(turn.message.as_str()));
         if let Some(turn) = turn {
             let more = beyond(usage, turn.counted);
             turn.counted += more;

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use crate::text::in_one_line;
 
 /// Maximum length of a text in an entry, in bytes.
-pub const TEXT_BYTES_MOST: usize = 16 << 10;
+const TEXT_BYTES_MOST: usize = 16 << 10;
 
 /// The number of bytes that an entry counts for beside its texts.
 const ENTRY_BYTES: usize = 200;

@@ -302,10 +302,15 @@ fn dependencies_and_deletions_of_tasks_are_followed_from_the_calls() {
     ];
     let state = after(&lines(&script.concat()));
     let known = |task: &Task| {
-        let ids = |ids: &[TaskId]| {
-            ids.iter().map(ToString::to_string).collect::<Vec<_>>().join(",")
-        };
-        format!("{} {} <{} >{}", task.id, task.status.as_str(), ids(&task.blocked_by), ids(&task.blocks))
+        let ids =
+            |ids: &[TaskId]| ids.iter().map(ToString::to_string).collect::<Vec<_>>().join(",");
+        format!(
+            "{} {} <{} >{}",
+            task.id,
+            task.status.as_str(),
+            ids(&task.blocked_by),
+            ids(&task.blocks)
+        )
     };
     let tasks: Vec<String> = state.tasks.iter().map(known).collect();
     assert_eq!(tasks, ["2 completed < >10,3", "3 in_progress <2 >10", "10 pending <2,3 >"]);
