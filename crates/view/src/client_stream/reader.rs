@@ -38,7 +38,8 @@ pub struct LinesRead {
     pub unreadable: u64,
     /// The number of lines that are longer than [`LINE_BYTES_MOST`]. They were skipped.
     pub too_long: u64,
-    /// The number of lines that were cut at the end of the stream: one or none.
+    /// The number of lines at the end of the stream that have no line break and could not be read:
+    /// one or none. Such a line is cut.
     pub cut: u64,
 }
 
@@ -80,13 +81,9 @@ impl ClientStream {
     pub fn finish(&mut self, state: &mut TeamState) {
         if !self.begun.is_empty() || self.is_too_long {
             let unreadable = self.read.unreadable;
-            let is_cut = serde_json::from_slice::<serde::de::IgnoredAny>(&self.begun)
-                .is_err_and(|error| error.is_eof());
             self.end_line(state);
-            if is_cut {
-                self.read.cut += self.read.unreadable - unreadable;
-                self.read.unreadable = unreadable;
-            }
+            self.read.cut += self.read.unreadable - unreadable;
+            self.read.unreadable = unreadable;
         }
     }
 

@@ -224,10 +224,12 @@ impl Mail {
                 format!("{} ({})", self.to, names.join(", "))
             }
         };
-        match self.kind.as_str() {
-            "message" | "broadcast" => format!("{} to {to}: {said}", self.from),
-            kind => format!("{} to {to}, {}: {said}", self.from, kind.replace('_', " ")),
-        }
+        let kind = match self.kind.as_str() {
+            "message" | "broadcast" => String::new(),
+            kind => format!(", {}", kind.replace('_', " ")),
+        };
+        let said = if said.is_empty() { String::new() } else { format!(": {said}") };
+        format!("{} to {to}{kind}{said}", self.from)
     }
 
     fn size(&self) -> usize {

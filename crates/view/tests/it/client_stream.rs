@@ -97,7 +97,13 @@ fn every_recorded_line_is_read() {
 
 #[test]
 fn a_spawn_makes_a_card_with_color_model_and_type() {
-    insta::assert_snapshot!(shown(&after_guide(4)), @"");
+    insta::assert_snapshot!(shown(&after_guide(4)), @r"
+    team codebase-gap-analysis: open
+      team-lead [] thinks
+      swift-expert [blue, general-purpose, claude-opus-4-6, default] thinks
+       2 team codebase-gap-analysis created
+       4 swift-expert started (general-purpose, claude-opus-4-6, blue)
+    ");
 }
 
 #[test]
@@ -107,7 +113,12 @@ fn a_message_goes_to_a_card_and_a_broadcast_to_the_team_with_its_recipients() {
     let team = Route::Team(vec![name("swift-expert"), name("rust-expert")]);
     assert_eq!(routes, [&Route::Agent(name("swift-expert")), &team]);
     let last: Vec<String> = state.timeline.entries().map(|entry| entry.text()).collect();
-    insta::assert_snapshot!(last.join("\n"), @"");
+    insta::assert_snapshot!(last.join("\n"), @r"
+    team codebase-gap-analysis created
+    swift-expert started (general-purpose, claude-opus-4-6, blue)
+    team-lead to @swift-expert: Requesting Swift analysis report
+    team-lead to @team (swift-expert, rust-expert): URGENT: Write findings to file now
+    ");
 }
 
 #[test]
@@ -133,17 +144,71 @@ fn a_failed_cleanup_shows_its_error_and_the_team_stays() {
 
 #[test]
 fn the_result_is_the_summary_of_the_session_by_model() {
-    insta::assert_debug_snapshot!(after_guide(13).session.unwrap(), @"");
+    let session = after_guide(13).session.unwrap();
+    let mut shown = format!(
+        "{}, error {}: {} turns, {} ms, {} ms in models, ${}, {:?}\n{}\n",
+        session.outcome,
+        session.is_error,
+        session.turns.unwrap(),
+        session.duration_ms.unwrap(),
+        session.duration_api_ms.unwrap(),
+        session.cost_usd.unwrap(),
+        session.usage,
+        session.result
+    );
+    for model in &session.models {
+        let cost = model.cost_usd.unwrap();
+        writeln!(shown, "{}: ${cost}, {:?}", model.model, model.usage).unwrap();
+    }
+    insta::assert_snapshot!(shown, @r"
+    success, error false: 2 turns, 10786 ms, 1204342 ms in models, $8.559937750000001, Usage { input_tokens: 4, output_tokens: 216, cache_creation_input_tokens: 14102, cache_read_input_tokens: 145459 }
+    Team cleaned up. The complete analysis is in the report above...
+    claude-haiku-4-5-20251001: $0.16046275, Usage { input_tokens: 25147, output_tokens: 5651, cache_creation_input_tokens: 52627, cache_read_input_tokens: 412770 }
+    claude-opus-4-6: $8.399475, Usage { input_tokens: 793, output_tokens: 55704, cache_creation_input_tokens: 565418, cache_read_input_tokens: 6938095 }
+    ");
 }
 
 #[test]
 fn a_recorded_session_is_a_team_with_tasks_and_a_timeline() {
-    insta::assert_snapshot!(shown(&after(LIFECYCLE)), @"");
+    insta::assert_snapshot!(shown(&after(LIFECYCLE)), @r"
+    team probe: Cannot cleanup team with 1 active member(s): worker. Use requestShutdown to gracefully terminate teammates first.
+      team-lead [claude-sonnet-4-5-20250929, acceptEdits] idle                            121 tokens
+      worker [blue, general-purpose, claude-opus-4-6, acceptEdits] shutting down
+      #1 Do A (in_progress, worker) blocked by; blocks #2
+      #2 Do B (pending, nobody) blocked by #1; blocks
+       3 team probe created
+       6 team-lead: task #1 created: Do A
+       7 team-lead: task #2 created: Do B
+       9 team-lead: task #2 blocked by #1
+      11 worker started (general-purpose, claude-opus-4-6, blue)
+      15 team-lead: task #1 owner worker
+      19 team-lead to @worker: greeting the worker
+      21 team-lead to @team (worker): greeting everyone
+      25 team not cleaned up: Cannot cleanup team with 1 active member(s): worker. Use requestShutdown to gracefully terminate teammates first.
+      27 team-lead to @worker, shutdown request: please stop
+      28 team-lead: waiting for shutdown
+      29 session ended: success
+    ");
 }
 
 #[test]
 fn a_recorded_session_with_errors_shows_only_what_happened() {
-    insta::assert_snapshot!(shown(&after(ERRORS)), @"");
+    insta::assert_snapshot!(shown(&after(ERRORS)), @r"
+    team probe: open
+      team-lead [claude-sonnet-4-5-20250929, acceptEdits] idle                            121 tokens
+      planner [blue, general-purpose, claude-opus-4-6, plan] thinks
+      worker [green, general-purpose, claude-opus-4-6, acceptEdits] shutting down
+      worker-2 [yellow, general-purpose, claude-opus-4-6, acceptEdits] shutting down
+       3 team probe created
+       5 planner started (general-purpose, claude-opus-4-6, blue)
+       7 worker started (general-purpose, claude-opus-4-6, green)
+       9 worker-2 started (general-purpose, claude-opus-4-6, yellow)
+      13 team-lead to @nobody: to nobody at all here
+      17 team-lead to @worker, shutdown request
+      19 team-lead to @worker-2, shutdown request
+      22 team-lead: lead turn over
+      23 session ended: success
+    ");
 }
 
 #[test]
@@ -335,11 +400,11 @@ fn the_timeline_cannot_control_a_terminal() {
 #[test]
 fn fields_of_an_unexpected_type_do_not_make_a_line_unreadable() {
     let odd = [
+        json!({"type": "system", "subtype": "init", "permissionMode": {}, "cwd": null}),
         json!({"type": "assistant", "message": {"content": 5, "usage": "much", "model": []}}),
         json!({"type": "assistant", "message": {"content": [7, "x", {"type": "tool_use", "id": 3}]}}),
         json!({"type": "user", "message": {"content": [{"type": "tool_result"}]}, "tool_use_result": [1]}),
         json!({"type": "result", "usage": [], "modelUsage": 1, "permission_denials": "none"}),
-        json!({"type": "system", "subtype": "init", "permissionMode": {}, "cwd": null}),
     ];
     let state = after(&lines(&odd));
     assert_eq!(of(&state, "team-lead").turns, 2);
