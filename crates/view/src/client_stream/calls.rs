@@ -21,7 +21,11 @@ const TEAMMATE: &str = "Teammate";
 
 /// Maximum number of open calls. An agent has a few at most. If there are more, the results of the
 /// earlier ones are missing from the stream.
-const CALLS_MOST: usize = 4_096;
+const CALLS_MOST: usize = 1_000;
+
+/// Maximum size of an input that is kept, in bytes of JSON. A longer input is of another tool, or
+/// its result says enough.
+const INPUT_BYTES_MOST: usize = 64 << 10;
 
 /// Maximum number of characters that are kept of a call's most informative field.
 const TELLING_CHARS: usize = 400;
@@ -83,6 +87,11 @@ impl Ask {
             return if operation.is("cleanup") { Self::Cleanup } else { Self::Team };
         }
         match ToolTraits::of(tool).kind {
+            ToolKind::Spawn | ToolKind::Talk | ToolKind::TeamControl | ToolKind::ExitPlan
+                if input.json_bytes() > INPUT_BYTES_MOST =>
+            {
+                Self::Team
+            }
             ToolKind::Spawn | ToolKind::Talk | ToolKind::TeamControl | ToolKind::ExitPlan => {
                 // A client can have parameters that are unknown here. The result still tells what
                 // happened.

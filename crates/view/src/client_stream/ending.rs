@@ -15,7 +15,7 @@ use crate::state::{Happened, ModelUse, SessionSummary, TeamState, bounded};
 const MODELS_MOST: usize = 100;
 
 /// Maximum number of refused calls that are kept of one run.
-const DENIALS_MOST: usize = 1_000;
+pub(super) const DENIALS_MOST: usize = 1_000;
 
 /// The reason of a refusal. The stream has none.
 const REFUSED: &str = "the client refused the call";
@@ -28,13 +28,13 @@ impl Session {
         let denied: Vec<Denied<'_>> = line.permission_denials.read().unwrap_or_default();
         let room = DENIALS_MOST.saturating_sub(state.denials.len());
         for denied in denied.iter().take(room) {
-            let (agent, call) = (lead.clone(), denied.tool_use_id.text().unwrap_or_default());
+            let (agent, call) = (lead.clone(), denied.tool_use_id.id().unwrap_or_default());
             // Each result of a session has all refusals of the session again.
             if state.denials.iter().any(|known| known.call == call) {
                 continue;
             }
             let call = call.into_owned();
-            let tool = denied.tool_name.text().map(Cow::into_owned).unwrap_or_default();
+            let tool = denied.tool_name.id().map(Cow::into_owned).unwrap_or_default();
             let asked =
                 RunEvent::PermissionAsked { agent: agent.clone(), call: call.clone(), tool };
             run(state, &asked);

@@ -12,6 +12,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::calls::telling;
+use super::ending::DENIALS_MOST;
 use super::fact::StreamFact;
 use super::line::{CallTokens, Line};
 use super::raw::Raw;
@@ -70,7 +71,15 @@ impl Session {
             tell(state, &one);
         }
         let is_of_call = matches!(event.as_ref(), "tool_started" | "tool_ended");
-        if is_shown && is_of_call {
+        // The state keeps every question, every refusal and every rule.
+        let is_full = match event.as_ref() {
+            "permission_asked" => state.asked.len() >= DENIALS_MOST,
+            "permission_answered" => {
+                state.denials.len().max(state.would_allow.len()) >= DENIALS_MOST
+            }
+            _ => false,
+        };
+        if is_full || (is_shown && is_of_call) {
             return;
         }
         if let Some(event) = event_of(&event, agent, &data) {
@@ -82,7 +91,7 @@ impl Session {
         if state.agents.len() >= AGENTS_MOST && state.agent(&agent).is_none() {
             return;
         }
-        let parent_call = data.parent_tool_use_id.text().map(Cow::into_owned);
+        let parent_call = data.parent_tool_use_id.id().map(Cow::into_owned);
         if let Some(call) = parent_call.as_ref().filter(|call| self.calls.get(call).is_some()) {
             self.subagents.insert(call.clone(), agent.clone());
         }
@@ -90,7 +99,7 @@ impl Session {
         let started = AgentStarted {
             agent,
             parent_call,
-            agent_type: data.agent_type.text().map(Cow::into_owned),
+            agent_type: data.agent_type.id().map(Cow::into_owned),
             model: owned(data.model),
             color: data.color.text().map(Cow::into_owned),
             cwd: owned(data.cwd).into(),
@@ -103,8 +112,8 @@ impl Session {
 /// Returns the event of the run that was written as this event. Returns `None` for events that do
 /// not change the state of a team.
 fn event_of(event: &str, agent: AgentName, data: &Data<'_>) -> Option<RunEvent> {
-    let call = || owned(data.tool_use_id);
-    let tool = || owned(data.tool_name);
+    let call = || data.tool_use_id.id().unwrap_or_default().into_owned();
+    let tool = || data.tool_name.id().unwrap_or_default().into_owned();
     let event = match event {
         "turn_ended" | "compacted" => {
             let usage = data.usage.object::<CallTokens<'_>>().unwrap_or_default().usage();

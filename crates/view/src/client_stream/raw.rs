@@ -11,6 +11,9 @@ use serde::de::value::MapAccessDeserializer;
 use serde::de::{Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
+/// Maximum length of an id, in bytes. The ids of clients have up to 40.
+const ID_BYTES_MOST: usize = 400;
+
 /// A value as its JSON text. It is read only when it is needed.
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
 #[serde(transparent)]
@@ -25,6 +28,16 @@ impl<'a> Raw<'a> {
     /// Whether the value is there and not null.
     pub(super) fn is_some(self) -> bool {
         self.0.is_some()
+    }
+
+    /// Returns the length of the JSON text in bytes.
+    pub(super) fn json_bytes(self) -> usize {
+        self.0.map_or(0, |value| value.get().len())
+    }
+
+    /// Returns the value if it is a text that can be an id: not empty and not long.
+    pub(super) fn id(self) -> Option<Cow<'a, str>> {
+        self.text().filter(|id| id.len() <= ID_BYTES_MOST)
     }
 
     /// Returns the value if it is a text that is not empty.

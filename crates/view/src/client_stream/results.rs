@@ -91,8 +91,8 @@ impl Session {
         let plans = data.plan_mode_required.flag() == Some(true);
         let mode = if plans { Some(PermissionMode::Plan) } else { asked };
         let color = data.color.text().and_then(|color| color_of(&color));
-        let agent_type = data.agent_type.text().map(Cow::into_owned);
-        let model = data.model.text().map(Cow::into_owned);
+        let agent_type = data.agent_type.id().map(Cow::into_owned);
+        let model = data.model.id().map(Cow::into_owned);
         let has_room = state.agents.len() < AGENTS_MOST || state.agent(&agent).is_some();
         if has_room && !self.has_team_events {
             let started = AgentStarted {

@@ -151,7 +151,7 @@ impl Session {
 
     /// Returns the agent whose line this is. A new subagent is added to the state.
     fn agent(&mut self, state: &mut TeamState, line: &Line<'_>, model: Raw<'_>) -> AgentName {
-        let Some(call) = line.parent_tool_use_id.text() else { return lead(state) };
+        let Some(call) = line.parent_tool_use_id.id() else { return lead(state) };
         if let Some(name) = self.subagents.get(call.as_ref()) {
             return name.clone();
         }
@@ -171,7 +171,7 @@ impl Session {
             agent: name.clone(),
             parent_call: Some(call.into_owned()),
             agent_type,
-            model: model.text().map(Cow::into_owned).or(asked_model).unwrap_or_default(),
+            model: model.id().map(Cow::into_owned).or(asked_model).unwrap_or_default(),
             color: None,
             cwd: self.cwd.clone(),
             mode: self.mode,
@@ -194,7 +194,7 @@ impl Session {
         }
         let usage = message.usage.object::<CallTokens<'_>>().map(|tokens| tokens.usage());
         let usage = usage.unwrap_or_default();
-        let id = message.id.text();
+        let id = message.id.id();
         let turn =
             self.turns.get_mut(agent).filter(|turn| id.as_deref() == Some(turn.message.as_str()));
         if let Some(turn) = turn {
@@ -208,7 +208,7 @@ impl Session {
             self.turns.insert(agent.clone(), Turn { message: message_id, counted: usage });
         }
         let spending = Spending {
-            model: message.model.text().unwrap_or_default().into_owned(),
+            model: message.model.id().unwrap_or_default().into_owned(),
             usage,
             cost_usd: None,
             tool_calls,
@@ -224,7 +224,7 @@ impl Session {
     }
 
     fn called(&mut self, state: &mut TeamState, agent: &AgentName, block: &Block<'_>) {
-        let (Some(id), Some(tool)) = (block.id.text(), block.name.text()) else { return };
+        let (Some(id), Some(tool)) = (block.id.id(), block.name.id()) else { return };
         let ask = Ask::of(&tool, block.input);
         let tool = tool.into_owned();
         self.calls.put(&id, Call { agent: agent.clone(), tool: tool.clone(), ask });
@@ -274,7 +274,7 @@ impl Session {
         block: &Block<'_>,
         data: Raw<'_>,
     ) {
-        let id = block.tool_use_id.text().unwrap_or_default();
+        let id = block.tool_use_id.id().unwrap_or_default();
         let call = self.calls.take(&id);
         let agent = match &call {
             Some(call) => call.agent.clone(),

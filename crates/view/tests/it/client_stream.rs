@@ -464,3 +464,18 @@ fn a_stream_of_pitcrew_with_its_team_events_is_read_back() {
     assert_eq!(read.agents, state.agents);
     assert_eq!((read.team, read.counts, read.denials), (state.team, state.counts, state.denials));
 }
+
+#[test]
+fn the_number_of_agents_and_the_length_of_texts_are_bounded() {
+    let spawn = |n: u32| {
+        let id = format!("agent{n}@t");
+        result_of("c", &json!({"status": "teammate_spawned", "teammate_id": id}))
+    };
+    let state = after(&lines(&(0..1_100).map(spawn).collect::<Vec<_>>()));
+    assert_eq!(state.agents.len(), 1_000);
+    assert_eq!(state.timeline.entries().len(), 1_101);
+
+    let said = json!({"type": "text", "text": "ä".repeat(100_000)});
+    let state = after(&lines(&[block_of("m1", &said, 1, None)]));
+    assert_eq!(state.timeline.entries().next().unwrap().text().len(), "team-lead: ".len() + 16_383);
+}
