@@ -16,6 +16,7 @@ use pitcrew_team::store::TaskChangeKind;
 use pitcrew_team::{KnownMode, SpawnRecord};
 use serde_json::Value;
 
+use crate::client_stream::{StreamFact, fold_fact};
 use crate::member_status::MemberStatus;
 use crate::state::{AgentState, CurrentTask, Denial, TeamState};
 use crate::wording::doing;
@@ -37,6 +38,8 @@ pub enum ViewEvent<'a> {
     /// A run ended. The agents in the outcome replace all agents in the state. The turns, tokens
     /// and costs of these agents include all runs of the team.
     Ended(&'a RunOutcome),
+    /// The stream of another client told a fact that is not an event of a run.
+    Stream(&'a StreamFact),
 }
 
 /// Returns the state of the team after the event.
@@ -52,11 +55,14 @@ pub fn fold(mut state: TeamState, event: &ViewEvent<'_>) -> TeamState {
             }
         }
         ViewEvent::Tasks(tasks) => {
+            state.tasks = tasks.to_vec();
+            state.tasks.sort_by(|a, b| a.id.cmp(&b.id));
             for agent in &mut state.agents {
                 agent.task = current_task(&agent.name, tasks);
             }
         }
         ViewEvent::Ended(outcome) => fold_end(&mut state, outcome),
+        ViewEvent::Stream(fact) => fold_fact(&mut state, fact),
     }
     state
 }
@@ -285,7 +291,7 @@ fn mode_of(member: &Member) -> Option<String> {
 }
 
 /// Returns the first task in progress that the agent owns.
-fn current_task(name: &AgentName, tasks: &[Task]) -> Option<CurrentTask> {
+pub(crate) fn current_task(name: &AgentName, tasks: &[Task]) -> Option<CurrentTask> {
     let is_current = |task: &&Task| {
         task.owner.as_deref() == Some(name.as_str()) && task.status == TaskStatus::InProgress
     };
@@ -316,6 +322,6 @@ fn fold_end(state: &mut TeamState, outcome: &RunOutcome) {
     state.agents = outcome.agents.iter().map(ended).collect();
 }
 
-fn color_of(name: &str) -> Option<Color> {
+pub(crate) fn color_of(name: &str) -> Option<Color> {
     Color::ALL.into_iter().find(|color| color.as_str() == name)
 }

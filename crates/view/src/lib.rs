@@ -2,6 +2,7 @@
 //! another program.
 //!
 //! - [`fold`](mod@fold) computes the [`state`] of a team from events.
+//! - [`client_stream`] reads the stream-json of another client into the same state.
 //! - [`remark`] selects the events that a person sees, and turns each of them into a line of text.
 //! - [`stream`] and [`result`] write a run as JSON, and [`outcome`] writes the end of a run.
 //! - [`running`] and [`member_status`] find the processes that run a team and its members.
@@ -18,6 +19,7 @@
 
 pub mod asking;
 pub mod client;
+pub mod client_stream;
 mod error;
 pub mod fold;
 pub mod host;

@@ -1,13 +1,20 @@
 //! The known state of a team and its agents. The function [`fold`](crate::fold::fold) computes this
 //! state from events.
 
+mod session;
+mod timeline;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
 use pitcrew_agent::Role;
 use pitcrew_model::{Usage, in_dollars};
-use pitcrew_protocol::{AgentName, Color, Status, TaskId};
+use pitcrew_protocol::{AgentName, Color, Status, Task, TaskId};
 use serde::{Deserialize, Serialize};
+
+pub use session::{Cleanup, ModelUse, SessionSummary};
+pub(crate) use timeline::bounded;
+pub use timeline::{Happened, Mail, Route, Timeline, TimelineEntry};
 
 use crate::member_status::MemberStatus;
 use crate::text::first_line;
@@ -37,6 +44,16 @@ pub struct TeamState {
     /// The permission rules that would have allowed the refused calls. Only calls that were refused
     /// because no person was there to ask are included.
     pub would_allow: BTreeSet<String>,
+    /// The tasks of the team with their dependencies, sorted by id. Empty until the tasks were
+    /// read.
+    pub tasks: Vec<Task>,
+    /// The mail, the tasks and the agents of the team in the order of events. Only the stream of
+    /// another client fills it.
+    pub timeline: Timeline,
+    /// The end of the team, if the stream of another client told it.
+    pub cleanup: Option<Cleanup>,
+    /// The summary of the session, if the stream of another client told it.
+    pub session: Option<SessionSummary>,
     /// The name of the tool for each call that waits for a permission, by the id of the call.
     pub(crate) asked: BTreeMap<String, String>,
 }
@@ -189,6 +206,7 @@ impl AgentState {
                 self.asks.values().next().map_or_else(|| "thinks".to_owned(), |tool| asks_for(tool))
             }
             (None, Status::Completed) => "ended".to_owned(),
+            (None, Status::ShutdownRequested) => "shutting down".to_owned(),
             (None, status) => status.as_str().replace('_', " "),
         };
         let mut line = format!("{doing:<30}");

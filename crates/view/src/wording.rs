@@ -9,6 +9,20 @@ use crate::text::first_line;
 /// Maximum number of characters in the description of a tool call.
 const CALL_CHARS: usize = 60;
 
+/// The fields of a tool's input that say most about a call, the most informative first.
+pub(crate) const TELLING: [&str; 10] = [
+    "command",
+    "file_path",
+    "pattern",
+    "recipient",
+    "to",
+    "name",
+    "subject",
+    "taskId",
+    "team_name",
+    "request_id",
+];
+
 /// Returns a text for what the agent does after this event. Returns `None` if the event says
 /// nothing about this.
 #[must_use]
@@ -48,18 +62,6 @@ pub(crate) fn asks_for(tool: &str) -> String {
 /// Returns a tool call as one line: the tool, and the most informative field of the tool's input.
 #[must_use]
 pub fn brief(tool: &str, input: &Value) -> String {
-    const TELLING: [&str; 10] = [
-        "command",
-        "file_path",
-        "pattern",
-        "recipient",
-        "to",
-        "name",
-        "subject",
-        "taskId",
-        "team_name",
-        "request_id",
-    ];
     let told = TELLING.iter().find_map(|field| input.get(*field).and_then(Value::as_str));
     match told {
         Some(text) => format!("{tool}({})", first_line(&visible(text), CALL_CHARS)),

@@ -3,6 +3,8 @@
 #![allow(clippy::disallowed_methods, reason = "tests arrange files, the environment and times")]
 
 #[cfg(test)]
+mod client_stream;
+#[cfg(test)]
 mod fold;
 #[cfg(test)]
 mod from_files;
