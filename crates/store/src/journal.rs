@@ -150,7 +150,8 @@ pub enum Event {
         member: AgentName,
         /// The kind of change. If the member's state changed, this is the new state.
         state: MemberChange,
-        /// A text with more details about the change, if there are any.
+        /// A text with more details about the change, if there are any. For a spawn, this is the
+        /// name of the agent or user that spawned the member.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         detail: Option<String>,
     },

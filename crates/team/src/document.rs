@@ -139,6 +139,13 @@ impl<D: Document> Reading<D> {
     }
 }
 
+/// Parses a document that was read from the file at `path`. A missing document counts as
+/// `D::default()`.
+pub(crate) fn parsed<D: Document>(stored: Option<&Value>, path: &str) -> Result<D, ApiError> {
+    must_be_of_our_version(stored, path)?;
+    Ok(Reading::at(stored, path)?.document)
+}
+
 impl Team {
     /// Reads one of pitcrew's documents. A missing document counts as `D::default()`.
     ///

@@ -87,7 +87,7 @@ impl TeamLoop {
             }
             Err(error) => self.warn(format!("the journal cannot be read: {}", chain(&error))).await,
         }
-        self.run_context.team.note([Noted::RunStarted]).await;
+        self.run_context.team.note([Noted::RunStarted { goal: self.goal.clone() }]).await;
         // A later resume counts the time after this journal entry. Start counting the time here
         // too, so that the time in the journal is never less than the reported time.
         self.began.0 = Instant::now();

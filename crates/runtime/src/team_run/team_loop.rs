@@ -48,6 +48,8 @@ pub(super) struct TeamLoop {
     pub(super) deleted: DeletedTasks,
     /// The start time of this run, and the total duration of the earlier runs.
     pub(super) began: (Instant, Duration),
+    /// The beginning of the user's instruction for this run, for the journal.
+    pub(super) goal: Option<String>,
     /// The members that ended but could not be removed from the team yet, each with its worktree.
     pub(super) unremoved: Unremoved,
     pub(super) team_create: TeamCreateState,
