@@ -14,6 +14,9 @@ use crate::ended::Ended;
 use crate::mail::{Mail, archived_mail};
 use crate::{Team, Teams, named, refusal};
 
+/// A character that every subagent's name contains, and that no member's name contains.
+const SUBAGENT_MARK: char = '#';
+
 /// What is stored about a team. Reading changes nothing.
 #[derive(Clone, Debug)]
 pub enum TeamRecords {
@@ -136,7 +139,7 @@ impl TeamRecords {
             self.config().await?.members.into_iter().map(|member| member.name).collect();
         for name in self.summary().await?.members.into_keys() {
             // Subagents are in the journal too, but are no members.
-            if AgentName::new(name.as_str()).is_ok() && !names.contains(&name) {
+            if !name.as_str().contains(SUBAGENT_MARK) && !names.contains(&name) {
                 names.push(name);
             }
         }

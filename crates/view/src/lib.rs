@@ -7,6 +7,7 @@
 //! - [`running`] and [`member_status`] find the processes that run a team and its members.
 //! - [`lead`] sends requests to the process that leads a team.
 //! - [`orphans`] stops the processes and panes of a team whose lead's process has ended.
+//! - [`team_log`] tells what happened in a team, from its journal and mail.
 //! - [`asking`] stores the permission requests that wait for a person's answer.
 
 #![cfg_attr(
@@ -26,6 +27,7 @@ pub mod result;
 pub mod running;
 pub mod state;
 pub mod stream;
+pub mod team_log;
 pub mod text;
 pub mod wording;
 
