@@ -10,7 +10,7 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory, Parser, Subcommand, ValueEnum};
 
 use crate::commands::{
-    agent, broadcast, completions, demo, doctor, inbox, join, man, member, message, models, pane,
+    agent, broadcast, completions, demo, doctor, inbox, join, log, man, member, message, models, pane,
     pane_exec, pane_probe, plan, prune, run, sandbox_exec, send, shutdown, task, team, trust,
 };
 use crate::completing;
@@ -83,6 +83,7 @@ enum Command {
     Broadcast(broadcast::Broadcast),
     Inbox(inbox::Inbox),
     Message(message::Message),
+    Log(log::Log),
     Shutdown(shutdown::Shutdown),
     Models(models::Models),
     #[command(subcommand)]
@@ -113,6 +114,7 @@ impl Command {
             Self::Broadcast(command) => command.run(context),
             Self::Inbox(command) => command.run(context),
             Self::Message(command) => command.run(context),
+            Self::Log(command) => command.run(context),
             Self::Shutdown(command) => command.run(context),
             Self::Models(command) => command.run(context),
             Self::Trust(command) => limits::without_runtime(|| command.run(context)),

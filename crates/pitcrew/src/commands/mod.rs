@@ -7,6 +7,7 @@ pub(crate) mod demo;
 pub(crate) mod doctor;
 pub(crate) mod inbox;
 pub(crate) mod join;
+pub(crate) mod log;
 pub(crate) mod man;
 pub(crate) mod member;
 pub(crate) mod message;

@@ -1,7 +1,6 @@
 //! `pitcrew team list`: lists the teams below the root, or with `--archived` the teams in the
 //! archive.
 
-use jiff::Timestamp;
 use pitcrew_protocol::TaskStatus;
 use pitcrew_team::{ArchiveEntry, TeamSummary, Teams};
 use pitcrew_view::member_status::MemberStatus;
@@ -12,6 +11,7 @@ use crate::archive::day_and_time;
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::output::{self, first_line};
+use crate::when::day;
 
 /// The maximum number of characters of a description in the table.
 const DESCRIPTION_CHARS: usize = 50;
@@ -176,8 +176,4 @@ fn archive_table(rows: &[ArchiveRow]) -> String {
     };
     let rows: Vec<_> = rows.iter().map(cells).collect();
     output::table(["TEAM", "ARCHIVED", "TASKS DONE", "ID", "ABOUT"], &rows)
-}
-
-fn day(at_ms: i64) -> Option<String> {
-    Timestamp::from_millisecond(at_ms).ok().map(|at| at.strftime("%Y-%m-%d").to_string())
 }

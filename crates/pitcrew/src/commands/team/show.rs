@@ -2,7 +2,6 @@
 
 use std::path::PathBuf;
 
-use clap_complete::engine::ArgValueCompleter;
 use pitcrew_protocol::TeamConfig;
 use pitcrew_team::TaskListView;
 use pitcrew_team::store::{ArchivedTeam, LeaseHolder, LeaseName, Paths};
@@ -14,11 +13,10 @@ use serde::Serialize;
 use crate::archive::day_and_time;
 use crate::commands::member::list;
 use crate::commands::task::list::table as tasks;
-use crate::completing;
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::output::{self, FAINT, STRONG, printable, shell_word};
-use crate::selection::{self, Chosen};
+use crate::selection::{self, AnyTeamWord, Chosen};
 
 /// Show a team: its members and where they run, its tasks, and who runs it
 ///
@@ -26,14 +24,8 @@ use crate::selection::{self, Chosen};
 /// its archive.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Show {
-    /// The team [default: the one that runs in this repository, else the one that was stopped here,
-    /// else the last archived one]
-    #[arg(add = ArgValueCompleter::new(completing::resumable_teams))]
-    team: Option<String>,
-    /// The team, instead of the positional argument
-    #[arg(id = "team_by_flag", long = "team", short = 't', value_name = "TEAM", conflicts_with = "team",
-        add = ArgValueCompleter::new(completing::resumable_teams))]
-    by_flag: Option<String>,
+    #[command(flatten)]
+    team: AnyTeamWord,
 }
 
 /// The result that `pitcrew team show` prints: the team's config as it is on disk, with the team's
@@ -53,7 +45,7 @@ struct Shown {
 
 impl Show {
     pub(crate) async fn run(self, context: &Context) -> Result<(), Failure> {
-        let name = self.team.as_deref().or(self.by_flag.as_deref());
+        let name = self.team.name();
         let team = match selection::open_or_archived(context, name).await? {
             Chosen::Live(team) => team,
             Chosen::Archived(archived) => {
