@@ -11,7 +11,8 @@ use clap::{CommandFactory, Parser, Subcommand, ValueEnum};
 
 use crate::commands::{
     agent, broadcast, completions, demo, doctor, inbox, join, log, man, member, message, models, pane,
-    pane_exec, pane_probe, plan, prune, run, sandbox_exec, send, shutdown, task, team, trust,
+    pane_exec, pane_probe, plan, prune, run, sandbox_exec, send, shutdown, task, team,
+    transcript, trust,
 };
 use crate::completing;
 use crate::context::{Context, Surroundings};
@@ -84,6 +85,7 @@ enum Command {
     Inbox(inbox::Inbox),
     Message(message::Message),
     Log(log::Log),
+    Transcript(transcript::Transcript),
     Shutdown(shutdown::Shutdown),
     Models(models::Models),
     #[command(subcommand)]
@@ -115,6 +117,7 @@ impl Command {
             Self::Inbox(command) => command.run(context),
             Self::Message(command) => command.run(context),
             Self::Log(command) => command.run(context),
+            Self::Transcript(command) => context.briefly(command.run(context)),
             Self::Shutdown(command) => command.run(context),
             Self::Models(command) => command.run(context),
             Self::Trust(command) => limits::without_runtime(|| command.run(context)),

@@ -8,6 +8,7 @@
 //! - [`lead`] sends requests to the process that leads a team.
 //! - [`orphans`] stops the processes and panes of a team whose lead's process has ended.
 //! - [`team_log`] tells what happened in a team, from its journal and mail.
+//! - [`mod@conversation`] reads the conversation of an agent, for a person who reads it.
 //! - [`asking`] stores the permission requests that wait for a person's answer.
 
 #![cfg_attr(
@@ -16,6 +17,7 @@
 )]
 
 pub mod asking;
+pub mod conversation;
 mod error;
 pub mod fold;
 pub mod lead;

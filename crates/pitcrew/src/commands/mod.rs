@@ -23,4 +23,5 @@ pub(crate) mod send;
 pub(crate) mod shutdown;
 pub(crate) mod task;
 pub(crate) mod team;
+pub(crate) mod transcript;
 pub(crate) mod trust;
