@@ -10,7 +10,7 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory, Parser, Subcommand, ValueEnum};
 
 use crate::commands::{
-    agent, broadcast, completions, demo, doctor, inbox, join, log, man, member, message, models, pane,
+    agent, broadcast, completions, demo, doctor, history, inbox, join, log, man, member, message, models, pane,
     pane_exec, pane_probe, plan, prune, run, sandbox_exec, send, shutdown, task, team,
     transcript, trust,
 };
@@ -86,6 +86,7 @@ enum Command {
     Message(message::Message),
     Log(log::Log),
     Transcript(transcript::Transcript),
+    History(history::History),
     Shutdown(shutdown::Shutdown),
     Models(models::Models),
     #[command(subcommand)]
@@ -118,6 +119,7 @@ impl Command {
             Self::Message(command) => command.run(context),
             Self::Log(command) => command.run(context),
             Self::Transcript(command) => context.briefly(command.run(context)),
+            Self::History(command) => context.briefly(command.run(context)),
             Self::Shutdown(command) => command.run(context),
             Self::Models(command) => command.run(context),
             Self::Trust(command) => limits::without_runtime(|| command.run(context)),

@@ -436,7 +436,7 @@ async fn last_here(context: &Context, teams: &Teams) -> Option<ArchivedTeam> {
 }
 
 /// Returns the repository in which the lead of a team works.
-fn lead_folder(config: &TeamConfig) -> Option<PathBuf> {
+pub(crate) fn lead_folder(config: &TeamConfig) -> Option<PathBuf> {
     let folder = config.member(LEAD_NAME)?.cwd.as_deref()?;
     Some(repository(Path::new(folder)))
 }
@@ -444,7 +444,7 @@ fn lead_folder(config: &TeamConfig) -> Option<PathBuf> {
 /// Returns the top folder of the git repository that contains `folder`. If `folder` is in a
 /// worktree, returns the top folder of the main checkout. If `folder` is in no repository, returns
 /// `folder`.
-fn repository(folder: &Path) -> PathBuf {
+pub(crate) fn repository(folder: &Path) -> PathBuf {
     // A team can outlive the folder in which its lead worked. If that folder no longer exists, its
     // path is returned.
     Repository::of(folder).map_or_else(|_gone| folder.to_owned(), |repository| repository.top)

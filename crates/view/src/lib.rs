@@ -9,6 +9,7 @@
 //! - [`orphans`] stops the processes and panes of a team whose lead's process has ended.
 //! - [`team_log`] tells what happened in a team, from its journal and mail.
 //! - [`mod@conversation`] reads the conversation of an agent, for a person who reads it.
+//! - [`agent_now`] tells the present state, the tokens and the cost of each agent.
 //! - [`asking`] stores the permission requests that wait for a person's answer.
 
 #![cfg_attr(
@@ -16,6 +17,7 @@
     allow(clippy::disallowed_methods, reason = "tests arrange files, the environment and times")
 )]
 
+pub mod agent_now;
 pub mod asking;
 pub mod conversation;
 mod error;

@@ -5,6 +5,7 @@ pub(crate) mod broadcast;
 pub(crate) mod completions;
 pub(crate) mod demo;
 pub(crate) mod doctor;
+pub(crate) mod history;
 pub(crate) mod inbox;
 pub(crate) mod join;
 pub(crate) mod log;

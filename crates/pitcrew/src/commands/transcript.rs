@@ -88,7 +88,7 @@ async fn conversation(
         .member(LEAD_NAME)
         .is_some_and(|lead| lead.name == *agent && SpawnRecord::of(lead).is_none());
     let session = config.lead_session_id.clone().filter(|_| is_its_lead);
-    let text = recorded.or(session).and_then(|id| client_conversation(&context.root, &id));
+    let text = recorded.or(session).and_then(|id| client_conversation(&context.root, &id, u64::MAX));
     Ok(text.map(|text| ("claude", Conversation::of_client(&text))))
 }
 
