@@ -63,6 +63,21 @@ impl Spending {
         Self::of(summary.members.values().flat_map(|member| member.spent.values()))
     }
 
+    /// Returns the sum of what several agents used.
+    #[must_use]
+    pub fn sum<'a>(all: impl Iterator<Item = &'a Self>) -> Self {
+        let mut sum = Self::default();
+        for one in all {
+            sum.turns = sum.turns.saturating_add(one.turns);
+            sum.tool_calls = sum.tool_calls.saturating_add(one.tool_calls);
+            sum.tokens = sum.tokens.saturating_add(one.tokens);
+            if let Some(usd) = one.cost_usd {
+                *sum.cost_usd.get_or_insert(0.0) += usd;
+            }
+        }
+        sum
+    }
+
     fn of<'a>(spent: impl Iterator<Item = &'a Spent>) -> Self {
         let mut all = Self::default();
         for spent in spent {

@@ -3,8 +3,9 @@
 use std::path::PathBuf;
 
 use pitcrew_protocol::TeamConfig;
-use pitcrew_team::TaskListView;
 use pitcrew_team::store::{ArchivedTeam, LeaseHolder, LeaseName, Paths};
+use pitcrew_team::{TaskListView, TeamRecords};
+use pitcrew_view::agent_now::AgentNow;
 use pitcrew_view::member_status::MemberStatus;
 use pitcrew_view::running::Running;
 use pitcrew_view::{AgentState, TeamState, ViewEvent, fold};
@@ -41,6 +42,8 @@ struct Shown {
     running: Running,
     /// Where each member runs, in the order of the members.
     runs: Vec<MemberStatus>,
+    /// What each agent does now, and what it used. Former members are included.
+    agents: Vec<AgentNow>,
 }
 
 impl Show {
@@ -49,14 +52,22 @@ impl Show {
         let team = match selection::open_or_archived(context, name).await? {
             Chosen::Live(team) => team,
             Chosen::Archived(archived) => {
-                let shown = ShownArchived::of(*archived, &Paths::new(&context.root), name);
+                let records = TeamRecords::Archived(context.teams()?, archived.clone());
+                let agents = AgentNow::of_team(&records, &[], &context.root).await?;
+                let shown = ShownArchived {
+                    agents,
+                    ..ShownArchived::of(*archived, &Paths::new(&context.root), name)
+                };
                 return context.output.answer(&shown, ShownArchived::text);
             }
         };
         let config = team.config().await?;
         let running = Running::of(&team, &config).await?;
+        let runs = MemberStatus::of(&team, &config, &running).await?;
+        let records = TeamRecords::Live(team.clone());
         let shown = Shown {
-            runs: MemberStatus::of(&team, &config, &running).await?,
+            agents: AgentNow::of_team(&records, &runs, &context.root).await?,
+            runs,
             running,
             team: config.as_ref().clone(),
             team_file_path: team.file(),
@@ -75,6 +86,8 @@ struct ShownArchived {
     tasks: TaskListView,
     /// The id of the archive, and the time at which the team was archived.
     archive: InArchive,
+    /// How each agent ended, and what it used.
+    agents: Vec<AgentNow>,
     #[serde(skip)]
     resume: String,
 }
@@ -97,6 +110,7 @@ impl ShownArchived {
                 id: archived.name.to_string(),
                 archived_at_ms: archived.archived_at_ms,
             },
+            agents: Vec::new(),
             team: archived.config,
         }
     }
@@ -112,12 +126,13 @@ impl ShownArchived {
             .unwrap_or_else(|| "an unknown time".to_owned());
         format!(
             "{STRONG}{}{STRONG:#}  {FAINT}in the archive since {since}, {}{FAINT:#}\n{about}\
-             `pitcrew run --resume {}` goes on with it\n\n{}\n\n{}",
+             `pitcrew run --resume {}` goes on with it\n\n{}\n\n{}{}",
             printable(self.team.name.as_str()),
             self.team_file_path.display(),
             shell_word(&self.resume),
             list::table(&self.team),
             tasks(&self.tasks),
+            agents(&self.agents),
         )
     }
 }
@@ -132,11 +147,12 @@ impl Shown {
             .unwrap_or_default();
         let run_by = self.running.text();
         format!(
-            "{STRONG}{}{STRONG:#}  {FAINT}{run_by}, {}{FAINT:#}\n{about}\n{}\n\n{}",
+            "{STRONG}{}{STRONG:#}  {FAINT}{run_by}, {}{FAINT:#}\n{about}\n{}\n\n{}{}",
             printable(self.team.name.as_str()),
             self.team_file_path.display(),
             self.members(),
             tasks(&self.tasks),
+            agents(&self.agents),
         )
     }
 
@@ -151,4 +167,17 @@ impl Shown {
         let rows: Vec<_> = state.agents.iter().filter_map(row).collect();
         output::table(["MEMBER", "TYPE", "MODEL", "MODE", "RUNS IN", "STATE", "WORKTREE"], &rows)
     }
+}
+
+/// Formats the agents as a table below an empty line. Returns an empty text if nothing is recorded of
+/// any agent.
+fn agents(agents: &[AgentNow]) -> String {
+    if agents.is_empty() {
+        return String::new();
+    }
+    let rows: Vec<_> = agents.iter().map(AgentNow::cells).collect();
+    format!(
+        "\n\n{}",
+        output::table(["AGENT", "NOW", "TURNS", "TOOL CALLS", "TOKENS", "COST"], &rows)
+    )
 }
