@@ -71,7 +71,7 @@ impl Transcript {
 }
 
 /// Returns the conversation of an agent, and the program that recorded it.
-async fn conversation(
+pub(crate) async fn conversation(
     context: &Context,
     records: &TeamRecords,
     config: &TeamConfig,
