@@ -3,6 +3,10 @@
 #![allow(clippy::disallowed_methods, reason = "tests arrange files, the environment and times")]
 
 #[cfg(test)]
+mod agent_now;
+#[cfg(test)]
+mod conversation;
+#[cfg(test)]
 mod fold;
 #[cfg(test)]
 mod from_files;
@@ -12,3 +16,5 @@ mod remark;
 mod script;
 #[cfg(test)]
 mod stream;
+#[cfg(test)]
+mod team_log;
