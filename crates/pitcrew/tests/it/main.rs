@@ -49,6 +49,8 @@ mod outlived;
 mod overwritten;
 mod own_files;
 mod panes;
+mod past;
+#[cfg(test)]
 mod patience;
 mod plans;
 mod prices;
