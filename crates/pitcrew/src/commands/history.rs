@@ -27,9 +27,8 @@ const KILLED: &str = "killed";
 
 /// List the teams that were run in this repository: goal, end, tokens and cost
 ///
-/// The newest comes first. Teams in the archive are included until `pitcrew prune` removes them. A
-/// team that was resumed is one line. `pitcrew log ID`, `pitcrew transcript AGENT --team ID` and
-/// `pitcrew run --resume ID` take the id.
+/// The newest comes first. Teams in the archive are included until they are pruned. A team that was
+/// resumed is one line. `log`, `transcript --team` and `run --resume` take the id.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   pitcrew history

@@ -50,7 +50,6 @@ mod overwritten;
 mod own_files;
 mod panes;
 mod past;
-#[cfg(test)]
 mod patience;
 mod plans;
 mod prices;
