@@ -10,9 +10,9 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory, Parser, Subcommand, ValueEnum};
 
 use crate::commands::{
-    agent, broadcast, completions, demo, doctor, history, inbox, join, log, man, member, message, models, pane,
-    pane_exec, pane_probe, plan, prune, run, sandbox_exec, send, shutdown, task, team,
-    transcript, trust,
+    agent, broadcast, completions, demo, doctor, history, inbox, join, log, man, member, message,
+    models, pane, pane_exec, pane_probe, plan, prune, run, sandbox_exec, send, shutdown, task,
+    team, transcript, trust,
 };
 use crate::completing;
 use crate::context::{Context, Surroundings};

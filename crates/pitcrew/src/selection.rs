@@ -219,10 +219,7 @@ pub(crate) async fn open_or_archived(
 ///
 /// # Errors
 /// Returns the same errors as [`TeamChoice::open`].
-pub(crate) async fn records(
-    context: &Context,
-    name: Option<&str>,
-) -> Result<TeamRecords, Failure> {
+pub(crate) async fn records(context: &Context, name: Option<&str>) -> Result<TeamRecords, Failure> {
     let archived = match open_or_archived(context, name).await? {
         Chosen::Live(team) => return Ok(TeamRecords::Live(team)),
         Chosen::Archived(archived) => archived,

@@ -16,11 +16,10 @@ use tokio::sync::broadcast;
 
 use crate::journal::is_on_way_of;
 use crate::{
-    Appended, ArchiveName, ArchivedLogs, Backend, Change, DocumentEdit,
-    JournalEntry, JournalOf, JournalStore, JournalSummary, Lease, LeaseHolder, LeaseName,
-    LeaseStore, LogName, MailStore, Past, RateScope, RateStore, RecordStore, Slot, StoreError,
-    StoredMessage, TaskEdit, TaskStore, TaskTable, TeamEdit, TeamStore, UnreadLimit, Watch,
-    dialect, table,
+    Appended, ArchiveName, ArchivedLogs, Backend, Change, DocumentEdit, JournalEntry, JournalOf,
+    JournalStore, JournalSummary, Lease, LeaseHolder, LeaseName, LeaseStore, LogName, MailStore,
+    Past, RateScope, RateStore, RecordStore, Slot, StoreError, StoredMessage, TaskEdit, TaskStore,
+    TaskTable, TeamEdit, TeamStore, UnreadLimit, Watch, dialect, table,
 };
 
 mod archive;

@@ -66,10 +66,7 @@ impl Team {
         name: &AgentName,
     ) -> Result<Option<ClientConversation>, ApiError> {
         let name = name.clone();
-        self.edit_document(move |all: &mut ClientConversations| {
-            Ok(all.of(&name).cloned())
-        })
-        .await
+        self.edit_document(move |all: &mut ClientConversations| Ok(all.of(&name).cloned())).await
     }
 
     /// Records that a new conversation of `name` replaces the previous one. Returns the id of the

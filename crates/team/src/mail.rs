@@ -373,11 +373,8 @@ pub(crate) fn archived_mail(
 
 /// Detects the frames in the texts of messages, whoever sent them.
 fn detected(stored: Vec<StoredMessage>) -> Vec<Mail> {
-    let mail = |StoredMessage { id, message }| Mail {
-        id,
-        frame: Frame::detect(&message.text),
-        message,
-    };
+    let mail =
+        |StoredMessage { id, message }| Mail { id, frame: Frame::detect(&message.text), message };
     stored.into_iter().map(mail).collect()
 }
 

@@ -83,10 +83,8 @@ impl Spending {
         for spent in spent {
             all.turns = all.turns.saturating_add(spent.turns);
             all.tool_calls = all.tool_calls.saturating_add(spent.tool_calls);
-            all.tokens = all
-                .tokens
-                .saturating_add(spent.input_tokens)
-                .saturating_add(spent.output_tokens);
+            all.tokens =
+                all.tokens.saturating_add(spent.input_tokens).saturating_add(spent.output_tokens);
             if spent.turns > spent.unpriced_turns {
                 *all.cost_usd.get_or_insert(0.0) += spent.cost_usd();
             }
@@ -131,9 +129,11 @@ impl AgentNow {
     /// Returns the state that the journal and the agent's process tell.
     #[must_use]
     pub fn of(name: AgentName, member: &MemberSummary, process: Option<&MemberStatus>) -> Self {
-        let last = member.states.iter().rev().find_map(|change| {
-            Some((change.state.status()?, change.detail.clone()))
-        });
+        let last = member
+            .states
+            .iter()
+            .rev()
+            .find_map(|change| Some((change.state.status()?, change.detail.clone())));
         let (state, detail) = last.unzip();
         let waits_for = process.and_then(MemberStatus::waits_for);
         Self {

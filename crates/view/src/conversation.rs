@@ -8,7 +8,9 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use pitcrew_agent::transcript::{NewerTranscript, Read, read};
-use pitcrew_protocol::{CallEffect, Frame, Injected, MessageId, Status, ToolTraits, parse_injected};
+use pitcrew_protocol::{
+    CallEffect, Frame, Injected, MessageId, Status, ToolTraits, parse_injected,
+};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -200,8 +202,7 @@ impl Conversation {
     /// Adds a text that the program put into the conversation: messages, or a notice.
     fn tell(&mut self, text: &str) {
         // A text that only quotes a message is shown whole.
-        let messages =
-            if is_of_messages(text) { parse_injected(text) } else { Vec::new() };
+        let messages = if is_of_messages(text) { parse_injected(text) } else { Vec::new() };
         if messages.is_empty() {
             if !text.trim().is_empty() {
                 self.parts.push(self.as_notice(text));

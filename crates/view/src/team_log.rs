@@ -87,9 +87,7 @@ impl TeamLog {
     pub fn unrecorded_mail(&mut self) -> Vec<LogEntry> {
         let mut mail: Vec<&(AgentName, Mail)> =
             self.mail.values().filter(|(_, mail)| !self.told.contains(&mail.id)).collect();
-        mail.sort_by(|(_, a), (_, b)| {
-            (sent_at_ms(a), &a.id.0).cmp(&(sent_at_ms(b), &b.id.0))
-        });
+        mail.sort_by(|(_, a), (_, b)| (sent_at_ms(a), &a.id.0).cmp(&(sent_at_ms(b), &b.id.0)));
         let mut entries = Vec::new();
         let mut told = Vec::new();
         for (to, mail) in mail {

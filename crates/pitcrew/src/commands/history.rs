@@ -106,9 +106,7 @@ impl History {
                 Err(_) => unreadable += 1,
             }
         }
-        runs.sort_by(|one, other| {
-            (other.ended_at_ms, &other.id).cmp(&(one.ended_at_ms, &one.id))
-        });
+        runs.sort_by(|one, other| (other.ended_at_ms, &other.id).cmp(&(one.ended_at_ms, &one.id)));
         if unreadable > 0 {
             output::remark(&format!(
                 "warning: {unreadable} of the teams cannot be read and are left out; `pitcrew team list` and `pitcrew team list --archived` say why"
@@ -174,7 +172,10 @@ impl Listed {
         }
         if !self.is_all {
             let rows: Vec<_> = self.runs.iter().map(Row::cells).collect();
-            return output::table(["LAST", "TEAM", "END", "TASKS", "TOKENS", "COST", "ID", "GOAL"], &rows);
+            return output::table(
+                ["LAST", "TEAM", "END", "TASKS", "TOKENS", "COST", "ID", "GOAL"],
+                &rows,
+            );
         }
         let rows: Vec<_> = self.runs.iter().map(Row::cells_with_place).collect();
         output::table(
@@ -195,7 +196,10 @@ impl Row {
             short(self.spending.tokens),
             self.spending.cost_in_words(),
             self.id.clone(),
-            self.goal.as_deref().map(|goal| first_line(goal.trim(), GOAL_CHARS)).unwrap_or_default(),
+            self.goal
+                .as_deref()
+                .map(|goal| first_line(goal.trim(), GOAL_CHARS))
+                .unwrap_or_default(),
         ]
     }
 

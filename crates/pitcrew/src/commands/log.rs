@@ -121,8 +121,7 @@ impl Log {
                     let changes = team.watch().await.map_err(Failure::internal)?;
                     // The handler is registered here, so that a Ctrl-C during the output below is
                     // not lost.
-                    let interrupt =
-                        signal(SignalKind::interrupt()).map_err(Failure::internal)?;
+                    let interrupt = signal(SignalKind::interrupt()).map_err(Failure::internal)?;
                     Some((changes, interrupt))
                 }
                 TeamRecords::Live(_) | TeamRecords::Archived(..) => None,
@@ -133,9 +132,9 @@ impl Log {
             let mut lines = Lines::new(reading.longest_name());
             let mut show = |entries: Vec<LogEntry>| -> Result<(), Failure> {
                 let shown = entries.iter().filter(|entry| filter.selects(entry));
-                shown.into_iter().try_for_each(|entry| {
-                    context.output.item(entry, |entry| lines.of(entry))
-                })
+                shown
+                    .into_iter()
+                    .try_for_each(|entry| context.output.item(entry, |entry| lines.of(entry)))
             };
             show(first)?;
             match watching {
@@ -210,8 +209,7 @@ mod tests {
             .iter()
             .filter_map(|kind| Some(kind.to_possible_value()?.get_name().to_owned()))
             .collect();
-        let expected =
-            "run member state mail delivery task plan permission turn all".split(' ');
+        let expected = "run member state mail delivery task plan permission turn all".split(' ');
         assert_eq!(names, expected.collect::<Vec<_>>());
     }
 }

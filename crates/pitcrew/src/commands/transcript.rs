@@ -88,7 +88,8 @@ pub(crate) async fn conversation(
         .member(LEAD_NAME)
         .is_some_and(|lead| lead.name == *agent && SpawnRecord::of(lead).is_none());
     let session = config.lead_session_id.clone().filter(|_| is_its_lead);
-    let text = recorded.or(session).and_then(|id| client_conversation(&context.root, &id, u64::MAX));
+    let text =
+        recorded.or(session).and_then(|id| client_conversation(&context.root, &id, u64::MAX));
     Ok(text.map(|text| ("claude", Conversation::of_client(&text))))
 }
 
@@ -105,8 +106,10 @@ fn none_recorded(agent: &AgentName, team: &str) -> Failure {
 impl Shown {
     fn text(&self, is_full: bool) -> String {
         let (agent, team) = (printable(self.agent.as_str()), printable(&self.team));
-        let heading =
-            format!("{STRONG}{agent} of {team}{STRONG:#}  {FAINT}recorded by {}{FAINT:#}", self.program);
+        let heading = format!(
+            "{STRONG}{agent} of {team}{STRONG:#}  {FAINT}recorded by {}{FAINT:#}",
+            self.program
+        );
         if self.conversation.parts.is_empty() {
             return format!("{heading}\nnothing was said yet");
         }

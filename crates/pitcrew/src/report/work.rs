@@ -93,8 +93,7 @@ impl Work {
         places.extend(outcome.kept.iter().map(|kept| kept.path.clone()));
         let mut files_changed = BTreeMap::new();
         for name in records.all_members().await? {
-            let conversation =
-                transcript::conversation(context, &records, &config, &name).await?;
+            let conversation = transcript::conversation(context, &records, &config, &name).await?;
             let files = conversation.map(|(_, it)| it.files_changed()).unwrap_or_default();
             let files: BTreeSet<String> =
                 files.into_keys().map(|file| relative(&file, &places)).collect();
@@ -165,8 +164,7 @@ fn relative(file: &str, places: &[PathBuf]) -> String {
 
 /// Names files, at most [`FILES_NAMED`].
 fn named(files: &BTreeSet<String>) -> String {
-    let shown: Vec<String> =
-        files.iter().take(FILES_NAMED).map(|file| in_one_line(file)).collect();
+    let shown: Vec<String> = files.iter().take(FILES_NAMED).map(|file| in_one_line(file)).collect();
     let more = files.len().saturating_sub(shown.len());
     let more =
         if more > 0 { format!(" and {}", counted(more, "more file")) } else { String::new() };
@@ -178,8 +176,7 @@ fn in_all(outcome: &RunOutcome) -> String {
     let tokens = short(outcome.usage().context_tokens());
     // A cost of zero is shown only if a price is known.
     let is_unpriced = outcome.totals.unpriced().count() == outcome.totals.models.len();
-    let cost =
-        if is_unpriced { String::new() } else { format!(", ${:.2}", outcome.cost_usd()) };
+    let cost = if is_unpriced { String::new() } else { format!(", ${:.2}", outcome.cost_usd()) };
     format!("in all: {agents}, {tokens} tokens{cost}")
 }
 

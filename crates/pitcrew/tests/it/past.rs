@@ -93,7 +93,8 @@ fn a_log_is_filtered_by_agent_kind_and_time() {
 fn a_log_is_followed_until_the_team_is_gone() {
     let room = TestEnv::with_crew();
     room.ok(&["send", "bob", "first"]);
-    let mut follower = Running::answering(&mut room.command(&["--json", "log", "crew", "--follow"]));
+    let mut follower =
+        Running::answering(&mut room.command(&["--json", "log", "crew", "--follow"]));
     let mut next = |event: &str| {
         let entry: Value = serde_json::from_str(&follower.line()).unwrap();
         assert_eq!(entry["event"], event, "{entry}");
@@ -147,7 +148,10 @@ fn a_conversation_reads_from_its_prompt_to_its_end() {
     assert!(full.contains("  content:\n    hello\n    world\n"), "{full}");
     assert!(full.contains("    \u{fffd}[2Jthree\n") && !full.contains('\u{1b}'), "{full:?}");
     let json = room.json(&["transcript", "bob"]);
-    assert_eq!((&json["team"], &json["agent"], &json["program"]), (&"work".into(), &"bob".into(), &"pitcrew".into()));
+    assert_eq!(
+        (&json["team"], &json["agent"], &json["program"]),
+        (&"work".into(), &"bob".into(), &"pitcrew".into())
+    );
     let parts = json["parts"].as_array().unwrap();
     let write = parts.iter().find(|part| part["tool"] == "Write").unwrap();
     assert_eq!(write["input"]["content"], "hello\nworld\n");
@@ -183,7 +187,10 @@ fn the_conversation_of_a_claude_code_lead_is_shown_where_it_is_recorded() {
 #[test]
 fn past_runs_are_listed_with_goal_end_and_cost() {
     let room = TestEnv::new();
-    assert_eq!(room.ok(&["history"]).stdout, "no team was run in this repository; --all lists all\n");
+    assert_eq!(
+        room.ok(&["history"]).stdout,
+        "no team was run in this repository; --all lists all\n"
+    );
     completed(&room);
     room.killed_run();
     let listed = room.json(&["history"]);
@@ -213,10 +220,14 @@ fn past_runs_are_listed_with_goal_end_and_cost() {
 fn a_stopped_run_says_in_the_history_how_it_ended_and_counts_each_resume() {
     let room = TestEnv::new();
     let model = room.script(PAIR);
-    let ran = room.run(&["run", "go", "--team", "work", "--model", &model, "--yes", "--max-turns", "1"]);
+    let ran =
+        room.run(&["run", "go", "--team", "work", "--model", &model, "--yes", "--max-turns", "1"]);
     assert_eq!(ran.code, 7, "{ran:?}");
     let run = room.json(&["history"])["runs"][0].clone();
-    assert_eq!((&run["end"], &run["runs"], &run["goal"]), (&"max_turns".into(), &1.into(), &"go".into()));
+    assert_eq!(
+        (&run["end"], &run["runs"], &run["goal"]),
+        (&"max_turns".into(), &1.into(), &"go".into())
+    );
     room.run(&["run", "--resume", "work", "more", "--max-turns", "1"]);
     let run = room.json(&["history"])["runs"][0].clone();
     assert_eq!((&run["runs"], &run["goal"]), (&2.into(), &"go".into()));
@@ -230,7 +241,16 @@ fn the_report_of_a_run_names_files_tasks_totals_and_how_to_look_again() {
     let from = ran.stderr.find("in all:").unwrap_or_else(|| panic!("{ran:?}"));
     let tokens = Regex::new(r"[0-9.]+k? tokens").unwrap();
     assert_snapshot!(tokens.replace(&ran.stderr[from..], "[n] tokens"), @"");
-    let again = room.run(&["--json", "run", "again", "--team", "other", "--yes", "--model", &room.script(PAIR)]);
+    let again = room.run(&[
+        "--json",
+        "run",
+        "again",
+        "--team",
+        "other",
+        "--yes",
+        "--model",
+        &room.script(PAIR),
+    ]);
     let result: Value = serde_json::from_str(&again.stdout).unwrap();
     assert_eq!(result["files_changed"], serde_json::json!({"bob": ["hello.txt"]}));
     assert_eq!(result["worktree_changes"], serde_json::json!([]));

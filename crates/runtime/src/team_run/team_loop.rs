@@ -12,7 +12,7 @@ use pitcrew_agent::{Event, Mail};
 use pitcrew_protocol::{
     AgentName, Frame, LEAD_NAME, Member, PermissionMode, Status, TaskId, chain,
 };
-use pitcrew_team::store::{Change, Lease, Watch};
+use pitcrew_team::store::{Change, Lease, PermissionOutcome, Watch};
 use pitcrew_team::{ModeLook, RefusedMode, RunBounds};
 use tokio::sync::mpsc;
 use tokio::time::Sleep;
@@ -505,6 +505,7 @@ impl TeamLoop {
                 Vec::new()
             }
             ReportKind::Asks { call, question, folder } => {
+                self.note_question(&agent, &call, PermissionOutcome::Asked).await;
                 let pending = Pending::of_ours(agent.clone(), &call, question, folder);
                 let inputs = self.plan_waits(&pending).await;
                 let asking = self.run_context.asking.clone();

@@ -7,9 +7,8 @@ use serde_json::{Value, json};
 
 use super::{Failure, add_tasks, bob, config, ids, message, same, task_ids, team};
 use crate::{
-    Appended, ArchiveName, ArchivedLogs, Backend, Event, JournalEntry, JournalOf,
-    JournalSummary, LogName,
-    StoreError, UnreadLimit,
+    Appended, ArchiveName, ArchivedLogs, Backend, Event, JournalEntry, JournalOf, JournalSummary,
+    LogName, StoreError, UnreadLimit,
 };
 
 /// Creates a team with a message, tasks, a journal line and a log, and archives it.

@@ -61,7 +61,11 @@ pub(super) async fn the_end_of_a_log_is_read_by_whole_lines(
     let lines = ["one", "two", "three"].map(str::to_owned);
     backend.append_log(&dir, &log, &lines).await?;
     same("all", backend.log_end(&dir, &log, 100).await?, lines.to_vec())?;
-    same("the last two", backend.log_end(&dir, &log, 12).await?, vec!["two".into(), "three".into()])?;
+    same(
+        "the last two",
+        backend.log_end(&dir, &log, 12).await?,
+        vec!["two".into(), "three".into()],
+    )?;
     same("less than a line", backend.log_end(&dir, &log, 3).await?, Vec::new())
 }
 

@@ -84,8 +84,7 @@ impl Files {
         let read = ours.join("read").join(format!("{inbox}.ndjson"));
         let writes = ours.join("writes").join(format!("inbox.{inbox}.ndjson"));
         let mut mail = mail::past_in(&read, &writes, Past::All)?;
-        let path =
-            self.paths.archived(archive).join("team/inboxes").join(format!("{inbox}.json"));
+        let path = self.paths.archived(archive).join("team/inboxes").join(format!("{inbox}.json"));
         if let Some(bytes) = plain::read(&path, plain::FILE_MOST)? {
             let entries = Entries::parse(&bytes).map_err(|reason| Fault::Torn(reason).at(&path))?;
             mail.extend(mail::stored(&entries).into_iter().map(|(_, stored)| stored));

@@ -61,9 +61,9 @@ impl Conversation {
                 let says = Said { is_meta: line.is_meta, is_summary: line.is_compact_summary };
                 self.user_content(&message.content, says);
             }
-            ("assistant", Some(message), _) => blocks_of(message.content)
-                .iter()
-                .for_each(|block| self.answer(block)),
+            ("assistant", Some(message), _) => {
+                blocks_of(message.content).iter().for_each(|block| self.answer(block))
+            }
             ("attachment", _, Some(attachment)) if attachment.kind == "queued_command" => {
                 let says = Said { is_meta: false, is_summary: false };
                 self.user_content(&attachment.prompt, says);

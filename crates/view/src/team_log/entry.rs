@@ -70,12 +70,9 @@ impl LogKind {
     pub fn is_detail(self) -> bool {
         match self {
             Self::State | Self::Delivery | Self::Turn => true,
-            Self::Run
-            | Self::Member
-            | Self::Mail
-            | Self::Task
-            | Self::Plan
-            | Self::Permission => false,
+            Self::Run | Self::Member | Self::Mail | Self::Task | Self::Plan | Self::Permission => {
+                false
+            }
         }
     }
 }

@@ -16,21 +16,15 @@ impl TeamLog {
         let at_ms = entry.at_ms;
         let of = |kind, event: &str, text: String| Some(LogEntry::new(at_ms, kind, event, &text));
         match &entry.event {
-            Event::TeamCreated { team } => of(
-                LogKind::Run,
-                "team_created",
-                format!("team {} is made", team),
-            ),
-            Event::TeamDeleted { team } => of(
-                LogKind::Run,
-                "team_deleted",
-                format!("team {} is deleted", team),
-            ),
-            Event::TeamArchived { team } => of(
-                LogKind::Run,
-                "team_archived",
-                format!("team {} moves to the archive", team),
-            ),
+            Event::TeamCreated { team } => {
+                of(LogKind::Run, "team_created", format!("team {} is made", team))
+            }
+            Event::TeamDeleted { team } => {
+                of(LogKind::Run, "team_deleted", format!("team {} is deleted", team))
+            }
+            Event::TeamArchived { team } => {
+                of(LogKind::Run, "team_archived", format!("team {} moves to the archive", team))
+            }
             Event::RunStarted { goal } => Some(self.run_started(at_ms, goal.as_deref())),
             Event::RunEnded { end, reason } => {
                 Some(self.run_ended(at_ms, end.as_deref(), reason.as_deref()))
@@ -177,7 +171,9 @@ impl TeamLog {
             MemberChange::Removed => of(LogKind::Member, "leaves the team").by(member),
             MemberChange::Mode => of(LogKind::Member, "gets the mode").saying(detail).by(member),
             MemberChange::ModeRefused => {
-                of(LogKind::Member, "does not take the mode in the config").saying(detail).by(member)
+                of(LogKind::Member, "does not take the mode in the config")
+                    .saying(detail)
+                    .by(member)
             }
             MemberChange::Status(status) => {
                 let entry = of(kind_of(*status), &status_in_words(*status)).saying(detail);
@@ -187,9 +183,7 @@ impl TeamLog {
                 };
                 entry.by(member)
             }
-            MemberChange::Other(word) => {
-                of(LogKind::Member, word).saying(detail).by(member)
-            }
+            MemberChange::Other(word) => of(LogKind::Member, word).saying(detail).by(member),
         }
     }
 

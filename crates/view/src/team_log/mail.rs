@@ -53,9 +53,8 @@ impl TeamLog {
                 let text = format!("assigns {} to {to}", self.task_in_words(&task));
                 plain(LogKind::Task, text).with_task(task)
             }
-            Frame::ShutdownRequest(it) => {
-                plain(LogKind::Member, format!("asks {to} to shut down")).saying(it.reason.as_deref())
-            }
+            Frame::ShutdownRequest(it) => plain(LogKind::Member, format!("asks {to} to shut down"))
+                .saying(it.reason.as_deref()),
             Frame::ShutdownApproved(_) => plain(LogKind::Member, AGREES.to_owned()),
             Frame::ShutdownRejected(it) => {
                 plain(LogKind::Member, REFUSES.to_owned()).saying(it.reason.as_deref())

@@ -8,8 +8,7 @@ use serde_json::{Value, json};
 
 fn of_steps(steps: Vec<Step>) -> Conversation {
     let entries = (1..).zip(steps).map(|(seq, step)| Entry { seq, step });
-    let lines: Vec<String> =
-        entries.map(|entry| serde_json::to_string(&entry).unwrap()).collect();
+    let lines: Vec<String> = entries.map(|entry| serde_json::to_string(&entry).unwrap()).collect();
     Conversation::of_transcript(&lines).unwrap()
 }
 
@@ -99,7 +98,8 @@ fn a_prompt_of_the_lead_is_mail_and_a_goal_that_quotes_a_message_stays_whole() {
     let quoted = format!("What does this mean?\n{}", message("bob", "wait"));
     assert_eq!(short(&of_steps(vec![told(&quoted)])), [format!("prompt {quoted}")]);
     let frame = r#"{"type":"shutdown_request","requestId":"s"}"#;
-    let both = format!("{}\n\n{}", message("team-lead", "go <b>on</b>"), message("team-lead", frame));
+    let both =
+        format!("{}\n\n{}", message("team-lead", "go <b>on</b>"), message("team-lead", frame));
     assert_eq!(
         short(&of_steps(vec![told(&both)])),
         [
@@ -173,7 +173,9 @@ fn the_conversation_of_another_client_reads_the_same_way() {
         answer(json!({"type": "text", "text": "So."})),
         answer(json!({"type": "tool_use", "id": "t", "name": "Bash", "input": {"command": "ls"}})),
         queued,
-        user(json!([{"type": "tool_result", "tool_use_id": "t", "content": [{"type": "text", "text": "src"}], "is_error": false}])),
+        user(
+            json!([{"type": "tool_result", "tool_use_id": "t", "content": [{"type": "text", "text": "src"}], "is_error": false}]),
+        ),
         summary,
         user(json!("typed by the user")),
     ];

@@ -84,7 +84,10 @@ fn a_run_is_told_from_its_start_to_its_end() {
         task(TaskChangeKind::Completed),
         changed("bob", Status::Failed.into(), Some("no key")),
         changed("bob", MemberChange::Removed, None),
-        Event::RunEnded { end: Some("max_cost".to_owned()), reason: Some("$5 is spent".to_owned()) },
+        Event::RunEnded {
+            end: Some("max_cost".to_owned()),
+            reason: Some("$5 is spent".to_owned()),
+        },
         Event::TeamArchived { team: "demo".to_owned() },
     ]));
     assert_eq!(
@@ -115,8 +118,14 @@ fn messages_are_told_with_sender_receivers_and_text() {
     let plan = json!({"type": "plan_approval_request", "from": "bob", "requestId": "p", "planContent": "First this"});
     let back = json!({"type": "plan_approval_response", "requestId": "p", "approved": false, "feedback": "test more"});
     let assigned = json!({"type": "task_assignment", "taskId": "7", "subject": "s"});
-    log.know_mail(&name("bob"), vec![mail("1", "team-lead", "look\nthere"), mail("4", "team-lead", &back.to_string())]);
-    log.know_mail(&name("cat"), vec![mail("2", "team-lead", "look\nthere"), mail("6", "team-lead", &assigned.to_string())]);
+    log.know_mail(
+        &name("bob"),
+        vec![mail("1", "team-lead", "look\nthere"), mail("4", "team-lead", &back.to_string())],
+    );
+    log.know_mail(
+        &name("cat"),
+        vec![mail("2", "team-lead", "look\nthere"), mail("6", "team-lead", &assigned.to_string())],
+    );
     log.know_mail(&name("team-lead"), vec![mail("3", "bob", &plan.to_string())]);
     let mut events = journal(vec![
         sent("1", "team-lead", "bob", None),
@@ -126,7 +135,11 @@ fn messages_are_told_with_sender_receivers_and_text() {
         sent("5", "operator", "bob", None),
         sent("6", "team-lead", "cat", Some("task_assignment")),
         sent("7", "team-lead", "cat", Some("shutdown_request")),
-        Event::MessageDead { id: MessageId("5".to_owned()), to: name("bob"), reason: "it has ended".to_owned() },
+        Event::MessageDead {
+            id: MessageId("5".to_owned()),
+            to: name("bob"),
+            reason: "it has ended".to_owned(),
+        },
     ]);
     // The copies of a broadcast follow each other closely.
     for entry in &mut events {

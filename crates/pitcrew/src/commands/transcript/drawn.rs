@@ -32,7 +32,12 @@ fn part_drawn(part: &Part, is_full: bool) -> Option<String> {
         Part::Prompt { text } => headed("> prompt", text),
         Part::Mail { from, summary, frame, text } => {
             let about = frame.map_or_else(
-                || summary.as_deref().map(|it| format!(": {}", in_one_line(it))).unwrap_or_default(),
+                || {
+                    summary
+                        .as_deref()
+                        .map(|it| format!(": {}", in_one_line(it)))
+                        .unwrap_or_default()
+                },
                 |frame| format!(" [{frame}]"),
             );
             headed(&format!("> {}{about}", in_one_line(from)), text)
@@ -58,7 +63,8 @@ fn part_drawn(part: &Part, is_full: bool) -> Option<String> {
 }
 
 fn call_drawn(call: &Call, is_full: bool) -> String {
-    let mut lines = vec![format!("{STRONG}*{STRONG:#} {}", in_one_line(&brief(&call.tool, &call.input)))];
+    let mut lines =
+        vec![format!("{STRONG}*{STRONG:#} {}", in_one_line(&brief(&call.tool, &call.input)))];
     if is_full {
         lines.extend(input_lines(&call.input));
     }
@@ -76,7 +82,10 @@ fn call_drawn(call: &Call, is_full: bool) -> String {
             let mark = if result.is_error { "failed: " } else { "" };
             let text = result.text.trim();
             if is_full {
-                lines.push(format!("  {FAINT}{}{FAINT:#}", if result.is_error { "failed:" } else { "result:" }));
+                lines.push(format!(
+                    "  {FAINT}{}{FAINT:#}",
+                    if result.is_error { "failed:" } else { "result:" }
+                ));
                 lines.extend(indented(text, 4));
             } else {
                 lines.extend(short_result(mark, text));
