@@ -109,8 +109,7 @@ pub struct Worktrees {
 }
 
 impl Worktrees {
-    /// Returns the folder for the worktrees of all teams, below a configuration root. This folder
-    /// is outside every checkout.
+    /// Returns the folder for all teams' worktrees, which is outside every checkout.
     #[must_use]
     pub fn folder_below(root: &Path) -> PathBuf {
         root.join(BELOW_ROOT)

@@ -183,7 +183,7 @@ impl TeamLoop {
     /// Records a permission request of the lead or of a subagent in the journal, or the answer to it.
     /// No mail carries such a request, so nothing else records it.
     pub(super) async fn note_question(
-        &self,
+        &mut self,
         agent: &AgentName,
         call: &ToolCall,
         outcome: PermissionOutcome,
