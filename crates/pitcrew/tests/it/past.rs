@@ -278,3 +278,42 @@ fn a_team_is_shown_with_what_its_agents_do_and_used() {
     let shown = done.ok(&["team", "show"]).stdout;
     assert!(shown.contains("bob") && shown.contains("ended"), "{shown}");
 }
+
+/// The script of a lead whose teammate commits in a worktree, leaves a file uncommitted there, and
+/// goes home.
+const IN_A_WORKTREE: &str = r#"
+agents:
+  team-lead:
+    - tools: [{name: Task, input: {name: bob, subagent_type: general-purpose, isolation: worktree, description: w, prompt: Commit.}}]
+    - wait_for: {contains: it is there, from: message}
+    - tools: [{name: SendMessage, input: {type: shutdown_request, recipient: bob}}]
+    - wait_for: {contains: has shut down, from: message}
+    - text: All is done.
+  bob:
+    - tools: [{name: Bash, input: {command: "echo 1 > one && git add one && git -c user.name=t -c user.email=t@t commit -qm 'Add one' && echo 2 > two"}}]
+    - tools: [{name: SendMessage, input: {type: message, recipient: team-lead, content: it is there, summary: done}}]
+    - text: Done.
+    - wait_for: {contains: shutdown_request}
+    - capture:
+        request: {regex: '"requestId":\s*"([^"]+)"'}
+      tools:
+        - {name: SendMessage, input: {type: shutdown_response, request_id: '${request}', approve: true}}
+"#;
+
+#[test]
+fn the_report_of_a_run_names_the_commits_and_files_of_a_worktree_that_is_kept() {
+    let room = TestEnv::new();
+    let commit = "git init -q -b main && git -c user.name=t -c user.email=t@t commit -q --allow-empty -m first";
+    assert!(room.tool("sh", &["-c", commit]).status().unwrap().success());
+    let model = room.script(IN_A_WORKTREE);
+    let args = ["--json", "run", "go", "--team", "work", "--model", &model, "--yes"];
+    let ran = room.run(&args);
+    let result: Value = serde_json::from_str(&ran.stdout).unwrap_or_else(|_| panic!("{ran:?}"));
+    let [change] = result["worktree_changes"].as_array().unwrap().as_slice() else {
+        panic!("{result:#}")
+    };
+    assert_eq!((&change["member"], &change["branch"]), (&"bob".into(), &"pitcrew/work/bob".into()));
+    assert_eq!(change["commit_count"], 1);
+    assert!(change["commits"][0].as_str().unwrap().ends_with(" Add one"), "{change:#}");
+    assert_eq!(change["files"], serde_json::json!(["one", "two"]));
+}

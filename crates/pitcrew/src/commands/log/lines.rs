@@ -27,13 +27,14 @@ impl Lines {
     /// Draws an entry.
     pub(super) fn of(&mut self, entry: &LogEntry) -> String {
         let mut text = String::new();
-        let day = day(entry.at_ms);
+        // A message of another program can have no time. It counts as the oldest.
+        let day = Some(entry.at_ms).filter(|at_ms| *at_ms != 0).and_then(day);
+        let time = day.as_ref().and_then(|_| time_of_day(entry.at_ms)).unwrap_or_default();
         if day != self.day {
             let shown = day.as_deref().unwrap_or("at no known time");
             let _ = writeln!(text, "{FAINT}{shown}{FAINT:#}");
             self.day = day;
         }
-        let time = time_of_day(entry.at_ms).unwrap_or_default();
         let name = first_line(entry.agent.as_deref().unwrap_or_default(), NAME_CHARS);
         let width = self.name_chars;
         let _ = write!(
