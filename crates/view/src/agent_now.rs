@@ -92,6 +92,12 @@ impl Spending {
         all
     }
 
+    /// Returns the number of tokens as text. It is `-` if no model call is known.
+    #[must_use]
+    pub fn tokens_in_words(&self) -> String {
+        if self.turns == 0 { "-".to_owned() } else { short(self.tokens) }
+    }
+
     /// Returns the cost as text. It is `-` if no price is known.
     #[must_use]
     pub fn cost_in_words(&self) -> String {
@@ -170,13 +176,13 @@ impl AgentNow {
     /// Returns the cells of a table: name, state, model calls, tool calls, tokens and cost.
     #[must_use]
     pub fn cells(&self) -> [String; 6] {
-        let Spending { turns, tool_calls, tokens, .. } = self.spending;
+        let Spending { turns, tool_calls, .. } = self.spending;
         [
             self.name.to_string(),
             self.line(),
             turns.to_string(),
             tool_calls.to_string(),
-            short(tokens),
+            self.spending.tokens_in_words(),
             self.spending.cost_in_words(),
         ]
     }

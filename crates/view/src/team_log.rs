@@ -38,8 +38,8 @@ pub struct TeamLog {
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Used {
     pub(crate) tokens: u64,
-    /// The cost in US dollars. Only model calls with a known price are included.
-    pub(crate) cost_usd: f64,
+    /// The cost in US dollars of the model calls with a known price. `None` if no price is known.
+    pub(crate) cost_usd: Option<f64>,
 }
 
 impl TeamLog {

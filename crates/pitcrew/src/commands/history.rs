@@ -7,7 +7,6 @@ use pitcrew_team::TeamRecords;
 use pitcrew_team::store::JournalSummary;
 use pitcrew_view::agent_now::Spending;
 use pitcrew_view::running::Running;
-use pitcrew_view::wording::short;
 use serde::Serialize;
 
 use crate::archive::day_and_time;
@@ -193,7 +192,7 @@ impl Row {
             self.team.clone(),
             printable(&end).into_owned(),
             format!("{} of {}", self.tasks_completed, self.tasks),
-            short(self.spending.tokens),
+            self.spending.tokens_in_words(),
             self.spending.cost_in_words(),
             self.id.clone(),
             self.goal

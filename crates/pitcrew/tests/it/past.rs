@@ -24,7 +24,7 @@ agents:
     - tools: [{name: TaskUpdate, input: {taskId: '1', status: in_progress, owner: bob}}]
     - text: I write it.
       tools: [{name: Write, input: {file_path: hello.txt, content: "hello\nworld\n"}}]
-    - tools: [{name: Bash, input: {command: "printf 'one\ntwo\n\033[2Jthree\n'"}}]
+    - tools: [{name: Bash, input: {command: "printf 'one\\ntwo\\n\\033[2Jthree\\n'"}}]
     - tools: [{name: TaskUpdate, input: {taskId: '1', status: completed}}]
     - tools: [{name: SendMessage, input: {type: message, recipient: team-lead, content: it is written, summary: done}}]
     - text: Done.
@@ -59,7 +59,28 @@ fn the_log_of_a_finished_team_tells_who_did_what() {
     let room = TestEnv::new();
     completed(&room);
     let ran = room.ok(&["log", "work"]);
-    assert_snapshot!(redacted(&room, &ran.stdout), @"");
+    assert_snapshot!(redacted(&room, &ran.stdout), @r#"
+    [date]
+    [time]             team work is made
+    [time]             the run starts: write
+    [time]  team-lead  creates task #1 Write it
+    [time]  team-lead  spawns bob
+    [time]  bob        claims task #1 Write it
+    [time]  bob        asks permission for Write
+    [time]  bob        gets permission for Write
+    [time]  bob        asks permission for Bash
+    [time]  bob        gets permission for Bash
+    [time]  bob        completes task #1 Write it
+    [time]  bob        writes to team-lead: it is written
+    [time]  team-lead  asks bob to shut down
+    [time]  bob        was asked to shut down
+    [time]  bob        agrees to shut down
+    [time]  bob        has ended
+    [time]  bob        leaves the team
+    [time]  team-lead  has ended: the work is done
+    [time]             the run ends, completed
+    [time]             team work moves to the archive
+    "#);
     let default = room.ok(&["log"]);
     assert_eq!(default.stdout, ran.stdout);
     assert!(default.stderr.contains("shown is work, in the archive since"), "{default:?}");
@@ -72,8 +93,8 @@ fn a_log_is_filtered_by_agent_kind_and_time() {
     let mail = room.ok(&["--json", "log", "work", "--kind", "mail", "--agent", "bob"]);
     let mail: Vec<Value> = objects(&mail);
     let said: Vec<&str> = mail.iter().filter_map(|it| it["content"].as_str()).collect();
-    assert_eq!(said, ["Write hello.txt.", "it is written"], "{mail:?}");
-    assert_eq!(mail[1]["to"], serde_json::json!(["team-lead"]));
+    assert_eq!(said, ["it is written"], "{mail:?}");
+    assert_eq!(mail[0]["to"], serde_json::json!(["team-lead"]));
     let turns = objects(&room.ok(&["--json", "log", "work", "--kind", "turn", "--agent", "bob"]));
     assert!(turns.len() >= 6 && turns.iter().all(|it| it["agent"] == "bob"), "{turns:?}");
     let all = objects(&room.ok(&["--json", "log", "work", "--kind", "all"])).len();
@@ -143,7 +164,41 @@ fn mail_that_another_client_wrote_is_in_the_log() {
 fn a_conversation_reads_from_its_prompt_to_its_end() {
     let room = TestEnv::new();
     completed(&room);
-    assert_snapshot!(redacted(&room, &room.ok(&["transcript", "bob"]).stdout), @"");
+    assert_snapshot!(redacted(&room, &room.ok(&["transcript", "bob"]).stdout), @r#"
+    bob of work  recorded by pitcrew
+
+    > team-lead: write
+      Write hello.txt.
+
+    * TaskUpdate(1)
+      Updated task #1 owner, status
+
+    > bob [task_assignment]
+      {"type":"task_assignment","taskId":"1","subject":"Write it","description":"Write hello.txt","assignedBy":"bob","timestamp":"[time]"}
+
+    I write it.
+
+    * Write(hello.txt)
+      Created [dir]/work/hello.txt (12 bytes).
+    * Bash(printf 'one\ntwo\n\033[2Jthree\n')
+      one (2 more lines)
+    * TaskUpdate(1)
+      Updated task #1 status
+    * SendMessage(team-lead)
+      X
+
+    Done.
+
+    - was asked to shut down
+
+    > team-lead [shutdown_request]
+      {"type":"shutdown_request","requestId":"shutdown-[ms]@bob","from":"team-lead","timestamp":"[time]"}
+
+    * SendMessage(shutdown-[ms]@bob)
+      X
+
+    - ended, completed
+    "#);
     let full = room.ok(&["transcript", "@bob", "--team", "work", "--full"]).stdout;
     assert!(full.contains("  content:\n    hello\n    world\n"), "{full}");
     assert!(full.contains("    \u{fffd}[2Jthree\n") && !full.contains('\u{1b}'), "{full:?}");
@@ -161,7 +216,16 @@ fn a_conversation_reads_from_its_prompt_to_its_end() {
 #[test]
 fn an_agent_without_a_conversation_is_an_error_that_names_the_others() {
     let room = TestEnv::with_crew();
-    assert_snapshot!(room.transcript(&[&["transcript", "bob"], &["transcript", "bop"]]), @"");
+    assert_snapshot!(room.transcript(&[&["transcript", "bob"], &["transcript", "bop"]]), @r#"
+    $ pitcrew transcript bob
+    error: no conversation of bob is recorded
+    hint: `pitcrew inbox bob --team crew` shows its mail while the team is there, `pitcrew log crew` what it did
+    [exit 3]
+    $ pitcrew transcript bop
+    error: Agent 'bop' is not, and was never, in team 'crew'; did you mean 'bob'?
+    hint: agents: team-lead, ann, bob
+    [exit 3]
+    "#);
 }
 
 #[test]
@@ -181,7 +245,14 @@ fn the_conversation_of_a_claude_code_lead_is_shown_where_it_is_recorded() {
     ];
     let text: String = lines.iter().map(|line| format!("{line}\n")).collect();
     std::fs::write(folder.join(format!("{session}.jsonl")), text).unwrap();
-    assert_snapshot!(room.ok(&["transcript", "--team", "crew"]).stdout, @"");
+    assert_snapshot!(room.ok(&["transcript", "--team", "crew"]).stdout, @r#"
+    team-lead of crew  recorded by claude
+
+    > prompt
+      mend it
+
+    I �[2Jlook.
+    "#);
 }
 
 #[test]
@@ -240,7 +311,13 @@ fn the_report_of_a_run_names_files_tasks_totals_and_how_to_look_again() {
     let ran = completed(&room);
     let from = ran.stderr.find("in all:").unwrap_or_else(|| panic!("{ran:?}"));
     let tokens = Regex::new(r"[0-9.]+k? tokens").unwrap();
-    assert_snapshot!(tokens.replace(&ran.stderr[from..], "[n] tokens"), @"");
+    assert_snapshot!(tokens.replace(&ran.stderr[from..], "[n] tokens"), @r#"
+    in all: 2 agents, [n] tokens
+    1 task completed
+    bob changed hello.txt
+    the team is in the archive: `pitcrew team show work` shows it, `pitcrew run --resume work` goes on with it
+    look again: `pitcrew log work`, `pitcrew transcript AGENT --team work`
+    "#);
     let again = room.run(&[
         "--json",
         "run",

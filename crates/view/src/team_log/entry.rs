@@ -144,7 +144,7 @@ impl LogEntry {
     }
 
     pub(super) fn using(self, used: Used) -> Self {
-        Self { tokens: Some(used.tokens), cost_usd: Some(used.cost_usd), ..self }
+        Self { tokens: Some(used.tokens), cost_usd: used.cost_usd, ..self }
     }
 
     /// Adds a text from outside. Its first line is added to the words of the entry.

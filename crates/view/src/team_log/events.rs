@@ -196,8 +196,7 @@ impl TeamLog {
             1 => format!("has an answer of {} with 1 tool call", turn.model),
             calls => format!("has an answer of {} with {calls} tool calls", turn.model),
         };
-        let entry = LogEntry::new(at_ms, LogKind::Turn, "turn", &text).by(&turn.member);
-        LogEntry { cost_usd: turn.cost_usd, ..entry.using(used) }
+        LogEntry::new(at_ms, LogKind::Turn, "turn", &text).by(&turn.member).using(used)
     }
 }
 
@@ -205,18 +204,21 @@ impl Used {
     fn of_turn(turn: &Turn) -> Self {
         Self {
             tokens: turn.input_tokens.saturating_add(turn.output_tokens),
-            cost_usd: turn.cost_usd.unwrap_or(0.0),
+            cost_usd: turn.cost_usd,
         }
     }
 
     fn add(&mut self, other: Self) {
         self.tokens = self.tokens.saturating_add(other.tokens);
-        self.cost_usd += other.cost_usd;
+        if let Some(usd) = other.cost_usd {
+            *self.cost_usd.get_or_insert(0.0) += usd;
+        }
     }
 
     fn add_spent(&mut self, spent: &Spent) {
         let tokens = spent.input_tokens.saturating_add(spent.output_tokens);
-        self.add(Self { tokens, cost_usd: spent.cost_usd() });
+        let has_price = spent.turns > spent.unpriced_turns;
+        self.add(Self { tokens, cost_usd: has_price.then(|| spent.cost_usd()) });
     }
 }
 

@@ -36,6 +36,10 @@ impl TeamLog {
     ) -> LogEntry {
         let entry = match (frame, mail.and_then(|mail| mail.frame.as_ref())) {
             (None, _) => text_message(at_ms, to, mail),
+            // An agent that takes a task gets a message about it from itself.
+            (Some(word), _) if from == to.as_str() => {
+                LogEntry { kind: LogKind::Delivery, ..bare_frame(at_ms, to, word) }
+            }
             (Some(_), Some(frame)) => self.frame(at_ms, to, frame),
             (Some(word), None) => bare_frame(at_ms, to, word),
         };

@@ -135,6 +135,7 @@ fn messages_are_told_with_sender_receivers_and_text() {
         sent("5", "operator", "bob", None),
         sent("6", "team-lead", "cat", Some("task_assignment")),
         sent("7", "team-lead", "cat", Some("shutdown_request")),
+        sent("8", "cat", "cat", Some("task_assignment")),
         Event::MessageDead {
             id: MessageId("5".to_owned()),
             to: name("bob"),
@@ -158,6 +159,7 @@ fn messages_are_told_with_sender_receivers_and_text() {
             "0 mail operator: writes to bob",
             "0 task team-lead: assigns task #7 to cat",
             "0 member team-lead: sends a shutdown request to cat",
+            "0 delivery cat: sends a task assignment to cat",
             "0 mail bob: does not get a message: it has ended",
         ]
     );
@@ -183,7 +185,7 @@ fn mail_that_the_journal_lacks_is_told_once_at_its_time() {
             "1 run -: team demo is made",
             "2 mail ann: writes to bob",
             "2 mail bob's friend: writes to bob: hello",
-            "3 run -: the run ends (0, $0.00)",
+            "3 run -: the run ends",
         ]
     );
     assert_eq!(log.unrecorded_mail(), []);

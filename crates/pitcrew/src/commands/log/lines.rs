@@ -42,7 +42,7 @@ impl Lines {
             "{FAINT}{time:<8}{FAINT:#}  {STRONG}{name:<width$}{STRONG:#}  {}",
             entry.text
         );
-        if let Some(tokens) = entry.tokens {
+        if let Some(tokens) = entry.tokens.filter(|tokens| *tokens > 0) {
             let cost = entry.cost_usd.map_or_else(String::new, |usd| format!(", ${usd:.2}"));
             let _ = write!(text, "  {FAINT}({} tokens{cost}){FAINT:#}", short(tokens));
         }

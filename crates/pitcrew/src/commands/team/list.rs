@@ -8,7 +8,6 @@ use pitcrew_team::{ArchiveEntry, TeamRecords, TeamSummary, Teams};
 use pitcrew_view::agent_now::{AgentNow, Spending};
 use pitcrew_view::member_status::MemberStatus;
 use pitcrew_view::running::Running;
-use pitcrew_view::wording::short;
 use serde::Serialize;
 
 use crate::archive::day_and_time;
@@ -131,7 +130,7 @@ fn table(teams: &[Row]) -> String {
             members,
             running.as_ref().map_or_else(|| "-".to_owned(), Running::short),
             team.created_at_ms.and_then(day).unwrap_or_else(|| "-".to_owned()),
-            short(spending.tokens),
+            spending.tokens_in_words(),
             spending.cost_in_words(),
             about.map(|text| first_line(&text, DESCRIPTION_CHARS)).unwrap_or_default(),
         ]

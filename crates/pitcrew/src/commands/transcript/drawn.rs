@@ -1,5 +1,7 @@
 //! Draws a conversation as text. Nothing in the text can control the terminal.
 
+use std::borrow::Cow;
+
 use pitcrew_protocol::counted;
 use pitcrew_view::conversation::{Call, Conversation, Part, Permission};
 use pitcrew_view::wording::brief;
@@ -100,9 +102,14 @@ fn short_result(mark: &str, text: &str) -> Option<String> {
     if text.is_empty() && mark.is_empty() {
         return None;
     }
+    // The first line of JSON text alone says nothing.
+    let text: Cow<'_, str> = match text.starts_with('{') {
+        true => text.split_whitespace().collect::<Vec<_>>().join(" ").into(),
+        false => text.into(),
+    };
     let rest = text.lines().count().saturating_sub(1);
     let more = if rest > 0 { format!(" ({})", counted(rest, "more line")) } else { String::new() };
-    Some(format!("  {FAINT}{mark}{}{more}{FAINT:#}", first_line(text, RESULT_CHARS)))
+    Some(format!("  {FAINT}{mark}{}{more}{FAINT:#}", first_line(&text, RESULT_CHARS)))
 }
 
 /// Draws the input of a call: each field on its own lines. A text with several lines is not drawn as
