@@ -51,7 +51,7 @@ fn a_team_of_the_named_dialect_is_listed_shown_and_read() {
     ]), @r#"
     $ pitcrew team list
     TEAM   MEMBERS  RUN BY   MADE        TOKENS  COST  ABOUT
-    probe  2        unknown  [date]  probe team
+    probe  2        unknown  [date]  -       -     probe team
     $ pitcrew team show
     probe  led by another client, which does not say whether it runs, [root]/teams/probe/config.json
     probe team

@@ -193,7 +193,7 @@ fn a_running_session_is_listed_with_its_lead_and_one_that_ended_as_stale() {
     assert_snapshot!(seen.replace(&pid.to_string(), "[pid]"), @r#"
     $ pitcrew team list
     TEAM              MEMBERS  RUN BY  MADE        TOKENS  COST  ABOUT
-    session-6132882e  2        stale   [date]
+    session-6132882e  2        stale   [date]  -       -
     "#);
 }
 
