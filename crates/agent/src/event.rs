@@ -260,9 +260,11 @@ pub struct Summary {
     /// The model's summary, with escaped tags, as it is written to the transcript. `None` if the
     /// model wrote no summary.
     pub text: Option<String>,
-    /// The tokens of the call that made the summary.
+    /// The tokens of all model calls for this summary, including the calls that returned an empty
+    /// summary.
     pub usage: Usage,
-    /// The cost of the call that made the summary, if it is known.
+    /// The cost of all model calls for this summary. A cost that is not known counts as zero.
+    /// `None` if no cost is known.
     pub cost_usd: Option<f64>,
 }
 

@@ -10,9 +10,9 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory, Parser, Subcommand, ValueEnum};
 
 use crate::commands::{
-    agent, attach, broadcast, completions, demo, doctor, inbox, join, man, member, message, models,
-    pane, pane_exec, pane_probe, plan, prune, run, run_host, sandbox_exec, send, shutdown, task,
-    team, trust,
+    agent, attach, broadcast, completions, demo, doctor, history, inbox, join, log, man, member,
+    message, models, pane, pane_exec, pane_probe, plan, prune, run, run_host, sandbox_exec, send,
+    shutdown, task, team, transcript, trust,
 };
 use crate::completing;
 use crate::context::{Context, Surroundings};
@@ -85,6 +85,9 @@ enum Command {
     Broadcast(broadcast::Broadcast),
     Inbox(inbox::Inbox),
     Message(message::Message),
+    Log(log::Log),
+    Transcript(transcript::Transcript),
+    History(history::History),
     Shutdown(shutdown::Shutdown),
     Models(models::Models),
     #[command(subcommand)]
@@ -117,6 +120,9 @@ impl Command {
             Self::Broadcast(command) => command.run(context),
             Self::Inbox(command) => command.run(context),
             Self::Message(command) => command.run(context),
+            Self::Log(command) => command.run(context),
+            Self::Transcript(command) => context.briefly(command.run(context)),
+            Self::History(command) => context.briefly(command.run(context)),
             Self::Shutdown(command) => command.run(context),
             Self::Models(command) => command.run(context),
             Self::Trust(command) => limits::without_runtime(|| command.run(context)),

@@ -32,6 +32,7 @@ mod run_options;
 mod selection;
 mod settle;
 mod trusting;
+mod when;
 
 fn main() -> std::process::ExitCode {
     cli::start()

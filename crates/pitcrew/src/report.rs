@@ -19,6 +19,10 @@ use crate::failure::{Failure, FailureKind};
 use crate::live::signals::EndSignal;
 use crate::output::{self, in_one_line, printable, shell_word};
 
+mod work;
+
+pub(crate) use work::Work;
+
 /// The prefix in the name of a scripted model. A scripted model costs nothing.
 const SCRIPTED: &str = "script:";
 
@@ -27,12 +31,18 @@ const REASON_CHARS: usize = 50;
 
 /// Formats the result of a whole team. `archive` is the name of the archived team, or `None` if the
 /// team was not archived.
-pub(crate) fn summary(outcome: &RunOutcome, archive: Option<&str>) -> String {
+pub(crate) fn summary(outcome: &RunOutcome, work: &Work, archive: Option<&str>) -> String {
     let mut text = table(outcome);
+    for line in work.lines(outcome) {
+        let _ = write!(text, "\n{line}");
+    }
     if archive.is_some() {
         let _ = write!(text, "\nthe team is in the archive: {}", archive::hint(&outcome.team));
     } else if let Some(resume) = resume(outcome) {
         let _ = write!(text, "\nthe team is still there: {resume}");
+    }
+    if let Some(again) = work.look_again(&outcome.team) {
+        let _ = write!(text, "\n{again}");
     }
     text
 }

@@ -8,7 +8,7 @@ use clap_complete::engine::ArgValueCompleter;
 use pitcrew_permission::trust::Repository;
 use pitcrew_protocol::{ApiError, ErrorCode, LEAD_NAME, TeamConfig, TeamDir};
 use pitcrew_team::store::{ArchivedTeam, StoreError};
-use pitcrew_team::{Team, Teams, team_of};
+use pitcrew_team::{Team, TeamRecords, Teams, team_of};
 use pitcrew_view::running::Running;
 
 use crate::archive;
@@ -37,6 +37,28 @@ pub(crate) struct TeamWord {
     by_flag: Option<String>,
 }
 
+/// The team as a positional argument or as `--team`. The team can be in the archive.
+#[derive(Debug, clap::Args)]
+pub(crate) struct AnyTeamWord {
+    /// The team [default: the one that runs in this repository, else the one that was stopped here,
+    /// else the last archived one]
+    #[arg(add = ArgValueCompleter::new(completing::resumable_teams))]
+    team: Option<String>,
+    /// The team, instead of the positional argument
+    #[arg(id = "team_by_flag", long = "team", short = 't', value_name = "TEAM", conflicts_with = "team",
+        add = ArgValueCompleter::new(completing::resumable_teams))]
+    by_flag: Option<String>,
+}
+
+/// The `--team` option. The team can be in the archive.
+#[derive(Debug, clap::Args)]
+pub(crate) struct AnyTeamChoice {
+    /// The team [default: the one that runs in this repository, else the one that was stopped here,
+    /// else the last archived one]
+    #[arg(long, short = 't', value_name = "TEAM", add = ArgValueCompleter::new(completing::resumable_teams))]
+    team: Option<String>,
+}
+
 /// The team as a positional argument or as `--team`, for a command without a default team.
 #[derive(Debug, clap::Args)]
 pub(crate) struct NamedTeam {
@@ -53,6 +75,28 @@ impl TeamWord {
     /// Returns the team name that the user gave, as a positional argument or with `--team`.
     pub(crate) fn name(&self) -> Option<&str> {
         self.team.as_deref().or(self.by_flag.as_deref())
+    }
+}
+
+impl AnyTeamWord {
+    /// Returns the team name that the user gave, as a positional argument or with `--team`.
+    pub(crate) fn name(&self) -> Option<&str> {
+        self.team.as_deref().or(self.by_flag.as_deref())
+    }
+}
+
+impl AnyTeamChoice {
+    /// Returns the records of the team. The team is the value of `--team`, otherwise the team in
+    /// `NAME@TEAM`, otherwise the default team.
+    ///
+    /// # Errors
+    /// Returns the same errors as [`TeamChoice::open`].
+    pub(crate) async fn records_of(
+        &self,
+        context: &Context,
+        member: &str,
+    ) -> Result<TeamRecords, Failure> {
+        records(context, self.team.as_deref().or_else(|| team_of(member))).await
     }
 }
 
@@ -169,6 +213,26 @@ pub(crate) async fn open_or_archived(
         }
         Err(error) => Err(error.into()),
     }
+}
+
+/// Returns the records of the team called `name`, or of the default team. The team can be in the
+/// archive. If nobody named an archived team, a remark says which team is shown.
+///
+/// # Errors
+/// Returns the same errors as [`TeamChoice::open`].
+pub(crate) async fn records(context: &Context, name: Option<&str>) -> Result<TeamRecords, Failure> {
+    let archived = match open_or_archived(context, name).await? {
+        Chosen::Live(team) => return Ok(TeamRecords::Live(team)),
+        Chosen::Archived(archived) => archived,
+    };
+    if name.is_none() {
+        output::remark(&format!(
+            "no team is at work here; shown is {}, in the archive since {}",
+            printable(archived.config.name.as_str()),
+            archive::since(&archived)
+        ));
+    }
+    Ok(TeamRecords::Archived(context.teams()?, archived))
 }
 
 /// A team that can become the default team of a command.
@@ -372,7 +436,7 @@ async fn last_here(context: &Context, teams: &Teams) -> Option<ArchivedTeam> {
 }
 
 /// Returns the repository in which the lead of a team works.
-fn lead_folder(config: &TeamConfig) -> Option<PathBuf> {
+pub(crate) fn lead_folder(config: &TeamConfig) -> Option<PathBuf> {
     let folder = config.member(LEAD_NAME)?.cwd.as_deref()?;
     Some(repository(Path::new(folder)))
 }
@@ -380,7 +444,7 @@ fn lead_folder(config: &TeamConfig) -> Option<PathBuf> {
 /// Returns the top folder of the git repository that contains `folder`. If `folder` is in a
 /// worktree, returns the top folder of the main checkout. If `folder` is in no repository, returns
 /// `folder`.
-fn repository(folder: &Path) -> PathBuf {
+pub(crate) fn repository(folder: &Path) -> PathBuf {
     // A team can outlive the folder in which its lead worked. If that folder no longer exists, its
     // path is returned.
     Repository::of(folder).map_or_else(|_gone| folder.to_owned(), |repository| repository.top)

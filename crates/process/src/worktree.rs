@@ -4,8 +4,8 @@
 //! Pitcrew puts a marker file into git's data about each worktree that it creates, below the
 //! repository's `.git/worktrees`. A folder without a marker, or outside pitcrew's folder for
 //! worktrees, is never removed. Work that is not committed or not merged is kept and reported.
-//! Other modules decide when a teammate gets a worktree.
 
+mod changes;
 mod contents;
 mod error;
 mod git;
@@ -21,6 +21,7 @@ use serde::{Deserialize, Serialize};
 use crate::own_mode;
 use crate::sandbox::Sandbox;
 
+pub use changes::Changes;
 pub use error::{KeepReason, WorktreeError};
 use git::Git;
 use repo_lock::{Making, Turn, lock};
@@ -34,7 +35,7 @@ const LOCK: &str = "pitcrew-worktrees.lock";
 /// Maximum number of worktrees that exist at a time for one member of a team.
 const MOST_KEPT: u32 = 100;
 
-/// The folder below a configuration root that contains the worktrees of all teams.
+/// The folder below a configuration root for the worktrees of all teams.
 pub const BELOW_ROOT: &str = "pitcrew/worktrees";
 
 /// Maximum length in bytes of a team's or member's name in a branch name.
@@ -108,8 +109,7 @@ pub struct Worktrees {
 }
 
 impl Worktrees {
-    /// Returns the folder for the worktrees of all teams, below a configuration root. This folder
-    /// is outside every checkout.
+    /// Returns the folder for all teams' worktrees, which is outside every checkout.
     #[must_use]
     pub fn folder_below(root: &Path) -> PathBuf {
         root.join(BELOW_ROOT)

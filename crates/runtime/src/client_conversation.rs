@@ -215,6 +215,14 @@ pub(crate) fn enters_conversations(mail: &Mail) -> bool {
     }
 }
 
+/// Returns the lines in which the reference client recorded the conversation with this id, to show
+/// them to a person. Of a longer conversation, returns the last `most` bytes. Returns `None` if there
+/// is no such conversation below the root folder.
+#[must_use]
+pub fn client_conversation(root: &Path, id: &str, most: u64) -> Option<String> {
+    Given::ByUser.read_end(&file_of(root, id)?, most.min(READ_MOST)).ok()?
+}
+
 /// Finds the file of a conversation in any project's folder.
 pub(crate) fn file_of(root: &Path, id: &str) -> Option<PathBuf> {
     let is_id = id.len() == 36 && id.chars().all(|c| c.is_ascii_hexdigit() || c == '-');

@@ -26,3 +26,5 @@ mod solo;
 pub mod supervision;
 mod team_run;
 mod team_tools;
+
+pub use client_conversation::client_conversation;

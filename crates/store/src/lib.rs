@@ -14,6 +14,7 @@ mod journal;
 mod memory;
 pub mod own_mode;
 mod spelled;
+mod summary;
 mod table;
 
 pub use backend::{
@@ -27,8 +28,9 @@ pub use files::{
     BadLine, Damage, Durability, FileBackend, FileOptions, FileState, Keep, LockWait, LongRead,
     Looked, Mend, OnLongRead, OnPassedOver, OnUnrecorded, OnWait, PassedOver, Paths, WrittenFile,
 };
-pub use journal::{
-    Event, JournalEntry, JournalSummary, MemberState, MemberSummary, Overwritten, Spent, Turn,
-};
+pub use journal::{Event, JournalEntry, Overwritten, Turn};
 pub use memory::MemoryBackend;
 pub use spelled::{MemberChange, PermissionOutcome, StartedProgram, TaskChangeKind};
+pub use summary::{
+    EndedRun, JournalSummary, MemberState, MemberSummary, RunsSummary, Spent, TEAM_DELETED,
+};

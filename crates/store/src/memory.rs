@@ -16,12 +16,13 @@ use tokio::sync::broadcast;
 
 use crate::journal::is_on_way_of;
 use crate::{
-    Appended, ArchiveName, ArchiveStore, ArchivedLogs, ArchivedTeam, Backend, Change, DocumentEdit,
-    JournalEntry, JournalOf, JournalStore, JournalSummary, Lease, LeaseHolder, LeaseName,
-    LeaseStore, LogName, MailStore, NewTeam, Past, RateScope, RateStore, RecordStore, Slot,
-    StoreError, StoredMessage, TaskEdit, TaskStore, TaskTable, TeamEdit, TeamStore, UnreadLimit,
-    Watch, dialect, table,
+    Appended, ArchiveName, ArchivedLogs, Backend, Change, DocumentEdit, JournalEntry, JournalOf,
+    JournalStore, JournalSummary, Lease, LeaseHolder, LeaseName, LeaseStore, LogName, MailStore, NewTeam,
+    Past, RateScope, RateStore, RecordStore, Slot, StoreError, StoredMessage, TaskEdit, TaskStore,
+    TaskTable, TeamEdit, TeamStore, UnreadLimit, Watch, dialect, table,
 };
+
+mod archive;
 
 /// Number of changes that can wait for a watcher. If a watcher falls further behind, it must read
 /// everything again. A busy team makes some hundreds of changes per second.
@@ -229,62 +230,13 @@ impl TeamStore for MemoryBackend {
 }
 
 #[async_trait]
-impl ArchiveStore for MemoryBackend {
-    async fn archives(&self) -> Result<Vec<ArchiveName>, StoreError> {
-        Ok(self.shelf().archived.keys().cloned().collect())
-    }
-
-    async fn archived_team(
-        &self,
-        archive: &ArchiveName,
-    ) -> Result<Option<ArchivedTeam>, StoreError> {
-        let archived = |team: &Team| ArchivedTeam {
-            name: archive.clone(),
-            config: team.config.clone(),
-            tasks: team.tasks.tasks.values().cloned().collect(),
-            archived_at_ms: team.journal.last().map(|entry| entry.at_ms),
-        };
-        Ok(self.shelf().archived.get(archive).map(archived))
-    }
-
-    async fn restore_team(&self, archive: &ArchiveName) -> Result<TeamDir, StoreError> {
-        let mut shelf = self.shelf();
-        let no_team = || StoreError::NoTeam { team: TeamDir::of(&archive.0) };
-        let dir = shelf.archived.get(archive).ok_or_else(no_team)?.config.name.dir();
-        if let Some(taken) = shelf.teams.get(&dir) {
-            return Err(StoreError::TeamTaken { team: dir, name: taken.config.name.to_string() });
-        }
-        let mut team = shelf.archived.remove(archive).ok_or_else(no_team)?;
-        // Watchers that were opened before the team was archived already know that the team is
-        // gone. They must not get the changes of the restored team, so the restored team gets a new
-        // channel.
-        team.changes = broadcast::channel(WATCH_BOUND).0;
-        shelf.teams.insert(dir.clone(), team);
-        Ok(dir)
-    }
-
-    async fn remove_archive(&self, archive: &ArchiveName) -> Result<bool, StoreError> {
-        Ok(self.shelf().archived.remove(archive).is_some())
-    }
-}
-
-#[async_trait]
 impl MailStore for MemoryBackend {
     async fn inbox(
         &self,
         team: &TeamDir,
         inbox: &InboxFile,
     ) -> Result<Vec<StoredMessage>, StoreError> {
-        self.with(team, |t| {
-            let messages = t.inboxes.get(inbox).map_or(&[][..], Vec::as_slice);
-            let ids = message_ids(messages);
-            Ok(messages
-                .iter()
-                .cloned()
-                .zip(ids)
-                .map(|(message, id)| StoredMessage { id, message })
-                .collect())
-        })
+        self.with(team, |t| Ok(t.inboxes.get(inbox).map(|it| with_ids(it)).unwrap_or_default()))
     }
 
     async fn past_mail(
@@ -293,16 +245,7 @@ impl MailStore for MemoryBackend {
         inbox: &InboxFile,
         _all: Past,
     ) -> Result<Vec<StoredMessage>, StoreError> {
-        self.with(team, |t| {
-            let past = t.past_mail.get(inbox).map(Vec::as_slice).unwrap_or_default();
-            let ids = message_ids(past.iter());
-            Ok(past
-                .iter()
-                .cloned()
-                .zip(ids)
-                .map(|(message, id)| StoredMessage { id, message })
-                .collect())
-        })
+        self.with(team, |t| Ok(t.past_mail.get(inbox).map(|it| with_ids(it)).unwrap_or_default()))
     }
 
     async fn append(
@@ -458,6 +401,23 @@ impl RecordStore for MemoryBackend {
         self.with(team, |t| Ok(t.logs.get(log).cloned().unwrap_or_default()))
     }
 
+    async fn log_end(
+        &self,
+        team: &TeamDir,
+        log: &LogName,
+        bytes: u64,
+    ) -> Result<Vec<String>, StoreError> {
+        let mut lines = self.log(team, log).await?;
+        let mut room = usize::try_from(bytes).unwrap_or(usize::MAX);
+        let fits = |line: &&String| {
+            let left = room.checked_sub(line.len() + 1);
+            room = left.unwrap_or(0);
+            left.is_some()
+        };
+        let kept = lines.iter().rev().take_while(fits).count();
+        Ok(lines.split_off(lines.len() - kept))
+    }
+
     async fn replace_log(
         &self,
         team: &TeamDir,
@@ -555,6 +515,13 @@ impl RateStore for MemoryBackend {
         let wait_ms = oldest.map_or(window_ms, |at| at + window_ms - now_ms);
         Ok(Slot::Full { retry_after: Duration::from_millis(u64::try_from(wait_ms).unwrap_or(0)) })
     }
+}
+
+/// Adds the id of each message.
+fn with_ids(messages: &[Message]) -> Vec<StoredMessage> {
+    let ids = message_ids(messages);
+    let stored = |(message, id)| StoredMessage { id, message };
+    messages.iter().cloned().zip(ids).map(stored).collect()
 }
 
 struct Release {

@@ -49,6 +49,12 @@ impl Document for ClientConversations {
     const NAME: &'static str = "conversations";
 }
 
+impl ClientConversations {
+    pub(crate) fn of(&self, name: &AgentName) -> Option<&ClientConversation> {
+        self.conversations.get(name)
+    }
+}
+
 impl Team {
     /// Returns the recorded conversation of `name`. The result is `None` if no conversation is
     /// recorded, because an earlier version of pitcrew may not have recorded it.
@@ -60,10 +66,7 @@ impl Team {
         name: &AgentName,
     ) -> Result<Option<ClientConversation>, ApiError> {
         let name = name.clone();
-        self.edit_document(move |all: &mut ClientConversations| {
-            Ok(all.conversations.get(&name).cloned())
-        })
-        .await
+        self.edit_document(move |all: &mut ClientConversations| Ok(all.of(&name).cloned())).await
     }
 
     /// Records that a new conversation of `name` replaces the previous one. Returns the id of the

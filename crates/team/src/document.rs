@@ -147,6 +147,13 @@ pub(crate) fn new_document<D: Document>(document: &D) -> Result<(&'static str, V
     Ok((D::NAME, reading.written(document).map_err(broken)?))
 }
 
+/// Parses a document that was read from the file at `path`. A missing document counts as
+/// `D::default()`.
+pub(crate) fn parsed<D: Document>(stored: Option<&Value>, path: &str) -> Result<D, ApiError> {
+    must_be_of_our_version(stored, path)?;
+    Ok(Reading::at(stored, path)?.document)
+}
+
 impl Team {
     /// Reads one of pitcrew's documents. A missing document counts as `D::default()`.
     ///

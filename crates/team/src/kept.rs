@@ -85,6 +85,14 @@ impl Team {
         self.backend().log(self.dir(), log).await
     }
 
+    /// Returns the complete lines within about the last `bytes` bytes of a log.
+    ///
+    /// # Errors
+    /// [`StoreError::NoTeam`], and the errors of the store.
+    pub async fn log_end(&self, log: &LogName, bytes: u64) -> Result<Vec<String>, StoreError> {
+        self.backend().log_end(self.dir(), log, bytes).await
+    }
+
     /// Appends lines to a log; see [`pitcrew_store::RecordStore::append_log`].
     ///
     /// # Errors

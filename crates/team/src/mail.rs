@@ -347,14 +347,7 @@ impl Team {
         stored: Vec<StoredMessage>,
         senders: Senders,
     ) -> Result<Vec<Mail>, ApiError> {
-        let mut mail: Vec<Mail> = stored
-            .into_iter()
-            .map(|StoredMessage { id, message }| Mail {
-                id,
-                frame: Frame::detect(&message.text),
-                message,
-            })
-            .collect();
+        let mut mail = detected(stored);
         if mail.iter().all(|m| m.frame.is_none()) {
             return Ok(mail);
         }
@@ -364,17 +357,43 @@ impl Team {
         let gone =
             mail.iter().any(|m| m.frame.is_some() && config.member(&m.message.from).is_none());
         let ended = if gone { self.ended().await? } else { Ended::default() };
-        for mail in &mut mail {
-            let post = FrameRoute {
-                config: &config,
-                ended: &ended,
-                senders,
-                from: &mail.message.from,
-                to: name.as_str(),
-            };
-            mail.frame = mail.frame.take().filter(|frame| post.admits(frame));
-        }
+        keep_valid_frames(&mut mail, name, &config, &ended, senders);
         Ok(mail)
+    }
+}
+
+/// Returns the mail of `name` in an archived team, for display to people. A frame of a former member
+/// stays a frame.
+pub(crate) fn archived_mail(
+    name: &AgentName,
+    stored: Vec<StoredMessage>,
+    config: &TeamConfig,
+    ended: &Ended,
+) -> Vec<Mail> {
+    let mut mail = detected(stored);
+    keep_valid_frames(&mut mail, name, config, ended, Senders::Former);
+    mail
+}
+
+/// Detects the frames in the texts of messages, whoever sent them.
+fn detected(stored: Vec<StoredMessage>) -> Vec<Mail> {
+    let mail =
+        |StoredMessage { id, message }| Mail { id, frame: Frame::detect(&message.text), message };
+    stored.into_iter().map(mail).collect()
+}
+
+/// Removes the frames whose senders are not allowed to send them to `name`. Such messages are text.
+fn keep_valid_frames(
+    mail: &mut [Mail],
+    name: &AgentName,
+    config: &TeamConfig,
+    ended: &Ended,
+    senders: Senders,
+) {
+    for mail in mail {
+        let (from, to) = (mail.message.from.as_str(), name.as_str());
+        let post = FrameRoute { config, ended, senders, from, to };
+        mail.frame = mail.frame.take().filter(|frame| post.admits(frame));
     }
 }
 

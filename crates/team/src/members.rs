@@ -91,16 +91,17 @@ impl Team {
     pub async fn spawn(&self, spawn: SpawnMember) -> Result<Member, ApiError> {
         match self.enlist(spawn).await? {
             Enlisted::New(member) => {
-                self.note_spawned(&member.name).await;
+                self.note_spawned(&member.name, LEAD_NAME).await;
                 Ok(member)
             }
             Enlisted::Before(member) => Ok(member),
         }
     }
 
-    /// Records in the journal that a teammate was spawned.
-    pub async fn note_spawned(&self, name: &AgentName) {
-        self.note([changed(name, MemberChange::Spawned, None)]).await;
+    /// Records in the journal that a teammate was spawned. `by` is the name of the agent or user that
+    /// spawned the teammate.
+    pub async fn note_spawned(&self, name: &AgentName, by: &str) {
+        self.note([changed(name, MemberChange::Spawned, Some(by))]).await;
     }
 
     /// Adds a new teammate to the config, but not to the journal. This is for a caller that starts

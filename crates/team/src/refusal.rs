@@ -105,12 +105,21 @@ pub(crate) fn too_soon(what: &str, setting: &str, rate: Rate, retry_after: Durat
 
 pub(crate) fn unknown_agent(config: &TeamConfig, given: &str) -> ApiError {
     let valid: Vec<&str> = config.members.iter().map(|m| m.name.as_str()).collect();
+    no_such_agent(given, &valid, &format!("is not in team '{}'", config.name))
+}
+
+/// The error for a name that no member and no former member of the team has.
+pub(crate) fn no_agent_ever(config: &TeamConfig, given: &str, valid: &[&str]) -> ApiError {
+    no_such_agent(given, valid, &format!("is not, and was never, in team '{}'", config.name))
+}
+
+fn no_such_agent(given: &str, valid: &[&str], fault: &str) -> ApiError {
     let near = nearest(given, valid.iter().copied());
     let hint = near.as_ref().map_or(String::new(), |near| format!("; did you mean '{near}'?"));
-    let message = format!("Agent '{given}' is not in team '{}'{hint}", config.name);
+    let message = format!("Agent '{given}' {fault}{hint}");
     let error = ApiError::new(ErrorCode::AgentNotFound, message)
         .with("agent", given)
-        .with("valid_agents", valid);
+        .with("valid_agents", valid.to_vec());
     match near {
         Some(near) => error.with("did_you_mean", near),
         None => error,

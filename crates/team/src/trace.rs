@@ -218,8 +218,8 @@ fn told(team: &str, journal: &[JournalEntry], id: &MessageId) -> Option<MessageT
             | Event::AllowedAlways { .. }
             | Event::ConversationCompacted { .. }
             | Event::TurnEnded(_)
-            | Event::RunStarted
-            | Event::RunEnded
+            | Event::RunStarted { .. }
+            | Event::RunEnded { .. }
             | Event::EarlierTeams { .. } => {}
         }
     }
@@ -247,8 +247,8 @@ fn receiver<'a>(event: &'a Event, id: &MessageId) -> Option<&'a AgentName> {
         | Event::AllowedAlways { .. }
         | Event::ConversationCompacted { .. }
         | Event::TurnEnded(_)
-        | Event::RunStarted
-        | Event::RunEnded
+        | Event::RunStarted { .. }
+        | Event::RunEnded { .. }
         | Event::EarlierTeams { .. } => None,
     }
 }

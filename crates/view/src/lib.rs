@@ -8,6 +8,9 @@
 //! - [`running`] and [`member_status`] find the processes that run a team and its members.
 //! - [`lead`] sends requests to the process that leads a team.
 //! - [`orphans`] stops the processes and panes of a team whose lead's process has ended.
+//! - [`team_log`] tells what happened in a team, from its journal and mail.
+//! - [`mod@conversation`] reads the conversation of an agent, for a person who reads it.
+//! - [`agent_now`] tells the present state, the tokens and the cost of each agent.
 //! - [`host`] numbers the events of a run and sends them to every user interface that follows it.
 //! - [`client`] follows the host of a team from another process.
 //! - [`asking`] shows the permission requests that wait for a person's answer.
@@ -17,9 +20,11 @@
     allow(clippy::disallowed_methods, reason = "tests arrange files, the environment and times")
 )]
 
+pub mod agent_now;
 pub mod asking;
 pub mod client;
 pub mod client_stream;
+pub mod conversation;
 mod error;
 pub mod fold;
 pub mod host;
@@ -32,6 +37,7 @@ pub mod result;
 pub mod running;
 pub mod state;
 pub mod stream;
+pub mod team_log;
 pub mod text;
 pub mod wording;
 

@@ -138,6 +138,11 @@ impl MemberStatus {
         self.pid
     }
 
+    /// Returns what the member waits for, as text: a permission, or an answer to its plan.
+    pub fn waits_for(&self) -> Option<&str> {
+        self.waits_for.as_deref()
+    }
+
     /// Returns true if the member's process is certainly running.
     pub fn runs(&self) -> bool {
         match self.state {

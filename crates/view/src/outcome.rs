@@ -3,7 +3,7 @@
 
 use pitcrew_agent::Role;
 use pitcrew_protocol::Status;
-use pitcrew_runtime::run::{KeptWorktree, Limit, RunEnd, RunOutcome, TaskSummary};
+use pitcrew_runtime::run::{KeptWorktree, RunEnd, RunOutcome, TaskSummary};
 use serde_json::{Map, Value, json};
 
 use crate::fold::{ViewEvent, fold};
@@ -20,7 +20,7 @@ pub fn document(outcome: &RunOutcome, resume: Option<&str>) -> Map<String, Value
     let kept = |kept: &KeptWorktree| json!({"member": kept.agent, "path": kept.path, "branch": kept.branch, "reason": kept.reason});
     let fields = [
         ("success", matches!(outcome.end, RunEnd::Success { .. }).into()),
-        ("end", end_name(&outcome.end).into()),
+        ("end", outcome.end.as_str().into()),
         ("exit_code", 0.into()),
         ("team", outcome.team.as_str().into()),
         ("team_deleted", outcome.team_deleted.into()),
@@ -55,22 +55,6 @@ pub fn state_name(agent: &AgentState) -> &'static str {
     match (agent.status, agent.role) {
         (Status::Completed, Some(Role::Teammate)) => "shut_down",
         (status, Some(Role::Lead | Role::Teammate | Role::Subagent) | None) => status.as_str(),
-    }
-}
-
-/// Returns a word for JSON that says how a run ended.
-#[must_use]
-pub fn end_name(end: &RunEnd) -> &'static str {
-    match end {
-        RunEnd::Success { .. } => "completed",
-        RunEnd::Unfinished { shortfall, .. } => shortfall.as_str(),
-        RunEnd::Failed { .. } => "failed",
-        RunEnd::Broken { .. } => "broken",
-        RunEnd::Parked { .. } => "model_unavailable",
-        RunEnd::Interrupted => "interrupted",
-        RunEnd::ShutDown => "shut_down",
-        RunEnd::LimitReached { limit: Limit::Turns, .. } => "max_turns",
-        RunEnd::LimitReached { limit: Limit::Cost, .. } => "max_cost",
     }
 }
 

@@ -15,7 +15,7 @@ use crate::state::{Denial, TeamState};
 /// Returns the last event of a run. `uuid` is the id of the new event.
 #[must_use]
 pub fn result_event(state: &TeamState, ended: &RunOutcome, uuid: String) -> ResultEvent {
-    let (end, text) = (outcome::end_name(&ended.end), outcome::result_text(&ended.end));
+    let (end, text) = (ended.end.as_str(), outcome::result_text(&ended.end));
     let subtype = match &ended.end {
         RunEnd::Success { .. } => "success".to_owned(),
         RunEnd::Failed { .. } | RunEnd::Broken { .. } => "error_during_execution".to_owned(),

@@ -152,9 +152,11 @@ pub enum Step {
         /// text kept its first 20,000 characters.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         kept_chars: Option<usize>,
-        /// The tokens of the call that made the summary.
+        /// The tokens of all model calls for this summary, including the calls that returned an
+        /// empty summary.
         usage: Usage,
-        /// The cost of the call that made the summary, if it is known.
+        /// The cost of all model calls for this summary. A cost that is not known counts as zero.
+        /// `None` if no cost is known.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         cost_usd: Option<f64>,
     },

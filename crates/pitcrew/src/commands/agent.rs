@@ -16,7 +16,7 @@ use crate::live::agent_screen;
 use crate::live::signals::Signals;
 use crate::live::watch::watch;
 use crate::output::shell_word;
-use crate::report;
+use crate::report::{self, Work};
 use crate::run_options::{self, SoloPlan};
 use crate::trusting;
 
@@ -200,7 +200,7 @@ pub(crate) fn live_alone(
                 watch(handle, team, face(context, format, false), signals, asked).await?
             };
             let table = report::table(&watched.outcome);
-            shown(watched, format, &table, Some(resume))
+            shown(watched, format, (&table, &Work::default()), Some(resume))
         })
     })
 }

@@ -4,7 +4,6 @@ use std::io::{BufRead as _, Write as _};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use jiff::{Span, SpanRelativeTo};
 use pitcrew_team::Teams;
 use pitcrew_team::store::{ArchiveName, ArchivedTeam};
 use serde::Serialize;
@@ -13,6 +12,7 @@ use crate::archive::day_and_time;
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::output::{self, Form, printable};
+use crate::when::age;
 
 /// Remove teams from the archive permanently
 ///
@@ -165,13 +165,4 @@ fn table(rows: &[Row]) -> String {
     };
     let rows: Vec<_> = rows.iter().map(cells).collect();
     output::table(["TEAM", "ARCHIVED", "TASKS", "ID"], &rows)
-}
-
-/// Parses an age such as `30d`.
-fn age(text: &str) -> Result<Duration, String> {
-    let span: Option<Span> = text.parse().ok();
-    let duration = span.and_then(|span| span.to_duration(SpanRelativeTo::days_are_24_hours()).ok());
-    duration
-        .and_then(|duration| Duration::try_from(duration).ok())
-        .ok_or_else(|| "an age such as 12h, 30d or 8w".to_owned())
 }

@@ -30,7 +30,7 @@ use crate::live::signals::Signals;
 use crate::live::stream;
 use crate::live::watch::{Face, Watched, watch};
 use crate::output::{self, Form, printable};
-use crate::report;
+use crate::report::{self, Work};
 use crate::run_options::{self, Plan, StartedRun};
 use crate::selection::repository_name;
 use crate::trusting;
@@ -336,15 +336,17 @@ impl RunArgs {
                 }
             };
             let mut watched = watch(handle, of_run, face, signals, asked).await?;
-            // A team without files on disk cannot be resumed or archived. Such a team counts as
-            // deleted.
+            // A team that was never stored on disk cannot be resumed or archived. The outcome
+            // therefore reports such a team as deleted.
             watched.outcome.team_deleted |= !is_kept;
             let archive = archive::put_away(context, &watched.outcome).await;
-            let (summary, resume) = (
-                report::summary(&watched.outcome, archive.as_deref()),
-                report::resume(&watched.outcome),
-            );
-            shown(watched, format, &summary, resume.as_deref())
+            let work = match is_kept {
+                true => Work::of(context, &watched.outcome).await,
+                false => Work::default(),
+            };
+            let summary = report::summary(&watched.outcome, &work, archive.as_deref());
+            let resume = report::resume(&watched.outcome);
+            shown(watched, format, (&summary, &work), resume.as_deref())
         })
     }
 
@@ -502,11 +504,11 @@ impl PermissionArgs {
 
 /// Prints the result of the run to stdout in the chosen format. Returns an error if the run did not
 /// succeed; the error determines the exit code. If writing to stdout fails, the summary, the result
-/// and the resume command are printed to stderr.
+/// and the resume command are printed to stderr. `work` is added to the result in JSON.
 pub(crate) fn shown(
     watched: Watched,
     format: OutputFormat,
-    summary: &str,
+    (summary, work): (&str, &Work),
     resume: Option<&str>,
 ) -> Result<(), Failure> {
     let Watched { outcome, signal, state, unwritten, watched: _ } = watched;
@@ -523,7 +525,7 @@ pub(crate) fn shown(
         (None, OutputFormat::Text) => {
             outcome::last_words(&outcome).map_or(Ok(()), |text| output::line(&printable(text)))
         }
-        (None, OutputFormat::Json) => json_result(&outcome, &state, resume, &ended),
+        (None, OutputFormat::Json) => json_result(&outcome, (&state, work), resume, &ended),
         (None, OutputFormat::StreamJson) => {
             stream::print(&result_event(&state, &outcome, stream::new_id()).into())
         }
@@ -551,7 +553,7 @@ pub(crate) fn shown(
 /// Writes the result of a run as one JSON document.
 fn json_result(
     outcome: &RunOutcome,
-    state: &TeamState,
+    (state, work): (&TeamState, &Work),
     resume: Option<&str>,
     ended: &Result<(), Failure>,
 ) -> Result<(), Failure> {
@@ -559,6 +561,9 @@ fn json_result(
         .map_err(Failure::internal)?;
     if let Value::Object(result) = &mut result {
         result.extend(outcome::document(outcome, resume));
+        if let Value::Object(work) = serde_json::to_value(work).map_err(Failure::internal)? {
+            result.extend(work);
+        }
         result.extend(ended.as_ref().err().map(Failure::document).unwrap_or_default());
     }
     output::line(&serde_json::to_string_pretty(&result).map_err(Failure::internal)?)

@@ -51,6 +51,7 @@ mod outlived;
 mod overwritten;
 mod own_files;
 mod panes;
+mod past;
 mod patience;
 mod plans;
 mod prices;

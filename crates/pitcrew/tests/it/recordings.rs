@@ -51,8 +51,8 @@ fn a_team_of_the_named_dialect_is_listed_shown_and_read() {
         &["inbox", "worker"],
     ]), @r#"
     $ pitcrew team list
-    TEAM   MEMBERS  RUN BY   MADE        ABOUT
-    probe  2        unknown  [date]  probe team
+    TEAM   MEMBERS  RUN BY   MADE        TOKENS  COST  ABOUT
+    probe  2        unknown  [date]  -       -     probe team
     $ pitcrew team show
     probe  led by another client, which does not say whether it runs, [root]/teams/probe/config.json
     probe team
@@ -101,8 +101,8 @@ fn a_team_of_the_session_dialect_is_listed_shown_and_read() {
         &["inbox", "worker"],
     ]), @r#"
     $ pitcrew team list
-    TEAM              MEMBERS  RUN BY     MADE        ABOUT
-    session-6132882e  2        elsewhere  [date]
+    TEAM              MEMBERS  RUN BY     MADE        TOKENS  COST  ABOUT
+    session-6132882e  2        elsewhere  [date]  -       -
     $ pitcrew team show
     session-6132882e  led by process 9522 elsewhere (vm#pid:[1]), [root]/teams/session-6132882e/config.json
 

@@ -177,8 +177,8 @@ fn a_running_session_is_listed_with_its_lead_and_one_that_ended_as_stale() {
     let columns = regex::Regex::new(" {2,}").unwrap();
     assert_snapshot!(columns.replace_all(&seen.replace(&pid.to_string(), "[pid]"), "  "), @r#"
     $ pitcrew team list
-    TEAM  MEMBERS  RUN BY  MADE  ABOUT
-    session-6132882e  2 (1 running)  session, process [pid]  [date]
+    TEAM  MEMBERS  RUN BY  MADE  TOKENS  COST  ABOUT
+    session-6132882e  2 (1 running)  session, process [pid]  [date]  -  -
     $ pitcrew team show
     session-6132882e  led by a running session, process [pid], [root]/teams/session-6132882e/config.json
 
@@ -194,8 +194,8 @@ fn a_running_session_is_listed_with_its_lead_and_one_that_ended_as_stale() {
     let seen = session.room.transcript(&[&["team", "list"]]);
     assert_snapshot!(seen.replace(&pid.to_string(), "[pid]"), @r#"
     $ pitcrew team list
-    TEAM              MEMBERS  RUN BY  MADE        ABOUT
-    session-6132882e  2        stale   [date]
+    TEAM              MEMBERS  RUN BY  MADE        TOKENS  COST  ABOUT
+    session-6132882e  2        stale   [date]  -       -
     "#);
 }
 

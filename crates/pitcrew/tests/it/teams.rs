@@ -21,8 +21,8 @@ fn a_team_is_made_listed_shown_and_deleted() {
     $ pitcrew team create backend --description "fix the build"
     made team backend in [root]/teams/backend/config.json
     $ pitcrew team list
-    TEAM     MEMBERS  RUN BY  MADE        ABOUT
-    backend  1        -       [date]  fix the build
+    TEAM     MEMBERS  RUN BY  MADE        TOKENS  COST  ABOUT
+    backend  1        -       [date]  -       -     fix the build
     $ pitcrew team show
     backend  not running, [root]/teams/backend/config.json
     fix the build
@@ -118,8 +118,8 @@ fn a_team_with_a_broken_config_is_listed_with_the_reason() {
     std::fs::write(room.root().join("teams/torn/config.json"), "{\"name\": \"to").unwrap();
     assert_snapshot!(room.transcript(&[&["team", "list"]]), @r#"
     $ pitcrew team list
-    TEAM   MEMBERS  RUN BY  MADE        ABOUT
-    sound  1        -       [date]
-    torn   0        -       -           config.json is not readable: at name: EOF while p…
+    TEAM   MEMBERS  RUN BY  MADE        TOKENS  COST  ABOUT
+    sound  1        -       [date]  -       -
+    torn   0        -       -           -       -     config.json is not readable: at name: EOF while p…
     "#);
 }

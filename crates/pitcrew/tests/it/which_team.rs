@@ -179,6 +179,9 @@ fn an_archived_team_is_shown_and_other_commands_say_where_it_is() {
 
     TASK  STATUS     OWNER  SUBJECT  WAITS FOR
     #1    completed  -      Do it
+
+    AGENT      NOW                      TURNS  TOOL CALLS  TOKENS  COST
+    team-lead  ended: the work is done  3      2           0       -
     $ pitcrew send bob hello
     error: there is no team under [root]
     hint: sel is in the archive since [when]: `pitcrew team show sel` shows it, `pitcrew run --resume sel` goes on with it

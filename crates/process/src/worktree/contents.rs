@@ -113,20 +113,29 @@ impl Worktrees {
         record: &Record,
         tip: &str,
     ) -> Result<(usize, String), WorktreeError> {
+        let known = self.known_commits(record).await?;
+        let base = known.first().map_or("HEAD", String::as_str);
+        let shown = base.strip_prefix("refs/heads/").unwrap_or(base).to_owned();
+        if self.git.commit(tip).await?.is_none() {
+            return Ok((0, shown));
+        }
+        Ok((self.git.commits_beyond(tip, &known).await?, shown))
+    }
+
+    /// Returns the references whose commits were not made in the worktree: first the branch into
+    /// which the worktree would be merged, then the commit at which the worktree started, if it
+    /// still exists.
+    pub(super) async fn known_commits(
+        &self,
+        record: &Record,
+    ) -> Result<Vec<String>, WorktreeError> {
         let base = match &record.marker.base {
             Some(base) if self.git.commit(base).await?.is_some() => base.as_str(),
             // The base branch was deleted, or there was no base branch (detached HEAD). Compare
             // with the current HEAD of the repository's checkout.
             Some(_) | None => "HEAD",
         };
-        let shown = base.strip_prefix("refs/heads/").unwrap_or(base).to_owned();
-        if self.git.commit(tip).await?.is_none() {
-            return Ok((0, shown));
-        }
-        let known = match self.git.commit(&record.marker.start).await? {
-            Some(start) => vec![base.to_owned(), start],
-            None => vec![base.to_owned()],
-        };
-        Ok((self.git.commits_beyond(tip, &known).await?, shown))
+        let start = self.git.commit(&record.marker.start).await?;
+        Ok(std::iter::once(base.to_owned()).chain(start).collect())
     }
 }

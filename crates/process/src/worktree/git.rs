@@ -244,6 +244,47 @@ impl Git {
         answer.parse().map_err(|_| WorktreeError::Git { command: "rev-list".to_owned(), answer })
     }
 
+    /// Returns the short ids and titles of the newest commits that `tip` contains and none of
+    /// `known` contains, at most `most`.
+    pub(super) async fn titles_beyond(
+        &self,
+        tip: &str,
+        known: &[String],
+        most: usize,
+    ) -> Result<Vec<String>, WorktreeError> {
+        let most = format!("--max-count={most}");
+        let mut arguments = vec!["log", "--no-show-signature", "--format=%h %s", &most];
+        arguments.extend(["--end-of-options", tip]);
+        let excluded: Vec<_> = known.iter().map(|commit| format!("^{commit}")).collect();
+        arguments.extend(excluded.iter().map(String::as_str));
+        let answer = self.tell(&self.checkout, arguments).await?.text();
+        Ok(answer.lines().map(str::to_owned).collect())
+    }
+
+    /// Returns the names of the files that differ between the commit at which a worktree started
+    /// and `tip`.
+    pub(super) async fn files_since(
+        &self,
+        start: &str,
+        tip: &str,
+    ) -> Result<Vec<String>, WorktreeError> {
+        let words = ["diff", "--name-only", "--no-renames", "--no-ext-diff", "-z"];
+        let arguments = words.into_iter().chain(["--end-of-options", start, tip]);
+        Ok(names(&self.tell(&self.checkout, arguments).await?.stdout))
+    }
+
+    /// Returns the names of the changed and new files of a worktree. Ignored files do not count.
+    pub(super) async fn uncommitted_names(
+        &self,
+        worktree: &Path,
+    ) -> Result<Vec<String>, WorktreeError> {
+        let status = ["status", "--porcelain", "-z", "--untracked-files=all", "--no-renames"];
+        let answer = self.tell(worktree, self.without_filters(worktree, status).await?).await?;
+        // Each entry begins with two letters for the state of the file, and a space.
+        let entries = names(&answer.stdout);
+        Ok(entries.iter().filter_map(|entry| entry.get(3..)).map(str::to_owned).collect())
+    }
+
     /// Creates a worktree with a new branch.
     pub(super) async fn add_worktree(
         &self,
@@ -402,6 +443,15 @@ fn filters_of_repository(answer: &[u8]) -> Vec<OsString> {
             .push(joined(&required, of_user.get(required.as_slice()).copied().unwrap_or(b"false")));
     }
     settings
+}
+
+/// Splits a list of names, each of which ends with a zero byte. If the list was cut at the maximum
+/// size of an answer, the last name is left out.
+fn names(list: &[u8]) -> Vec<String> {
+    let mut names: Vec<String> =
+        list.split(|byte| *byte == 0).map(|name| String::from_utf8_lossy(name).into()).collect();
+    names.pop();
+    names
 }
 
 /// Returns an error if git would open a file in the checkout or its git folder that is not a plain

@@ -48,8 +48,8 @@ pub async fn control_request(
     control_request: &ControlRequest,
 ) -> Result<Value, KnockError> {
     match (ask(folder, control_request).await, control_request.plain()) {
-        // An older lead may refuse fields that it does not know, so try once more without the
-        // optional fields.
+        // Some older leads refuse a request with fields that they do not know, so try once more
+        // without the optional fields.
         (Err(KnockError::Refused(error)), Some(plain))
             if error.code == ErrorCode::InvalidRequest =>
         {

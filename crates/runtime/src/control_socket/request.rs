@@ -8,8 +8,8 @@ use serde_json::Value;
 use super::PATIENCE;
 use crate::question::{Choice, Digest};
 
-/// Time limit for the answer to a spawn request. Before the answer, a new process in a pane must
-/// start and accept its prompt.
+/// Time limit for the answer to a spawn request. Before the answer, a new process must start in a
+/// terminal pane and accept its prompt.
 const SPAWN_PATIENCE: Duration = Duration::from_secs(180);
 
 /// A request to the lead.
@@ -119,8 +119,8 @@ impl ControlRequest {
         }
     }
 
-    /// Returns the request without its optional fields, because older leads refuse fields that they
-    /// do not know. Returns `None` if no optional field is set.
+    /// Returns the request without its optional fields. Some older leads refuse a request with
+    /// fields that they do not know. Returns `None` if no optional field is set.
     pub(super) fn plain(&self) -> Option<Self> {
         match self {
             Self::EndTeam { wait_seconds: Some(_) } => Some(Self::EndTeam { wait_seconds: None }),

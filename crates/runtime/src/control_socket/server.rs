@@ -31,7 +31,7 @@ const PAUSE: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub(crate) struct ControlServer {
     folder: OwnedFd,
-    /// The path that the folder had when the socket was opened.
+    /// The path of the team's folder at the time when the socket was opened.
     path: PathBuf,
     listener: UnixListener,
     callers: FuturesUnordered<BoxFuture<'static, Option<Call>>>,
@@ -45,9 +45,9 @@ pub(crate) struct Call {
 }
 
 impl ControlServer {
-    /// Opens the control socket of the team that has this folder. The caller holds the lease of the
-    /// team's run. An existing socket file is therefore left over from a crash, and this function
-    /// removes it.
+    /// Opens the control socket of the team that has this folder. The caller must hold the lease of
+    /// the team's run, so that no other process runs the team. An existing socket file was
+    /// therefore left behind by a crash, and this function removes it.
     ///
     /// # Errors
     /// The error of the operating system.

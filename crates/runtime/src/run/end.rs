@@ -247,3 +247,34 @@ impl OpenWork {
         lines
     }
 }
+
+impl RunEnd {
+    /// Returns the name of this end in output for programs and in the journal.
+    #[must_use]
+    pub fn as_str(&self) -> &'static str {
+        match self {
+            Self::Success { .. } => "completed",
+            Self::Unfinished { shortfall, .. } => shortfall.as_str(),
+            Self::Failed { .. } => "failed",
+            Self::Broken { .. } => "broken",
+            Self::Parked { .. } => "model_unavailable",
+            Self::Interrupted => "interrupted",
+            Self::ShutDown => "shut_down",
+            Self::LimitReached { limit: Limit::Turns, .. } => "max_turns",
+            Self::LimitReached { limit: Limit::Cost, .. } => "max_cost",
+        }
+    }
+
+    /// Returns the reason for this end. Returns `None` if the name of the end explains itself.
+    #[must_use]
+    pub fn reason(&self) -> Option<&str> {
+        match self {
+            Self::Failed { reason }
+            | Self::Broken { reason }
+            | Self::Parked { reason, .. }
+            | Self::LimitReached { reason, .. } => Some(reason),
+            Self::Unfinished { shortfall, .. } => Some(shortfall.in_words()),
+            Self::Success { .. } | Self::Interrupted | Self::ShutDown => None,
+        }
+    }
+}

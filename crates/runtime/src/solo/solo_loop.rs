@@ -447,7 +447,8 @@ impl SoloLoop {
         }
     }
 
-    /// Reports that a mode in the config was refused.
+    /// Warns the user that a member's mode in the config was refused, and writes this to the
+    /// journal.
     async fn refuse_mode(&mut self, refused: &RefusedMode) {
         self.run_context.team.note_refused_mode(&self.member, refused).await;
         self.warn(refused.to_string()).await;

@@ -1,7 +1,7 @@
 //! Handles the requests of the lead's own tools: to create or delete a team, and to start or stop
 //! teammates and subagents. The module `spawn` starts teammates.
 
-use pitcrew_protocol::{TeamCreateInput, TeamDeleteInput, TeamDeleted};
+use pitcrew_protocol::{LEAD_NAME, TeamCreateInput, TeamDeleteInput, TeamDeleted};
 use pitcrew_team::Actor;
 use pitcrew_tools::ToolOutcome;
 use tokio::sync::oneshot;
@@ -29,7 +29,7 @@ impl TeamLoop {
                 Err(outcome) => (outcome, Vec::new()),
             },
             LeadRequest::Spawn { input, call } => {
-                match self.spawn(&input, call, &mut reply).await {
+                match self.spawn(&input, LEAD_NAME, call, &mut reply).await {
                     Ok((outcome, inputs)) => (outcome, inputs),
                     Err(outcome) => (outcome, Vec::new()),
                 }

@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use futures_util::future::{AbortHandle, Abortable};
 use pitcrew_agent::Event;
-use pitcrew_agent::transcript::Grant;
+use pitcrew_agent::transcript::{Grant, ToolCall};
 use pitcrew_protocol::{
     AgentName, ErrorCode, Frame, MessageId, PermissionMode, PermissionRequest, Program, chain,
 };
-use pitcrew_team::store::PermissionOutcome;
+use pitcrew_team::store::{Event as Noted, PermissionOutcome};
 use pitcrew_team::{Actor, PermissionAnswer, Request, SpawnRecord};
 
 use super::answers::{Decided, Pending, by_rule, folder_of, mode_of_client};
@@ -148,6 +148,8 @@ impl TeamLoop {
         let (agent, call, refused, would_allow) = match decision {
             Decision::AtOnce { agent, call, decided: Decided { grant, would_allow } } => {
                 let refused = refused(&grant);
+                let outcome = PermissionOutcome::of_answer(refused.is_none());
+                self.note_question(&agent, &call, outcome).await;
                 self.agents.tell(&agent, Event::Answered { call: call.id.clone(), grant });
                 (agent, call.id, refused, would_allow)
             }
@@ -178,6 +180,19 @@ impl TeamLoop {
             .sink
             .tell(RunEvent::PermissionAnswered { agent, call, refused, would_allow })
             .await;
+    }
+
+    /// Records a permission request of the lead or of a subagent in the journal, or the answer to it.
+    /// No mail carries such a request, so nothing else records it.
+    pub(super) async fn note_question(
+        &mut self,
+        agent: &AgentName,
+        call: &ToolCall,
+        outcome: PermissionOutcome,
+    ) {
+        let (request, tool, member) = (call.key.clone(), call.tool.clone(), agent.clone());
+        let noted = Noted::Permission { request, member, tool, outcome };
+        self.run_context.team.note([noted]).await;
     }
 
     /// Schedules another attempt to write an answer, because the answer could not be written to

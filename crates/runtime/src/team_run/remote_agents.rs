@@ -87,7 +87,7 @@ impl TeamLoop {
             }
             Err(error) => self.warn(format!("the journal cannot be read: {}", chain(&error))).await,
         }
-        self.run_context.team.note([Noted::RunStarted]).await;
+        self.run_context.team.note([Noted::RunStarted { goal: self.goal.clone() }]).await;
         // The time of this run starts here, just after the journal got the entry for the start of
         // the run. A later run measures the time of this run from that journal entry. Its result is
         // therefore never less than the time that this run reports.

@@ -39,9 +39,11 @@ pub(super) const UNBOUNDED_CLIENT: &str = "this run holds commands to a sandbox,
                                 allows that with sandbox.allowOtherClients";
 
 impl TeamLoop {
+    /// Spawns a teammate. `by` is the name of the lead or of the user, for the journal.
     pub(super) async fn spawn(
         &mut self,
         input: &SpawnInput,
+        by: &str,
         call: String,
         reply: &mut Option<oneshot::Sender<ToolOutcome>>,
     ) -> Result<(ToolOutcome, Vec<RunInput>), ToolOutcome> {
@@ -56,8 +58,8 @@ impl TeamLoop {
         match team.enlist(spawn).await.map_err(|error| refusal(&error))? {
             Enlisted::New(member) => {
                 let name = member.name.clone();
-                let ((), settled) =
-                    tokio::join!(team.note_spawned(&name), self.settle_in(input, member, reply));
+                let noted = team.note_spawned(&name, by);
+                let ((), settled) = tokio::join!(noted, self.settle_in(input, member, reply));
                 settled
             }
             Enlisted::Before(member) => self.settle_in(input, member, reply).await,

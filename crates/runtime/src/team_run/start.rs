@@ -23,7 +23,7 @@ use super::in_process::InProcess;
 use super::recovery::Unremoved;
 use super::run_context::{RunContext, can_start};
 use super::run_machine::{EndReason, RunInput, RunMachine};
-use super::start_notices::{goes_on_after_all, left_running, passed_over};
+use super::start_notices::{goes_on_after_all, left_running, passed_over, recorded_goal};
 use super::subagents::SubagentRuns;
 use super::take_lead::{Led, led, team_of};
 use super::team_loop::{DeletedTasks, EventSources, LeadEnd, TeamLoop};
@@ -118,6 +118,7 @@ async fn start_in(led: Led, options: RunOptions) -> Result<RunHandle, RunError> 
         lead_end: LeadEnd::default(),
         deleted: DeletedTasks::default(),
         began: (Instant::now(), Duration::ZERO),
+        goal: begin.goal().map(recorded_goal),
         unremoved: Unremoved::default(),
         team_create: TeamCreateState::NotYet,
         is_resumed: begin.is_resumed(),
@@ -545,14 +546,13 @@ impl TeamLoop {
         // counts the time up to that journal entry, so it never counts less than this run reports.
         let (began, before) = self.began;
         let took = before.saturating_add(began.elapsed());
-        if self.team_create != TeamCreateState::Deleted
-            && self.machine.end_reason() != Some(&EndReason::Gone)
-        {
+        let is_recorded = self.team_create != TeamCreateState::Deleted
+            && self.machine.end_reason() != Some(&EndReason::Gone);
+        if is_recorded {
             self.void_parting_requests().await;
             // Break the locks that the ended processes left behind, because no later write of this
             // run would do that.
             self.break_locks_of_the_dead().await;
-            self.run_context.team.note([Noted::RunEnded]).await;
         }
         // Check whether the team's files are gone. The agents may have ended before any agent
         // noticed this.
@@ -569,6 +569,10 @@ impl TeamLoop {
             },
             end => end,
         };
+        if is_recorded {
+            let (name, reason) = (end.as_str().to_owned(), end.reason().map(str::to_owned));
+            self.run_context.team.note([Noted::RunEnded { end: Some(name), reason }]).await;
+        }
         let open = match &end {
             RunEnd::Unfinished { open, .. } => open.clone(),
             RunEnd::Success { .. } => OpenWork::default(),

@@ -5,6 +5,9 @@ use pitcrew_team::{Escaped, Team};
 
 use crate::supervision::{LeftRunning, escaped, forget_ended};
 
+/// The maximum number of characters of a goal in the journal.
+const GOAL_CHARS: usize = 500;
+
 /// Returns the text for the lead about teammates that are still members, although the lead's
 /// conversation says that they ended. For example, a full disk may have prevented pitcrew from
 /// recording an end in the team's files.
@@ -56,4 +59,9 @@ pub(super) async fn passed_over(team: Team, of_transcript: Option<String>) -> Ve
         }
     }
     said
+}
+
+/// Returns the beginning of a goal, for the journal. The whole goal is in the lead's transcript.
+pub(super) fn recorded_goal(goal: &str) -> String {
+    goal.chars().take(GOAL_CHARS).collect()
 }

@@ -12,7 +12,7 @@ use pitcrew_agent::{Event, Mail};
 use pitcrew_protocol::{
     AgentName, Frame, LEAD_NAME, Member, PermissionMode, Status, TaskId, chain,
 };
-use pitcrew_team::store::{Change, Lease, Watch};
+use pitcrew_team::store::{Change, Lease, PermissionOutcome, Watch};
 use pitcrew_team::{ModeLook, RefusedMode, RunBounds};
 use tokio::sync::mpsc;
 use tokio::time::Sleep;
@@ -48,6 +48,8 @@ pub(super) struct TeamLoop {
     pub(super) deleted: DeletedTasks,
     /// The start time of this run, and the total duration of the earlier runs.
     pub(super) began: (Instant, Duration),
+    /// The beginning of the user's instruction for this run, for the journal.
+    pub(super) goal: Option<String>,
     /// The members that ended but could not be removed from the team yet, each with its worktree.
     pub(super) unremoved: Unremoved,
     pub(super) team_create: TeamCreateState,
@@ -505,6 +507,7 @@ impl TeamLoop {
                 Vec::new()
             }
             ReportKind::Asks { call, question, folder } => {
+                self.note_question(&agent, &call, PermissionOutcome::Asked).await;
                 let pending = Pending::of_ours(agent.clone(), &call, question, folder);
                 let inputs = self.plan_waits(&pending).await;
                 let asking = self.run_context.asking.clone();

@@ -1,9 +1,11 @@
 //! The archive of deleted and finished teams.
 
 use async_trait::async_trait;
-use pitcrew_protocol::{Task, TeamConfig, TeamDir};
+use pitcrew_protocol::{InboxFile, Task, TeamConfig, TeamDir};
+use serde_json::Value;
 
-use crate::StoreError;
+use super::{LogName, StoredMessage};
+use crate::{JournalEntry, JournalSummary, StoreError};
 
 /// Reads archived teams, moves them back, and removes them permanently.
 ///
@@ -18,6 +20,40 @@ pub trait ArchiveStore: Send + Sync {
         &self,
         archive: &ArchiveName,
     ) -> Result<Option<ArchivedTeam>, StoreError>;
+
+    /// Returns all entries of an archived team's journal. Returns an empty list if the archive does
+    /// not exist or contains no journal.
+    async fn archived_journal(
+        &self,
+        archive: &ArchiveName,
+    ) -> Result<Vec<JournalEntry>, StoreError>;
+
+    /// Returns the summary of an archived team's journal. This changes nothing in the archive.
+    async fn archived_summary(&self, archive: &ArchiveName) -> Result<JournalSummary, StoreError>;
+
+    /// Returns all known messages of an inbox of an archived team: first the messages that have left
+    /// the inbox, then the messages in it. A message can be in both parts. Returns an empty list if
+    /// the archive does not exist or does not contain the inbox.
+    async fn archived_mail(
+        &self,
+        archive: &ArchiveName,
+        inbox: &InboxFile,
+    ) -> Result<Vec<StoredMessage>, StoreError>;
+
+    /// Returns one of pitcrew's own documents of an archived team, or `None` if it does not exist.
+    async fn archived_document(
+        &self,
+        archive: &ArchiveName,
+        name: &'static str,
+    ) -> Result<Option<Value>, StoreError>;
+
+    /// Returns the complete lines of a log of an archived team. Returns an empty list if the archive
+    /// does not exist or does not contain the log.
+    async fn archived_log(
+        &self,
+        archive: &ArchiveName,
+        log: &LogName,
+    ) -> Result<Vec<String>, StoreError>;
 
     /// Moves an archived team back to its place, with everything it had. After a crash in the
     /// middle, the team is still in the archive, and a second call moves it back.

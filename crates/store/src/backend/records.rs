@@ -44,6 +44,15 @@ pub trait RecordStore: Send + Sync {
     /// will remove.
     async fn log(&self, team: &TeamDir, log: &LogName) -> Result<Vec<String>, StoreError>;
 
+    /// Returns the complete lines within about the last `bytes` bytes of a log. The duration does
+    /// not depend on the length of the log.
+    async fn log_end(
+        &self,
+        team: &TeamDir,
+        log: &LogName,
+        bytes: u64,
+    ) -> Result<Vec<String>, StoreError>;
+
     /// Replaces the lines of a log. The old lines become the content of the log `kept_as`, whose
     /// earlier lines are lost. No agent is allowed to use the log `kept_as` at that time. After a
     /// crash, either the log is unchanged, or both logs have their new content.

@@ -4,11 +4,12 @@ use crate::NewTeam;
 use std::sync::Arc;
 
 use pitcrew_protocol::MessageId;
+use serde_json::{Value, json};
 
 use super::{Failure, add_tasks, bob, config, ids, message, same, task_ids, team};
 use crate::{
-    Appended, ArchiveName, ArchivedLogs, Backend, Event, JournalEntry, JournalOf, LogName,
-    StoreError, UnreadLimit,
+    Appended, ArchiveName, ArchivedLogs, Backend, Event, JournalEntry, JournalOf, JournalSummary,
+    LogName, StoreError, UnreadLimit,
 };
 
 /// Creates a team with a message, tasks, a journal line and a log, and archives it.
@@ -23,6 +24,11 @@ async fn archived(backend: &Arc<dyn Backend>) -> Result<ArchiveName, Failure> {
     add_tasks(backend, &dir, 2).await?;
     backend.record(&dir, &[entry()]).await?;
     backend.append_log(&dir, &log(), &["{}".to_owned()]).await?;
+    let write = Box::new(|document: &mut Option<Value>| {
+        *document = Some(json!({"n": 1}));
+        Ok(())
+    });
+    backend.edit_document(&dir, "probe", write).await?;
     backend.archive_team(&dir).await?;
     let new = backend.archives().await?.into_iter().find(|archive| !before.contains(archive));
     new.ok_or(Failure::Differs {
@@ -73,6 +79,27 @@ pub(super) async fn an_archived_team_is_shown_and_comes_back_whole(
     same("log", backend.log(&dir, &log()).await?, vec!["{}".to_owned()])?;
     add_tasks(&backend, &dir, 1).await?;
     same("ids go on", task_ids(&backend, &dir).await?.len(), 3)
+}
+
+pub(super) async fn the_records_of_an_archived_team_are_read_in_place(
+    backend: Arc<dyn Backend>,
+) -> Result<(), Failure> {
+    let archive = archived(&backend).await?;
+    same("journal", backend.archived_journal(&archive).await?, vec![entry()])?;
+    let summary = backend.archived_summary(&archive).await?;
+    same("summary", summary, JournalSummary::of([entry()]))?;
+    let mail = backend.archived_mail(&archive, &bob()).await?;
+    let mut ids: Vec<String> = mail.into_iter().map(|mail| mail.id.0).collect();
+    ids.dedup();
+    same("mail", ids, vec!["a-1".to_owned()])?;
+    same("log", backend.archived_log(&archive, &log()).await?, vec!["{}".to_owned()])?;
+    same("document", backend.archived_document(&archive, "probe").await?, Some(json!({"n": 1})))?;
+    same("no document", backend.archived_document(&archive, "other").await?, None)?;
+    same("removed", backend.remove_archive(&archive).await?, true)?;
+    same("no journal", backend.archived_journal(&archive).await?, Vec::new())?;
+    same("no summary", backend.archived_summary(&archive).await?, JournalSummary::default())?;
+    same("no mail", backend.archived_mail(&archive, &bob()).await?, Vec::new())?;
+    same("no log", backend.archived_log(&archive, &log()).await?, Vec::new())
 }
 
 pub(super) async fn a_removed_archive_is_gone_for_good(

@@ -5,7 +5,10 @@ use std::sync::Arc;
 use pitcrew_protocol::{AgentName, MessageId, TeamDir};
 
 use super::{Failure, same, team};
-use crate::{Backend, Event, JournalEntry, JournalOf, JournalSummary, Spent, Turn};
+use crate::{
+    Backend, EndedRun, Event, JournalEntry, JournalOf, JournalSummary, RunsSummary, Spent,
+    TEAM_DELETED, Turn,
+};
 
 pub(super) async fn the_journal_keeps_its_order(backend: Arc<dyn Backend>) -> Result<(), Failure> {
     let dir = team(&backend).await?;
@@ -109,18 +112,35 @@ async fn check_another_of_the_name(
 
 async fn check_length_of_runs(backend: &Arc<dyn Backend>, dir: &TeamDir) -> Result<(), Failure> {
     let runs = [
-        entry(100, Event::RunStarted),
+        entry(100, started()),
         changed(130, "idle", None),
-        entry(140, Event::RunEnded),
-        entry(900, Event::RunStarted),
+        entry(140, ended()),
+        entry(900, started()),
         turn(905),
         // The previous run was killed, so the journal has no `RunEnded` entry before this
         // `RunStarted` entry.
-        entry(2000, Event::RunStarted),
+        entry(2000, started()),
         turn(2003),
     ];
     backend.record(dir, &runs).await?;
-    same("how long the runs took", backend.journal_summary(dir).await?.0.ran_ms(), 40 + 5 + 3)
+    let summary = backend.journal_summary(dir).await?.0;
+    same("how long the runs took", summary.ran_ms(), 40 + 5 + 3)?;
+    let RunsSummary { count, began_ms, goal, ended } = summary.runs.clone();
+    same("the runs", (count, began_ms, goal), (3, Some(100), Some("mend it".to_owned())))?;
+    same("the end of a killed run", (ended, summary.latest_ms()), (None, Some(2003)))?;
+    let deleted = Event::TeamDeleted { team: "Probe Team".into() };
+    backend.record(dir, &[entry(2100, deleted)]).await?;
+    let ended = backend.journal_summary(dir).await?.0.runs.ended;
+    let expected = EndedRun { at_ms: 2100, end: Some(TEAM_DELETED.to_owned()), reason: None };
+    same("the end of a run with its team", ended, Some(expected))
+}
+
+fn started() -> Event {
+    Event::RunStarted { goal: Some("mend it".to_owned()) }
+}
+
+fn ended() -> Event {
+    Event::RunEnded { end: Some("interrupted".to_owned()), reason: None }
 }
 
 fn id(nth: i64) -> MessageId {

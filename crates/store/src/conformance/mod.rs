@@ -78,6 +78,7 @@ checks! {
     archive:
         an_archived_team_is_gone_and_its_name_free,
         an_archived_team_is_shown_and_comes_back_whole,
+        the_records_of_an_archived_team_are_read_in_place,
         a_removed_archive_is_gone_for_good,
         a_team_is_made_with_logs_of_one_in_the_archive,
         the_journal_of_an_archived_team_can_be_read;
@@ -103,6 +104,7 @@ checks! {
     records:
         a_document_is_edited_and_removed,
         logs_are_apart_and_in_order,
+        the_end_of_a_log_is_read_by_whole_lines,
         a_replaced_log_is_kept_under_another_name;
     leases:
         a_lease_has_one_holder,

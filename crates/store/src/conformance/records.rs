@@ -52,6 +52,23 @@ pub(super) async fn logs_are_apart_and_in_order(backend: Arc<dyn Backend>) -> Re
     same("output", backend.log(&dir, &output).await?, vec!["other".to_owned()])
 }
 
+pub(super) async fn the_end_of_a_log_is_read_by_whole_lines(
+    backend: Arc<dyn Backend>,
+) -> Result<(), Failure> {
+    let dir = team(&backend).await?;
+    let log = LogName::Transcript(AgentName::lead());
+    same("no log", backend.log_end(&dir, &log, 100).await?, Vec::new())?;
+    let lines = ["one", "two", "three"].map(str::to_owned);
+    backend.append_log(&dir, &log, &lines).await?;
+    same("all", backend.log_end(&dir, &log, 100).await?, lines.to_vec())?;
+    same(
+        "the last two",
+        backend.log_end(&dir, &log, 12).await?,
+        vec!["two".into(), "three".into()],
+    )?;
+    same("less than a line", backend.log_end(&dir, &log, 3).await?, Vec::new())
+}
+
 pub(super) async fn a_replaced_log_is_kept_under_another_name(
     backend: Arc<dyn Backend>,
 ) -> Result<(), Failure> {

@@ -10,17 +10,24 @@ use std::time::UNIX_EPOCH;
 
 use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
-use pitcrew_protocol::{TeamConfig, TeamDir};
+use pitcrew_protocol::{InboxFile, TeamConfig, TeamDir};
+use serde_json::Value;
 
+use super::array::Entries;
 use super::backend::Files;
+use super::checkpoint::{CHECKPOINT, Checkpoint};
 use super::disk::{failed, is_absent, make_dir};
 use super::lifecycle::is_archive_of;
 use super::look::Stands;
 use super::plain::{self, Unopened};
-use super::rename;
 use super::tasks::read_folder;
 use super::teams::parse;
-use crate::{ArchiveName, ArchivedTeam, LogName, StoreError};
+use super::update::Fault;
+use super::{journal, lines, mail, rename};
+use crate::{
+    ArchiveName, ArchivedTeam, JournalEntry, JournalSummary, LogName, Past, StoreError,
+    StoredMessage,
+};
 
 /// Prefix that is put before an archive's folder name while the archive is removed. No archive of a
 /// team has a name with this prefix.
@@ -49,6 +56,59 @@ impl Files {
         };
         let archived_at_ms = time_of(archive).map(|at_ms| to_the_millisecond(at_ms, &place));
         Ok(Some(ArchivedTeam { name: archive.clone(), config, tasks, archived_at_ms }))
+    }
+
+    pub(crate) fn archived_journal(
+        &self,
+        archive: &ArchiveName,
+    ) -> Result<Vec<JournalEntry>, StoreError> {
+        Ok(journal::entries(&lines::read(&self.paths.archived_journal(archive))?))
+    }
+
+    pub(crate) fn archived_summary(
+        &self,
+        archive: &ArchiveName,
+    ) -> Result<JournalSummary, StoreError> {
+        let ours = self.paths.archived_ours(archive);
+        let document = ours.join(format!("{CHECKPOINT}.json"));
+        let journal = self.paths.archived_journal(archive);
+        Ok(Checkpoint::new(&self.disk, journal, document).only_read().summary()?.0)
+    }
+
+    pub(crate) fn archived_mail(
+        &self,
+        archive: &ArchiveName,
+        inbox: &InboxFile,
+    ) -> Result<Vec<StoredMessage>, StoreError> {
+        let ours = self.paths.archived_ours(archive);
+        let read = ours.join("read").join(format!("{inbox}.ndjson"));
+        let writes = ours.join("writes").join(format!("inbox.{inbox}.ndjson"));
+        let mut mail = mail::past_in(&read, &writes, Past::All)?;
+        let path = self.paths.archived(archive).join("team/inboxes").join(format!("{inbox}.json"));
+        if let Some(bytes) = plain::read(&path, plain::FILE_MOST)? {
+            let entries = Entries::parse(&bytes).map_err(|reason| Fault::Torn(reason).at(&path))?;
+            mail.extend(mail::stored(&entries).into_iter().map(|(_, stored)| stored));
+        }
+        Ok(mail)
+    }
+
+    pub(crate) fn archived_document(
+        &self,
+        archive: &ArchiveName,
+        name: &'static str,
+    ) -> Result<Option<Value>, StoreError> {
+        let path = self.paths.archived_ours(archive).join(format!("{name}.json"));
+        let Some(bytes) = plain::read(&path, plain::FILE_MOST)? else { return Ok(None) };
+        let torn = |error: serde_json::Error| Fault::Torn(error.to_string()).at(&path);
+        serde_json::from_slice(&bytes).map(Some).map_err(torn)
+    }
+
+    pub(crate) fn archived_log(
+        &self,
+        archive: &ArchiveName,
+        log: &LogName,
+    ) -> Result<Vec<String>, StoreError> {
+        lines::read(&self.paths.archived_ours(archive).join(log.relative_path()))
     }
 
     /// Moves an archived team back to its place: first the folder with the tasks, then the folder

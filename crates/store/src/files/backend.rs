@@ -265,6 +265,46 @@ impl ArchiveStore for FileBackend {
         self.run(move |files| files.archived_team(&archive)).await
     }
 
+    async fn archived_journal(
+        &self,
+        archive: &ArchiveName,
+    ) -> Result<Vec<JournalEntry>, StoreError> {
+        let archive = archive.clone();
+        self.run(move |files| files.archived_journal(&archive)).await
+    }
+
+    async fn archived_summary(&self, archive: &ArchiveName) -> Result<JournalSummary, StoreError> {
+        let archive = archive.clone();
+        self.run(move |files| files.archived_summary(&archive)).await
+    }
+
+    async fn archived_mail(
+        &self,
+        archive: &ArchiveName,
+        inbox: &InboxFile,
+    ) -> Result<Vec<StoredMessage>, StoreError> {
+        let (archive, inbox) = (archive.clone(), inbox.clone());
+        self.run(move |files| files.archived_mail(&archive, &inbox)).await
+    }
+
+    async fn archived_document(
+        &self,
+        archive: &ArchiveName,
+        name: &'static str,
+    ) -> Result<Option<Value>, StoreError> {
+        let archive = archive.clone();
+        self.run(move |files| files.archived_document(&archive, name)).await
+    }
+
+    async fn archived_log(
+        &self,
+        archive: &ArchiveName,
+        log: &LogName,
+    ) -> Result<Vec<String>, StoreError> {
+        let (archive, log) = (archive.clone(), log.clone());
+        self.run(move |files| files.archived_log(&archive, &log)).await
+    }
+
     async fn restore_team(&self, archive: &ArchiveName) -> Result<TeamDir, StoreError> {
         let archive = archive.clone();
         self.run(move |files| files.restore_team(&archive)).await
@@ -438,6 +478,19 @@ impl RecordStore for FileBackend {
         let (team, path) = (team.clone(), self.files.paths.log(team, log));
         self.run_in(team.clone(), move |files| {
             files.must_exist(&team).and_then(|_| lines::read(&path))
+        })
+        .await
+    }
+
+    async fn log_end(
+        &self,
+        team: &TeamDir,
+        log: &LogName,
+        bytes: u64,
+    ) -> Result<Vec<String>, StoreError> {
+        let (team, path) = (team.clone(), self.files.paths.log(team, log));
+        self.run_in(team.clone(), move |files| {
+            files.must_exist(&team).and_then(|_| lines::last_lines(&path, bytes))
         })
         .await
     }

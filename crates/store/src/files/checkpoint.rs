@@ -35,7 +35,7 @@ pub(crate) const CHECKPOINT: &str = "journal-checkpoint";
 /// A checkpoint with any other version, even a later one, is ignored and replaced. This costs only
 /// time. Pitcrew's other documents are refused if their version is newer. For this reason the
 /// checkpoint has a separate version number.
-const FORM: u64 = 5;
+const FORM: u64 = 6;
 
 /// Number of bytes by which the journal grows before the next checkpoint is written. Reading that
 /// many bytes takes about 10 ms.
@@ -83,6 +83,11 @@ struct Covered {
 impl<'a> Checkpoint<'a> {
     pub(crate) fn new(disk: &'a Disk, journal: PathBuf, document: PathBuf) -> Self {
         Self { disk, journal, document, interval: INTERVAL }
+    }
+
+    /// Returns a checkpoint that is read and never written.
+    pub(crate) fn only_read(self) -> Self {
+        Self { interval: u64::MAX, ..self }
     }
 
     /// Returns the summary of the whole journal and the end position of the journal. Returns an
@@ -284,8 +289,8 @@ mod tests {
                 })
             }
             4 => sent(Some(TaskAssignment::TYPE)),
-            _ if kind / 6 == 1 => Event::RunStarted,
-            _ if kind / 6 == 2 => Event::RunEnded,
+            _ if kind / 6 == 1 => Event::RunStarted { goal: Some(format!("goal {at_ms}")) },
+            _ if kind / 6 == 2 => Event::RunEnded { end: None, reason: None },
             _ => sent(None),
         };
         JournalEntry { at_ms, event }

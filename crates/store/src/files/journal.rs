@@ -118,7 +118,7 @@ pub(crate) fn about(
 /// Parses the entries of a journal. Skips lines that cannot be parsed: incomplete lines and lines
 /// of a later version. This is acceptable, because the journal is evidence and not the source of
 /// truth.
-fn entries(lines: &[String]) -> Vec<JournalEntry> {
+pub(super) fn entries(lines: &[String]) -> Vec<JournalEntry> {
     lines.iter().filter_map(|line| entry_of(line)).collect()
 }
 

@@ -375,6 +375,16 @@ pub(crate) fn tail(path: &Path, most: u64) -> Result<String, StoreError> {
         .unwrap_or_else(|odd| String::from_utf8_lossy(odd.as_bytes()).into_owned()))
 }
 
+/// Returns the complete lines within the last `most` bytes of a file. Returns no lines if the file
+/// does not exist.
+pub(crate) fn last_lines(path: &Path, most: u64) -> Result<Vec<String>, StoreError> {
+    let is_whole = length(path) <= most;
+    let text = tail(path, most)?;
+    let Some((text, _torn)) = text.rsplit_once('\n') else { return Ok(Vec::new()) };
+    // The first line can be cut off at its beginning.
+    Ok(text.lines().skip(usize::from(!is_whole)).map(str::to_owned).collect())
+}
+
 /// Returns an error if the file has more bytes after `position` than the limit for reading a log.
 /// In such a file, the search for the end of the last line could take long.
 fn check_torn(file: &File, path: &Path, position: u64) -> Result<(), StoreError> {

@@ -46,34 +46,7 @@ impl Files {
         past: Past,
     ) -> Result<Vec<StoredMessage>, StoreError> {
         self.must_exist(team)?;
-        let most = match past {
-            Past::Lately => ARCHIVE_TAIL,
-            Past::All => plain::LOG_MOST,
-        };
-        let archived = lines::tail(&self.paths.read_mail(team, inbox), most)?;
-        let archived: Vec<Message> =
-            archived.lines().filter_map(|line| pitcrew_protocol::from_text(line).ok()).collect();
-        let ids = message_ids(archived.iter());
-        // Messages of other clients have no explicit id. Only a caller that asks for all past mail
-        // needs such messages.
-        let is_wanted = |message: &Message| past == Past::All || message.id().is_some();
-        let archived = ids.into_iter().zip(archived).filter(|(_, message)| is_wanted(message));
-        let log = written_log::inbox_lines(&self.paths.inbox_writes(team, inbox))?;
-        let sent = log.iter().filter_map(|line| match line {
-            InboxLine::Sent { message, .. } => {
-                pitcrew_protocol::from_text::<Message>(message.get()).ok()
-            }
-            InboxLine::Read(_) | InboxLine::Stamp(_) => None,
-        });
-        let sent = sent.filter_map(|message| Some((message.id()?, message)));
-        let mut there = HashSet::new();
-        let mut past = Vec::new();
-        for (id, message) in archived.chain(sent) {
-            if there.insert(id.clone()) {
-                past.push(StoredMessage { id, message });
-            }
-        }
-        Ok(past)
+        past_in(&self.paths.read_mail(team, inbox), &self.paths.inbox_writes(team, inbox), past)
     }
 
     /// Appends several messages in order. All of them share one lock and one fsync.
@@ -266,6 +239,43 @@ impl<'a> Unread<'a> {
         self.added.push(sender);
         None
     }
+}
+
+/// Returns the messages that have left an inbox. `read` is the file with the messages that were moved
+/// out, `writes` is the log of pitcrew's writes to the inbox.
+pub(super) fn past_in(
+    read: &Path,
+    writes: &Path,
+    past: Past,
+) -> Result<Vec<StoredMessage>, StoreError> {
+    let most = match past {
+        Past::Lately => ARCHIVE_TAIL,
+        Past::All => plain::LOG_MOST,
+    };
+    let archived = lines::tail(read, most)?;
+    let archived: Vec<Message> =
+        archived.lines().filter_map(|line| pitcrew_protocol::from_text(line).ok()).collect();
+    let ids = message_ids(archived.iter());
+    // Messages of other clients have no explicit id. Only a caller that asks for all past mail
+    // needs such messages.
+    let is_wanted = |message: &Message| past == Past::All || message.id().is_some();
+    let archived = ids.into_iter().zip(archived).filter(|(_, message)| is_wanted(message));
+    let log = written_log::inbox_lines(writes)?;
+    let sent = log.iter().filter_map(|line| match line {
+        InboxLine::Sent { message, .. } => {
+            pitcrew_protocol::from_text::<Message>(message.get()).ok()
+        }
+        InboxLine::Read(_) | InboxLine::Stamp(_) => None,
+    });
+    let sent = sent.filter_map(|message| Some((message.id()?, message)));
+    let mut there = HashSet::new();
+    let mut past = Vec::new();
+    for (id, message) in archived.chain(sent) {
+        if there.insert(id.clone()) {
+            past.push(StoredMessage { id, message });
+        }
+    }
+    Ok(past)
 }
 
 pub(super) fn stored(entries: &Entries<'_>) -> Vec<(usize, StoredMessage)> {

@@ -155,8 +155,13 @@ impl Paths {
         self.archive().join(&archive.0)
     }
 
+    /// Returns pitcrew's own folder of an archived team.
+    pub(crate) fn archived_ours(&self, archive: &ArchiveName) -> PathBuf {
+        self.archived(archive).join("team/pitcrew")
+    }
+
     pub(crate) fn archived_journal(&self, archive: &ArchiveName) -> PathBuf {
-        self.archived(archive).join("team/pitcrew").join(JOURNAL)
+        self.archived_ours(archive).join(JOURNAL)
     }
 
     /// Returns the path of the file that is locked while a team is created or removed.

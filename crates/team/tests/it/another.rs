@@ -54,7 +54,7 @@ async fn handles_of_a_deleted_team_are_the_next_ones_and_meet_no_strangers_in_be
     ] {
         is(&error, ErrorCode::TeamNotFound);
     }
-    lead.note([Event::RunEnded]).await;
+    lead.note([Event::RunEnded { end: None, reason: None }]).await;
     let journal = crew.backend.journal_since(stranger.dir(), 0).await.unwrap().0;
     assert_eq!(journal.len(), 1, "a stranger's journal: {journal:?}");
     let error = lead.make_another(another("second")).await.unwrap_err();
@@ -113,7 +113,7 @@ async fn what_earlier_teams_took_is_in_the_journal_of_the_next() {
         lead.note([turn()]).await;
         lead.delete(&Actor::Lead).await.unwrap();
         // The lead's turn continues after the team is deleted.
-        lead.note([turn(), Event::RunEnded]).await;
+        lead.note([turn(), Event::RunEnded { end: None, reason: None }]).await;
         lead.make_another(another("probe")).await.unwrap();
         let (summary, _) = crew.backend.journal_summary(lead.dir()).await.unwrap();
         let spent = summary.members[&AgentName::lead()].spent["m"];

@@ -233,7 +233,7 @@ async fn journal_entries_that_the_disk_refuses_are_written_in_order_before_the_n
     let details: Vec<_> = journal
         .into_iter()
         .filter_map(|entry| match entry.event {
-            Noted::MemberChanged { detail, .. } => detail,
+            Noted::MemberChanged { state, detail, .. } => state.status().and(detail),
             _ => None,
         })
         .collect();

@@ -50,7 +50,7 @@ async fn whoever_starts_a_new_teammate_notes_it_and_a_call_made_again_notes_noth
         journal.iter().filter(|entry| is_it(&entry.event)).count()
     };
     assert_eq!(noted().await, 0);
-    crew.team.note_spawned(&there.name).await;
+    crew.team.note_spawned(&there.name, "team-lead").await;
     assert_eq!(crew.team.spawn(spawn).await.unwrap(), there);
     assert_eq!(noted().await, 1);
 }

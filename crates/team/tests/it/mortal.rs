@@ -122,6 +122,41 @@ impl ArchiveStore for MortalBackend {
         self.read(self.kept.archived_team(archive)).await
     }
 
+    async fn archived_journal(
+        &self,
+        archive: &ArchiveName,
+    ) -> Result<Vec<JournalEntry>, StoreError> {
+        self.read(self.kept.archived_journal(archive)).await
+    }
+
+    async fn archived_summary(&self, archive: &ArchiveName) -> Result<JournalSummary, StoreError> {
+        self.read(self.kept.archived_summary(archive)).await
+    }
+
+    async fn archived_mail(
+        &self,
+        archive: &ArchiveName,
+        inbox: &InboxFile,
+    ) -> Result<Vec<StoredMessage>, StoreError> {
+        self.read(self.kept.archived_mail(archive, inbox)).await
+    }
+
+    async fn archived_document(
+        &self,
+        archive: &ArchiveName,
+        name: &'static str,
+    ) -> Result<Option<Value>, StoreError> {
+        self.read(self.kept.archived_document(archive, name)).await
+    }
+
+    async fn archived_log(
+        &self,
+        archive: &ArchiveName,
+        log: &LogName,
+    ) -> Result<Vec<String>, StoreError> {
+        self.read(self.kept.archived_log(archive, log)).await
+    }
+
     async fn restore_team(&self, archive: &ArchiveName) -> Result<TeamDir, StoreError> {
         self.write(self.kept.restore_team(archive)).await
     }
@@ -247,6 +282,15 @@ impl RecordStore for MortalBackend {
 
     async fn log(&self, team: &TeamDir, log: &LogName) -> Result<Vec<String>, StoreError> {
         self.read(self.kept.log(team, log)).await
+    }
+
+    async fn log_end(
+        &self,
+        team: &TeamDir,
+        log: &LogName,
+        bytes: u64,
+    ) -> Result<Vec<String>, StoreError> {
+        self.read(self.kept.log_end(team, log, bytes)).await
     }
 
     async fn replace_log(

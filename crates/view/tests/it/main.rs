@@ -3,7 +3,11 @@
 #![allow(clippy::disallowed_methods, reason = "tests arrange files, the environment and times")]
 
 #[cfg(test)]
+mod agent_now;
+#[cfg(test)]
 mod client_stream;
+#[cfg(test)]
+mod conversation;
 #[cfg(test)]
 mod fold;
 #[cfg(test)]
@@ -18,3 +22,5 @@ mod remark;
 mod script;
 #[cfg(test)]
 mod stream;
+#[cfg(test)]
+mod team_log;

@@ -1,9 +1,11 @@
 //! `pitcrew team list`: lists the teams below the root, or with `--archived` the teams in the
 //! archive.
 
-use jiff::Timestamp;
+use std::path::Path;
+
 use pitcrew_protocol::TaskStatus;
-use pitcrew_team::{ArchiveEntry, TeamSummary, Teams};
+use pitcrew_team::{ArchiveEntry, TeamRecords, TeamSummary, Teams};
+use pitcrew_view::agent_now::{AgentNow, Spending};
 use pitcrew_view::member_status::MemberStatus;
 use pitcrew_view::running::Running;
 use serde::Serialize;
@@ -12,6 +14,7 @@ use crate::archive::day_and_time;
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::output::{self, first_line};
+use crate::when::day;
 
 /// The maximum number of characters of a description in the table.
 const DESCRIPTION_CHARS: usize = 50;
@@ -63,6 +66,15 @@ struct Row {
     running: Option<Running>,
     /// Where each member of the team runs. `None` if the team cannot be read.
     runs: Option<Vec<MemberStatus>>,
+    /// What each agent does now, and what it used. `None` if the team cannot be read.
+    agents: Option<Vec<AgentNow>>,
+}
+
+/// What the processes and the records of a team tell about it.
+struct Present {
+    running: Running,
+    runs: Vec<MemberStatus>,
+    agents: Vec<AgentNow>,
 }
 
 impl List {
@@ -76,45 +88,77 @@ impl List {
         }
         let mut teams = Vec::new();
         for team in all.list().await? {
-            let (running, runs) = running(&all, &team).await.unzip();
-            teams.push(Row { team, running, runs });
+            teams.push(match present(&all, &team, &context.root).await {
+                Some(Present { running, runs, agents }) => {
+                    Row { team, running: Some(running), runs: Some(runs), agents: Some(agents) }
+                }
+                None => Row { team, running: None, runs: None, agents: None },
+            });
         }
         let listed = Listed { total: teams.len(), teams };
         context.output.answer(&listed, |listed| table(&listed.teams))
     }
 }
 
-/// Returns the process or client that runs the team, and where each member runs. Returns `None` if
-/// the team cannot be read or was deleted in the meantime.
-async fn running(teams: &Teams, listed: &TeamSummary) -> Option<(Running, Vec<MemberStatus>)> {
+/// Returns the process or client that runs the team, where each member runs, and what it does. Returns
+/// `None` if the team cannot be read or was deleted in the meantime.
+async fn present(teams: &Teams, listed: &TeamSummary, root: &Path) -> Option<Present> {
     let team = teams.open(listed.folder.as_str()).await.ok()?;
     let config = team.config().await.ok()?;
     let running = Running::of(&team, &config).await.ok()?;
     let runs = MemberStatus::of(&team, &config, &running).await.ok()?;
-    Some((running, runs))
+    let records = TeamRecords::Live(team);
+    let agents = AgentNow::of_team(&records, &runs, root).await.ok()?;
+    Some(Present { running, runs, agents })
 }
 
 fn table(teams: &[Row]) -> String {
     if teams.is_empty() {
         return "no teams".to_owned();
     }
-    let cells = |Row { team, running, runs }: &Row| {
+    let cells = |Row { team, running, runs, agents }: &Row| {
         let running_members = runs.iter().flatten().filter(|member| member.runs()).count();
         let members = match running_members {
             0 => team.members.len().to_string(),
             some => format!("{} ({some} running)", team.members.len()),
         };
+        let used = agents.iter().flatten().map(|agent| &agent.spending);
+        let spending = Spending::sum(used);
         let about = problem(team).or_else(|| team.description.clone());
         [
             team.name.clone(),
             members,
             running.as_ref().map_or_else(|| "-".to_owned(), Running::short),
             team.created_at_ms.and_then(day).unwrap_or_else(|| "-".to_owned()),
+            spending.tokens_in_words(),
+            spending.cost_in_words(),
             about.map(|text| first_line(&text, DESCRIPTION_CHARS)).unwrap_or_default(),
         ]
     };
     let rows: Vec<_> = teams.iter().map(cells).collect();
-    output::table(["TEAM", "MEMBERS", "RUN BY", "MADE", "ABOUT"], &rows)
+    let heading = ["TEAM", "MEMBERS", "RUN BY", "MADE", "TOKENS", "COST", "ABOUT"];
+    format!("{}{}", output::table(heading, &rows), agents_at_work(teams))
+}
+
+/// Formats the agents that processes run now as a table below an empty line. Returns an empty text if
+/// no agent runs.
+fn agents_at_work(teams: &[Row]) -> String {
+    let cells = |row: &Row, agent: &AgentNow| {
+        let [name, now, turns, _, tokens, cost] = agent.cells();
+        [row.team.name.clone(), name, now, turns, tokens, cost]
+    };
+    let of_team = |row: &Row| -> Vec<[String; 6]> {
+        let agents = row.agents.iter().flatten().filter(|agent| agent.runs);
+        agents.map(|agent| cells(row, agent)).collect()
+    };
+    let rows: Vec<_> = teams.iter().flat_map(of_team).collect();
+    match rows.is_empty() {
+        true => String::new(),
+        false => {
+            let heading = ["TEAM", "AGENT", "NOW", "TURNS", "TOKENS", "COST"];
+            format!("\n\n{}", output::table(heading, &rows))
+        }
+    }
 }
 
 /// Returns the reason why a team cannot be used. The path of its folder is omitted, because the
@@ -177,8 +221,4 @@ fn archive_table(rows: &[ArchiveRow]) -> String {
     };
     let rows: Vec<_> = rows.iter().map(cells).collect();
     output::table(["TEAM", "ARCHIVED", "TASKS DONE", "ID", "ABOUT"], &rows)
-}
-
-fn day(at_ms: i64) -> Option<String> {
-    Timestamp::from_millisecond(at_ms).ok().map(|at| at.strftime("%Y-%m-%d").to_string())
 }

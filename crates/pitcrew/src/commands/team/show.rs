@@ -2,10 +2,10 @@
 
 use std::path::PathBuf;
 
-use clap_complete::engine::ArgValueCompleter;
 use pitcrew_protocol::TeamConfig;
-use pitcrew_team::TaskListView;
 use pitcrew_team::store::{ArchivedTeam, LeaseHolder, LeaseName, Paths};
+use pitcrew_team::{TaskListView, TeamRecords};
+use pitcrew_view::agent_now::AgentNow;
 use pitcrew_view::member_status::MemberStatus;
 use pitcrew_view::running::Running;
 use pitcrew_view::{AgentState, TeamState, ViewEvent, fold};
@@ -14,11 +14,10 @@ use serde::Serialize;
 use crate::archive::day_and_time;
 use crate::commands::member::list;
 use crate::commands::task::list::table as tasks;
-use crate::completing;
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::output::{self, FAINT, STRONG, printable, shell_word};
-use crate::selection::{self, Chosen};
+use crate::selection::{self, AnyTeamWord, Chosen};
 
 /// Show a team: its members and where they run, its tasks, and who runs it
 ///
@@ -26,14 +25,8 @@ use crate::selection::{self, Chosen};
 /// its archive.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Show {
-    /// The team [default: the one that runs in this repository, else the one that was stopped here,
-    /// else the last archived one]
-    #[arg(add = ArgValueCompleter::new(completing::resumable_teams))]
-    team: Option<String>,
-    /// The team, instead of the positional argument
-    #[arg(id = "team_by_flag", long = "team", short = 't', value_name = "TEAM", conflicts_with = "team",
-        add = ArgValueCompleter::new(completing::resumable_teams))]
-    by_flag: Option<String>,
+    #[command(flatten)]
+    team: AnyTeamWord,
 }
 
 /// The result that `pitcrew team show` prints: the team's config as it is on disk, with the team's
@@ -49,22 +42,32 @@ struct Shown {
     running: Running,
     /// Where each member runs, in the order of the members.
     runs: Vec<MemberStatus>,
+    /// What each agent does now, and what it used. Former members are included.
+    agents: Vec<AgentNow>,
 }
 
 impl Show {
     pub(crate) async fn run(self, context: &Context) -> Result<(), Failure> {
-        let name = self.team.as_deref().or(self.by_flag.as_deref());
+        let name = self.team.name();
         let team = match selection::open_or_archived(context, name).await? {
             Chosen::Live(team) => team,
             Chosen::Archived(archived) => {
-                let shown = ShownArchived::of(*archived, &Paths::new(&context.root), name);
+                let records = TeamRecords::Archived(context.teams()?, archived.clone());
+                let agents = AgentNow::of_team(&records, &[], &context.root).await?;
+                let shown = ShownArchived {
+                    agents,
+                    ..ShownArchived::of(*archived, &Paths::new(&context.root), name)
+                };
                 return context.output.answer(&shown, ShownArchived::text);
             }
         };
         let config = team.config().await?;
         let running = Running::of(&team, &config).await?;
+        let runs = MemberStatus::of(&team, &config, &running).await?;
+        let records = TeamRecords::Live(team.clone());
         let shown = Shown {
-            runs: MemberStatus::of(&team, &config, &running).await?,
+            agents: AgentNow::of_team(&records, &runs, &context.root).await?,
+            runs,
             running,
             team: config.as_ref().clone(),
             team_file_path: team.file(),
@@ -83,6 +86,8 @@ struct ShownArchived {
     tasks: TaskListView,
     /// The id of the archive, and the time at which the team was archived.
     archive: InArchive,
+    /// How each agent ended, and what it used.
+    agents: Vec<AgentNow>,
     #[serde(skip)]
     resume: String,
 }
@@ -105,6 +110,7 @@ impl ShownArchived {
                 id: archived.name.to_string(),
                 archived_at_ms: archived.archived_at_ms,
             },
+            agents: Vec::new(),
             team: archived.config,
         }
     }
@@ -120,12 +126,13 @@ impl ShownArchived {
             .unwrap_or_else(|| "an unknown time".to_owned());
         format!(
             "{STRONG}{}{STRONG:#}  {FAINT}in the archive since {since}, {}{FAINT:#}\n{about}\
-             `pitcrew run --resume {}` goes on with it\n\n{}\n\n{}",
+             `pitcrew run --resume {}` goes on with it\n\n{}\n\n{}{}",
             printable(self.team.name.as_str()),
             self.team_file_path.display(),
             shell_word(&self.resume),
             list::table(&self.team),
             tasks(&self.tasks),
+            agents(&self.agents),
         )
     }
 }
@@ -140,11 +147,12 @@ impl Shown {
             .unwrap_or_default();
         let run_by = self.running.text();
         format!(
-            "{STRONG}{}{STRONG:#}  {FAINT}{run_by}, {}{FAINT:#}\n{about}\n{}\n\n{}",
+            "{STRONG}{}{STRONG:#}  {FAINT}{run_by}, {}{FAINT:#}\n{about}\n{}\n\n{}{}",
             printable(self.team.name.as_str()),
             self.team_file_path.display(),
             self.members(),
             tasks(&self.tasks),
+            agents(&self.agents),
         )
     }
 
@@ -159,4 +167,17 @@ impl Shown {
         let rows: Vec<_> = state.agents.iter().filter_map(row).collect();
         output::table(["MEMBER", "TYPE", "MODEL", "MODE", "RUNS IN", "STATE", "WORKTREE"], &rows)
     }
+}
+
+/// Formats the agents as a table below an empty line. Returns an empty text if nothing is recorded of
+/// any agent.
+fn agents(agents: &[AgentNow]) -> String {
+    if agents.is_empty() {
+        return String::new();
+    }
+    let rows: Vec<_> = agents.iter().map(AgentNow::cells).collect();
+    format!(
+        "\n\n{}",
+        output::table(["AGENT", "NOW", "TURNS", "TOOL CALLS", "TOKENS", "COST"], &rows)
+    )
 }

@@ -1,0 +1,51 @@
+//! Lists the work in a worktree that is not merged: its commits and its changed files.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use super::contents::Place;
+use super::{WorktreeError, Worktrees};
+
+/// The maximum number of commits that are listed.
+const COMMITS_MOST: usize = 20;
+
+/// The work in a worktree that is not merged.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Changes {
+    /// The number of commits that are not merged.
+    pub commit_count: usize,
+    /// The newest of these commits, each with its short id and its title.
+    pub commits: Vec<String>,
+    /// The files that these commits changed, and the files that were changed or created and not
+    /// committed.
+    pub files: BTreeSet<String>,
+}
+
+impl Worktrees {
+    /// Lists the work in the worktree at a path that is not merged. If the folder is gone, only the
+    /// commits of its branch count.
+    ///
+    /// # Errors
+    /// `NotOurs` if pitcrew did not create the worktree, `Git` and `Io` for other failures.
+    pub async fn changes(&self, path: &Path) -> Result<Changes, WorktreeError> {
+        let record = self.record(path).await?;
+        let is_there = matches!(self.place_of(&record).await?, Place::There);
+        let tip = match is_there {
+            true => self.git.commit_in(path, "HEAD").await?,
+            false => self.git.commit(&format!("refs/heads/{}", record.marker.branch)).await?,
+        };
+        let mut changes = Changes::default();
+        if let Some(tip) = tip {
+            let known = self.known_commits(&record).await?;
+            changes.commit_count = self.git.commits_beyond(&tip, &known).await?;
+            changes.commits = self.git.titles_beyond(&tip, &known, COMMITS_MOST).await?;
+            if changes.commit_count > 0 {
+                changes.files.extend(self.git.files_since(&record.marker.start, &tip).await?);
+            }
+        }
+        if is_there {
+            changes.files.extend(self.git.uncommitted_names(path).await?);
+        }
+        Ok(changes)
+    }
+}

@@ -1,0 +1,121 @@
+//! The log of a team: what happened in it, in words and in order. It is computed from the team's
+//! journal and mail, so a finished team has the same log as a running one.
+//!
+//! [`TeamLog`] converts journal entries into [`LogEntry`]s. A caller that follows a running team
+//! passes the new journal entries again and again. This module does no I/O.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use pitcrew_protocol::{AgentName, MessageId, Task, TaskId};
+use pitcrew_team::store::{Event, JournalEntry};
+use pitcrew_team::{Mail, sent_at_ms};
+
+mod entry;
+mod events;
+mod mail;
+
+pub use entry::{LogEntry, LogKind};
+
+/// The longest time between the copies of one broadcast, in milliseconds.
+const BROADCAST_MS: i64 = 2_000;
+
+/// Converts journal entries into log entries. It knows the tasks and the mail of the team, and it
+/// counts the tokens and the cost of each agent.
+#[derive(Clone, Debug, Default)]
+pub struct TeamLog {
+    subjects: BTreeMap<TaskId, String>,
+    mail: HashMap<MessageId, (AgentName, Mail)>,
+    /// The messages that are in the log.
+    told: HashSet<MessageId>,
+    /// What each agent used since it was spawned.
+    used: BTreeMap<AgentName, Used>,
+    /// What all agents used.
+    total: Used,
+    runs: u32,
+}
+
+/// Tokens and cost.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct Used {
+    pub(crate) tokens: u64,
+    /// The cost in US dollars of the model calls with a known price. `None` if no price is known.
+    pub(crate) cost_usd: Option<f64>,
+}
+
+impl TeamLog {
+    /// Stores the subjects of the tasks. Subjects of removed tasks stay known.
+    pub fn know_tasks(&mut self, tasks: &[Task]) {
+        self.subjects.extend(tasks.iter().map(|task| (task.id.clone(), task.subject.clone())));
+    }
+
+    /// Stores the mail of a member, so that the log can show the texts of messages.
+    pub fn know_mail(&mut self, to: &AgentName, mail: Vec<Mail>) {
+        self.mail.extend(mail.into_iter().map(|mail| (mail.id.clone(), (to.clone(), mail))));
+    }
+
+    /// Returns the members that got messages in these entries whose texts are not known yet. The
+    /// caller reads their mail and calls [`TeamLog::know_mail`] before [`TeamLog::entries`].
+    #[must_use]
+    pub fn lacks_mail_of(&self, journal: &[JournalEntry]) -> Vec<AgentName> {
+        let mut names = Vec::new();
+        for entry in journal {
+            if let Event::MessagePersisted { id, to, .. } = &entry.event
+                && !self.mail.contains_key(id)
+                && !names.contains(to)
+            {
+                names.push(to.clone());
+            }
+        }
+        names
+    }
+
+    /// Returns the log entries for the next entries of the journal, in order. The copies of one
+    /// broadcast are one entry with several receivers.
+    pub fn entries(&mut self, journal: &[JournalEntry]) -> Vec<LogEntry> {
+        let mut entries = Vec::new();
+        for entry in journal {
+            if let Some(entry) = self.entry(entry) {
+                add(&mut entries, entry);
+            }
+        }
+        entries
+    }
+
+    /// Returns log entries for the known messages that the journal lacks, because another program
+    /// sent them. Call this function after the journal was passed to [`TeamLog::entries`]. Each
+    /// message is returned once.
+    pub fn unrecorded_mail(&mut self) -> Vec<LogEntry> {
+        let mut mail: Vec<&(AgentName, Mail)> =
+            self.mail.values().filter(|(_, mail)| !self.told.contains(&mail.id)).collect();
+        mail.sort_by(|(_, a), (_, b)| (sent_at_ms(a), &a.id.0).cmp(&(sent_at_ms(b), &b.id.0)));
+        let mut entries = Vec::new();
+        let mut told = Vec::new();
+        for (to, mail) in mail {
+            let frame = mail.frame.as_ref().map(pitcrew_protocol::Frame::kind);
+            let (from, at_ms) = (mail.message.from.as_str(), sent_at_ms(mail));
+            told.push(mail.id.clone());
+            add(&mut entries, self.sent(at_ms, from, to, frame, Some(mail)));
+        }
+        self.told.extend(told);
+        entries
+    }
+}
+
+/// Merges two lists of entries in the order of their times. Entries of one time keep their order.
+#[must_use]
+pub fn merged(mut one: Vec<LogEntry>, other: Vec<LogEntry>) -> Vec<LogEntry> {
+    one.extend(other);
+    one.sort_by_key(|entry| entry.at_ms);
+    one
+}
+
+/// Adds an entry to the log. A copy of a broadcast is added to the entry of the broadcast.
+fn add(entries: &mut Vec<LogEntry>, entry: LogEntry) {
+    let is_copy = |earlier: &&mut LogEntry| earlier.is_broadcast_of(&entry);
+    let recent = entries.iter_mut().rev();
+    let mut recent = recent.take_while(|earlier| earlier.at_ms + BROADCAST_MS >= entry.at_ms);
+    match recent.find(is_copy) {
+        Some(broadcast) => broadcast.add_receivers(entry.to),
+        None => entries.push(entry),
+    }
+}

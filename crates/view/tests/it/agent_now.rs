@@ -1,0 +1,56 @@
+//! Tests the present state of agents that is computed from the journal's summary.
+
+use pitcrew_protocol::Status;
+use pitcrew_team::store::{Event, JournalEntry, JournalSummary, MemberChange, Turn};
+use pitcrew_view::agent_now::{AgentNow, Spending};
+
+use crate::script::name;
+
+fn summary(events: Vec<Event>) -> JournalSummary {
+    JournalSummary::of((1..).zip(events).map(|(at_ms, event)| JournalEntry { at_ms, event }))
+}
+
+fn changed(state: MemberChange, detail: Option<&str>) -> Event {
+    Event::MemberChanged { member: name("bob"), state, detail: detail.map(str::to_owned) }
+}
+
+fn turn(cost_usd: Option<f64>) -> Event {
+    let turn = Turn::new(name("bob"), "m");
+    Event::TurnEnded(Turn { input_tokens: 700, output_tokens: 50, tool_calls: 2, cost_usd, ..turn })
+}
+
+#[track_caller]
+fn check(events: Vec<Event>, line: &str, spending: Spending) {
+    let summary = summary(events);
+    let agent = AgentNow::of(name("bob"), &summary.members[&name("bob")], None);
+    assert_eq!((agent.line().as_str(), agent.spending), (line, spending));
+    assert_eq!(Spending::of_team(&summary), spending);
+}
+
+#[test]
+fn an_agent_is_shown_with_its_last_state_and_reason() {
+    let none = Spending::default();
+    check(vec![changed(MemberChange::Spawned, Some("team-lead"))], "-", none);
+    check(vec![changed(Status::Idle.into(), None)], "idle", none);
+    check(vec![changed(Status::Active.into(), None)], "stopped in a turn", none);
+    let events = vec![
+        changed(Status::Active.into(), None),
+        changed(MemberChange::Mode, Some("plan")),
+        changed(Status::Failed.into(), Some("no \u{1b}key\nat all")),
+    ];
+    check(events, "failed: no \u{fffd}key | at all", none);
+}
+
+#[test]
+fn the_cost_is_known_as_far_as_prices_are() {
+    let used = |turns: u32, cost_usd| Spending {
+        turns,
+        tool_calls: 2 * turns,
+        tokens: 750 * u64::from(turns),
+        cost_usd,
+    };
+    check(vec![turn(None)], "-", used(1, None));
+    check(vec![turn(None), turn(Some(0.5))], "-", used(2, Some(0.5)));
+    assert_eq!(used(1, None).cost_in_words(), "-");
+    assert_eq!(used(1, Some(0.5)).cost_in_words(), "$0.50");
+}
