@@ -17,9 +17,9 @@ use tokio::sync::broadcast;
 use crate::journal::is_on_way_of;
 use crate::{
     Appended, ArchiveName, ArchivedLogs, Backend, Change, DocumentEdit, JournalEntry, JournalOf,
-    JournalStore, JournalSummary, Lease, LeaseHolder, LeaseName, LeaseStore, LogName, MailStore, NewTeam,
-    Past, RateScope, RateStore, RecordStore, Slot, StoreError, StoredMessage, TaskEdit, TaskStore,
-    TaskTable, TeamEdit, TeamStore, UnreadLimit, Watch, dialect, table,
+    JournalStore, JournalSummary, Lease, LeaseHolder, LeaseName, LeaseStore, LogName, MailStore,
+    NewTeam, Past, RateScope, RateStore, RecordStore, Slot, StoreError, StoredMessage, TaskEdit,
+    TaskStore, TaskTable, TeamEdit, TeamStore, UnreadLimit, Watch, dialect, table,
 };
 
 mod archive;

@@ -65,7 +65,7 @@ pub fn remarks(before: &TeamState, event: &RunEvent) -> Vec<Remark> {
         RunEvent::TaskChanged { agent, task, change } => {
             vec![Remark::of(agent, format!("{change} task #{task}"))]
         }
-        RunEvent::PlanHandedIn { agent } => vec![Remark::of(agent, "hands in a plan".to_owned())],
+        RunEvent::PlanHandedIn { agent } => vec![Remark::of(agent, "hands in a plan")],
         RunEvent::AgentChanged { agent, status, detail } => {
             let text = changed(before, agent, *status, detail.as_deref());
             text.into_iter().map(|text| Remark::of(agent, text)).collect()

@@ -79,7 +79,8 @@ async fn end(context: &Context, team: &Team, face: AttachFace, left: Left) -> Re
                 watched: Duration::ZERO,
                 unwritten: None,
             };
-            shown(watched, OutputFormat::Text, &summary, resume.as_deref())
+            let work = report::Work::default();
+            shown(watched, OutputFormat::Text, (&summary, &work), resume.as_deref())
         }
         Left::NobodyRuns => Err(nobody_runs(team, resume).await?),
         Left::ByUser => {

@@ -29,7 +29,7 @@ use super::client_calls::ClientCalls;
 use super::client_start::{ClientStart, Former};
 use super::left::Left;
 use super::pane_backend::Remote;
-use super::screen::last_output;
+use super::screen::{last_output, with_screen};
 use super::spawn_backend::SpawnCall;
 use crate::driver::Sink;
 use crate::events::RunEvent;
@@ -563,14 +563,6 @@ impl RemoteSupervisor {
                 false
             }
         }
-    }
-}
-
-/// Formats a message about a teammate for the lead, with the last lines of the teammate's screen.
-pub(super) fn with_screen(said: String, screen: Option<&str>) -> String {
-    match screen {
-        Some(screen) => format!("{said}. The end of its screen:\n{screen}"),
-        None => said,
     }
 }
 

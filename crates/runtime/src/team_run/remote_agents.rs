@@ -18,8 +18,9 @@ use pitcrew_tools::ToolOutcome;
 use tokio::sync::oneshot;
 
 use super::agents::{Answers, BeforeRun, RunningAgent};
-use super::remote::{RemoteEvent, RemoteReport, with_screen};
+use super::remote::{RemoteEvent, RemoteReport};
 use super::run_machine::{EndReason, RunInput};
+use super::screen::with_screen;
 use super::team_loop::TeamLoop;
 use crate::driver::{output_file, task_notification};
 use crate::events::{RunEvent, Spending};

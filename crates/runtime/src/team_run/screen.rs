@@ -9,6 +9,14 @@ const LINES: usize = 20;
 /// Maximum number of characters shown of a line.
 const LINE_CHARS: usize = 200;
 
+/// Formats a message about a teammate for the lead, with the last lines of the teammate's screen.
+pub(super) fn with_screen(said: String, screen: Option<&str>) -> String {
+    match screen {
+        Some(screen) => format!("{said}. The end of its screen:\n{screen}"),
+        None => said,
+    }
+}
+
 /// Returns the last non-empty lines of a screen. Control characters are removed, and tags are
 /// escaped.
 pub(super) fn last_output(screen: &str) -> String {

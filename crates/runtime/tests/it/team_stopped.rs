@@ -2,13 +2,14 @@
 //! stay in the team, which requests are void in the next run, and what happens to messages that are
 //! not delivered yet.
 
-use pitcrew_protocol::Program;
 use std::time::Duration;
 
+use pitcrew_protocol::{Program, TeamCreateInput};
 use pitcrew_runtime::control_socket::{ControlRequest, ENDING, control_request};
 use pitcrew_runtime::events::RunEvent;
 use pitcrew_runtime::hosting::LaunchStage;
 use pitcrew_runtime::run::{Asks, Begin, RunEnd, Runtime};
+use pitcrew_team::{CreateTeam, FirstRun, MadeBy, OnTaken, RunBounds};
 use rustix::process::Signal;
 use serde_json::json;
 
@@ -69,6 +70,39 @@ agents:
     let ran = setting.run(again).await;
     ran.success();
     assert_eq!(setting.team().await.config().await.unwrap().teammates().count(), 0);
+}
+
+#[tokio::test]
+async fn a_run_that_was_killed_before_its_lead_read_the_goal_is_resumed_with_goal_and_limits() {
+    for setting in [TestRun::in_files(), TestRun::new()] {
+        let bounds = RunBounds { deny: vec!["Write".to_owned()], ..RunBounds::default() };
+        let input =
+            TeamCreateInput { team_name: "probe".to_owned(), description: None, agent_type: None };
+        // Creating the team is the first step of a run. A run that is killed after this step leaves
+        // exactly this team.
+        let create = CreateTeam {
+            input,
+            cwd: setting.cwd.to_string_lossy().into_owned(),
+            model: "script:probe".to_owned(),
+            session_id: "6a4f8ee8-8c9d-4b5d-9d0a-0d6a3c6f2b11".to_owned(),
+            on_taken: OnTaken::Number,
+            made_by: MadeBy::Run,
+            first_run: Some(FirstRun {
+                goal: "Mend the parser.".to_owned(),
+                bounds: bounds.clone(),
+            }),
+        };
+        setting.teams.create(create).await.unwrap();
+        assert_eq!(setting.team().await.kept_bounds().await.unwrap(), bounds);
+        let script = "agents: {team-lead: [{text: I did.}]}";
+        let (mut again, model) = setting.overheard(script);
+        again.begin = Begin::Resume { team: "probe".to_owned(), goal: Some("Fast.".to_owned()) };
+        setting.run(again).await.success();
+        let heard = model.told_to("team-lead");
+        assert!(heard.iter().any(|text| text == "Mend the parser.\n\nFast."), "{heard:?}");
+        let unread = setting.team().await.unread_goal().await.unwrap();
+        assert_eq!(unread, None, "the lead's transcript contains the goal now");
+    }
 }
 
 #[tokio::test]

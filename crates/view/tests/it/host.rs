@@ -190,7 +190,7 @@ async fn leaves_after_every_third(team: &Team, mut following: Following) -> (u64
             FromHost::Gone(None) => return (first, seen),
             other => panic!("{other:?}"),
         }
-        if seen.len() % 3 != 0 {
+        if !seen.len().is_multiple_of(3) {
             continue;
         }
         let since = following.since();
@@ -231,7 +231,7 @@ agents:
     let of_face: Vec<Value> = here.iter().map(|event| as_sent(event)).collect();
     let numbers: Vec<u64> = here.iter().map(|event| event.seq).collect();
     assert_eq!(numbers, (0..here.len() as u64).collect::<Vec<_>>());
-    let seen: Vec<Value> = seen.iter().map(|event| as_sent(event)).collect();
+    let seen: Vec<Value> = seen.iter().map(as_sent).collect();
     let skipped = usize::try_from(first).unwrap();
     assert_eq!(seen, of_face[skipped..skipped + seen.len()]);
     assert!(seen.len() > 10, "{seen:#?}");

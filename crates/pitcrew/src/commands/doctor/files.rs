@@ -48,7 +48,8 @@ fn shown(damage: &Damage) -> (Finding, &'static str) {
             (Finding::new("unfinished", "left by a write that never ended").at(path), "taken away")
         }
         Damage::Torn { path, reason, .. } => {
-            (Finding::new("torn", reason.as_str()).at(path), "taken away")
+            let detail = format!("{reason}{}", lost_with(path));
+            (Finding::new("torn", detail).at(path), "taken away")
         }
         Damage::BadLines { path, lines } => {
             let detail = format!("{}: no lines of ours", numbers(lines));
@@ -94,6 +95,17 @@ fn shown(damage: &Damage) -> (Finding, &'static str) {
     }
 }
 
+/// Returns what a user must do again if this damaged file is taken away.
+fn lost_with(path: &Path) -> &'static str {
+    match path.file_name().and_then(|name| name.to_str()) {
+        Some("bounds.json") => {
+            "; the limits and rules of the last run (such as --deny, --sandbox, --max-cost-usd) are lost with it: \
+             give them again with the next `run --resume`"
+        }
+        _ => "",
+    }
+}
+
 fn numbers(lines: &[BadLine]) -> String {
     let shown: Vec<String> =
         lines.iter().take(LINES_SHOWN).map(|line| line.number.to_string()).collect();
@@ -122,7 +134,10 @@ pub(super) fn repair(rooms: &Rooms, damage: &Damage, keep: &mut Keep) -> Result<
         Mend::Changed => {
             Mended::Done("it was written meanwhile, and stays as it is now".to_owned())
         }
-        Mend::Kept(place) => Mended::Done(format!("kept as {}", place.display())),
+        Mend::Kept(place) => {
+            let lost = if let Damage::Torn { path, .. } = damage { lost_with(path) } else { "" };
+            Mended::Done(format!("kept as {}{lost}", place.display()))
+        }
         Mend::Left(why) => Mended::Left(why.to_owned()),
     })
 }
