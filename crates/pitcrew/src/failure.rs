@@ -105,7 +105,7 @@ impl FailureKind {
                 "the disk, the system or pitcrew itself failed; nothing was changed, or the message says so"
             }
             Self::Unfinished => {
-                "a run ended by itself before its work was complete; the message says why, and which work is open"
+                "a run ended by itself before its work was complete; the message says why"
             }
             Self::HostGone => "`attach` lost the process that ran the team; the run can be resumed",
             Self::Parked => {

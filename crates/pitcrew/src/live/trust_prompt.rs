@@ -131,7 +131,7 @@ mod tests {
         │    echo b (.claude/settings.json)
           never, trusted or not: apiKeyHelper in .claude/settings.json
           Without trust only its rules that deny or ask and its instructions count.
-        Trust it to do these 2 things, in every run, until its files ask for more than this?
+        Trust it to do these 2 things, as long as its files ask for no more?
         ");
     }
 
@@ -158,7 +158,7 @@ mod tests {
         │ 39. allows without a question: Bash(make 39) (.claude/settings.json)
         │ 40. allows without a question: Bash(make 40) (.claude/settings.json)
           Without trust only its rules that deny or ask and its instructions count.
-        Trust it to do these 40 things, in every run, until its files ask for more than this?
+        Trust it to do these 40 things, as long as its files ask for no more?
         ");
     }
 

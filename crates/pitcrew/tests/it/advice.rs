@@ -60,7 +60,7 @@ fn the_removal_of_a_member_says_whether_it_was_running() {
         Running::start(&room, &["run", "wait", "--team", "work", "--model", &model, "--yes"]);
     run.until("bob is idle");
     let removed = room.ok(&["member", "remove", "bob"]);
-    assert!(removed.stdout.contains("it was running; what runs it ends it now"), "{removed:?}");
+    assert!(removed.stdout.contains("it was running; its process ends it now"), "{removed:?}");
     run.signal(Signal::INT);
     run.ended();
 }

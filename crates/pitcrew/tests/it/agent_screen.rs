@@ -348,13 +348,13 @@ fn a_permission_is_given_at_the_pane_and_the_question_to_the_lead_is_void() {
     let waits: Vec<&Value> =
         shown["runs"].as_array().unwrap().iter().map(|it| &it["waits_for"]).collect();
     assert!(waits.contains(&&json!("asks permission for Write")), "{shown:#}");
-    seat.tmux(&["send-keys", "-l", "what?"]);
-    seat.shows_text("answer> what?");
+    seat.tmux(&["send-keys", "-l", "what is it?"]);
+    seat.shows_text("answer> what is it?");
     seat.tmux(&["send-keys", "Enter"]);
     seat.shows_text(
         "this is not an answer, so nothing was answered; the answers are: y, n, n and the reason, a, p",
     );
-    seat.shows("what was no answer is kept", |screen| screen.ends_with("answer> what?"));
+    seat.shows("what was no answer is kept", |screen| screen.ends_with("answer> what is it?"));
     seat.tmux(&["send-keys", "C-u"]);
     seat.types("y");
     check_it_was_answered(&seat);

@@ -153,7 +153,7 @@ fn a_question_is_shown_in_every_display_and_answered_in_one() {
     answer>
     ");
     displays.types("two", "what?");
-    displays.shows("two", "that is no answer, and nothing was answered");
+    displays.shows("two", "this is not an answer, so nothing was answered");
     displays.types("one", "y");
     for name in ["one", "two"] {
         displays.until(name, "the question is gone", |it| !it.contains("answer>"));

@@ -346,7 +346,7 @@ fn a_disk_that_fills_up_under_a_run_ends_it_with_its_cause_and_the_run_goes_on_l
         assert_eq!(ran.code, 70, "{args:?}: {ran:?}");
         assert!(ran.stderr.contains("No space left on device"), "{args:?}: {ran:?}");
     }
-    let hint = "hint: once that is mended: pitcrew run --resume work";
+    let hint = "hint: when that is solved: pitcrew run --resume work";
     fs::remove_dir_all(root.join("teams")).unwrap();
     let ran = room.run(&["run", "go", "--team", "work", "--model", &model]);
     assert!(ran.code == 70 && ran.stderr.contains(hint), "{ran:?}");

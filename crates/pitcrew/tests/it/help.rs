@@ -89,7 +89,7 @@ fn the_help_ends_with_the_exit_codes() {
       5    the caller may not do this
       6    too many or too soon; try later
       7    a run ended at its --max-turns or --max-cost-usd
-      8    a run ended by itself before its work was complete; the message says why, and which work is open
+      8    a run ended by itself before its work was complete; the message says why
       9    `attach` lost the process that ran the team; the run can be resumed
       70   the disk, the system or pitcrew itself failed; nothing was changed, or the message says so
       75   a run's model was unavailable for too long; the run can be resumed later

@@ -122,7 +122,7 @@ fn no_command_waits_for_a_fifo() {
 fn no_command_reads_a_device_a_giant_or_what_lies_outside() {
     for file in FILES.into_iter().filter(|file| *file != "work/.claude/agents") {
         for (what, words) in
-            [("/dev/zero", "/dev/zero"), ("giant", "longer than"), ("secret", "leads to")]
+            [("/dev/zero", "/dev/zero"), ("giant", "longer than"), ("secret", "it is a link to")]
         {
             let scene = Scene::new(file);
             let path = scene.path(file);

@@ -277,9 +277,9 @@ fn without_trust_nothing_of_it_counts_but_what_restricts_and_the_run_says_so() {
     left out of .claude/settings.local.json: pitcrew.teammateMode, permissions.defaultMode, env.ANTHROPIC_BASE_URL (no project may set it)
     left out of .claude/agents/evil\u{1b}[2K.md: permissionMode: bypassPermissions, program (no project may set it)
     `pitcrew trust show` shows it, `pitcrew trust add` trusts it, --trust for one run
-    left out the instructions [dir]/work/CLAUDE.md: it leads to [dir]/.ssh/id_rsa, out of [dir]/work
-    left out the import [dir]/work/docs/key.md: it leads to [dir]/.ssh/id_rsa, out of [dir]/work
-    left out the import [dir]/work/../.ssh/id_rsa: it leads to [dir]/.ssh/id_rsa, out of [dir]/work
+    left out the instructions [dir]/work/CLAUDE.md: it is a link to [dir]/.ssh/id_rsa, outside [dir]/work
+    left out the import [dir]/work/docs/key.md: it is a link to [dir]/.ssh/id_rsa, outside [dir]/work
+    left out the import [dir]/work/../.ssh/id_rsa: it is a link to [dir]/.ssh/id_rsa, outside [dir]/work
     ");
     // An agent's file has control characters in its name. The terminal gets this name with the
     // control characters escaped.

@@ -11,7 +11,7 @@ use crate::test_env::{Ran, TestEnv};
 /// The length of a huge file. The file is sparse and uses no space on the disk.
 const GIANT: u64 = 8 * 1024 * 1024 * 1024;
 
-const HINT: &str = "`pitcrew doctor --repair` puts it right";
+const HINT: &str = "`pitcrew doctor --repair` repairs it";
 
 /// Replaces a file by an object of this kind: a link, a folder, a FIFO or a huge file.
 fn put(kind: &str, path: &Path) {

@@ -176,7 +176,7 @@ fn a_torn_record_or_inbox_is_refused_by_name_with_the_command_that_mends_it() {
         let ran = resume();
         assert_eq!(ran.code, 70, "{file}: {ran:?}");
         assert!(ran.stderr.contains(&path.display().to_string()), "{file}: {ran:?}");
-        assert!(ran.stderr.contains("`pitcrew doctor --repair` puts it right"), "{file}: {ran:?}");
+        assert!(ran.stderr.contains("`pitcrew doctor --repair` repairs it"), "{file}: {ran:?}");
         assert!(room.tree() == before, "{file}: the refused run has changed something");
         room.run(&["doctor", "--repair"]);
         let ran = resume();

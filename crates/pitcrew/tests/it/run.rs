@@ -272,7 +272,7 @@ fn a_second_ctrl_c_does_not_wait() {
         // The kernel may reorder two pending signals, and merges two pending signals of the same
         // kind. The test therefore waits until the first signal has taken effect, and then sends
         // the second signal.
-        running.until("stopping; once more");
+        running.until("stopping; press Ctrl-C again");
         running.signal(second);
         let (ended, log) = running.ended();
         assert_eq!(ended, Some(130), "{log}");

@@ -369,7 +369,7 @@ fn a_lead_without_a_named_teammate_of_its_own_is_said_not_to_read_and_what_it_ta
     config["members"].as_array_mut().unwrap().retain(|member| member["name"] != "worker");
     fs::write(session.config(), serde_json::to_string_pretty(&config).unwrap()).unwrap();
     let expected = format!(
-        "the lead of {TEAM} looks into its inbox only while it has a named teammate of its own, and has none now: mail to it \
+        "the lead of {TEAM} reads its inbox only while it has a named teammate of its own; it has none now, so mail to it \
          waits"
     );
     assert_eq!(send("without one")["warnings"], json!([expected]));

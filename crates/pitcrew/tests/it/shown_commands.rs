@@ -83,7 +83,6 @@ const SHOWN: &[(&str, Stage)] = &[
     ("pitcrew agent --agent-id bob@backend --model haiku --permission-mode acceptEdits", Lives),
     ("pitcrew agent --team-name backend --agent-name bob", Lives),
     ("pitcrew attach", Follows),
-    ("pitcrew attach TEAM", Follows),
     ("pitcrew attach backend", Follows),
     ("pitcrew attach backend --json", Follows),
     ("pitcrew completions SHELL", Empty),

@@ -201,7 +201,7 @@ fn a_file_that_cannot_be_read_hides_no_other_task_and_is_said_once() {
         std::fs::write(&path, "{\"id\": \"1").unwrap();
         let listed = room.ok(&["task", "list"]);
         assert!(listed.stdout.contains("two"), "{file}: {listed:?}");
-        let said = format!("{} is left out of the tasks", path.display());
+        let said = format!("the task file {} is ignored", path.display());
         assert_eq!(listed.stderr.matches(&said).count(), 1, "{file}: {listed:?}");
         assert_eq!(room.ok(&["task", "claim", "2", "--as", "bob"]).code, 0);
         let made = room.json(&["task", "create", "three"]);

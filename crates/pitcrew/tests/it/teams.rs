@@ -67,7 +67,7 @@ fn a_team_with_teammates_is_not_deleted() {
     assert_snapshot!(room.transcript(&[&["team", "delete", "crew"]]), @r#"
     $ pitcrew team delete crew
     error: Cannot cleanup team with 2 active member(s): ann, bob. They have to shut down, or be removed, first.
-    hint: `pitcrew shutdown crew` ends a running team; `pitcrew member remove NAME --team crew` removes one that is dead
+    hint: `pitcrew shutdown crew` ends a running team; `pitcrew member remove NAME --team crew` removes a dead member
     hint: `pitcrew team delete crew --force` deletes it after a crash
     [exit 4]
     "#);

@@ -231,7 +231,7 @@ fn a_pane_is_hidden_and_shown_again_and_the_user_can_stop_it_all() {
     // The test sends two signals to the run while bob is busy. At the second signal, the run must
     // stop without waiting for bob.
     run.signal(Signal::INT);
-    run.until("stopping; once more");
+    run.until("stopping; press Ctrl-C again");
     run.signal(Signal::TERM);
     let (code, log) = run.ended();
     assert_eq!(code, Some(130), "{log}");

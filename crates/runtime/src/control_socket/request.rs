@@ -18,7 +18,7 @@ const SPAWN_PATIENCE: Duration = Duration::from_secs(180);
 /// field is therefore only allowed to add details: an older lead must still be able to carry out
 /// the request without the field. A field that limits the action (as `digest` does) needs a new
 /// `op`. A lead refuses an `op` that it does not know, and its error names the lead's version
-/// ([`LEAD_VERSION`]).
+/// ([`LEAD_VERSION`](super::LEAD_VERSION)).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "op", rename_all = "snake_case")]
 pub enum ControlRequest {

@@ -50,9 +50,7 @@ impl TrustQuestion {
         Self {
             heading,
             lines,
-            asks: format!(
-                "Trust it to do {things}, in every run, until its files ask for more than this?"
-            ),
+            asks: format!("Trust it to do {things}, as long as its files ask for no more?"),
         }
     }
 

@@ -473,7 +473,7 @@ async fn a_folder_that_holds_the_home_cannot_be_worked_in() {
     ));
     let said = ground.bash("touch home/.bashrc").await;
     assert!(
-        said.contains("holds the home folder") && !ground.base.join("home/.bashrc").exists(),
+        said.contains("contains the home folder") && !ground.base.join("home/.bashrc").exists(),
         "{said}"
     );
 }

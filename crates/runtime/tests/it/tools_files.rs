@@ -47,7 +47,7 @@ async fn what_is_shown_is_bounded() {
         "     1\täöüäö... [line cut]\n     2\täöüäö... [line cut]\n\n[99998 more lines; go on with offset 3]"
     );
     setting.context.limits.file_bytes = 1_000;
-    assert!(setting.refused("Read", read("a.txt")).await.contains("more than the 1000"));
+    assert!(setting.refused("Read", read("a.txt")).await.contains("the limit is 1000 bytes"));
 }
 
 #[tokio::test]

@@ -208,9 +208,9 @@ fn questions_that_wait_are_asked_one_at_a_time() {
     };
     let screen = is_asked(&seat, "(1 of 2)");
     assert_eq!(screen.matches("[y]es").count(), 1, "{screen}");
-    seat.types("what?");
+    seat.types("what is it?");
     seat.shows("the line is kept", |screen| {
-        screen.contains("(1 of 2)") && screen.ends_with("answer> what?")
+        screen.contains("(1 of 2)") && screen.ends_with("answer> what is it?")
     });
     seat.tmux(&["send-keys", "C-u"]);
     seat.types("y");

@@ -66,7 +66,7 @@ fn the_sandbox_refuses_a_folder_that_holds_the_home() {
         let calls = [Attack::shell("", "touch home/.bashrc2")];
         let ran = super::play::run_in(&ground.at(""), &host, &ground, &["--sandbox"], &calls);
         assert!(
-            !ran.is_success && ran.log.contains("holds the home folder"),
+            !ran.is_success && ran.log.contains("contains the home folder"),
             "{host}: {}",
             ran.log
         );

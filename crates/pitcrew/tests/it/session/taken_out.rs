@@ -98,7 +98,7 @@ fn where_it_is_not_known_whether_a_client_runs_that_is_what_is_said() {
     [exit 4]
     $ pitcrew team delete session-6132882e
     error: Cannot cleanup team with 1 active member(s): worker. They have to shut down, or be removed, first.
-    hint: `pitcrew member remove NAME --team session-6132882e` removes one that is dead
+    hint: `pitcrew member remove NAME --team session-6132882e` removes a dead member
     hint: `pitcrew team delete session-6132882e --force` deletes it after a crash
     [exit 4]
     ");

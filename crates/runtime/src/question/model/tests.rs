@@ -203,8 +203,8 @@ fn a_file_that_is_no_text_or_never_ends_is_not_waited_for() {
         .unwrap();
     insta::assert_snapshot!(place.shown("Write", &json!({"file_path": "pipe", "content": "x"})), @r"
       file pipe
-      all of the file is replaced; it is a FIFO, and only plain
-      files are read
+      all of the file is replaced; it is a FIFO, but only
+      regular files are read
     │+x
     ");
     fs::write(place.dir.path().join("binary"), [0xff, 0xfe]).unwrap();
