@@ -64,7 +64,7 @@ struct Row {
     runs: u32,
     began_at_ms: Option<i64>,
     /// The end of the last run. If that end is not recorded, the latest event of the run.
-    ended_at_ms: Option<i64>,
+    latest_at_ms: Option<i64>,
     /// How the last run ended, as in the result of a run; `running`; or `killed` if no end is
     /// recorded. Null if an older version recorded only the time of the end.
     end: Option<String>,
@@ -105,7 +105,7 @@ impl History {
                 Err(_) => unreadable += 1,
             }
         }
-        runs.sort_by(|one, other| (other.ended_at_ms, &other.id).cmp(&(one.ended_at_ms, &one.id)));
+        runs.sort_by(|one, other| (other.latest_at_ms, &other.id).cmp(&(one.latest_at_ms, &one.id)));
         if unreadable > 0 {
             output::remark(&format!(
                 "warning: {unreadable} of the teams cannot be read and are left out; `pitcrew team list` and `pitcrew team list --archived` say why"
@@ -134,7 +134,7 @@ async fn row(id: String, records: &TeamRecords) -> Result<Option<Row>, Failure> 
         goal: summary.runs.goal.clone().or(config.description),
         runs: summary.runs.count,
         began_at_ms: summary.runs.began_ms,
-        ended_at_ms: summary.latest_ms(),
+        latest_at_ms: summary.latest_ms(),
         end,
         reason,
         tasks: tasks.len(),
@@ -188,7 +188,7 @@ impl Row {
     fn cells(&self) -> [String; 8] {
         let end = self.end.as_deref().unwrap_or("ended").replace('_', " ");
         [
-            day_and_time(self.ended_at_ms).unwrap_or_else(|| "-".to_owned()),
+            day_and_time(self.latest_at_ms).unwrap_or_else(|| "-".to_owned()),
             self.team.clone(),
             printable(&end).into_owned(),
             format!("{} of {}", self.tasks_completed, self.tasks),
