@@ -105,7 +105,9 @@ impl History {
                 Err(_) => unreadable += 1,
             }
         }
-        runs.sort_by(|one, other| (other.latest_at_ms, &other.id).cmp(&(one.latest_at_ms, &one.id)));
+        runs.sort_by(|one, other| {
+            (other.latest_at_ms, &other.id).cmp(&(one.latest_at_ms, &one.id))
+        });
         if unreadable > 0 {
             output::remark(&format!(
                 "warning: {unreadable} of the teams cannot be read and are left out; `pitcrew team list` and `pitcrew team list --archived` say why"
