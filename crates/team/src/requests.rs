@@ -93,6 +93,20 @@ pub struct Answer {
     pub(crate) frame: Outgoing,
 }
 
+impl Answer {
+    /// Whether `again` is this answer once more. The agent then gets the recorded answer, and its
+    /// frame is sent if it is not sent yet.
+    fn is_repeated_by(&self, again: &Self, kind: RequestKind) -> bool {
+        let is_same_call = self.call.is_some() && self.call == again.call;
+        // If a full disk refused the frame, the call of the agent failed, and its next attempt is
+        // another call. A later start of the team may have sent the frame in between. An agent that
+        // approves its shutdown has not ended, so it has only seen the failure.
+        let may_have_failed =
+            self.frame.unsent.is_some() || (kind == RequestKind::Shutdown && self.approved);
+        is_same_call || (may_have_failed && self.approved == again.approved)
+    }
+}
+
 /// A recorded frame, whether it is already sent or not.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Outgoing {

@@ -106,8 +106,9 @@ fn fate(scene: &Scene<'_>, post: &MessageTraces, sent: &Sent) -> Option<String> 
         return is_lost
             .then(|| format!("not in a conversation; it is in the inbox: {is_in_inbox}"));
     };
-    if let Some(reason) = post.dead.get(id) {
+    if let Some(DeadMessage { reason, gone }) = post.dead.get(id) {
         let is_told = sent.from == "outside"
+            || gone.contains(&sent.from)
             || !scene.seen.latest.contains_key(&sent.from)
             || scene
                 .seen
@@ -152,10 +153,17 @@ struct MessageTraces {
     unread: BTreeSet<String>,
     /// The texts of all messages in inboxes.
     texts: Vec<String>,
-    /// The reason why a message could not be delivered, by message id.
-    dead: BTreeMap<String, String>,
+    /// The messages that could not be delivered, by message id.
+    dead: BTreeMap<String, DeadMessage>,
     /// The journal events of each message, by message id.
     steps: BTreeMap<String, Vec<String>>,
+}
+
+/// A message that could not be delivered.
+struct DeadMessage {
+    reason: String,
+    /// The members that had left the team before. None of them can be told.
+    gone: BTreeSet<String>,
 }
 
 impl MessageTraces {
@@ -185,15 +193,22 @@ impl MessageTraces {
                 post.add(&message);
             }
         }
+        let mut gone = BTreeSet::new();
         for entry in entries(stage) {
-            if entry["event"] == "member_changed" && entry["state"] == "completed" {
-                post.left.extend(entry["member"].as_str().map(str::to_owned));
+            if entry["event"] == "member_changed" {
+                let member = entry["member"].as_str().map(str::to_owned);
+                if entry["state"] == "completed" {
+                    post.left.extend(member.clone());
+                }
+                if entry["state"] == "completed" || entry["state"] == "removed" {
+                    gone.extend(member);
+                }
             }
             let Some(id) = entry["id"].as_str() else { continue };
             let event = entry["event"].as_str().unwrap_or_default().to_owned();
             if event == "message_dead" {
                 let reason = entry["reason"].as_str().unwrap_or_default().to_owned();
-                post.dead.insert(id.to_owned(), reason);
+                post.dead.insert(id.to_owned(), DeadMessage { reason, gone: gone.clone() });
                 post.dead_of.extend(entry["to"].as_str().map(str::to_owned));
             }
             post.steps.entry(id.to_owned()).or_default().push(event);

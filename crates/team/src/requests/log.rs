@@ -89,7 +89,7 @@ impl RequestLog {
             return Err(refusal::wrong_state(message).with("request_id", reply.request_id.as_str()));
         }
         match &request.answer {
-            Some(given) if given.call.is_none() || given.call != reply.answer.call => {
+            Some(given) if !given.is_repeated_by(&reply.answer, reply.kind) => {
                 let message =
                     format!("{} '{}' is answered already", request.kind.noun(), reply.request_id);
                 Err(refusal::wrong_state(message)

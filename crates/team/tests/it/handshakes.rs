@@ -1,11 +1,14 @@
 //! Requests between lead and teammates, and the answers to these requests.
 
+use std::sync::Arc;
+
 use insta::assert_snapshot;
 use pitcrew_protocol::{ErrorCode, Frame, Limits, SendMessageInput, TaskUpdateInput};
 use pitcrew_store::Event;
 use pitcrew_team::{Actor, IdleNotice, IdleReason, PermissionAnswer, PermissionAsk, RequestKind};
 use serde_json::json;
 
+use crate::mortal::MortalBackend;
 use crate::team_env::{Crew, as_member, is, limits, message, name, task, update};
 
 fn ask_shutdown(of: &str) -> SendMessageInput {
@@ -92,12 +95,48 @@ async fn the_last_words_of_who_approves_its_shutdown_reach_the_lead_before_its_g
     for _ in 0..2 {
         crew.team.send(&as_member("worker"), goodbye.clone(), Some("toolu_7")).await.unwrap();
     }
-    crew.refused(&as_member("worker"), goodbye).await;
+    crew.send(&as_member("worker"), goodbye).await;
+    is(&crew.refused(&as_member("worker"), shutdown(&id, false)).await, ErrorCode::InvalidStatus);
     let mail = crew.unread("team-lead").await;
     assert_eq!(mail.len(), 2, "{mail:?}");
     assert_eq!((mail[0].message.from.as_str(), mail[0].frame.is_none()), ("worker", true));
     assert_eq!(mail[0].message.text, "All tasks complete. Ready to shut down.");
     assert!(matches!(mail[1].frame, Some(Frame::ShutdownApproved(_))));
+}
+
+#[tokio::test]
+async fn an_answer_that_a_full_disk_refused_is_sent_by_the_next_attempt_once() {
+    for approve in [true, false] {
+        let disk = Arc::new(MortalBackend::default());
+        let crew = Crew::on(disk.clone(), limits()).await;
+        let id = requested(&crew, "worker").await;
+        let (worker, answer) = (as_member("worker"), shutdown(&id, approve));
+        disk.refuse_mail(true);
+        let error = crew.team.send(&worker, answer.clone(), Some("toolu_1")).await.unwrap_err();
+        is(&error, ErrorCode::InternalError);
+        disk.refuse_mail(false);
+        let error = crew.refused(&worker, shutdown(&id, !approve)).await;
+        is(&error, ErrorCode::InvalidStatus);
+        crew.team.send(&worker, answer, Some("toolu_2")).await.unwrap();
+        crew.team.finish_answers().await.unwrap();
+        let mail = crew.unread("team-lead").await;
+        assert_eq!(mail.len(), 1, "{mail:?}");
+    }
+}
+
+#[tokio::test]
+async fn who_approves_its_shutdown_is_told_so_again_after_a_restart_sent_the_approval() {
+    let disk = Arc::new(MortalBackend::default());
+    let crew = Crew::on(disk.clone(), limits()).await;
+    let id = requested(&crew, "worker").await;
+    let worker = as_member("worker");
+    disk.refuse_mail(true);
+    crew.team.send(&worker, shutdown(&id, true), Some("toolu_1")).await.unwrap_err();
+    disk.refuse_mail(false);
+    crew.team.finish_answers().await.unwrap();
+    let sent = crew.team.send(&worker, shutdown(&id, true), Some("toolu_2")).await.unwrap();
+    assert!(sent.answer.text().contains("Shutdown approved"), "{}", sent.answer.text());
+    assert_eq!(crew.unread("team-lead").await.len(), 1);
 }
 
 #[tokio::test]
@@ -339,7 +378,7 @@ async fn a_repeated_call_of_a_request_or_an_answer_does_nothing_twice() {
     assert_eq!(crew.unread("team-lead").await.len(), 1);
     let error = crew
         .team
-        .send(&as_member("worker"), shutdown(&id, true), Some("toolu_b"))
+        .send(&as_member("worker"), shutdown(&id, false), Some("toolu_b"))
         .await
         .unwrap_err();
     is(&error, ErrorCode::InvalidStatus);
@@ -352,14 +391,18 @@ async fn of_answers_that_meet_one_is_given() {
     let answers = (0..8).map(|n| {
         let (team, id) = (crew.team.clone(), id.clone());
         tokio::spawn(async move {
-            team.send(&as_member("worker"), shutdown(&id, n % 2 == 0), None).await.is_ok()
+            let approve = n % 2 == 0;
+            let sent = team.send(&as_member("worker"), shutdown(&id, approve), None).await;
+            sent.is_ok().then_some(approve)
         })
     });
-    let mut given = 0;
+    let mut given = Vec::new();
     for answer in answers.collect::<Vec<_>>() {
-        given += usize::from(answer.await.unwrap());
+        given.extend(answer.await.unwrap());
     }
-    assert_eq!((given, crew.unread("team-lead").await.len()), (1, 1));
+    // The decision that came first may be repeated. The other decision is refused each time.
+    given.dedup();
+    assert_eq!((given.len(), crew.unread("team-lead").await.len()), (1, 1));
 }
 
 #[tokio::test]

@@ -4,7 +4,7 @@
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use async_trait::async_trait;
 use pitcrew_protocol::{InboxFile, Message, MessageId, Rate, Task, TeamConfig, TeamDir};
@@ -23,6 +23,7 @@ pub(crate) struct MortalBackend {
     kept: MemoryBackend,
     passed: AtomicU64,
     dies_at: AtomicU64,
+    refuses_mail: AtomicBool,
 }
 
 impl MortalBackend {
@@ -31,6 +32,12 @@ impl MortalBackend {
     pub(crate) fn die_at(&self, n: u64) {
         self.passed.store(0, Ordering::SeqCst);
         self.dies_at.store(n, Ordering::SeqCst);
+    }
+
+    /// Sets whether every new message is refused, like on a disk that has room for small records
+    /// but not for an inbox.
+    pub(crate) fn refuse_mail(&self, refuses: bool) {
+        self.refuses_mail.store(refuses, Ordering::SeqCst);
     }
 
     /// The number of points that the process has passed.
@@ -192,6 +199,10 @@ impl MailStore for MortalBackend {
         message: Message,
         limit: UnreadLimit,
     ) -> Result<Appended, StoreError> {
+        if self.refuses_mail.load(Ordering::SeqCst) {
+            let source = io::Error::from(io::ErrorKind::StorageFull);
+            return Err(StoreError::Io { action: "write", path: PathBuf::from("memory"), source });
+        }
         self.write(self.kept.append(team, inbox, message, limit)).await
     }
 
