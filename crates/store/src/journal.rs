@@ -70,7 +70,8 @@ pub enum Event {
         /// The team's name in the form that its creator gave.
         team: String,
     },
-    /// The team was deleted. This is the last line of the team's journal.
+    /// The team was deleted. If the lead of a run deleted it, the rest of this run follows in the
+    /// archive. A restored team continues the journal too.
     TeamDeleted {
         /// The team's name in the form that its creator gave.
         team: String,

@@ -57,14 +57,14 @@ pub struct RunsSummary {
 pub struct EndedRun {
     /// Time of the end, in milliseconds since 1970.
     pub at_ms: i64,
-    /// How the run ended, as in [`Event::RunEnded`]. [`TEAM_DELETED`] if the run's lead deleted the
-    /// team.
+    /// How the run ended, as in [`Event::RunEnded`]. [`TEAM_DELETED`] if the team was deleted and
+    /// the end of the run is not recorded.
     pub end: Option<String>,
     /// The reason, if `end` does not explain itself.
     pub reason: Option<String>,
 }
 
-/// The end of a run whose lead deleted the team.
+/// The end of a run whose team was deleted, if no other end is recorded.
 pub const TEAM_DELETED: &str = "team_deleted";
 
 /// The end of a run that succeeded.

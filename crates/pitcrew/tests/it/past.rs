@@ -300,6 +300,36 @@ fn past_runs_are_listed_with_goal_end_and_cost() {
 }
 
 #[test]
+fn a_run_whose_lead_deletes_the_team_is_recorded_to_its_end() {
+    let room = TestEnv::new();
+    let script = "
+agents:
+  team-lead:
+    - tools: [{name: TeamCreate, input: {team_name: work}}]
+    - tools: [{name: TeamDelete}]
+    - text: It is cleaned up.
+";
+    let model = room.script(script);
+    let ran = room.json(&["run", "clean up", "--team", "work", "--model", &model]);
+    assert_eq!((&ran["end"], &ran["team_deleted"]), (&"completed".into(), &true.into()), "{ran:#}");
+    let run = room.json(&["history"])["runs"][0].clone();
+    assert_eq!((&run["end"], &run["turns"]), (&"completed".into(), &3.into()), "{run:#}");
+    let conversation = room.ok(&["transcript"]).stdout;
+    assert!(conversation.contains("It is cleaned up."), "{conversation}");
+    let log = room.ok(&["log"]).stdout;
+    let end: Vec<&str> = log.lines().rev().take(3).filter_map(|line| line.get(10..)).collect();
+    assert_eq!(
+        end,
+        [
+            "           the run ends, completed",
+            "team-lead  has ended: the work is done",
+            "           team work is deleted"
+        ],
+        "{log}"
+    );
+}
+
+#[test]
 fn a_stopped_run_says_in_the_history_how_it_ended_and_counts_each_resume() {
     let room = TestEnv::new();
     let model = room.script(PAIR);
