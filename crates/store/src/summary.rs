@@ -3,15 +3,18 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use pitcrew_protocol::{AgentName, MessageId, TaskAssignment, TaskId};
+use pitcrew_protocol::{AgentName, MessageId, Status, TaskAssignment, TaskId};
 use serde::{Deserialize, Serialize};
 
 use crate::journal::fast;
-use crate::spelled::{MemberChange, TaskChangeKind};
+use crate::spelled::{MemberChange, PermissionOutcome, TaskChangeKind};
 use crate::{Event, JournalEntry, Turn};
 
 /// The maximum number of permissions of one member that a journal summary keeps.
 const MOST_ALWAYS: usize = 100;
+
+/// The maximum number of open permission requests of one member that a journal summary keeps.
+const MOST_ASKS: usize = 100;
 
 /// A summary of the journal, with the data that a resume of the team needs. The size of a summary
 /// depends on the number of members, assignments and open tasks. It does not depend on the length
@@ -118,6 +121,18 @@ pub struct MemberSummary {
     /// members with the same name are included, because these turns were paid too.
     #[serde(default)]
     pub spent: BTreeMap<String, Spent>,
+    /// The permission requests of the member that are open in the latest run, the newest last.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub asks: Vec<OpenRequest>,
+}
+
+/// A permission request without an answer.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OpenRequest {
+    /// The id of the request.
+    pub request: String,
+    /// The name of the tool for which permission was requested.
+    pub tool: String,
 }
 
 /// What all turns that called one model used: tokens, cost and time.
@@ -250,6 +265,9 @@ impl JournalSummary {
             // run closes it.
             Event::RunStarted { goal } => {
                 self.close_run();
+                // The process that waited for the answers is gone. An agent that continues asks
+                // again.
+                self.members.values_mut().for_each(|member| member.asks.clear());
                 self.runs.started(at_ms, goal);
                 self.open_run = Some(RunSpan { began_ms: at_ms, latest_ms: at_ms });
             }
@@ -267,6 +285,10 @@ impl JournalSummary {
                     member.turns = 0;
                     member.always.clear();
                 }
+                if state.status().is_some_and(|status| status == Status::Idle || status.is_over()) {
+                    // An agent at rest waits for no permission.
+                    member.asks.clear();
+                }
                 member.states.retain(|earlier| earlier.state != state);
                 member.states.push(MemberState { state, detail });
             }
@@ -275,6 +297,13 @@ impl JournalSummary {
                 let member = self.members.entry(turn.member.clone()).or_default();
                 member.turns = member.turns.saturating_add(1);
                 member.spent.entry(turn.model.clone()).or_default().add(&turn);
+            }
+            Event::Permission { request, member, tool, outcome } => {
+                let asks = &mut self.members.entry(member).or_default().asks;
+                asks.retain(|open| open.request != request);
+                if outcome == PermissionOutcome::Asked && asks.len() < MOST_ASKS {
+                    asks.push(OpenRequest { request, tool });
+                }
             }
             Event::AllowedAlways { member, what, lasts: true } => {
                 let always = &mut self.members.entry(member).or_default().always;
@@ -311,7 +340,6 @@ impl JournalSummary {
             | Event::Overwritten(_)
             | Event::Started { .. }
             | Event::Stopped { .. }
-            | Event::Permission { .. }
             | Event::AllowedAlways { .. }
             | Event::ConversationCompacted { .. } => {}
         }
@@ -356,6 +384,7 @@ impl JournalSummary {
             of_event("run_ended"),
             of_event("earlier_teams"),
             of_event("allowed_always"),
+            of_event("permission"),
             of_event("task_changed"),
             of_event("team_deleted"),
             of_event("team_archived"),

@@ -1,5 +1,6 @@
 //! Short texts that describe what an agent is doing. All user interfaces use these texts.
 
+use pitcrew_protocol::{CallEffect, ToolTraits};
 use pitcrew_runtime::events::{RunEvent, waiting_for_model};
 use pitcrew_runtime::question::visible;
 use serde_json::Value;
@@ -52,6 +53,17 @@ pub fn doing(event: &RunEvent) -> Option<String> {
         | RunEvent::ModeRecorded { .. }
         | RunEvent::ShuttingDown { .. }
         | RunEvent::Warning { .. } => None,
+    }
+}
+
+/// The request of an agent that has submitted a plan.
+pub(crate) const ASKS_FOR_PLAN: &str = "asks to approve its plan";
+
+/// Returns the text for an agent that waits for a permission to call this tool.
+pub(crate) fn asks(tool: &str) -> String {
+    match ToolTraits::of(tool).effect == CallEffect::SubmitsPlan {
+        true => ASKS_FOR_PLAN.to_owned(),
+        false => asks_for(tool),
     }
 }
 

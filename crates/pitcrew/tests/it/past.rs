@@ -6,6 +6,7 @@ use regex::Regex;
 use rustix::process::Signal;
 use serde_json::Value;
 
+use crate::detached::Detached;
 use crate::running::Running;
 use crate::test_env::{Ran, TestEnv};
 
@@ -397,6 +398,27 @@ fn a_team_is_shown_with_what_its_agents_do_and_used() {
     completed(&done);
     let shown = done.ok(&["team", "show"]).stdout;
     assert!(shown.contains("bob") && shown.contains("ended"), "{shown}");
+}
+
+#[test]
+fn a_team_is_shown_with_the_permission_that_its_lead_waits_for() {
+    let script = "
+agents:
+  team-lead:
+    - tools: [{name: Write, input: {file_path: it, content: x}}]
+    - text: Done.
+";
+    let (detached, _host) = Detached::start(script, &[]);
+    detached.until_log("team-lead asks permission for Write");
+    let shown = detached.room.json(&["team", "show", "work"]);
+    let asks = Value::from("asks permission for Write");
+    assert_eq!((&shown["runs"][0]["waits_for"], &shown["agents"][0]["reason"]), (&asks, &asks));
+    let listed = detached.room.json(&["team", "list"]);
+    assert_eq!(listed["teams"][0]["runs"][0]["waits_for"], asks, "{listed:#}");
+    for args in [&["team", "show", "work"][..], &["team", "list"]] {
+        let text = detached.room.ok(args).stdout;
+        assert!(text.contains("asks permission for Write"), "{text}");
+    }
 }
 
 /// The script of a lead whose teammate commits in a worktree, leaves a file uncommitted there, and

@@ -35,7 +35,7 @@ pub(crate) const CHECKPOINT: &str = "journal-checkpoint";
 /// A checkpoint with any other version, even a later one, is ignored and replaced. This costs only
 /// time. Pitcrew's other documents are refused if their version is newer. For this reason the
 /// checkpoint has a separate version number.
-const FORM: u64 = 6;
+const FORM: u64 = 7;
 
 /// Number of bytes by which the journal grows before the next checkpoint is written. Reading that
 /// many bytes takes about 10 ms.

@@ -42,6 +42,29 @@ fn an_agent_is_shown_with_its_last_state_and_reason() {
 }
 
 #[test]
+fn a_permission_request_is_open_until_its_answer_or_the_next_run() {
+    let permission = |outcome: &str, request: &str| Event::Permission {
+        request: request.to_owned(),
+        member: name("bob"),
+        tool: "Write".to_owned(),
+        outcome: outcome.to_owned().into(),
+    };
+    let (asked, answered) = (permission("asked", "one"), permission("denied", "one"));
+    let open = |events: &[Event]| -> Vec<String> {
+        let asks = summary(events.to_vec()).members[&name("bob")].asks.clone();
+        asks.into_iter().map(|open| open.request).collect()
+    };
+    assert_eq!(open(&[asked.clone(), permission("asked", "two")]), ["one", "two"]);
+    assert_eq!(open(&[asked.clone(), asked.clone()]), ["one"]);
+    let none: [&str; 0] = [];
+    assert_eq!(open(&[asked.clone(), answered]), none);
+    assert_eq!(open(&[asked.clone(), changed(Status::Idle.into(), None)]), none);
+    assert_eq!(open(&[asked.clone(), Event::RunStarted { goal: None }]), none);
+    // The process of the run is needed to show the request.
+    check(vec![asked], "-", Spending::default());
+}
+
+#[test]
 fn the_cost_is_known_as_far_as_prices_are() {
     let used = |turns: u32, cost_usd| Spending {
         turns,
