@@ -13,7 +13,7 @@ use serde::Serialize;
 use crate::conversation::Conversation;
 use crate::member_status::MemberStatus;
 use crate::text::in_one_line;
-use crate::wording::{asks, brief, short};
+use crate::wording::{asks, brief, short, state_in_words};
 
 /// The number of bytes at the end of a conversation that are read for the current tool call. The
 /// arguments of most calls are shorter.
@@ -179,8 +179,7 @@ impl AgentNow {
                 (None, Some(reason)) => return in_one_line(reason),
                 (None, None) => "thinks".to_owned(),
             },
-            Some(Status::Completed) => "ended".to_owned(),
-            Some(status) => status.as_str().replace('_', " "),
+            Some(status) => state_in_words(status),
         };
         match &self.reason {
             Some(reason) => in_one_line(&format!("{state}: {reason}")),

@@ -32,6 +32,7 @@ fn an_agent_is_shown_with_its_last_state_and_reason() {
     let none = Spending::default();
     check(vec![changed(MemberChange::Spawned, Some("team-lead"))], "-", none);
     check(vec![changed(Status::Idle.into(), None)], "idle", none);
+    check(vec![changed(Status::ShutdownRequested.into(), None)], "shutting down", none);
     check(vec![changed(Status::Active.into(), None)], "stopped in a turn", none);
     let events = vec![
         changed(Status::Active.into(), None),
