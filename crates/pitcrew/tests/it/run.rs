@@ -446,7 +446,7 @@ agents:
     let ran = run(&room, script, &[]);
     let flag = r"--allow 'Bash(touch '\''it is'\'' made)'";
     let said = format!(
-        "nobody was there to ask; these rules would have allowed the refused calls: {flag}"
+        "the run asked nobody; these rules would have allowed the refused calls: {flag}"
     );
     assert!(ran.stderr.contains(&said), "{ran:?}");
     let json = run(&room, script, &["--json"]);
