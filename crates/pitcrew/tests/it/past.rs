@@ -331,6 +331,43 @@ agents:
 }
 
 #[test]
+fn a_damaged_a_missing_and_an_unreadable_journal_are_warned_about_and_the_rest_is_shown() {
+    let room = TestEnv::new();
+    completed(&room);
+    let journal = room.find("teams/work/pitcrew/journal.ndjson");
+    let whole = std::fs::read_to_string(&journal).unwrap();
+    let warned = |fault: &str| {
+        let warning = format!("warning: the journal {}{fault}", journal.display());
+        let (log, history) = (room.ok(&["log", "work"]), room.ok(&["history"]));
+        for ran in [&log, &history] {
+            let lines = ran.stderr.lines().filter(|line| line.starts_with(&warning)).count();
+            assert_eq!(lines, 1, "{warning}: {ran:?}");
+        }
+        assert!(log.stdout.contains("writes to team-lead: it is written"), "{log:?}");
+        assert!(history.stdout.contains("work"), "{history:?}");
+        let entries = objects(&room.ok(&["--json", "log", "work", "--kind", "task"]));
+        assert_eq!(entries[0]["event"], "unread", "{entries:?}");
+        let said = format!("warning: {}", entries[0]["text"].as_str().unwrap());
+        assert!(said.starts_with(&warning), "{said}");
+        let run = room.json(&["history"])["runs"][0].clone();
+        let said = format!("warning: {}", run["journal_problem"].as_str().unwrap());
+        assert!(said.starts_with(&warning), "{said}");
+        run
+    };
+    std::fs::write(&journal, whole.replacen("{\"at_ms\"", "nonsense", 2)).unwrap();
+    assert_eq!(warned(" is damaged: 2 lines cannot be read")["end"], "completed");
+    std::fs::remove_file(&journal).unwrap();
+    let run = warned(" is missing");
+    assert_eq!((&run["end"], &run["runs"]), (&Value::Null, &0.into()), "{run:#}");
+    std::fs::create_dir(&journal).unwrap();
+    warned(" cannot be read");
+    std::fs::remove_dir(&journal).unwrap();
+    std::fs::write(&journal, whole).unwrap();
+    assert_eq!(room.json(&["history"])["runs"][0]["journal_problem"], Value::Null);
+    assert!(!room.ok(&["log", "work"]).stderr.contains("warning"));
+}
+
+#[test]
 fn a_stopped_run_says_in_the_history_how_it_ended_and_counts_each_resume() {
     let room = TestEnv::new();
     let model = room.script(PAIR);

@@ -133,7 +133,7 @@ impl FileBackend {
     }
 
     /// Runs an operation that concerns the whole root as a blocking job.
-    async fn run<T: Send + 'static>(
+    pub(super) async fn run<T: Send + 'static>(
         &self,
         operation: impl FnOnce(&Arc<Files>) -> Result<T, StoreError> + Send + 'static,
     ) -> Result<T, StoreError> {
