@@ -172,7 +172,7 @@ pub(crate) fn hosting(
         let server = socket.as_ref().map_or_else(String::new, |socket| {
             format!(" -S {}", output::shell_word(&socket.to_string_lossy()))
         });
-        output::remark(&format!(
+        context.tell_when_started(format!(
             "teammates get panes in the tmux session {TMUX_SESSION}, which no terminal shows yet; once it has panes, \
              `tmux{server} attach -t {TMUX_SESSION}` goes there"
         ));

@@ -153,6 +153,24 @@ fn teammates_stay_in_the_panes_that_the_run_before_was_given_and_each_resume_say
 }
 
 #[test]
+fn a_refused_resume_prints_its_error_first_and_the_options_only_if_they_can_be_the_reason() {
+    let room = TestEnv::new();
+    let model = room.script("agents: {team-lead: [{delay_ms: 600000, text: I have waited.}]}");
+    let args = ["run", "go", "--team", "work", "--model", &model, "--deny", "Bash(touch:*)"];
+    let mut run = Running::start(&room, &args);
+    run.until("team work starts");
+    let refused = room.run(&["run", "--resume", "work"]);
+    assert_eq!(refused.code, 4, "{refused:?}");
+    assert!(refused.stderr.starts_with("error: "), "{refused:?}");
+    assert!(!refused.stderr.contains("from the run before"), "{refused:?}");
+    run.kill();
+    let refused = room.run(&["run", "--resume", "work", "--model", "nonsense"]);
+    assert_eq!(refused.code, 2, "{refused:?}");
+    assert!(refused.stderr.starts_with("error: "), "{refused:?}");
+    assert!(refused.stderr.contains("hint: from the run before: --deny 'Bash(touch:*)'"), "{refused:?}");
+}
+
+#[test]
 fn a_sandbox_stays_around_the_commands_of_a_run_that_goes_on() {
     let room = TestEnv::new();
     let model = room.script(LATER);
