@@ -6,6 +6,7 @@ use std::process::Stdio;
 
 use serde_json::json;
 
+use crate::running::Running;
 use crate::terminal::{GOODBYE, Terminal, ended};
 use crate::test_env::{Ran, TestEnv};
 
