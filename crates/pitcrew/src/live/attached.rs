@@ -1,6 +1,8 @@
 //! The event loop of `pitcrew attach`. It displays a team that another process runs, and sends that
 //! process the answers of the user. It handles events of the host, keys and signals.
 
+use std::time::Duration;
+
 use crossterm::event::Event as Key;
 use pitcrew_protocol::LEAD_NAME;
 use pitcrew_runtime::run::RunOutcome;
@@ -11,6 +13,7 @@ use pitcrew_view::host::{HostEvent, HostState, What};
 use pitcrew_view::remark::{Remark, follow};
 use pitcrew_view::{TeamState, ViewEvent, fold};
 use serde::Serialize;
+use tokio::time::{Instant, sleep_until};
 
 use super::agent_screen::Typed;
 use super::board::Board;
@@ -22,6 +25,9 @@ use super::warnings::Remarks;
 use super::watch::{pressed, remark, send};
 use crate::failure::Failure;
 use crate::output::{self, printable, shell_word};
+
+/// How long the first answer of the host may take before the user learns that it is missing.
+const FIRST_ANSWER_PATIENCE: Duration = Duration::from_secs(5);
 
 /// The kind of display of a team that another process runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,6 +68,8 @@ enum Wake {
     Signal(EndSignal),
     Key(Key),
     Remark(String),
+    /// The host exists and has not answered in time.
+    Silence,
 }
 
 /// One JSON line of the display.
@@ -92,6 +100,8 @@ struct Attached {
 enum HostPresence {
     /// The connection was never open.
     Unknown,
+    /// The connection was never open, and the user knows that this process waits for the host.
+    Silent,
     /// The connection is open, or is being opened again.
     Here,
     /// No process runs the team, and the user knows it.
@@ -118,12 +128,14 @@ pub(crate) async fn attach(
         host: HostPresence::Unknown,
     };
     let (mut keys, mut remarks) = (None, None);
+    let late = Instant::now() + FIRST_ANSWER_PATIENCE;
     let left = loop {
         let wake = tokio::select! {
             news = link.next() => Wake::News(news),
             signal = signals.next() => Wake::Signal(signal),
             key = pressed(keys.as_mut()) => Wake::Key(key),
             remark = remark(remarks.as_mut()) => Wake::Remark(remark),
+            () = sleep_until(late), if attached.host == HostPresence::Unknown => Wake::Silence,
         };
         // The terminal is opened after the host, so that an error before that is printed on an
         // ordinary terminal.
@@ -156,6 +168,13 @@ impl Attached {
             Wake::Signal(signal @ EndSignal::Terminate) => Ok(Some(Left::Signal(signal))),
             Wake::Key(key) => self.pressed(key).await,
             Wake::Remark(text) => self.show(&[Remark::of_run(text)]),
+            Wake::Silence => {
+                self.host = HostPresence::Silent;
+                // No display is open yet.
+                let team = self.team.name();
+                output::remark(&format!("the process of team {team} does not answer; it may be suspended. Waiting for it; Ctrl-C leaves"));
+                Ok(None)
+            }
         }
     }
 
@@ -180,10 +199,10 @@ impl Attached {
             return print(&JsonLine::Attached { team: team.as_str(), version });
         }
         let text = match std::mem::replace(&mut self.host, HostPresence::Here) {
-            HostPresence::Unknown if self.board.is_some() => format!(
+            HostPresence::Unknown | HostPresence::Silent if self.board.is_some() => format!(
                 "attached to team {team}: a line is a message to {LEAD_NAME}, Esc interrupts it, Ctrl-C leaves"
             ),
-            HostPresence::Unknown => format!("attached to team {team}"),
+            HostPresence::Unknown | HostPresence::Silent => format!("attached to team {team}"),
             // The connection broke, and no event was lost.
             HostPresence::Here => return Ok(None),
             HostPresence::Gone => format!("team {team} is run again"),
@@ -238,6 +257,7 @@ impl Attached {
     fn lost(&mut self) -> Result<Option<Left>, Failure> {
         match std::mem::replace(&mut self.host, HostPresence::Gone) {
             HostPresence::Unknown => return Ok(Some(Left::NobodyRuns)),
+            HostPresence::Silent => return Ok(Some(Left::HostGone)),
             HostPresence::Here => {}
             HostPresence::Gone => return Ok(None),
         }
@@ -257,7 +277,7 @@ impl Attached {
     fn left_by_user(&self) -> Left {
         match self.host {
             HostPresence::Gone => Left::HostGone,
-            HostPresence::Unknown | HostPresence::Here => Left::ByUser,
+            HostPresence::Unknown | HostPresence::Silent | HostPresence::Here => Left::ByUser,
         }
     }
 

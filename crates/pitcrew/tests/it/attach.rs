@@ -318,6 +318,42 @@ fn with_json_the_display_is_a_stream_of_lines() {
 }
 
 #[test]
+fn a_host_that_does_not_answer_is_reported_and_waited_for() {
+    let (detached, host) = Detached::start(WORKING, &["--yes"]);
+    detached.until_log("bob is idle");
+    kill(host, Signal::STOP);
+    let mut display = Running::of(&mut detached.room.command(&["attach", "work"]));
+    display.until("the process of team work does not answer");
+    kill(host, Signal::CONT);
+    detached.room.ok(&["shutdown", "work"]);
+    display.until("in all: 2 agents");
+}
+
+#[test]
+fn the_report_at_the_end_of_a_display_is_that_of_a_run() {
+    let waits = "for i in $(seq 3600); do test -e word && break; sleep 0.05; done";
+    let script = format!(
+        "agents:\n  team-lead:\n    - tools: [{{name: Write, input: {{file_path: made.txt, content: x}}}}]\n    - tools: [{{name: Bash, input: {{command: '{waits}'}}}}]\n    - text: All is done.\n"
+    );
+    let (detached, _host) = Detached::start(&script, &["--yes"]);
+    let report = detached.room.work().join("report");
+    let mut command = detached.room.command(&["attach", "work"]);
+    let mut display = Running::answering(command.stderr(fs::File::create(&report).unwrap()));
+    display.until("attached to team work");
+    fs::write(detached.room.work().join("word"), "").unwrap();
+    assert_eq!(display.ended().0, Some(0));
+    let report = fs::read_to_string(report).unwrap();
+    for line in [
+        "in all: 1 agent",
+        "team-lead changed made.txt",
+        "the team is in the archive: `pitcrew team show work` shows it",
+        "look again: `pitcrew log work`",
+    ] {
+        assert!(report.contains(line), "{line}: {report}");
+    }
+}
+
+#[test]
 fn attach_without_a_name_means_the_team_that_runs_here_and_lists_several() {
     let room = TestEnv::new();
     assert_snapshot!(room.transcript(&[&["attach"], &["attach", "nothing"]]), @r#"
