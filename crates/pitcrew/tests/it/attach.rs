@@ -322,11 +322,16 @@ fn a_host_that_does_not_answer_is_reported_and_waited_for() {
     let (detached, host) = Detached::start(WORKING, &["--yes"]);
     detached.until_log("bob is idle");
     kill(host, Signal::STOP);
-    let mut display = Running::of(&mut detached.room.command(&["attach", "work"]));
-    display.until("the process of team work does not answer");
+    let said = detached.room.work().join("said");
+    let mut command = detached.room.command(&["attach", "work"]);
+    let mut display = Running::answering(command.stderr(fs::File::create(&said).unwrap()));
+    let read = || fs::read_to_string(&said).unwrap();
+    let is_told = || read().contains("the process of team work does not answer").then_some(());
+    patience::until("the user learns of it", is_told, read);
     kill(host, Signal::CONT);
-    detached.room.ok(&["shutdown", "work"]);
-    display.until("in all: 2 agents");
+    display.until("attached to team work");
+    detached.room.run(&["shutdown", "work"]);
+    assert_eq!(display.ended().0, Some(130));
 }
 
 #[test]
