@@ -225,6 +225,10 @@ pub enum Event {
         /// `None` if the user gave no instruction. Older versions never wrote it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         goal: Option<String>,
+        /// The commit that was checked out in the lead's folder. `None` if that folder is in no
+        /// repository, or if the repository has no commit. Older versions never wrote it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        head: Option<String>,
     },
     /// The process that ran the team has finished. If a run is killed, it writes no such line.
     RunEnded {

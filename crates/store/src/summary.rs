@@ -51,6 +51,9 @@ pub struct RunsSummary {
     pub began_ms: Option<i64>,
     /// The beginning of the first run's goal, if it is recorded.
     pub goal: Option<String>,
+    /// The commit that was checked out when the first run began, if it is recorded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub head: Option<String>,
     /// The end of the last run. `None` while that run goes on, and if that run was killed.
     pub ended: Option<EndedRun>,
 }
@@ -74,8 +77,9 @@ pub const TEAM_DELETED: &str = "team_deleted";
 const COMPLETED: &str = "completed";
 
 impl RunsSummary {
-    fn started(&mut self, at_ms: i64, goal: Option<String>) {
+    fn started(&mut self, at_ms: i64, goal: Option<String>, head: Option<String>) {
         self.count = self.count.saturating_add(1);
+        self.head = self.head.take().or(head);
         self.began_ms.get_or_insert(at_ms);
         self.goal = self.goal.take().or(goal);
         self.ended = None;
@@ -263,12 +267,12 @@ impl JournalSummary {
         match event {
             // If the previous run was killed, it has no end entry. In that case the start of this
             // run closes it.
-            Event::RunStarted { goal } => {
+            Event::RunStarted { goal, head } => {
                 self.close_run();
                 // The process that waited for the answers is gone. An agent that continues asks
                 // again.
                 self.members.values_mut().for_each(|member| member.asks.clear());
-                self.runs.started(at_ms, goal);
+                self.runs.started(at_ms, goal, head);
                 self.open_run = Some(RunSpan { began_ms: at_ms, latest_ms: at_ms });
             }
             Event::RunEnded { end, reason } => {

@@ -480,6 +480,28 @@ agents:
 "#;
 
 #[test]
+fn the_report_of_a_run_names_the_new_commits_of_the_repository() {
+    let room = TestEnv::new();
+    let git = "git -c user.name=t -c user.email=t@t commit -q --allow-empty -m";
+    let first = format!("git init -q -b main && {git} first && git branch old && {git} 'on main'");
+    assert!(room.tool("sh", &["-c", &first]).status().unwrap().success());
+    let script = format!(
+        "agents:\n  team-lead:\n    - tools: [{{name: Bash, input: {{command: \"{git} 'by bash' && git switch -qc side && {git} aside && git switch -q main\"}}}}]\n    - text: Done.\n    - text: Done again.\n"
+    );
+    let model = room.script(&script);
+    let args = ["run", "go", "--team", "work", "--model", &model, "--yes"];
+    let ran = room.ok(&args);
+    let line = ran.stderr.lines().find(|line| line.starts_with("new in the repository: "));
+    let line = line.unwrap_or_else(|| panic!("{ran:?}"));
+    assert!(line.starts_with("new in the repository: 2 commits ("), "{line}");
+    assert!(line.contains(" by bash") && line.contains(" aside"), "{line}");
+    assert!(!line.contains("first") && !line.contains("on main"), "{line}");
+    let again = room.json(&["run", "--resume", "work", "more", "--yes"]);
+    assert_eq!(again["commit_count"], 2, "the commits of all runs: {again:#}");
+    assert_eq!(again["commits"].as_array().unwrap().len(), 2, "{again:#}");
+}
+
+#[test]
 fn the_report_of_a_run_names_the_commits_and_files_of_a_worktree_that_is_kept() {
     let room = TestEnv::new();
     let commit = "git init -q -b main && git -c user.name=t -c user.email=t@t commit -q --allow-empty -m first";

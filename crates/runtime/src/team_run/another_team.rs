@@ -123,7 +123,8 @@ impl TeamLoop {
         self.open_control().await;
         self.store_settings().await;
         let team = self.run_context.team.clone();
-        team.note([Noted::RunStarted { goal: self.goal.clone() }]).await;
+        let (goal, head) = (self.goal.clone(), self.head.clone());
+        team.note([Noted::RunStarted { goal, head }]).await;
         self.run_context.note_state(&AgentName::lead(), Status::Active, None).await;
         let Ok(config) = team.config().await else { return };
         let given = self.run_context.mode.as_str();

@@ -119,6 +119,7 @@ async fn start_in(led: Led, options: RunOptions) -> Result<RunHandle, RunError> 
         deleted: DeletedTasks::default(),
         began: (Instant::now(), Duration::ZERO),
         goal: begin.goal().map(recorded_goal),
+        head: None,
         unremoved: Unremoved::default(),
         team_create: TeamCreateState::NotYet,
         is_resumed: begin.is_resumed(),

@@ -136,7 +136,7 @@ async fn check_length_of_runs(backend: &Arc<dyn Backend>, dir: &TeamDir) -> Resu
 }
 
 fn started() -> Event {
-    Event::RunStarted { goal: Some("mend it".to_owned()) }
+    Event::RunStarted { goal: Some("mend it".to_owned()), head: None }
 }
 
 fn ended() -> Event {

@@ -25,7 +25,7 @@ impl TeamLog {
             Event::TeamArchived { team } => {
                 of(LogKind::Run, "team_archived", format!("team {} moves to the archive", team))
             }
-            Event::RunStarted { goal } => Some(self.run_started(at_ms, goal.as_deref())),
+            Event::RunStarted { goal, .. } => Some(self.run_started(at_ms, goal.as_deref())),
             Event::RunEnded { end, reason } => {
                 Some(self.run_ended(at_ms, end.as_deref(), reason.as_deref()))
             }

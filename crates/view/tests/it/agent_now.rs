@@ -60,7 +60,7 @@ fn a_permission_request_is_open_until_its_answer_or_the_next_run() {
     let none: [&str; 0] = [];
     assert_eq!(open(&[asked.clone(), answered]), none);
     assert_eq!(open(&[asked.clone(), changed(Status::Idle.into(), None)]), none);
-    assert_eq!(open(&[asked.clone(), Event::RunStarted { goal: None }]), none);
+    assert_eq!(open(&[asked.clone(), Event::RunStarted { goal: None, head: None }]), none);
     // The process of the run is needed to show the request.
     check(vec![asked], "-", Spending::default());
 }
