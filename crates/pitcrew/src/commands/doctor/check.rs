@@ -109,7 +109,7 @@ pub(super) fn files(rooms: &Rooms) -> Files {
     Files { faults, teams: looked.teams, unread: looked.others, known }
 }
 
-/// Runs every check on every team. If a check itself fails, that failure becomes a fault.
+/// Runs every check on every team, and looks for processes of archived teams. If a check itself fails, that failure becomes a fault.
 pub(super) async fn teams(rooms: &Rooms, files: Files) -> (Vec<Fault>, Worktrees) {
     let Files { teams, unread, known, .. } = files;
     let (mut faults, mut worktrees) = (Vec::new(), Worktrees { unread, ..Worktrees::default() });
@@ -135,6 +135,10 @@ pub(super) async fn teams(rooms: &Rooms, files: Files) -> (Vec<Fault>, Worktrees
                 Err(error) => faults.push(unchecked_in(&dir, check.subject(), &error)),
             }
         }
+    }
+    match processes::in_archive(rooms).await {
+        Ok(found) => faults.extend(found),
+        Err(error) => faults.push(unchecked("the archive", &error)),
     }
     (faults, worktrees)
 }
