@@ -52,7 +52,7 @@ impl Attach {
         let ended = context.briefly(async {
             let signals = Signals::listen()?;
             let team = selection::open(context, self.team.name(), Purpose::Change).await?;
-            let left = attach(team.clone(), face, signals).await?;
+            let left = attach(context, team.clone(), face, signals).await?;
             end(context, &team, face, left).await
         });
         match (ended, face) {

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use crossterm::event::Event as Key;
 use pitcrew_protocol::LEAD_NAME;
+use pitcrew_runtime::events::RunEvent;
 use pitcrew_runtime::run::RunOutcome;
 use pitcrew_team::Team;
 use pitcrew_view::asking::{Chosen, Questions};
@@ -23,7 +24,9 @@ use super::log;
 use super::signals::{EndSignal, Signals};
 use super::warnings::Remarks;
 use super::watch::{pressed, remark, send};
+use crate::context::Context;
 use crate::failure::Failure;
+use crate::hosting::place_of_panes;
 use crate::output::{self, printable, shell_word};
 
 /// How long the first answer of the host may take before the user learns that it is missing.
@@ -93,6 +96,18 @@ struct Attached {
     state: TeamState,
     questions: Questions,
     host: HostPresence,
+    panes: PanesNamed,
+}
+
+/// Whether the user knows where the panes of the teammates are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum PanesNamed {
+    /// There was no pane yet.
+    NotYet,
+    /// There may be a pane now.
+    Due,
+    /// The user knows it.
+    Done,
 }
 
 /// What is known about the host.
@@ -114,6 +129,7 @@ enum HostPresence {
 /// # Errors
 /// Returns an error if the host refuses this process, or if the display cannot be opened or written.
 pub(crate) async fn attach(
+    context: &Context,
     team: Team,
     face: AttachFace,
     mut signals: Signals,
@@ -126,6 +142,7 @@ pub(crate) async fn attach(
         state: TeamState::default(),
         questions: Questions::default(),
         host: HostPresence::Unknown,
+        panes: PanesNamed::NotYet,
     };
     let (mut keys, mut remarks) = (None, None);
     let late = Instant::now() + FIRST_ANSWER_PATIENCE;
@@ -149,6 +166,11 @@ pub(crate) async fn attach(
             remarks = Some(Remarks::open());
         }
         if let Some(left) = attached.woken(wake).await? {
+            break left;
+        }
+        if attached.panes == PanesNamed::Due
+            && let Some(left) = attached.name_panes(context).await?
+        {
             break left;
         }
     };
@@ -192,7 +214,23 @@ impl Attached {
         }
     }
 
+    /// Says where the panes of the teammates are. They can be in a session that no terminal shows.
+    async fn name_panes(&mut self, context: &Context) -> Result<Option<Left>, Failure> {
+        self.panes = PanesNamed::NotYet;
+        let Some(text) = place_of_panes(context, &self.team).await else { return Ok(None) };
+        self.panes = PanesNamed::Done;
+        self.show(&[Remark::of_run(text)])
+    }
+
+    /// Looks for panes soon, unless the user knows where they are or reads JSON.
+    fn panes_changed(&mut self) {
+        if self.panes == PanesNamed::NotYet && self.face != AttachFace::Lines {
+            self.panes = PanesNamed::Due;
+        }
+    }
+
     fn opened(&mut self, version: &str) -> Result<Option<Left>, Failure> {
+        self.panes_changed();
         let team = self.team.name();
         if self.face == AttachFace::Lines {
             self.host = HostPresence::Here;
@@ -229,7 +267,12 @@ impl Attached {
             print(&JsonLine::Event(&event))?;
         }
         let remarks = match event.what {
-            What::Run(event) => follow(&mut self.state, &event),
+            What::Run(event) => {
+                if matches!(event, RunEvent::AgentLaunched { .. }) {
+                    self.panes_changed();
+                }
+                follow(&mut self.state, &event)
+            }
             What::QuestionOpened(question) => {
                 self.questions.opened(*question);
                 Vec::new()

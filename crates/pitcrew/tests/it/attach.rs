@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use crate::detached::{Detached, hosts};
 use crate::patience;
 use crate::running::Running;
-use crate::terminal::kill;
+use crate::terminal::{Terminal, ended, kill};
 use crate::test_env::{TestEnv, journal_in};
 
 /// The script of a lead whose first act needs a permission.
@@ -356,6 +356,20 @@ fn the_report_at_the_end_of_a_display_is_that_of_a_run() {
     ] {
         assert!(report.contains(line), "{line}: {report}");
     }
+}
+
+#[test]
+fn a_display_says_in_which_session_the_panes_are() {
+    let Some(terminal) = Terminal::new() else { return };
+    let run = terminal.start(WORKING, &["--yes"]);
+    terminal.until("bob rests", || terminal.was("bob", "idle").then_some(()));
+    let mut display = Running::answering(&mut terminal.command(&["attach", "work"]));
+    display.until("attached to team work");
+    let said = display.line();
+    assert!(said.contains("the panes of the teammates are in the tmux session "), "{said}");
+    assert!(said.contains(", which no terminal shows now; `tmux"), "{said}");
+    assert!(terminal.command(&["shutdown", "--force"]).output().unwrap().status.success());
+    ended(run);
 }
 
 #[test]
