@@ -361,7 +361,7 @@ fn the_report_at_the_end_of_a_display_is_that_of_a_run() {
 #[test]
 fn a_display_says_in_which_session_the_panes_are() {
     let Some(terminal) = Terminal::new() else { return };
-    let run = terminal.start(WORKING, &["--yes"]);
+    let run = terminal.start(WORKING, &[]);
     terminal.until("bob rests", || terminal.was("bob", "idle").then_some(()));
     let mut display = Running::answering(&mut terminal.command(&["attach", "work"]));
     display.until("attached to team work");
