@@ -57,7 +57,9 @@ pub(crate) fn journal_fault(path: &Path, fault: &JournalFault) -> String {
             format!("the journal {path} is missing, so most of the team's history is not known")
         }
         JournalFault::Unreadable(reason) => {
-            format!("the journal {path} cannot be read, so most of the team's history is not known: {reason}")
+            format!(
+                "the journal {path} cannot be read, so most of the team's history is not known: {reason}"
+            )
         }
         JournalFault::BadLines(lines) => {
             format!("the journal {path} is damaged: {} cannot be read", counted(*lines, "line"))

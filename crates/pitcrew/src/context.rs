@@ -202,17 +202,19 @@ impl Context {
         let notices = std::mem::take(&mut *self.notices.borrow_mut());
         match started {
             Ok(started) => {
-                for (Notice::OfRun(text) | Notice::OfOptions(text)) in &notices {
+                for Notice::OfRun(text) | Notice::OfOptions(text) in &notices {
                     output::remark(text);
                 }
                 Ok(started)
             }
             // Another process runs the team, whatever the options are.
             Err(failure) if failure.kind == FailureKind::Conflict => Err(failure),
-            Err(failure) => Err(notices.into_iter().fold(failure, |failure, notice| match notice {
-                Notice::OfOptions(text) => failure.hint(text),
-                Notice::OfRun(_) => failure,
-            })),
+            Err(failure) => {
+                Err(notices.into_iter().fold(failure, |failure, notice| match notice {
+                    Notice::OfOptions(text) => failure.hint(text),
+                    Notice::OfRun(_) => failure,
+                }))
+            }
         }
     }
 

@@ -33,5 +33,6 @@ pub use journal::{Event, JournalEntry, Overwritten, Turn};
 pub use memory::MemoryBackend;
 pub use spelled::{MemberChange, PermissionOutcome, StartedProgram, TaskChangeKind};
 pub use summary::{
-    EndedRun, JournalSummary, MemberState, MemberSummary, OpenRequest, RunsSummary, Spent, TEAM_DELETED,
+    EndedRun, JournalSummary, MemberState, MemberSummary, OpenRequest, RunsSummary, Spent,
+    TEAM_DELETED,
 };

@@ -29,9 +29,7 @@ impl Team {
         lines: &[String],
     ) -> Result<(), StoreError> {
         match self.life.deleted() {
-            Some(deleted) => {
-                self.backend().append_archived_log(&deleted.archive, log, lines).await
-            }
+            Some(deleted) => self.backend().append_archived_log(&deleted.archive, log, lines).await,
             None => Err(StoreError::NoTeam { team: self.dir().clone() }),
         }
     }

@@ -119,7 +119,8 @@ impl AgentNow {
     ) -> Result<Vec<Self>, ApiError> {
         let mut agents = Vec::new();
         for (name, member) in records.summary().await?.members {
-            let process = processes.iter().find(|process| process.name().as_str() == host_of(&name));
+            let process =
+                processes.iter().find(|process| process.name().as_str() == host_of(&name));
             let mut agent = Self::of(name, &member, process);
             if agent.runs && agent.state == Some(Status::Active) && agent.reason.is_none() {
                 agent.tool = current_call(records, &agent.name, root).await?;

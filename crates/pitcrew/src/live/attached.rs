@@ -194,7 +194,9 @@ impl Attached {
                 self.host = HostPresence::Silent;
                 // No display is open yet.
                 let team = self.team.name();
-                output::remark(&format!("the process of team {team} does not answer; it may be suspended. Waiting for it; Ctrl-C leaves"));
+                output::remark(&format!(
+                    "the process of team {team} does not answer; it may be suspended. Waiting for it; Ctrl-C leaves"
+                ));
                 Ok(None)
             }
         }

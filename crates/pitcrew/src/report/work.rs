@@ -161,11 +161,7 @@ impl InWorktree {
 
 /// Finds the commits that the lead's repository got since the first run of the team. If git fails, a
 /// warning is printed.
-async fn new_commits(
-    context: &Context,
-    records: &TeamRecords,
-    config: &TeamConfig,
-) -> NewCommits {
+async fn new_commits(context: &Context, records: &TeamRecords, config: &TeamConfig) -> NewCommits {
     let runs = records.summary().await.map(|summary| summary.runs).unwrap_or_default();
     let cwd = config.member(LEAD_NAME).and_then(|lead| lead.cwd.clone());
     let (Some(head), Some(began_ms), Some(cwd)) = (runs.head, runs.began_ms, cwd) else {

@@ -168,7 +168,10 @@ fn a_refused_resume_prints_its_error_first_and_the_options_only_if_they_can_be_t
     let refused = room.run(&["run", "--resume", "work", "--model", "nonsense"]);
     assert_eq!(refused.code, 2, "{refused:?}");
     assert!(refused.stderr.starts_with("error: "), "{refused:?}");
-    assert!(refused.stderr.contains("hint: from the run before: --deny 'Bash(touch:*)'"), "{refused:?}");
+    assert!(
+        refused.stderr.contains("hint: from the run before: --deny 'Bash(touch:*)'"),
+        "{refused:?}"
+    );
 }
 
 #[test]

@@ -282,7 +282,8 @@ impl Git {
     ) -> Result<Vec<String>, WorktreeError> {
         let most = format!("--max-count={most}");
         let command = ["log", "--no-show-signature", "--format=%h %s", &most];
-        let answer = self.tell(&self.checkout, Self::recent(&command, known, since_s)).await?.text();
+        let answer =
+            self.tell(&self.checkout, Self::recent(&command, known, since_s)).await?.text();
         Ok(answer.lines().map(str::to_owned).collect())
     }
 

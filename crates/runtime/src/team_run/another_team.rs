@@ -29,7 +29,7 @@ impl TeamLoop {
 
     /// Writes the end of the run to the journal. If the lead has deleted the team, the journal is in
     /// the archive. If another process removed the team, there is no journal.
-    pub(super) async fn note_run_end(&self, end: &RunEnd) {
+    pub(super) async fn note_run_end(&mut self, end: &RunEnd) {
         let is_deleted = self.team_create == TeamCreateState::Deleted;
         if !is_deleted && self.machine.end_reason() == Some(&EndReason::Gone) {
             return;

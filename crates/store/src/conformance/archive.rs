@@ -106,8 +106,7 @@ pub(super) async fn the_end_of_a_run_is_added_to_an_archived_team(
     backend: Arc<dyn Backend>,
 ) -> Result<(), Failure> {
     let archive = archived(&backend).await?;
-    let ended =
-        JournalEntry { at_ms: 2, event: Event::RunEnded { end: None, reason: None } };
+    let ended = JournalEntry { at_ms: 2, event: Event::RunEnded { end: None, reason: None } };
     backend.record_archived(&archive, &[ended.clone()]).await?;
     backend.append_archived_log(&archive, &log(), &["[]".to_owned()]).await?;
     let both = vec!["{}".to_owned(), "[]".to_owned()];

@@ -289,7 +289,9 @@ mod tests {
                 })
             }
             4 => sent(Some(TaskAssignment::TYPE)),
-            _ if kind / 6 == 1 => Event::RunStarted { goal: Some(format!("goal {at_ms}")), head: None },
+            _ if kind / 6 == 1 => {
+                Event::RunStarted { goal: Some(format!("goal {at_ms}")), head: None }
+            }
             _ if kind / 6 == 2 => Event::RunEnded { end: None, reason: None },
             _ => sent(None),
         };

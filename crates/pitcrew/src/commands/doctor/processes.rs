@@ -68,8 +68,7 @@ pub(super) async fn look(rooms: &Rooms, view: &TeamView) -> Result<Vec<Fault>, F
 /// pitcrew.
 async fn of_escaped(team: &Team) -> Result<Vec<Fault>, Failure> {
     let left = escaped(team).await?;
-    let fault =
-        |left: &LeftRunning| Fault::left_to_a_person(of_left(left).in_team(team.dir()));
+    let fault = |left: &LeftRunning| Fault::left_to_a_person(of_left(left).in_team(team.dir()));
     Ok(left.iter().map(fault).collect())
 }
 

@@ -95,7 +95,8 @@ impl Deleted {
         });
         let names: Vec<String> =
             self.removed_members.iter().map(|member| in_one_line(member.name.as_str())).collect();
-        let removed = (!names.is_empty()).then(|| format!("\nmembers removed: {}", names.join(", ")));
+        let removed =
+            (!names.is_empty()).then(|| format!("\nmembers removed: {}", names.join(", ")));
         std::iter::once(self.answer.message.clone()).chain(removed).chain(kept).collect()
     }
 }
