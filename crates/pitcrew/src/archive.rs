@@ -1,12 +1,14 @@
 //! Moves the team of a completed run into the archive. When the team is resumed, moves it back out
 //! of the archive.
 
+use std::path::Path;
+
 use jiff::Timestamp;
 use pitcrew_process::identity::ProcessIdentity;
-use pitcrew_protocol::{Task, TaskStatus};
+use pitcrew_protocol::{Task, TaskStatus, counted};
 use pitcrew_runtime::run::{Begin, RunEnd, RunOutcome};
 use pitcrew_team::Team;
-use pitcrew_team::store::{ArchivedTeam, LeaseHolder, LeaseName};
+use pitcrew_team::store::{ArchivedTeam, JournalFault, LeaseHolder, LeaseName};
 
 use crate::context::Context;
 use crate::failure::Failure;
@@ -44,6 +46,24 @@ async fn archived(context: &Context, name: &str) -> Result<Option<String>, Failu
             }
         }
         Err(_holder) => Ok(None),
+    }
+}
+
+/// Describes what is wrong with a journal.
+pub(crate) fn journal_fault(path: &Path, fault: &JournalFault) -> String {
+    let path = path.display();
+    match fault {
+        JournalFault::Missing => {
+            format!("the journal {path} is missing, so most of the team's history is not known")
+        }
+        JournalFault::Unreadable(reason) => {
+            format!(
+                "the journal {path} cannot be read, so most of the team's history is not known: {reason}"
+            )
+        }
+        JournalFault::BadLines(lines) => {
+            format!("the journal {path} is damaged: {} cannot be read", counted(*lines, "line"))
+        }
     }
 }
 

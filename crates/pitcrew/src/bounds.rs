@@ -13,7 +13,7 @@ use crate::commands::run::{LimitArgs, Models, PermissionArgs};
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::hosting::{self, HostingArgs, TeammateMode, TeammateProgram};
-use crate::output::{self, shell_word};
+use crate::output::shell_word;
 
 /// The parts of a command line that restrict a run or give it more permissions.
 #[derive(Debug)]
@@ -86,18 +86,18 @@ pub(crate) async fn taken_over(
                 .map(String::as_str)
                 .collect();
             if !said.held.is_empty() {
-                output::remark(&format!("from the run before: {}", said.held.join(" ")));
+                context.tell_of_options(format!("from the run before: {}", said.held.join(" ")));
             }
             // The code below reports the flags in `gone` in a separate remark, so this remark omits
             // them.
             said.replaced.retain(|flag| !gone.contains(&flag.as_str()));
             if !said.replaced.is_empty() {
                 let (flags, verb) = (said.replaced.join(" "), "this command line replaces it");
-                output::remark(&format!("the run before had {flags}; {verb}"));
+                context.tell_of_options(format!("the run before had {flags}; {verb}"));
             }
             if !gone.is_empty() {
                 let flags = gone.join(" ");
-                output::remark(&format!(
+                context.tell_of_options(format!(
                     "of the run before, {flags} is no longer in effect; it can be given again"
                 ));
             }

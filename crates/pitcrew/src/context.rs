@@ -2,7 +2,7 @@
 //!
 //! Only this module reads argv, the environment and the home folder.
 
-use std::cell::{Cell, OnceCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::future::Future;
@@ -31,7 +31,7 @@ use serde_json::Value;
 
 use crate::cli::Shared;
 use crate::commands::sandbox_exec;
-use crate::failure::{Explained, Failure, chain, hint_of};
+use crate::failure::{Explained, Failure, FailureKind, chain, hint_of};
 use crate::limits;
 use crate::output::{self, Output, shell_word};
 
@@ -126,6 +126,18 @@ pub(crate) struct Context {
     pub(crate) output: Output,
     /// Whether the warning about unusable settings was already printed.
     has_told: Rc<Cell<bool>>,
+    /// Notices about the run that this command starts. They are printed when the run is started, and
+    /// never if it is refused.
+    notices: Rc<RefCell<Vec<Notice>>>,
+}
+
+/// A notice about a run that is about to start.
+#[derive(Debug)]
+enum Notice {
+    /// A text that is true only for a started run.
+    OfRun(String),
+    /// A text about the options of the run. It can explain why the run is refused.
+    OfOptions(String),
 }
 
 impl Context {
@@ -169,7 +181,41 @@ impl Context {
             environment,
             output,
             has_told: Rc::default(),
+            notices: Rc::default(),
         })
+    }
+
+    /// Keeps a notice for the moment when the run is started.
+    pub(crate) fn tell_when_started(&self, text: String) {
+        self.notices.borrow_mut().push(Notice::OfRun(text));
+    }
+
+    /// Keeps a notice about the options of the run. If the run is refused because of its options,
+    /// the notice becomes a hint.
+    pub(crate) fn tell_of_options(&self, text: String) {
+        self.notices.borrow_mut().push(Notice::OfOptions(text));
+    }
+
+    /// Prints the kept notices if the run was started. Otherwise adds those that can explain the
+    /// failure to its hints.
+    pub(crate) fn told<T>(&self, started: Result<T, Failure>) -> Result<T, Failure> {
+        let notices = std::mem::take(&mut *self.notices.borrow_mut());
+        match started {
+            Ok(started) => {
+                for Notice::OfRun(text) | Notice::OfOptions(text) in &notices {
+                    output::remark(text);
+                }
+                Ok(started)
+            }
+            // Another process runs the team, whatever the options are.
+            Err(failure) if failure.kind == FailureKind::Conflict => Err(failure),
+            Err(failure) => {
+                Err(notices.into_iter().fold(failure, |failure, notice| match notice {
+                    Notice::OfOptions(text) => failure.hint(text),
+                    Notice::OfRun(_) => failure,
+                }))
+            }
+        }
     }
 
     /// Copies this context and uses another root.

@@ -165,7 +165,7 @@ pub(crate) fn exit_code_table() -> String {
 /// The error of a command.
 #[derive(Debug)]
 pub(crate) struct Failure {
-    kind: FailureKind,
+    pub(crate) kind: FailureKind,
     error: Box<dyn Error + Send + Sync>,
     hints: Vec<String>,
 }

@@ -172,7 +172,7 @@ pub(crate) fn hosting(
         let server = socket.as_ref().map_or_else(String::new, |socket| {
             format!(" -S {}", output::shell_word(&socket.to_string_lossy()))
         });
-        output::remark(&format!(
+        context.tell_when_started(format!(
             "teammates get panes in the tmux session {TMUX_SESSION}, which no terminal shows yet; once it has panes, \
              `tmux{server} attach -t {TMUX_SESSION}` goes there"
         ));
@@ -301,6 +301,25 @@ pub(crate) async fn pane_of(
             "{member} is in a pane, but no program for panes is available"
         ))),
     }
+}
+
+/// Returns a text that says where the panes of the teammates are. Returns `None` if no teammate has a
+/// pane in view, or if the terminal does not tell.
+pub(crate) async fn place_of_panes(context: &Context, team: &Team) -> Option<String> {
+    let started = team.started().await.ok()?;
+    let in_panes = started.into_iter().filter(|(_, started)| started.pane.is_some());
+    for (name, _) in in_panes {
+        let Ok((panes, pane)) = pane_of(context, team, &name).await else { continue };
+        let Ok(Some(view)) = panes.in_view_at(&pane).await else { continue };
+        let words: Vec<_> = view.command.iter().map(|word| output::shell_word(word)).collect();
+        let command = words.join(" ");
+        let unseen = if view.is_shown { "" } else { ", which no terminal shows now" };
+        return Some(format!(
+            "the panes of the teammates are in {}{unseen}; `{command}` goes there",
+            output::printable(&view.place)
+        ));
+    }
+    None
 }
 
 /// Builds the failure for a pane that cannot be shown or hidden. If the pane is closed, the kind is

@@ -236,7 +236,8 @@ fn table_within<const N: usize>(
     }
     table.set_header(heading);
     for row in rows {
-        table.add_row(row.iter().map(|cell| printable(cell).into_owned()));
+        // A line break or a tab in a text from outside would break the row.
+        table.add_row(row.iter().map(|cell| in_one_line(cell).replace('\t', " ")));
     }
     for column in table.column_iter_mut() {
         column.set_padding((0, 2));
@@ -278,6 +279,13 @@ mod tests {
     fn a_table_is_as_wide_as_its_cells() {
         let rows = [["1".to_owned(), "Fix it".to_owned()], ["10".to_owned(), "Test".to_owned()]];
         assert_eq!(table(["ID", "SUBJECT"], &rows), "ID  SUBJECT\n1   Fix it\n10  Test");
+    }
+
+    #[test]
+    fn a_line_break_in_a_cell_does_not_break_its_row() {
+        let rows = [["bob\ncat".to_owned(), "a\r\n\tb\tc\u{1b}[2J\n".to_owned()]];
+        let shown = table(["MEMBER", "MODEL"], &rows);
+        assert_eq!(shown, "MEMBER     MODEL\nbob | cat  a | b c\u{fffd}[2J");
     }
 
     #[test]

@@ -89,7 +89,7 @@ pub(crate) fn table(outcome: &RunOutcome) -> String {
 /// contains the flags that would have allowed these calls.
 pub(crate) fn refused<'a>(rules: impl Iterator<Item = &'a str>) -> Option<String> {
     let flags: Vec<String> = rules.map(allow_flag).collect();
-    let said = "nobody was there to ask; these rules would have allowed the refused calls: ";
+    let said = "the run asked nobody; these rules would have allowed the refused calls: ";
     (!flags.is_empty()).then(|| format!("{said}{}", flags.join(" ")))
 }
 

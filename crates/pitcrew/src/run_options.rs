@@ -115,7 +115,7 @@ pub(crate) async fn start_alone(
     // belong to another user. If the lead added the member, the lead has already printed these
     // warnings. Only a member that joins by itself prints them.
     if plan.entry == Entry::Joins {
-        trusting::say(&loaded);
+        trusting::texts(&loaded).iter().for_each(|text| crate::output::remark(text));
         owners::say(&context.root, &plan.team);
     }
     let settings = &loaded.settings;
@@ -176,11 +176,15 @@ pub(crate) struct StartedRun {
 /// # Errors
 /// Returns an error if the settings, the model or the team cannot be used, or if another process
 /// runs the team.
-pub(crate) async fn start(context: &Context, mut plan: Plan) -> Result<StartedRun, Failure> {
+pub(crate) async fn start(context: &Context, plan: Plan) -> Result<StartedRun, Failure> {
+    context.told(started(context, plan).await)
+}
+
+async fn started(context: &Context, mut plan: Plan) -> Result<StartedRun, Failure> {
     let cwd = run_folder(context, &plan.begin, plan.cwd).await?;
     let layer = cli_layer(context, plan.settings);
     let loaded = context.load(&cwd, Some(Value::Object(layer.clone())))?;
-    trusting::say(&loaded);
+    trusting::texts(&loaded).into_iter().for_each(|text| context.tell_when_started(text));
     let (Begin::New { team, .. } | Begin::Resume { team, .. } | Begin::TakeOver { team, .. }) =
         &plan.begin;
     owners::say(&context.root, team);
@@ -197,11 +201,12 @@ pub(crate) async fn start(context: &Context, mut plan: Plan) -> Result<StartedRu
         Begin::New { .. } => None,
     };
     let hosting = hosting(context, settings, &plan.hosting, left, layer)?;
-    let mode =
-        unless_policy(settings, &["permissions", "defaultMode"], "--permission-mode", plan.mode);
-    let model = unless_policy(settings, &["model"], "--model", plan.model);
-    let teammate_model =
-        unless_policy(settings, &["model"], "--teammate-model", plan.teammate_model);
+    let policy = |field: &[&str], flag: &str, named: Option<String>| {
+        unless_policy(context, settings, field, flag, named)
+    };
+    let mode = policy(&["permissions", "defaultMode"], "--permission-mode", plan.mode);
+    let model = policy(&["model"], "--model", plan.model);
+    let teammate_model = policy(&["model"], "--teammate-model", plan.teammate_model);
     // A resumed team keeps its lead's model, unless the command line names another model.
     let named = match (model, &plan.begin) {
         (None, Begin::Resume { team, .. } | Begin::TakeOver { team, .. }) => {
@@ -265,6 +270,7 @@ pub(crate) fn teams_must_be_on(context: &Context) -> Result<(), Failure> {
 /// cannot be overridden. If the command line has a different value, that value is ignored with a
 /// warning.
 fn unless_policy(
+    context: &Context,
     settings: &Settings,
     field: &[&str],
     flag: &str,
@@ -273,7 +279,7 @@ fn unless_policy(
     let Some(policy) = settings.policy(field) else { return named };
     if let Some(named) = named.filter(|named| named != policy) {
         let (field, named) = (field.join("."), shell_word(&named));
-        crate::output::remark(&format!(
+        context.tell_when_started(format!(
             "warning: {flag} {named} has no effect: the machine's policy sets {field} to {policy:?} ({MANAGED_SETTINGS})"
         ));
     }

@@ -174,15 +174,16 @@ pub(crate) async fn open(
     if let Some(name) = name {
         return Ok(teams.open(name).await?);
     }
-    match meant(context, &teams, purpose).await? {
+    match meant(&teams, candidates(context, &teams).await?, purpose).await? {
         Some(team) => Ok(team),
         None => Err(none_there(context, &teams).await),
     }
 }
 
 /// Opens the team called `name`. If no existing team has this name, returns the archived team with
-/// this name. If `name` is `None`, opens the default team. If no team exists outside of the
-/// archive, returns the team of this repository that was archived last.
+/// this name. If `name` is `None`, opens the default team of this repository. If no team outside of
+/// the archive belongs to this repository, returns its team that was archived last. Only without
+/// such a team, a team of another place is opened.
 ///
 /// # Errors
 /// Returns the same errors as [`TeamChoice::open`].
@@ -191,18 +192,7 @@ pub(crate) async fn open_or_archived(
     name: Option<&str>,
 ) -> Result<Chosen, Failure> {
     let teams = context.teams()?;
-    let Some(name) = name else {
-        return match meant(context, &teams, Purpose::Look).await? {
-            Some(team) => {
-                say_where(context, &team).await;
-                Ok(Chosen::Live(team))
-            }
-            None => match last_here(context, &teams).await {
-                Some(archived) => Ok(Chosen::Archived(Box::new(archived))),
-                None => Err(none_there(context, &teams).await),
-            },
-        };
-    };
+    let Some(name) = name else { return default_or_archived(context, &teams).await };
     match teams.open(name).await {
         Ok(team) => Ok(Chosen::Live(team)),
         Err(error) if error.code == ErrorCode::TeamNotFound => {
@@ -212,6 +202,26 @@ pub(crate) async fn open_or_archived(
             }
         }
         Err(error) => Err(error.into()),
+    }
+}
+
+async fn default_or_archived(context: &Context, teams: &Teams) -> Result<Chosen, Failure> {
+    let Candidates { candidates, unreadable } = candidates(context, teams).await?;
+    // A command that changes something never picks a team of another place.
+    match pick(&candidates, Purpose::Change) {
+        Ok(here) => return Ok(Chosen::Live(teams.open(here.folder.as_str()).await?)),
+        Err(NotMeant::NoneHere) => {}
+        Err(why) => return Err(not_meant(&candidates, &why)),
+    }
+    if let Some(archived) = last_here(context, teams).await {
+        return Ok(Chosen::Archived(Box::new(archived)));
+    }
+    match meant(teams, Candidates { candidates, unreadable }, Purpose::Look).await? {
+        Some(team) => {
+            say_where(context, &team).await;
+            Ok(Chosen::Live(team))
+        }
+        None => Err(none_there(context, teams).await),
     }
 }
 
@@ -282,12 +292,30 @@ impl NotMeant<'_> {
     }
 }
 
+/// All teams outside of the archive that can become the default team of a command.
+struct Candidates {
+    candidates: Vec<Candidate>,
+    /// The error of the first team that cannot be read.
+    unreadable: Option<StoreError>,
+}
+
 /// Returns the default team of the command. Returns `None` if there is no team at all.
 async fn meant(
-    context: &Context,
     teams: &Teams,
+    Candidates { candidates, unreadable }: Candidates,
     purpose: Purpose,
 ) -> Result<Option<Team>, Failure> {
+    if candidates.is_empty() {
+        // If no team can be read, the error of the first unreadable team is reported.
+        return unreadable.map_or(Ok(None), |error| Err(Failure::internal(error)));
+    }
+    match pick(&candidates, purpose) {
+        Ok(candidate) => Ok(Some(teams.open(candidate.folder.as_str()).await?)),
+        Err(why) => Err(not_meant(&candidates, &why)),
+    }
+}
+
+async fn candidates(context: &Context, teams: &Teams) -> Result<Candidates, Failure> {
     let here = repository(&context.cwd);
     let called_here = here.file_name().and_then(|name| name.to_str()).map(TeamDir::of);
     let mut candidates = Vec::new();
@@ -329,14 +357,7 @@ async fn meant(
             runs,
         });
     }
-    if candidates.is_empty() {
-        // If no team can be read, the error of the first unreadable team is reported.
-        return unreadable.map_or(Ok(None), |error| Err(Failure::internal(error)));
-    }
-    match pick(&candidates, purpose) {
-        Ok(candidate) => Ok(Some(teams.open(candidate.folder.as_str()).await?)),
-        Err(why) => Err(not_meant(&candidates, &why)),
-    }
+    Ok(Candidates { candidates, unreadable })
 }
 
 /// Picks the default team: the team that runs in this repository, otherwise the team with the

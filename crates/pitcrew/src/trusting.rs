@@ -15,7 +15,7 @@ use serde_json::{Map, Value, json};
 use crate::context::{Context, Loaded};
 use crate::failure::{Failure, FailureKind};
 use crate::live::trust_prompt;
-use crate::output::{self, visible};
+use crate::output::visible;
 
 /// The maximum number of ignored entries whose names are printed. For the remaining entries only
 /// their number is printed.
@@ -74,8 +74,9 @@ pub(crate) fn ask(context: &Context, folder: &Path) -> Result<(), Failure> {
     }
 }
 
-/// Prints a short list of the ignored parts of a project's files.
-pub(crate) fn say(loaded: &Loaded) {
+/// Returns a short list of the ignored parts of a project's files, as lines for the user.
+pub(crate) fn texts(loaded: &Loaded) -> Vec<String> {
+    let mut texts = Vec::new();
     let top =
         loaded.top.as_deref().map(|top| visible(&top.display().to_string())).unwrap_or_default();
     let mut can_be_trusted = false;
@@ -89,20 +90,20 @@ pub(crate) fn say(loaded: &Loaded) {
         // The hint about trust is printed only if at least one ignored entry would take effect with
         // trust.
         can_be_trusted |= *why != WhyLeftOut::Never;
-        output::remark(&format!(
+        texts.push(format!(
             "left out of {}: {} ({because})",
             visible(&file.display().to_string()),
             few(keys)
         ));
     }
     if can_be_trusted {
-        output::remark(
-            "`pitcrew trust show` shows it, `pitcrew trust add` trusts it, --trust for one run",
+        texts.push(
+            "`pitcrew trust show` shows it, `pitcrew trust add` trusts it, --trust for one run"
+                .to_owned(),
         );
     }
-    for warning in &loaded.warnings {
-        output::remark(&format!("warning: {}", visible(warning)));
-    }
+    texts.extend(loaded.warnings.iter().map(|warning| format!("warning: {}", visible(warning))));
+    texts
 }
 
 /// Reads the project in `folder`, or in the working folder if `folder` is `None`. Also returns the

@@ -21,7 +21,7 @@ use serde::{Deserialize, Serialize};
 use crate::own_mode;
 use crate::sandbox::Sandbox;
 
-pub use changes::Changes;
+pub use changes::{Changes, NewCommits};
 pub use error::{KeepReason, WorktreeError};
 use git::Git;
 use repo_lock::{Making, Turn, lock};

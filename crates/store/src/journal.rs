@@ -70,7 +70,8 @@ pub enum Event {
         /// The team's name in the form that its creator gave.
         team: String,
     },
-    /// The team was deleted. This is the last line of the team's journal.
+    /// The team was deleted. If the lead of a run deleted it, the rest of this run follows in the
+    /// archive. A restored team continues the journal too.
     TeamDeleted {
         /// The team's name in the form that its creator gave.
         team: String,
@@ -224,6 +225,10 @@ pub enum Event {
         /// `None` if the user gave no instruction. Older versions never wrote it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         goal: Option<String>,
+        /// The commit that was checked out in the lead's folder. `None` if that folder is in no
+        /// repository, or if the repository has no commit. Older versions never wrote it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        head: Option<String>,
     },
     /// The process that ran the team has finished. If a run is killed, it writes no such line.
     RunEnded {

@@ -25,12 +25,14 @@ pub use backend::{
 };
 pub use error::StoreError;
 pub use files::{
-    BadLine, Damage, Durability, FileBackend, FileOptions, FileState, Keep, LockWait, LongRead,
-    Looked, Mend, OnLongRead, OnPassedOver, OnUnrecorded, OnWait, PassedOver, Paths, WrittenFile,
+    BadLine, Damage, Durability, FileBackend, FileOptions, FileState, JournalFault, Keep,
+    LineCheck, LockWait, LongRead, Looked, Mend, OnLongRead, OnPassedOver, OnUnrecorded, OnWait,
+    PassedOver, Paths, WrittenFile,
 };
 pub use journal::{Event, JournalEntry, Overwritten, Turn};
 pub use memory::MemoryBackend;
 pub use spelled::{MemberChange, PermissionOutcome, StartedProgram, TaskChangeKind};
 pub use summary::{
-    EndedRun, JournalSummary, MemberState, MemberSummary, RunsSummary, Spent, TEAM_DELETED,
+    EndedRun, JournalSummary, MemberState, MemberSummary, OpenRequest, RunsSummary, Spent,
+    TEAM_DELETED,
 };

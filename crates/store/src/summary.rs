@@ -3,15 +3,18 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use pitcrew_protocol::{AgentName, MessageId, TaskAssignment, TaskId};
+use pitcrew_protocol::{AgentName, MessageId, Status, TaskAssignment, TaskId};
 use serde::{Deserialize, Serialize};
 
 use crate::journal::fast;
-use crate::spelled::{MemberChange, TaskChangeKind};
+use crate::spelled::{MemberChange, PermissionOutcome, TaskChangeKind};
 use crate::{Event, JournalEntry, Turn};
 
 /// The maximum number of permissions of one member that a journal summary keeps.
 const MOST_ALWAYS: usize = 100;
+
+/// The maximum number of open permission requests of one member that a journal summary keeps.
+const MOST_ASKS: usize = 100;
 
 /// A summary of the journal, with the data that a resume of the team needs. The size of a summary
 /// depends on the number of members, assignments and open tasks. It does not depend on the length
@@ -48,6 +51,9 @@ pub struct RunsSummary {
     pub began_ms: Option<i64>,
     /// The beginning of the first run's goal, if it is recorded.
     pub goal: Option<String>,
+    /// The commit that was checked out when the first run began, if it is recorded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub head: Option<String>,
     /// The end of the last run. `None` while that run goes on, and if that run was killed.
     pub ended: Option<EndedRun>,
 }
@@ -57,22 +63,23 @@ pub struct RunsSummary {
 pub struct EndedRun {
     /// Time of the end, in milliseconds since 1970.
     pub at_ms: i64,
-    /// How the run ended, as in [`Event::RunEnded`]. [`TEAM_DELETED`] if the run's lead deleted the
-    /// team.
+    /// How the run ended, as in [`Event::RunEnded`]. [`TEAM_DELETED`] if the team was deleted and
+    /// the end of the run is not recorded.
     pub end: Option<String>,
     /// The reason, if `end` does not explain itself.
     pub reason: Option<String>,
 }
 
-/// The end of a run whose lead deleted the team.
+/// The end of a run whose team was deleted, if no other end is recorded.
 pub const TEAM_DELETED: &str = "team_deleted";
 
 /// The end of a run that succeeded.
 const COMPLETED: &str = "completed";
 
 impl RunsSummary {
-    fn started(&mut self, at_ms: i64, goal: Option<String>) {
+    fn started(&mut self, at_ms: i64, goal: Option<String>, head: Option<String>) {
         self.count = self.count.saturating_add(1);
+        self.head = self.head.take().or(head);
         self.began_ms.get_or_insert(at_ms);
         self.goal = self.goal.take().or(goal);
         self.ended = None;
@@ -118,6 +125,18 @@ pub struct MemberSummary {
     /// members with the same name are included, because these turns were paid too.
     #[serde(default)]
     pub spent: BTreeMap<String, Spent>,
+    /// The permission requests of the member that are open in the latest run, the newest last.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub asks: Vec<OpenRequest>,
+}
+
+/// A permission request without an answer.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OpenRequest {
+    /// The id of the request.
+    pub request: String,
+    /// The name of the tool for which permission was requested.
+    pub tool: String,
 }
 
 /// What all turns that called one model used: tokens, cost and time.
@@ -248,9 +267,12 @@ impl JournalSummary {
         match event {
             // If the previous run was killed, it has no end entry. In that case the start of this
             // run closes it.
-            Event::RunStarted { goal } => {
+            Event::RunStarted { goal, head } => {
                 self.close_run();
-                self.runs.started(at_ms, goal);
+                // The process that waited for the answers is gone. An agent that continues asks
+                // again.
+                self.members.values_mut().for_each(|member| member.asks.clear());
+                self.runs.started(at_ms, goal, head);
                 self.open_run = Some(RunSpan { began_ms: at_ms, latest_ms: at_ms });
             }
             Event::RunEnded { end, reason } => {
@@ -267,6 +289,10 @@ impl JournalSummary {
                     member.turns = 0;
                     member.always.clear();
                 }
+                if state.status().is_some_and(|status| status == Status::Idle || status.is_over()) {
+                    // An agent at rest waits for no permission.
+                    member.asks.clear();
+                }
                 member.states.retain(|earlier| earlier.state != state);
                 member.states.push(MemberState { state, detail });
             }
@@ -275,6 +301,13 @@ impl JournalSummary {
                 let member = self.members.entry(turn.member.clone()).or_default();
                 member.turns = member.turns.saturating_add(1);
                 member.spent.entry(turn.model.clone()).or_default().add(&turn);
+            }
+            Event::Permission { request, member, tool, outcome } => {
+                let asks = &mut self.members.entry(member).or_default().asks;
+                asks.retain(|open| open.request != request);
+                if outcome == PermissionOutcome::Asked && asks.len() < MOST_ASKS {
+                    asks.push(OpenRequest { request, tool });
+                }
             }
             Event::AllowedAlways { member, what, lasts: true } => {
                 let always = &mut self.members.entry(member).or_default().always;
@@ -311,7 +344,6 @@ impl JournalSummary {
             | Event::Overwritten(_)
             | Event::Started { .. }
             | Event::Stopped { .. }
-            | Event::Permission { .. }
             | Event::AllowedAlways { .. }
             | Event::ConversationCompacted { .. } => {}
         }
@@ -356,6 +388,7 @@ impl JournalSummary {
             of_event("run_ended"),
             of_event("earlier_teams"),
             of_event("allowed_always"),
+            of_event("permission"),
             of_event("task_changed"),
             of_event("team_deleted"),
             of_event("team_archived"),

@@ -98,7 +98,10 @@ impl Team {
         let spent = spent.map(|(name, member)| (name.clone(), member.spent.clone())).collect();
         let earlier = Event::EarlierTeams { ran_ms: deleted.summary.ran_ms(), spent };
         self.note([Event::TeamCreated { team: config.name.to_string() }, earlier]).await;
-        self.note_entries(deleted.turns).await;
+        // The model calls after the deletion cost money too.
+        let mut turns = deleted.rest;
+        turns.retain(|entry| matches!(entry.event, Event::TurnEnded(_)));
+        self.note_entries(turns).await;
         Ok(self.created())
     }
 

@@ -5,10 +5,11 @@
 //! pitcrew therefore never sends a signal to a process because of a record.
 
 use pitcrew_protocol::{AgentName, ApiError, ProcessRef};
+use pitcrew_store::ArchiveName;
 use serde::{Deserialize, Serialize};
 
-use crate::Team;
-use crate::document::Document;
+use crate::document::{Document, parsed};
+use crate::{Team, Teams, refusal};
 
 /// A process that an agent's command started and that still runs after the command ended.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -36,6 +37,29 @@ pub(crate) struct EscapedProcesses {
 
 impl Document for EscapedProcesses {
     const NAME: &'static str = "escaped";
+}
+
+impl Teams {
+    /// Returns the recorded processes of each archived team, or the reason why its records cannot be
+    /// read. Teams without a record are left out.
+    ///
+    /// # Errors
+    /// `internal_error` when the archive cannot be listed.
+    pub async fn escaped_in_archive(
+        &self,
+    ) -> Result<Vec<(ArchiveName, Result<Vec<Escaped>, ApiError>)>, ApiError> {
+        let mut found = Vec::new();
+        for name in self.backend().archives().await.map_err(refusal::of_store)? {
+            let document = EscapedProcesses::NAME;
+            let read = match self.backend().archived_document(&name, document).await {
+                Ok(None) => continue,
+                Ok(Some(stored)) => parsed(Some(&stored), document),
+                Err(error) => Err(refusal::of_store(error)),
+            };
+            found.push((name, read.map(|all: EscapedProcesses| all.escaped)));
+        }
+        Ok(found)
+    }
 }
 
 impl Team {

@@ -28,6 +28,7 @@
 )]
 
 mod actor;
+mod after_deletion;
 mod another;
 mod archive;
 mod asked;

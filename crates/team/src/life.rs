@@ -7,7 +7,7 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use pitcrew_store::{ArchiveName, Event, JournalEntry, JournalSummary};
+use pitcrew_store::{ArchiveName, JournalEntry, JournalSummary};
 
 /// Maximum number of journal entries that are kept while the disk refuses them. Beyond the limit
 /// the oldest entries are lost.
@@ -35,8 +35,9 @@ pub(crate) struct Deleted {
     pub(crate) archive: ArchiveName,
     /// The summary of the deleted team's journal.
     pub(crate) summary: JournalSummary,
-    /// The turns that ended after the deletion of the team.
-    pub(crate) turns: Vec<JournalEntry>,
+    /// The events after the deletion of the team, in order. The next team takes the turns. If there
+    /// is no next team, all of them belong to the deleted team.
+    pub(crate) rest: Vec<JournalEntry>,
 }
 
 impl Life {
@@ -81,14 +82,22 @@ impl Life {
         self.state().is_followed = false;
     }
 
-    /// Keeps the records of turns that end while there is no team. Their model calls cost money, so
-    /// the next team must count them.
+    /// Keeps the journal entries of events that happen while there is no team.
     pub(crate) fn keep(&self, entries: Vec<JournalEntry>) {
         if let Some(deleted) = &mut self.state().deleted {
-            deleted.turns.extend(
-                entries.into_iter().filter(|entry| matches!(entry.event, Event::TurnEnded(_))),
-            );
+            deleted.rest.extend(entries);
         }
+    }
+
+    /// Returns the archive of the deleted team and the entries that were kept for it. The returned
+    /// entries are no longer kept. Returns `None` if the team exists or a new team has replaced it.
+    pub(crate) fn take_rest(&self) -> Option<(ArchiveName, Vec<JournalEntry>)> {
+        let mut state = self.state();
+        if state.is_followed {
+            return None;
+        }
+        let deleted = state.deleted.as_mut()?;
+        Some((deleted.archive.clone(), std::mem::take(&mut deleted.rest)))
     }
 
     /// Whether the journal lacks entries that the disk refused.

@@ -1,11 +1,13 @@
 //! The mail of one member: its unread messages, the valid frames among them, and the delivery state
 //! of each message.
 
+use std::collections::BTreeMap;
+
 use pitcrew_protocol::{
     AgentName, ApiError, Foreign, Frame, IdleNotification, LEAD_NAME, Message, MessageId,
     TeamConfig, same_name,
 };
-use pitcrew_store::{Event, Past, StoredMessage};
+use pitcrew_store::{Event, JournalEntry, Past, StoredMessage};
 
 use crate::Team;
 use crate::actor::{Actor, Speaker};
@@ -193,6 +195,30 @@ impl Team {
         };
         stored.extend(self.inbox_of(name).await?.0);
         self.verified(name, stored, Senders::Former).await
+    }
+
+    /// Returns the messages to `name` that will never be delivered, each with the reason. They come
+    /// from the journal entries after `position`. Also returns the position for the next call.
+    ///
+    /// # Errors
+    /// `team_not_found`, `internal_error`.
+    pub async fn undelivered_since(
+        &self,
+        name: &AgentName,
+        position: u64,
+    ) -> Result<(BTreeMap<MessageId, String>, u64), ApiError> {
+        let journal = self.ask(self.backend().journal_since(self.dir(), position)).await?;
+        let reason = |entry: JournalEntry| {
+            if let Event::MessageDead { id, to, reason } = entry.event {
+                (to == *name).then_some((id, reason))
+            } else if let Event::FrameRefused { id, to, reason, .. } = entry.event {
+                (to == *name).then_some((id, format!("refused: {reason}")))
+            } else {
+                None
+            }
+        };
+        let (entries, position) = journal;
+        Ok((entries.into_iter().filter_map(reason).collect(), position))
     }
 
     async fn stored_past(

@@ -2,17 +2,19 @@
 //! in the archive. Commands and user interfaces that show a team's past read it here.
 
 use std::collections::BTreeSet;
+use std::path::PathBuf;
 
 use pitcrew_protocol::{AgentName, ApiError, Task, TeamConfig, same_name};
 use pitcrew_store::{
-    ArchivedTeam, JournalEntry, JournalSummary, LogName, Past, StoreError, StoredMessage,
+    ArchivedTeam, JournalEntry, JournalFault, JournalOf, JournalSummary, LineCheck, LogName, Past,
+    StoreError, StoredMessage,
 };
 
 use crate::conversations::{ClientConversation, ClientConversations};
 use crate::document::{Document, parsed};
 use crate::ended::Ended;
 use crate::mail::{Mail, archived_mail};
-use crate::{Team, Teams, named, refusal};
+use crate::{SpawnRecord, Team, Teams, named, refusal};
 
 /// A character that every subagent's name contains, and that no member's name contains.
 const SUBAGENT_MARK: char = '#';
@@ -64,6 +66,33 @@ impl TeamRecords {
                 Ok((of_store(entries)?, 0))
             }
         }
+    }
+
+    /// Returns the path of the journal and what is wrong with it. Returns `None` if nothing is wrong,
+    /// if the store has no files, or if another client made the team and so there is no journal.
+    ///
+    /// # Errors
+    /// `team_not_found`, `internal_error`.
+    pub async fn journal_fault(
+        &self,
+        check: LineCheck,
+    ) -> Result<Option<(PathBuf, JournalFault)>, ApiError> {
+        let (teams, journal) = match self {
+            Self::Live(team) => (team.teams(), JournalOf::Team(team.dir())),
+            Self::Archived(teams, archived) => (teams, JournalOf::Archive(&archived.name)),
+        };
+        let Some(files) = teams.backend().files() else { return Ok(None) };
+        let path = match journal {
+            JournalOf::Team(dir) => files.paths().journal(dir),
+            JournalOf::Archive(archive) => files.paths().archived_journal(archive),
+        };
+        let Some(fault) = of_store(files.journal_fault(journal, check).await)? else {
+            return Ok(None);
+        };
+        let config = self.config().await?;
+        let is_ours = config.members.iter().any(|member| SpawnRecord::of(member).is_some());
+        let is_no_fault = fault == JournalFault::Missing && !is_ours;
+        Ok((!is_no_fault).then_some((path, fault)))
     }
 
     /// Returns the summary of the journal.
@@ -130,14 +159,15 @@ impl TeamRecords {
     }
 
     /// Returns the names of all members and former members, the lead first. The config names the
-    /// members, and the journal names the former members.
+    /// members, and the journal names the former members. If the journal cannot be read, the former
+    /// members are not known.
     ///
     /// # Errors
     /// `team_not_found`, `internal_error`.
     pub async fn all_members(&self) -> Result<Vec<AgentName>, ApiError> {
         let mut names: Vec<AgentName> =
             self.config().await?.members.into_iter().map(|member| member.name).collect();
-        for name in self.summary().await?.members.into_keys() {
+        for name in self.summary().await.unwrap_or_default().members.into_keys() {
             // Subagents are in the journal too, but are no members.
             if !name.as_str().contains(SUBAGENT_MARK) && !names.contains(&name) {
                 names.push(name);

@@ -120,7 +120,7 @@ impl Team {
         // team with an unreadable journal does the same.
         let summary = summary
             .map_or_else(|_unread| JournalSummary::default(), |(summary, _position)| summary);
-        self.life.end(Deleted { archive, summary, turns: Vec::new() });
+        self.life.end(Deleted { archive, summary, rest: Vec::new() });
         Ok(TeamDeleted::done(config.name.as_str()))
     }
 

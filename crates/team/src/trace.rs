@@ -145,17 +145,19 @@ struct End {
     is_deletion: bool,
 }
 
-/// Reads how and when the team ended from the last line of its journal.
+/// Reads how and when the team ended from its journal. If the lead of a run deleted the team, the
+/// rest of this run follows that line.
 fn end(journal: &[JournalEntry]) -> Option<End> {
-    let JournalEntry { at_ms, event } = journal.last()?;
-    let (team, is_deletion) = if let Event::TeamDeleted { team } = event {
-        (team, true)
-    } else if let Event::TeamArchived { team } = event {
-        (team, false)
-    } else {
-        return None;
-    };
-    Some(End { team: team.clone(), at: wire_time(*at_ms), is_deletion })
+    journal.iter().rev().find_map(|JournalEntry { at_ms, event }| {
+        let (team, is_deletion) = if let Event::TeamDeleted { team } = event {
+            (team, true)
+        } else if let Event::TeamArchived { team } = event {
+            (team, false)
+        } else {
+            return None;
+        };
+        Some(End { team: team.clone(), at: wire_time(*at_ms), is_deletion })
+    })
 }
 
 fn blank(team: &str, id: &MessageId, to: &AgentName) -> MessageTrace {

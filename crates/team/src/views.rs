@@ -1,6 +1,8 @@
 //! Results for programs, in the form of the API reference. If files and recordings have other field
 //! names, the results still use the names from the API reference.
 
+use std::collections::BTreeMap;
+
 use pitcrew_protocol::{
     AgentName, Frame, Member, MessageId, Task, TaskGraph, TaskId, TaskStatus, TaskTimes, TeamConfig,
 };
@@ -215,10 +217,26 @@ pub struct MessageView {
     pub timestamp: Option<String>,
     /// Whether the receiver has taken the message.
     pub read: bool,
+    /// The reason why the receiver never gets the message. `None` if it got the message or can still
+    /// get it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub not_delivered: Option<String>,
     /// The type of the frame that the message carries. `None` if the message is text. A frame
     /// counts as text if its sender was never allowed to send such a frame.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub frame: Option<&'static str>,
+}
+
+impl MessageView {
+    /// Marks the message as not delivered, if `reasons` has a reason for it. The inbox marks such a
+    /// message as read, so that no receiver takes it.
+    #[must_use]
+    pub fn with_reason(self, reasons: &BTreeMap<MessageId, String>) -> Self {
+        match reasons.get(&self.id) {
+            Some(reason) => Self { read: false, not_delivered: Some(reason.clone()), ..self },
+            None => self,
+        }
+    }
 }
 
 impl From<Mail> for MessageView {
@@ -226,6 +244,7 @@ impl From<Mail> for MessageView {
         Self {
             id: mail.id,
             read: mail.message.is_read(),
+            not_delivered: None,
             from: mail.message.from,
             text: mail.message.text,
             summary: mail.message.summary,

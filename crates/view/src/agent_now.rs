@@ -13,7 +13,7 @@ use serde::Serialize;
 use crate::conversation::Conversation;
 use crate::member_status::MemberStatus;
 use crate::text::in_one_line;
-use crate::wording::{brief, short};
+use crate::wording::{asks, brief, short, state_in_words};
 
 /// The number of bytes at the end of a conversation that are read for the current tool call. The
 /// arguments of most calls are shorter.
@@ -119,7 +119,8 @@ impl AgentNow {
     ) -> Result<Vec<Self>, ApiError> {
         let mut agents = Vec::new();
         for (name, member) in records.summary().await?.members {
-            let process = processes.iter().find(|process| *process.name() == name);
+            let process =
+                processes.iter().find(|process| process.name().as_str() == host_of(&name));
             let mut agent = Self::of(name, &member, process);
             if agent.runs && agent.state == Some(Status::Active) && agent.reason.is_none() {
                 agent.tool = current_call(records, &agent.name, root).await?;
@@ -132,7 +133,8 @@ impl AgentNow {
         Ok(agents)
     }
 
-    /// Returns the state that the journal and the agent's process tell.
+    /// Returns the state that the journal and the agent's process tell. `process` is the process of
+    /// the agent, and for a subagent that of its caller.
     #[must_use]
     pub fn of(name: AgentName, member: &MemberSummary, process: Option<&MemberStatus>) -> Self {
         let last = member
@@ -141,14 +143,25 @@ impl AgentNow {
             .rev()
             .find_map(|change| Some((change.state.status()?, change.detail.clone())));
         let (state, detail) = last.unzip();
-        let waits_for = process.and_then(MemberStatus::waits_for);
+        let role = role_of(&name);
+        let has_process = process.is_some_and(MemberStatus::runs);
+        let (runs, waits_for) = match role {
+            Role::Lead | Role::Teammate => {
+                (has_process, process.and_then(MemberStatus::waits_for).map(str::to_owned))
+            }
+            // The end of a subagent is not recorded. A subagent that waits for an answer runs.
+            Role::Subagent => {
+                let open = member.asks.last().filter(|_| has_process);
+                (open.is_some(), open.map(|open| asks(&open.tool)))
+            }
+        };
         Self {
-            role: role_of(&name),
+            role,
             name,
             state,
-            runs: process.is_some_and(MemberStatus::runs),
+            runs,
             tool: None,
-            reason: waits_for.map(str::to_owned).or(detail.flatten()),
+            reason: waits_for.or(detail.flatten()),
             spending: Spending::of(member.spent.values()),
         }
     }
@@ -157,15 +170,17 @@ impl AgentNow {
     #[must_use]
     pub fn line(&self) -> String {
         let state = match self.state {
-            None => "-".to_owned(),
+            None => match &self.reason {
+                Some(reason) => return in_one_line(reason),
+                None => "-".to_owned(),
+            },
             Some(Status::Active) if !self.runs => "stopped in a turn".to_owned(),
             Some(Status::Active) => match (&self.tool, &self.reason) {
                 (Some(tool), _) => return in_one_line(tool),
                 (None, Some(reason)) => return in_one_line(reason),
                 (None, None) => "thinks".to_owned(),
             },
-            Some(Status::Completed) => "ended".to_owned(),
-            Some(status) => status.as_str().replace('_', " "),
+            Some(status) => state_in_words(status),
         };
         match &self.reason {
             Some(reason) => in_one_line(&format!("{state}: {reason}")),
@@ -207,6 +222,11 @@ async fn current_call(
         }
     };
     Ok(conversation.open_calls().next().map(|call| brief(&call.tool, &call.input)))
+}
+
+/// Returns the name of the agent in whose process an agent works: its caller, if it is a subagent.
+fn host_of(name: &AgentName) -> &str {
+    name.as_str().split_once(SUBAGENT_MARK).map_or(name.as_str(), |(caller, _)| caller)
 }
 
 fn role_of(name: &AgentName) -> Role {

@@ -16,6 +16,7 @@ use serde::{Deserialize, Serialize};
 use crate::error::ViewError;
 use crate::running::Running;
 use crate::text::printable;
+use crate::wording::{ASKS_FOR_PLAN, asks};
 
 /// The program, pane, process and state of one member.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -117,8 +118,12 @@ impl MemberStatus {
                 }
             });
         }
+        let of_lead = asks_of_lead(team, lead).await?;
         for found in &mut found {
             found.waits_for = waits_for(&found.name, &requests);
+            if found.name.as_str() == LEAD_NAME {
+                found.waits_for = found.waits_for.take().or_else(|| of_lead.clone());
+            }
         }
         Ok(found)
     }
@@ -256,6 +261,24 @@ impl MemberStatus {
     }
 }
 
+/// Returns the latest open permission request of a lead that runs here, as text. Such a request is in
+/// the journal and not among the requests between members.
+async fn asks_of_lead(team: &Team, lead: &Running) -> Result<Option<String>, ViewError> {
+    match lead {
+        Running::ByPitcrew { .. } => {}
+        Running::BySession { .. }
+        | Running::Stale { .. }
+        | Running::Elsewhere { .. }
+        | Running::No
+        | Running::Unknown => return Ok(None),
+    }
+    let summary = team.journal_summary().await;
+    let (summary, _position) =
+        summary.map_err(|source| ViewError::Store { team: team.dir().clone(), source })?;
+    let lead = summary.members.get(&AgentName::lead());
+    Ok(lead.and_then(|lead| lead.asks.last()).map(|open| asks(&open.tool)))
+}
+
 /// Returns the latest open request of a member as text: a request for a permission or for the
 /// approval of a plan.
 fn waits_for(name: &AgentName, requests: &BTreeMap<String, Request>) -> Option<String> {
@@ -264,9 +287,9 @@ fn waits_for(name: &AgentName, requests: &BTreeMap<String, Request>) -> Option<S
         .filter(|request| request.kind != RequestKind::Shutdown)
         .max_by_key(|request| request.at_ms)?;
     Some(match (latest.kind, &latest.tool) {
-        (RequestKind::Permission, Some(tool)) => format!("asks permission for {tool}"),
+        (RequestKind::Permission, Some(tool)) => asks(tool),
         (RequestKind::Permission, None) => "asks permission".to_owned(),
-        (RequestKind::Plan, _) => "asks to approve its plan".to_owned(),
+        (RequestKind::Plan, _) => ASKS_FOR_PLAN.to_owned(),
         (RequestKind::Shutdown, _) => return None,
     })
 }

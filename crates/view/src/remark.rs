@@ -10,7 +10,7 @@ use pitcrew_runtime::events::{AgentStarted, Answered, Compacted, RunEvent, RunSt
 use crate::fold::{ViewEvent, fold};
 use crate::state::TeamState;
 use crate::text::{first_line, in_one_line};
-use crate::wording::{doing, short};
+use crate::wording::{ASKED_TO_SHUT_DOWN, doing, short};
 
 /// Maximum number of characters that are shown of a text from an agent.
 const SAID_CHARS: usize = 160;
@@ -130,12 +130,12 @@ fn changed(
         Status::Completed => "has ended".to_owned(),
         Status::Failed => "has failed".to_owned(),
         Status::Killed => "was stopped".to_owned(),
+        Status::ShutdownRequested => ASKED_TO_SHUT_DOWN.to_owned(),
         Status::Pending
         | Status::Active
         | Status::Idle
         | Status::AwaitingPlanApproval
-        | Status::Parked
-        | Status::ShutdownRequested => format!("is {}", status.as_str().replace('_', " ")),
+        | Status::Parked => format!("is {}", status.as_str().replace('_', " ")),
     };
     if let Some(detail) = detail {
         let _ = write!(text, ": {}", in_one_line(detail));

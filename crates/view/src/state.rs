@@ -18,7 +18,7 @@ pub use timeline::{Happened, Mail, Route, Timeline, TimelineEntry};
 
 use crate::member_status::MemberStatus;
 use crate::text::first_line;
-use crate::wording::{asks_for, short};
+use crate::wording::{asks_for, short, state_in_words};
 
 /// Maximum number of characters that are shown of an agent's current activity.
 const DOING_CHARS: usize = 60;
@@ -205,9 +205,7 @@ impl AgentState {
             (None, Status::Active) => {
                 self.asks.values().next().map_or_else(|| "thinks".to_owned(), |tool| asks_for(tool))
             }
-            (None, Status::Completed) => "ended".to_owned(),
-            (None, Status::ShutdownRequested) => "shutting down".to_owned(),
-            (None, status) => status.as_str().replace('_', " "),
+            (None, status) => state_in_words(status),
         };
         let mut line = format!("{doing:<30}");
         let tokens = self.usage.context_tokens();

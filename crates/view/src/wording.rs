@@ -1,5 +1,6 @@
 //! Short texts that describe what an agent is doing. All user interfaces use these texts.
 
+use pitcrew_protocol::{CallEffect, Status, ToolTraits};
 use pitcrew_runtime::events::{RunEvent, waiting_for_model};
 use pitcrew_runtime::question::visible;
 use serde_json::Value;
@@ -52,6 +53,35 @@ pub fn doing(event: &RunEvent) -> Option<String> {
         | RunEvent::ModeRecorded { .. }
         | RunEvent::ShuttingDown { .. }
         | RunEvent::Warning { .. } => None,
+    }
+}
+
+/// The news of an agent that got a shutdown request.
+pub(crate) const ASKED_TO_SHUT_DOWN: &str = "was asked to shut down";
+
+/// The request of an agent that has submitted a plan.
+pub(crate) const ASKS_FOR_PLAN: &str = "asks to approve its plan";
+
+/// Returns the text for an agent that waits for a permission to call this tool.
+pub(crate) fn asks(tool: &str) -> String {
+    match ToolTraits::of(tool).effect == CallEffect::SubmitsPlan {
+        true => ASKS_FOR_PLAN.to_owned(),
+        false => asks_for(tool),
+    }
+}
+
+/// Returns the text for the state that an agent is in.
+pub(crate) fn state_in_words(status: Status) -> String {
+    match status {
+        Status::Completed => "ended".to_owned(),
+        Status::ShutdownRequested => "shutting down".to_owned(),
+        Status::Pending
+        | Status::Active
+        | Status::Idle
+        | Status::AwaitingPlanApproval
+        | Status::Parked
+        | Status::Failed
+        | Status::Killed => status.as_str().replace('_', " "),
     }
 }
 

@@ -2,8 +2,11 @@
 
 use std::time::Duration;
 
+use pitcrew_process::identity::ProcessIdentity;
 use pitcrew_protocol::{ApiError, ErrorCode};
+use pitcrew_runtime::run::RunOutcome;
 use pitcrew_team::Team;
+use pitcrew_team::store::LeaseName;
 use pitcrew_view::running::Running;
 
 use super::run::{OutputFormat, shown};
@@ -15,6 +18,9 @@ use crate::live::watch::Watched;
 use crate::output::{self, Form, shell_word};
 use crate::report;
 use crate::selection::{self, Purpose, TeamWord};
+
+/// How long this command waits for the process of an ended run.
+const HOST_END_PATIENCE: Duration = Duration::from_secs(10);
 
 /// Watch a team that runs, answer its questions and write to it
 ///
@@ -46,7 +52,7 @@ impl Attach {
         let ended = context.briefly(async {
             let signals = Signals::listen()?;
             let team = selection::open(context, self.team.name(), Purpose::Change).await?;
-            let left = attach(team.clone(), face, signals).await?;
+            let left = attach(context, team.clone(), face, signals).await?;
             end(context, &team, face, left).await
         });
         match (ended, face) {
@@ -71,7 +77,10 @@ async fn end(context: &Context, team: &Team, face: AttachFace, left: Left) -> Re
             if face == AttachFace::Lines {
                 return report::ended(&outcome, None, resume.as_deref());
             }
-            let summary = report::table(&outcome);
+            until_host_ended(team).await;
+            let work = report::Work::of(context, &outcome).await;
+            let archive = in_archive(context, &outcome).await;
+            let summary = report::summary(&outcome, &work, archive.as_deref());
             let watched = Watched {
                 outcome: *outcome,
                 signal: None,
@@ -79,7 +88,6 @@ async fn end(context: &Context, team: &Team, face: AttachFace, left: Left) -> Re
                 watched: Duration::ZERO,
                 unwritten: None,
             };
-            let work = report::Work::default();
             shown(watched, OutputFormat::Text, (&summary, &work), resume.as_deref())
         }
         Left::NobodyRuns => Err(nobody_runs(team, resume).await?),
@@ -101,6 +109,29 @@ async fn end(context: &Context, team: &Team, face: AttachFace, left: Left) -> Re
         Left::TeamGone => {
             Err(Failure::new(FailureKind::NotFound, format!("team {} is gone", team.name())))
         }
+    }
+}
+
+/// Waits until the process that ran the team has ended. It moves a completed team to the archive after
+/// the end of the run, and the report says where the team is.
+async fn until_host_ended(team: &Team) {
+    // The record is gone when the team is in the archive already.
+    let Ok(Some(holder)) = team.last_holder(&LeaseName::Run).await else { return };
+    let ended = async { ProcessIdentity::from(holder.process()).ended().await };
+    // A process that goes on for long, for example because nobody reads its output, is not waited
+    // for.
+    let _either = tokio::time::timeout(HOST_END_PATIENCE, ended).await;
+}
+
+/// Returns the name of the archived team, if the team of a run is in the archive now.
+async fn in_archive(context: &Context, outcome: &RunOutcome) -> Option<String> {
+    if outcome.team_deleted {
+        return None;
+    }
+    let teams = context.teams().ok()?;
+    match teams.open(&outcome.team).await {
+        Ok(_there) => None,
+        Err(_) => Some(teams.find_archived(&outcome.team).await.ok()??.name.to_string()),
     }
 }
 

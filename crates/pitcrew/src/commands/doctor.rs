@@ -12,6 +12,7 @@ mod files;
 mod kept;
 mod mail;
 mod members;
+mod missing;
 mod overwritten;
 mod owners;
 mod planted;

@@ -4,12 +4,12 @@ use std::path::PathBuf;
 
 use pitcrew_protocol::{TaskStatus, TeamConfig};
 use pitcrew_team::TeamRecords;
-use pitcrew_team::store::JournalSummary;
+use pitcrew_team::store::{JournalFault, JournalSummary, LineCheck};
 use pitcrew_view::agent_now::Spending;
 use pitcrew_view::running::Running;
 use serde::Serialize;
 
-use crate::archive::day_and_time;
+use crate::archive::{day_and_time, journal_fault};
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::output::{self, first_line, printable};
@@ -66,9 +66,13 @@ struct Row {
     /// The end of the last run. If that end is not recorded, the latest event of the run.
     latest_at_ms: Option<i64>,
     /// How the last run ended, as in the result of a run; `running`; or `killed` if no end is
-    /// recorded. Null if an older version recorded only the time of the end.
+    /// recorded. Null if an older version recorded only the time of the end, or if no run is
+    /// recorded because of a fault in the journal.
     end: Option<String>,
     reason: Option<String>,
+    /// What is wrong with the team's journal, from which the other fields come. Null if nothing is
+    /// wrong.
+    journal_problem: Option<String>,
     tasks: usize,
     tasks_completed: usize,
     #[serde(flatten)]
@@ -108,6 +112,9 @@ impl History {
         runs.sort_by(|one, other| {
             (other.latest_at_ms, &other.id).cmp(&(one.latest_at_ms, &one.id))
         });
+        for problem in runs.iter().filter_map(|run| run.journal_problem.as_ref()) {
+            output::remark(&format!("warning: {problem}"));
+        }
         if unreadable > 0 {
             output::remark(&format!(
                 "warning: {unreadable} of the teams cannot be read and are left out; `pitcrew team list` and `pitcrew team list --archived` say why"
@@ -118,11 +125,16 @@ impl History {
     }
 }
 
-/// Returns the row of a team. Returns `None` if the team was never run.
+/// Returns the row of a team. Returns `None` if the team was never run. If the journal is missing or
+/// cannot be read, it is not known whether the team was run, so the team gets a row.
 async fn row(id: String, records: &TeamRecords) -> Result<Option<Row>, Failure> {
     let config = records.config().await?;
-    let summary = records.summary().await?;
-    if summary.runs.count == 0 {
+    let fault = records.journal_fault(LineCheck::Ends).await?;
+    let summary = match &fault {
+        Some((_, JournalFault::Missing | JournalFault::Unreadable(_))) => JournalSummary::default(),
+        Some((_, JournalFault::BadLines(_))) | None => records.summary().await?,
+    };
+    if summary.runs.count == 0 && fault.is_none() {
         return Ok(None);
     }
     let tasks = records.tasks().await?;
@@ -139,6 +151,7 @@ async fn row(id: String, records: &TeamRecords) -> Result<Option<Row>, Failure> 
         latest_at_ms: summary.latest_ms(),
         end,
         reason,
+        journal_problem: fault.map(|(path, fault)| journal_fault(&path, &fault)),
         tasks: tasks.len(),
         tasks_completed: completed.count(),
         spending: Spending::of_team(&summary),
@@ -153,6 +166,9 @@ async fn end(
 ) -> Result<(Option<String>, Option<String>), Failure> {
     if let Some(ended) = &summary.runs.ended {
         return Ok((ended.end.clone(), ended.reason.clone()));
+    }
+    if summary.runs.count == 0 {
+        return Ok((None, None));
     }
     let is_running = match records {
         TeamRecords::Live(team) => {
@@ -188,7 +204,8 @@ impl Listed {
 
 impl Row {
     fn cells(&self) -> [String; 8] {
-        let end = self.end.as_deref().unwrap_or("ended").replace('_', " ");
+        let unnamed = if self.runs == 0 { "unknown" } else { "ended" };
+        let end = self.end.as_deref().unwrap_or(unnamed).replace('_', " ");
         [
             day_and_time(self.latest_at_ms).unwrap_or_else(|| "-".to_owned()),
             self.team.clone(),

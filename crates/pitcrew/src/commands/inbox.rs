@@ -1,6 +1,6 @@
 //! `pitcrew inbox`: shows an inbox without marking any message as read.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::fmt::Write as _;
 
 use clap_complete::engine::ArgValueCompleter;
@@ -79,7 +79,11 @@ impl Inbox {
                 (false, true) => Some(Past::Lately),
                 (false, false) => None,
             };
+            let mut undelivered = Undelivered::default();
+            undelivered.update(&team, &agent).await;
             let messages = self.entries(&team, &agent, past).await?;
+            let messages: Vec<MessageView> =
+                messages.into_iter().map(|message| undelivered.mark(message)).collect();
             let shown = Shown { agent, total: messages.len(), messages };
             context.output.answer(&shown, Shown::text)
         })
@@ -113,7 +117,9 @@ impl Inbox {
         // the messages that were already removed from the inbox.
         let mut shown: HashSet<MessageId> =
             past(team, agent).await?.into_iter().map(|entry| entry.id).collect();
+        let mut undelivered = Undelivered::default();
         loop {
+            undelivered.update(team, agent).await;
             let there = self.entries(team, agent, None).await?;
             // A message may have arrived after the previous read of the inbox, and another client
             // may have removed the message already. `gone` contains such messages, so they are
@@ -123,7 +129,7 @@ impl Inbox {
                 // A message can be in both `gone` and `there`. Both also contain messages that this
                 // command has already shown.
                 if shown.insert(entry.id.clone()) {
-                    context.output.item(&entry, text)?;
+                    context.output.item(&undelivered.mark(entry), text)?;
                 }
             }
             loop {
@@ -154,6 +160,29 @@ impl Inbox {
     }
 }
 
+/// The messages that will never be delivered. They are marked as read in the inbox, and only the
+/// journal knows the reason.
+#[derive(Debug, Default)]
+struct Undelivered {
+    reasons: BTreeMap<MessageId, String>,
+    /// The position in the journal up to which it was read.
+    position: u64,
+}
+
+impl Undelivered {
+    /// Reads what is new in the journal. A journal that cannot be read tells nothing here.
+    async fn update(&mut self, team: &Team, agent: &AgentName) {
+        if let Ok((reasons, position)) = team.undelivered_since(agent, self.position).await {
+            self.reasons.extend(reasons);
+            self.position = position;
+        }
+    }
+
+    fn mark(&self, message: MessageView) -> MessageView {
+        message.with_reason(&self.reasons)
+    }
+}
+
 /// Returns the messages that were removed from the agent's inbox but that pitcrew still has a copy
 /// of.
 async fn past(team: &Team, agent: &AgentName) -> Result<Vec<MessageView>, Failure> {
@@ -175,7 +204,11 @@ fn text(message: &MessageView) -> String {
         let _ = write!(text, ": {}", in_one_line(summary));
     }
     let at = message.timestamp.as_deref().unwrap_or("at no known time");
-    let state = if message.read { "read" } else { "unread" };
+    let state = match &message.not_delivered {
+        Some(reason) => format!("not delivered ({})", in_one_line(reason)),
+        None if message.read => "read".to_owned(),
+        None => "unread".to_owned(),
+    };
     let _ = writeln!(
         text,
         "  {FAINT}{} {state} {}{FAINT:#}",

@@ -18,7 +18,7 @@ use reading::Reading;
 use crate::completing;
 use crate::context::Context;
 use crate::failure::Failure;
-use crate::output;
+use crate::output::{self, Form};
 use crate::selection::{self, AnyTeamWord};
 use crate::when::{Since, since};
 
@@ -128,6 +128,7 @@ impl Log {
             };
             let mut reading = Reading::of(records).await?;
             let first = reading.all().await?;
+            tell_unread(context, &mut reading)?;
             let filter = self.filter(context, &reading, &first).await?;
             let mut lines = Lines::new(reading.longest_name());
             let mut show = |entries: Vec<LogEntry>| -> Result<(), Failure> {
@@ -169,6 +170,18 @@ impl Log {
         let since_ms = self.since.map(|since| since.at_ms(now_ms));
         Ok(Filter { agents, kinds: self.kind.clone(), since_ms })
     }
+}
+
+/// Warns about what cannot be read. In JSON each warning is an entry of the log too, whatever the
+/// filter selects.
+fn tell_unread(context: &Context, reading: &mut Reading) -> Result<(), Failure> {
+    for text in reading.take_unread() {
+        output::remark(&format!("warning: {text}"));
+        if context.output.form() == Form::Json {
+            context.output.item(&LogEntry::unread(&text), |_| String::new())?;
+        }
+    }
+    Ok(())
 }
 
 /// Shows new entries until the user presses Ctrl-C or the team is gone.

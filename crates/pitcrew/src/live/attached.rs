@@ -1,8 +1,11 @@
 //! The event loop of `pitcrew attach`. It displays a team that another process runs, and sends that
 //! process the answers of the user. It handles events of the host, keys and signals.
 
+use std::time::Duration;
+
 use crossterm::event::Event as Key;
 use pitcrew_protocol::LEAD_NAME;
+use pitcrew_runtime::events::RunEvent;
 use pitcrew_runtime::run::RunOutcome;
 use pitcrew_team::Team;
 use pitcrew_view::asking::{Chosen, Questions};
@@ -11,6 +14,7 @@ use pitcrew_view::host::{HostEvent, HostState, What};
 use pitcrew_view::remark::{Remark, follow};
 use pitcrew_view::{TeamState, ViewEvent, fold};
 use serde::Serialize;
+use tokio::time::{Instant, sleep_until};
 
 use super::agent_screen::Typed;
 use super::board::Board;
@@ -20,8 +24,13 @@ use super::log;
 use super::signals::{EndSignal, Signals};
 use super::warnings::Remarks;
 use super::watch::{pressed, remark, send};
+use crate::context::Context;
 use crate::failure::Failure;
+use crate::hosting::place_of_panes;
 use crate::output::{self, printable, shell_word};
+
+/// How long the first answer of the host may take before the user learns that it is missing.
+const FIRST_ANSWER_PATIENCE: Duration = Duration::from_secs(5);
 
 /// The kind of display of a team that another process runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,6 +71,8 @@ enum Wake {
     Signal(EndSignal),
     Key(Key),
     Remark(String),
+    /// The host exists and has not answered in time.
+    Silence,
 }
 
 /// One JSON line of the display.
@@ -85,6 +96,18 @@ struct Attached {
     state: TeamState,
     questions: Questions,
     host: HostPresence,
+    panes: PanesNamed,
+}
+
+/// Whether the user knows where the panes of the teammates are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum PanesNamed {
+    /// There was no pane yet.
+    NotYet,
+    /// There may be a pane now.
+    Due,
+    /// The user knows it.
+    Done,
 }
 
 /// What is known about the host.
@@ -92,6 +115,8 @@ struct Attached {
 enum HostPresence {
     /// The connection was never open.
     Unknown,
+    /// The connection was never open, and the user knows that this process waits for the host.
+    Silent,
     /// The connection is open, or is being opened again.
     Here,
     /// No process runs the team, and the user knows it.
@@ -104,6 +129,7 @@ enum HostPresence {
 /// # Errors
 /// Returns an error if the host refuses this process, or if the display cannot be opened or written.
 pub(crate) async fn attach(
+    context: &Context,
     team: Team,
     face: AttachFace,
     mut signals: Signals,
@@ -116,14 +142,17 @@ pub(crate) async fn attach(
         state: TeamState::default(),
         questions: Questions::default(),
         host: HostPresence::Unknown,
+        panes: PanesNamed::NotYet,
     };
     let (mut keys, mut remarks) = (None, None);
+    let late = Instant::now() + FIRST_ANSWER_PATIENCE;
     let left = loop {
         let wake = tokio::select! {
             news = link.next() => Wake::News(news),
             signal = signals.next() => Wake::Signal(signal),
             key = pressed(keys.as_mut()) => Wake::Key(key),
             remark = remark(remarks.as_mut()) => Wake::Remark(remark),
+            () = sleep_until(late), if attached.host == HostPresence::Unknown => Wake::Silence,
         };
         // The terminal is opened after the host, so that an error before that is printed on an
         // ordinary terminal.
@@ -137,6 +166,11 @@ pub(crate) async fn attach(
             remarks = Some(Remarks::open());
         }
         if let Some(left) = attached.woken(wake).await? {
+            break left;
+        }
+        if attached.panes == PanesNamed::Due
+            && let Some(left) = attached.name_panes(context).await?
+        {
             break left;
         }
     };
@@ -156,6 +190,15 @@ impl Attached {
             Wake::Signal(signal @ EndSignal::Terminate) => Ok(Some(Left::Signal(signal))),
             Wake::Key(key) => self.pressed(key).await,
             Wake::Remark(text) => self.show(&[Remark::of_run(text)]),
+            Wake::Silence => {
+                self.host = HostPresence::Silent;
+                // No display is open yet.
+                let team = self.team.name();
+                output::remark(&format!(
+                    "the process of team {team} does not answer; it may be suspended. Waiting for it; Ctrl-C leaves"
+                ));
+                Ok(None)
+            }
         }
     }
 
@@ -173,17 +216,33 @@ impl Attached {
         }
     }
 
+    /// Says where the panes of the teammates are. They can be in a session that no terminal shows.
+    async fn name_panes(&mut self, context: &Context) -> Result<Option<Left>, Failure> {
+        self.panes = PanesNamed::NotYet;
+        let Some(text) = place_of_panes(context, &self.team).await else { return Ok(None) };
+        self.panes = PanesNamed::Done;
+        self.show(&[Remark::of_run(text)])
+    }
+
+    /// Looks for panes soon, unless the user knows where they are or reads JSON.
+    fn panes_changed(&mut self) {
+        if self.panes == PanesNamed::NotYet && self.face != AttachFace::Lines {
+            self.panes = PanesNamed::Due;
+        }
+    }
+
     fn opened(&mut self, version: &str) -> Result<Option<Left>, Failure> {
+        self.panes_changed();
         let team = self.team.name();
         if self.face == AttachFace::Lines {
             self.host = HostPresence::Here;
             return print(&JsonLine::Attached { team: team.as_str(), version });
         }
         let text = match std::mem::replace(&mut self.host, HostPresence::Here) {
-            HostPresence::Unknown if self.board.is_some() => format!(
+            HostPresence::Unknown | HostPresence::Silent if self.board.is_some() => format!(
                 "attached to team {team}: a line is a message to {LEAD_NAME}, Esc interrupts it, Ctrl-C leaves"
             ),
-            HostPresence::Unknown => format!("attached to team {team}"),
+            HostPresence::Unknown | HostPresence::Silent => format!("attached to team {team}"),
             // The connection broke, and no event was lost.
             HostPresence::Here => return Ok(None),
             HostPresence::Gone => format!("team {team} is run again"),
@@ -210,7 +269,12 @@ impl Attached {
             print(&JsonLine::Event(&event))?;
         }
         let remarks = match event.what {
-            What::Run(event) => follow(&mut self.state, &event),
+            What::Run(event) => {
+                if matches!(event, RunEvent::AgentLaunched { .. }) {
+                    self.panes_changed();
+                }
+                follow(&mut self.state, &event)
+            }
             What::QuestionOpened(question) => {
                 self.questions.opened(*question);
                 Vec::new()
@@ -238,6 +302,7 @@ impl Attached {
     fn lost(&mut self) -> Result<Option<Left>, Failure> {
         match std::mem::replace(&mut self.host, HostPresence::Gone) {
             HostPresence::Unknown => return Ok(Some(Left::NobodyRuns)),
+            HostPresence::Silent => return Ok(Some(Left::HostGone)),
             HostPresence::Here => {}
             HostPresence::Gone => return Ok(None),
         }
@@ -257,7 +322,7 @@ impl Attached {
     fn left_by_user(&self) -> Left {
         match self.host {
             HostPresence::Gone => Left::HostGone,
-            HostPresence::Unknown | HostPresence::Here => Left::ByUser,
+            HostPresence::Unknown | HostPresence::Silent | HostPresence::Here => Left::ByUser,
         }
     }
 

@@ -1,10 +1,10 @@
-//! The work of a team, for the report at the end of a run: the files that each agent changed, and the
-//! commits and files of the worktrees that were kept.
+//! The work of a team, for the report at the end of a run: the files that each agent changed, the new
+//! commits of the repository, and the commits and files of the worktrees that were kept.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use pitcrew_process::worktree::{Changes, Worktrees};
+use pitcrew_process::worktree::{Changes, NewCommits, Worktrees};
 use pitcrew_protocol::{AgentName, LEAD_NAME, TaskStatus, TeamConfig, counted};
 use pitcrew_runtime::run::{KeptWorktree, RunOutcome};
 use pitcrew_team::TeamRecords;
@@ -29,6 +29,11 @@ pub(crate) struct Work {
     /// are not known. A file below the lead's folder, or in a worktree that was kept, is named
     /// relative to it.
     files_changed: BTreeMap<AgentName, BTreeSet<String>>,
+    /// The number of commits that the lead's repository got since the team's first run began. Git
+    /// does not tell whether an agent made them.
+    commit_count: usize,
+    /// The newest of these commits.
+    commits: Vec<String>,
     /// The work in the worktrees that were kept.
     worktree_changes: Vec<InWorktree>,
     /// Whether the team's journal and conversations can be shown later.
@@ -101,7 +106,14 @@ impl Work {
                 files_changed.insert(name, files);
             }
         }
-        Ok(Self { files_changed, worktree_changes: Vec::new(), is_recorded: true })
+        let NewCommits { count, newest } = new_commits(context, &records, &config).await;
+        Ok(Self {
+            files_changed,
+            commit_count: count,
+            commits: newest,
+            worktree_changes: Vec::new(),
+            is_recorded: true,
+        })
     }
 
     /// Describes the work, one line for each item.
@@ -110,6 +122,10 @@ impl Work {
         lines.extend(tasks(outcome));
         for (agent, files) in &self.files_changed {
             lines.push(format!("{} changed {}", printable(agent.as_str()), named(files)));
+        }
+        if self.commit_count > 0 {
+            let named = commits(self.commit_count, &self.commits);
+            lines.push(format!("new in the repository: {named}"));
         }
         lines.extend(self.worktree_changes.iter().filter_map(InWorktree::in_words));
         lines
@@ -134,18 +150,38 @@ impl InWorktree {
     fn in_words(&self) -> Option<String> {
         let mut parts = Vec::new();
         if self.commit_count > 0 {
-            let commits: Vec<String> =
-                self.commits.iter().take(COMMITS_NAMED).map(|commit| in_one_line(commit)).collect();
-            let more = self.commit_count.saturating_sub(commits.len());
-            let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-            let count = counted(self.commit_count, "commit");
-            parts.push(format!("{count} ({}{more})", commits.join("; ")));
+            parts.push(commits(self.commit_count, &self.commits));
         }
         if !self.files.is_empty() {
             parts.push(format!("changes in {}", named(&self.files)));
         }
         (!parts.is_empty()).then(|| format!("{} has {}", printable(&self.branch), parts.join(", ")))
     }
+}
+
+/// Finds the commits that the lead's repository got since the first run of the team. If git fails, a
+/// warning is printed.
+async fn new_commits(context: &Context, records: &TeamRecords, config: &TeamConfig) -> NewCommits {
+    let runs = records.summary().await.map(|summary| summary.runs).unwrap_or_default();
+    let cwd = config.member(LEAD_NAME).and_then(|lead| lead.cwd.clone());
+    let (Some(head), Some(began_ms), Some(cwd)) = (runs.head, runs.began_ms, cwd) else {
+        return NewCommits::default();
+    };
+    let repository = Worktrees::new(cwd, Worktrees::folder_below(&context.root));
+    repository.commits_since(&head, began_ms.div_euclid(1000)).await.unwrap_or_else(|error| {
+        let said = Failure::internal(error).chain();
+        output::remark(&format!("warning: the new commits are not known: {said}"));
+        NewCommits::default()
+    })
+}
+
+/// Names commits, at most [`COMMITS_NAMED`].
+fn commits(count: usize, newest: &[String]) -> String {
+    let shown: Vec<String> =
+        newest.iter().take(COMMITS_NAMED).map(|commit| in_one_line(commit)).collect();
+    let more = count.saturating_sub(shown.len());
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    format!("{} ({}{more})", counted(count, "commit"), shown.join("; "))
 }
 
 /// Returns the folders below which files are named relative to the folder: the members' worktrees

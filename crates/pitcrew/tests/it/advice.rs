@@ -49,6 +49,7 @@ fn the_worktrees_that_a_deletion_keeps_are_named() {
         "{deleted:#}"
     );
     assert_eq!(deleted["message"], "Cleaned up directories for team \"work\"");
+    assert_eq!(deleted["removed_members"][0]["name"], "bob", "{deleted:#}");
 }
 
 #[test]

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use crate::detached::{Detached, hosts};
 use crate::patience;
 use crate::running::Running;
-use crate::terminal::kill;
+use crate::terminal::{Terminal, ended, kill};
 use crate::test_env::{TestEnv, journal_in};
 
 /// The script of a lead whose first act needs a permission.
@@ -315,6 +315,61 @@ fn with_json_the_display_is_a_stream_of_lines() {
         "{last:#}"
     );
     assert_eq!(stream.ended(), (Some(9), String::new()));
+}
+
+#[test]
+fn a_host_that_does_not_answer_is_reported_and_waited_for() {
+    let (detached, host) = Detached::start(WORKING, &["--yes"]);
+    detached.until_log("bob is idle");
+    kill(host, Signal::STOP);
+    let said = detached.room.work().join("said");
+    let mut command = detached.room.command(&["attach", "work"]);
+    let mut display = Running::answering(command.stderr(fs::File::create(&said).unwrap()));
+    let read = || fs::read_to_string(&said).unwrap();
+    let is_told = || read().contains("the process of team work does not answer").then_some(());
+    patience::until("the user learns of it", is_told, read);
+    kill(host, Signal::CONT);
+    display.until("attached to team work");
+    detached.room.run(&["shutdown", "work"]);
+    assert_eq!(display.ended().0, Some(130));
+}
+
+#[test]
+fn the_report_at_the_end_of_a_display_is_that_of_a_run() {
+    let waits = "for i in $(seq 3600); do test -e word && break; sleep 0.05; done";
+    let script = format!(
+        "agents:\n  team-lead:\n    - tools: [{{name: Write, input: {{file_path: made.txt, content: x}}}}]\n    - tools: [{{name: Bash, input: {{command: '{waits}'}}}}]\n    - text: All is done.\n"
+    );
+    let (detached, _host) = Detached::start(&script, &["--yes"]);
+    let report = detached.room.work().join("report");
+    let mut command = detached.room.command(&["attach", "work"]);
+    let mut display = Running::answering(command.stderr(fs::File::create(&report).unwrap()));
+    display.until("attached to team work");
+    fs::write(detached.room.work().join("word"), "").unwrap();
+    assert_eq!(display.ended().0, Some(0));
+    let report = fs::read_to_string(report).unwrap();
+    for line in [
+        "in all: 1 agent",
+        "team-lead changed made.txt",
+        "the team is in the archive: `pitcrew team show work` shows it",
+        "look again: `pitcrew log work`",
+    ] {
+        assert!(report.contains(line), "{line}: {report}");
+    }
+}
+
+#[test]
+fn a_display_says_in_which_session_the_panes_are() {
+    let Some(terminal) = Terminal::new() else { return };
+    let run = terminal.start(WORKING, &[]);
+    terminal.until("bob rests", || terminal.was("bob", "idle").then_some(()));
+    let mut display = Running::answering(&mut terminal.command(&["attach", "work"]));
+    display.until("attached to team work");
+    let said = display.line();
+    assert!(said.contains("the panes of the teammates are in the tmux session "), "{said}");
+    assert!(said.contains(", which no terminal shows now; `tmux"), "{said}");
+    assert!(terminal.command(&["shutdown", "--force"]).output().unwrap().status.success());
+    ended(run);
 }
 
 #[test]

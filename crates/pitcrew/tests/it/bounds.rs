@@ -6,6 +6,7 @@ use std::process::Stdio;
 
 use serde_json::json;
 
+use crate::running::Running;
 use crate::terminal::{GOODBYE, Terminal, ended};
 use crate::test_env::{Ran, TestEnv};
 
@@ -150,6 +151,27 @@ fn teammates_stay_in_the_panes_that_the_run_before_was_given_and_each_resume_say
     }
     let ran = resumed(&room, &["--max-turns", "1", "--teammate-mode", "in-process"]);
     assert!(ran.stderr.contains("the run before had --teammate-mode tmux"), "{ran:?}");
+}
+
+#[test]
+fn a_refused_resume_prints_its_error_first_and_the_options_only_if_they_can_be_the_reason() {
+    let room = TestEnv::new();
+    let model = room.script("agents: {team-lead: [{delay_ms: 600000, text: I have waited.}]}");
+    let args = ["run", "go", "--team", "work", "--model", &model, "--deny", "Bash(touch:*)"];
+    let mut run = Running::start(&room, &args);
+    run.until("team work starts");
+    let refused = room.run(&["run", "--resume", "work"]);
+    assert_eq!(refused.code, 4, "{refused:?}");
+    assert!(refused.stderr.starts_with("error: "), "{refused:?}");
+    assert!(!refused.stderr.contains("from the run before"), "{refused:?}");
+    run.kill();
+    let refused = room.run(&["run", "--resume", "work", "--model", "nonsense"]);
+    assert_eq!(refused.code, 2, "{refused:?}");
+    assert!(refused.stderr.starts_with("error: "), "{refused:?}");
+    assert!(
+        refused.stderr.contains("hint: from the run before: --deny 'Bash(touch:*)'"),
+        "{refused:?}"
+    );
 }
 
 #[test]

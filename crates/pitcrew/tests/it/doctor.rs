@@ -97,6 +97,46 @@ fn a_team_that_was_stopped_is_no_fault_and_a_repair_leaves_it_to_the_next_run() 
 }
 
 #[test]
+fn own_files_that_are_gone_are_faults_for_a_person() {
+    let room = TestEnv::new();
+    let model = room.script(
+        "agents: {team-lead: [{tools: [{name: TaskCreate, input: {subject: s, description: d}}]}, {text: a}, {text: b}]}",
+    );
+    assert_eq!(room.run(&["run", "go", "--team", "work", "--model", &model]).code, 8);
+    room.ok(&["doctor"]);
+    let ours = room.root().join("teams/work/pitcrew");
+    fs::remove_file(ours.join("transcripts/team-lead.ndjson")).unwrap();
+    fs::remove_file(room.root().join("tasks/work/1.json")).unwrap();
+    assert_snapshot!(room.transcript(&[&["doctor", "--repair"]]), @r"
+    $ pitcrew doctor --repair
+    missing transcript in team work [root]/teams/work/pitcrew/transcripts/team-lead.ndjson: this file of pitcrew is gone; the conversation of team-lead, 3 model calls, is lost with it; the next run starts it without what it knew (left to you)
+    missing task in team work [root]/tasks/work/1.json: this file of pitcrew is gone; task #1 is open; `pitcrew task update 1 --status deleted --team work` gives it up (left to you)
+    note: stopped in team work: nobody runs it; `pitcrew run --resume work` goes on with its lead, `pitcrew team delete work --force` ends it
+    2 found, 2 left
+    [exit 1]
+    ");
+    room.ok(&["task", "update", "1", "--status", "deleted", "--team", "work"]);
+    assert_eq!(kinds(&room.json(&["doctor"])), ["missing_transcript"]);
+    fs::remove_file(ours.join("journal.ndjson")).unwrap();
+    assert_eq!(kinds(&room.json(&["doctor"])), ["missing_journal"]);
+}
+
+#[test]
+fn an_own_file_that_a_repair_removed_is_a_note() {
+    let room = TestEnv::with_crew();
+    let journal = room.root().join("teams/crew/pitcrew/journal.ndjson");
+    fs::remove_file(&journal).unwrap();
+    fs::create_dir(&journal).unwrap();
+    assert_eq!(room.json(&["doctor", "--repair"])["left"], 0);
+    let found = room.json(&["doctor"]);
+    let note = &found["notes"][0];
+    assert_eq!((&found["total"], &note["kind"]), (&0.into(), &"missing_journal".into()));
+    let kept = note["detail"].as_str().unwrap().split_once("keeps it as ").unwrap().1;
+    let kept = kept.split_once(';').unwrap().0;
+    assert!(Path::new(kept).is_dir(), "{found:#}");
+}
+
+#[test]
 fn a_team_of_another_client_has_no_dead_members() {
     let room = TestEnv::new();
     let recorded =

@@ -1,8 +1,23 @@
 //! The command `pitcrew member`.
 
 use insta::assert_snapshot;
+use serde_json::Value;
 
 use crate::test_env::TestEnv;
+
+#[test]
+fn a_forced_deletion_names_the_members_that_it_removed() {
+    let room = TestEnv::with_crew();
+    room.ok(&["send", "bob", "too late"]);
+    let deleted = room.json(&["team", "delete", "crew", "--force"]);
+    let removed = deleted["removed_members"].as_array().unwrap();
+    let names: Vec<&Value> = removed.iter().map(|member| &member["name"]).collect();
+    assert_eq!(names, ["ann", "bob"], "{deleted:#}");
+    assert_eq!(removed[1]["dead_messages"].as_array().unwrap().len(), 1, "{deleted:#}");
+    let room = TestEnv::with_crew();
+    let said = room.ok(&["team", "delete", "crew", "--force"]).stdout;
+    assert!(said.ends_with("\nmembers removed: ann, bob\n"), "{said}");
+}
 
 #[test]
 fn members_are_listed_and_changed_and_removed() {

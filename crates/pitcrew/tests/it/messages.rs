@@ -299,6 +299,25 @@ fn what_another_client_took_out_of_its_inbox_was_taken() {
 }
 
 #[test]
+fn an_inbox_says_which_messages_a_removed_member_never_got() {
+    let room = TestEnv::with_crew();
+    room.ok(&["send", "bob", "too late"]);
+    room.ok(&["member", "remove", "bob"]);
+    let shown = room.ok(&["inbox", "bob"]).stdout;
+    let said = "not delivered (bob is no longer in the team)";
+    assert!(shown.contains(said) && !shown.contains(" read "), "{shown}");
+    let message = room.json(&["inbox", "bob"])["messages"][0].clone();
+    assert_eq!(
+        (&message["read"], &message["not_delivered"]),
+        (&false.into(), &"bob is no longer in the team".into()),
+        "{message:#}"
+    );
+    assert_eq!(room.json(&["inbox", "bob", "--unread"])["total"], 0);
+    let line = Running::answering(&mut room.command(&["inbox", "bob", "--follow"])).line();
+    assert!(line.contains(said), "{line}");
+}
+
+#[test]
 fn all_of_an_inbox_is_what_is_there_and_all_that_was_moved_to_its_archive() {
     let room = TestEnv::with_crew();
     room.ok(&["send", "bob", "the last"]);

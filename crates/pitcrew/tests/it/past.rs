@@ -6,6 +6,7 @@ use regex::Regex;
 use rustix::process::Signal;
 use serde_json::Value;
 
+use crate::detached::Detached;
 use crate::running::Running;
 use crate::test_env::{Ran, TestEnv};
 
@@ -300,6 +301,73 @@ fn past_runs_are_listed_with_goal_end_and_cost() {
 }
 
 #[test]
+fn a_run_whose_lead_deletes_the_team_is_recorded_to_its_end() {
+    let room = TestEnv::new();
+    let script = "
+agents:
+  team-lead:
+    - tools: [{name: TeamCreate, input: {team_name: work}}]
+    - tools: [{name: TeamDelete}]
+    - text: It is cleaned up.
+";
+    let model = room.script(script);
+    let ran = room.json(&["run", "clean up", "--team", "work", "--model", &model]);
+    assert_eq!((&ran["end"], &ran["team_deleted"]), (&"completed".into(), &true.into()), "{ran:#}");
+    let run = room.json(&["history"])["runs"][0].clone();
+    assert_eq!((&run["end"], &run["turns"]), (&"completed".into(), &3.into()), "{run:#}");
+    let conversation = room.ok(&["transcript"]).stdout;
+    assert!(conversation.contains("It is cleaned up."), "{conversation}");
+    let log = room.ok(&["log"]).stdout;
+    let end: Vec<&str> = log.lines().rev().take(3).filter_map(|line| line.get(10..)).collect();
+    assert_eq!(
+        end,
+        [
+            "           the run ends, completed",
+            "team-lead  has ended: the work is done",
+            "           team work is deleted"
+        ],
+        "{log}"
+    );
+}
+
+#[test]
+fn a_damaged_a_missing_and_an_unreadable_journal_are_warned_about_and_the_rest_is_shown() {
+    let room = TestEnv::new();
+    completed(&room);
+    let journal = room.find("teams/work/pitcrew/journal.ndjson");
+    let whole = std::fs::read_to_string(&journal).unwrap();
+    let warned = |fault: &str| {
+        let warning = format!("warning: the journal {}{fault}", journal.display());
+        let (log, history) = (room.ok(&["log", "work"]), room.ok(&["history"]));
+        for ran in [&log, &history] {
+            let lines = ran.stderr.lines().filter(|line| line.starts_with(&warning)).count();
+            assert_eq!(lines, 1, "{warning}: {ran:?}");
+        }
+        assert!(log.stdout.contains("writes to team-lead: it is written"), "{log:?}");
+        assert!(history.stdout.contains("work"), "{history:?}");
+        let entries = objects(&room.ok(&["--json", "log", "work", "--kind", "task"]));
+        assert_eq!(entries[0]["event"], "unread", "{entries:?}");
+        let said = format!("warning: {}", entries[0]["text"].as_str().unwrap());
+        assert!(said.starts_with(&warning), "{said}");
+        let run = room.json(&["history"])["runs"][0].clone();
+        let said = format!("warning: {}", run["journal_problem"].as_str().unwrap());
+        assert!(said.starts_with(&warning), "{said}");
+        run
+    };
+    std::fs::write(&journal, whole.replacen("{\"at_ms\"", "nonsense", 2)).unwrap();
+    assert_eq!(warned(" is damaged: 2 lines cannot be read")["end"], "completed");
+    std::fs::remove_file(&journal).unwrap();
+    let run = warned(" is missing");
+    assert_eq!((&run["end"], &run["runs"]), (&Value::Null, &0.into()), "{run:#}");
+    std::fs::create_dir(&journal).unwrap();
+    warned(" cannot be read");
+    std::fs::remove_dir(&journal).unwrap();
+    std::fs::write(&journal, whole).unwrap();
+    assert_eq!(room.json(&["history"])["runs"][0]["journal_problem"], Value::Null);
+    assert!(!room.ok(&["log", "work"]).stderr.contains("warning"));
+}
+
+#[test]
 fn a_stopped_run_says_in_the_history_how_it_ended_and_counts_each_resume() {
     let room = TestEnv::new();
     let model = room.script(PAIR);
@@ -369,6 +437,27 @@ fn a_team_is_shown_with_what_its_agents_do_and_used() {
     assert!(shown.contains("bob") && shown.contains("ended"), "{shown}");
 }
 
+#[test]
+fn a_team_is_shown_with_the_permission_that_its_lead_waits_for() {
+    let script = "
+agents:
+  team-lead:
+    - tools: [{name: Write, input: {file_path: it, content: x}}]
+    - text: Done.
+";
+    let (detached, _host) = Detached::start(script, &[]);
+    detached.until_log("team-lead asks permission for Write");
+    let shown = detached.room.json(&["team", "show", "work"]);
+    let asks = Value::from("asks permission for Write");
+    assert_eq!((&shown["runs"][0]["waits_for"], &shown["agents"][0]["reason"]), (&asks, &asks));
+    let listed = detached.room.json(&["team", "list"]);
+    assert_eq!(listed["teams"][0]["runs"][0]["waits_for"], asks, "{listed:#}");
+    for args in [&["team", "show", "work"][..], &["team", "list"]] {
+        let text = detached.room.ok(args).stdout;
+        assert!(text.contains("asks permission for Write"), "{text}");
+    }
+}
+
 /// The script of a lead whose teammate commits in a worktree, leaves a file uncommitted there, and
 /// goes home.
 const IN_A_WORKTREE: &str = r#"
@@ -389,6 +478,28 @@ agents:
       tools:
         - {name: SendMessage, input: {type: shutdown_response, request_id: '${request}', approve: true}}
 "#;
+
+#[test]
+fn the_report_of_a_run_names_the_new_commits_of_the_repository() {
+    let room = TestEnv::new();
+    let git = "git -c user.name=t -c user.email=t@t commit -q --allow-empty -m";
+    let first = format!("git init -q -b main && {git} first && git branch old && {git} 'on main'");
+    assert!(room.tool("sh", &["-c", &first]).status().unwrap().success());
+    let script = format!(
+        "agents:\n  team-lead:\n    - tools: [{{name: Bash, input: {{command: \"{git} 'by bash' && git switch -qc side && {git} aside && git switch -q main\"}}}}]\n    - text: Done.\n    - text: Done again.\n"
+    );
+    let model = room.script(&script);
+    let args = ["run", "go", "--team", "work", "--model", &model, "--yes"];
+    let ran = room.ok(&args);
+    let line = ran.stderr.lines().find(|line| line.starts_with("new in the repository: "));
+    let line = line.unwrap_or_else(|| panic!("{ran:?}"));
+    assert!(line.starts_with("new in the repository: 2 commits ("), "{line}");
+    assert!(line.contains(" by bash") && line.contains(" aside"), "{line}");
+    assert!(!line.contains("first") && !line.contains("on main"), "{line}");
+    let again = room.json(&["run", "--resume", "work", "more", "--yes"]);
+    assert_eq!(again["commit_count"], 2, "the commits of all runs: {again:#}");
+    assert_eq!(again["commits"].as_array().unwrap().len(), 2, "{again:#}");
+}
 
 #[test]
 fn the_report_of_a_run_names_the_commits_and_files_of_a_worktree_that_is_kept() {

@@ -445,9 +445,8 @@ agents:
     let room = TestEnv::new();
     let ran = run(&room, script, &[]);
     let flag = r"--allow 'Bash(touch '\''it is'\'' made)'";
-    let said = format!(
-        "nobody was there to ask; these rules would have allowed the refused calls: {flag}"
-    );
+    let said =
+        format!("the run asked nobody; these rules would have allowed the refused calls: {flag}");
     assert!(ran.stderr.contains(&said), "{ran:?}");
     let json = run(&room, script, &["--json"]);
     let result: Value = serde_json::from_str(&json.stdout).unwrap();

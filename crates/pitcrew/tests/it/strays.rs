@@ -271,6 +271,23 @@ fn what_escaped_from_a_killed_member_is_reported_and_its_agent_was_told() {
 }
 
 #[test]
+fn what_escaped_is_reported_also_after_its_team_was_archived() {
+    let (room, seconds) = (TestEnv::new(), seconds(22));
+    let model = room.script(&script_that_stays("team-lead", &begun(WAYS[0], &seconds)));
+    let args = ["run", "go", "--team", "crew", "--model", &model, "--permission-mode", FREE];
+    let run = Running::start(&room, &args);
+    let next = || room.work().join("next").exists().then_some(());
+    until("the second command runs", next, String::new);
+    run.kill();
+    room.ok(&["team", "delete", "crew", "--force"]);
+    let (found, left) = (reported(&room, &[]), sleepers(&seconds));
+    end(left.clone());
+    assert_eq!((left.len(), found.len()), (1, 1), "{found:?}");
+    assert!(found[0].contains(&format!("process {} (", left[0])), "{found:?}");
+    assert_eq!(reported(&room, &[]), Vec::<String>::new(), "it has ended");
+}
+
+#[test]
 fn the_record_of_what_ended_with_its_run_is_dropped() {
     let (room, seconds) = (TestEnv::new(), seconds(21));
     let model = room.script(&script("team-lead", &begun(WAYS[0], &seconds)));

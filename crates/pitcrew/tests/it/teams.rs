@@ -5,6 +5,21 @@ use insta::assert_snapshot;
 use crate::test_env::TestEnv;
 
 #[test]
+fn a_line_break_in_a_text_of_another_client_does_not_break_a_row() {
+    let room = TestEnv::with_crew();
+    let mut config = room.json_file("teams/crew/config.json");
+    config["members"][1]["agentType"] = "tester\neve  x".into();
+    config["members"][1]["model"] = "big\tone\r\n".into();
+    std::fs::write(room.root().join("teams/crew/config.json"), config.to_string()).unwrap();
+    for args in [&["team", "show", "crew"][..], &["member", "list"]] {
+        let shown = room.ok(args).stdout;
+        let row = shown.lines().find(|line| line.starts_with("ann")).unwrap();
+        assert!(row.contains("tester | eve  x") && row.contains("big one"), "{shown}");
+        assert!(!shown.lines().any(|line| line.starts_with("eve")), "{shown}");
+    }
+}
+
+#[test]
 fn a_team_is_made_listed_shown_and_deleted() {
     let room = TestEnv::new();
     let seen = room.transcript(&[

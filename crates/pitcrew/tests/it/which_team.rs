@@ -424,6 +424,26 @@ fn the_team_that_waits_here_is_meant_while_another_runs_elsewhere_and_several_ar
 }
 
 #[test]
+fn the_archived_team_of_this_repository_is_shown_before_teams_of_other_places() {
+    let room = TestEnv::new();
+    completed(&room, "sel");
+    let shows_sel = || {
+        assert_eq!(room.json(&["team", "show"])["team"]["name"], "sel");
+        assert_eq!(room.json(&["transcript"])["team"], "sel");
+        let log = room.ok(&["log"]);
+        assert!(log.stderr.contains("shown is sel, in the archive since"), "{log:?}");
+    };
+    for (place, team) in [("beside", "one"), ("other", "two")] {
+        let folder = elsewhere(&room, place, true);
+        assert_eq!(run_in(&room, &folder, &["team", "create", team]).code, 0);
+        shows_sel();
+    }
+    // A team that waits here comes first.
+    room.ok(&["team", "create", "waits"]);
+    assert_eq!(room.json(&["team", "show"])["team"]["name"], "waits");
+}
+
+#[test]
 fn of_archives_of_one_second_the_newest_is_meant() {
     let room = TestEnv::new();
     for goal in 1..=6 {

@@ -1,10 +1,12 @@
-//! Lists the work in a worktree that is not merged: its commits and its changed files.
+//! Lists the work in a repository: the commits and changed files of a worktree that are not merged,
+//! and the new commits of the repository.
 
 use std::collections::BTreeSet;
 use std::path::Path;
 
 use super::contents::Place;
 use super::{WorktreeError, Worktrees};
+use crate::checkout::checkout_around;
 
 /// The maximum number of commits that are listed.
 const COMMITS_MOST: usize = 20;
@@ -21,7 +23,47 @@ pub struct Changes {
     pub files: BTreeSet<String>,
 }
 
+/// The commits that a repository got since a moment.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct NewCommits {
+    /// The number of commits.
+    pub count: usize,
+    /// The newest of these commits, each with its short id and its title.
+    pub newest: Vec<String>,
+}
+
 impl Worktrees {
+    /// Returns the commit that is checked out. Returns `None` if the folder is in no repository, if
+    /// the repository has no commit, or if git cannot tell.
+    pub async fn head(&self) -> Option<String> {
+        checkout_around(self.git.checkout())?;
+        self.git.commit("HEAD").await.ok().flatten()
+    }
+
+    /// Lists the commits that the repository got since a moment. `head` is the commit that was
+    /// checked out then, and `since_s` is the time in seconds since 1970. The commits are those of
+    /// the checked out commit and of the branches, without the branches of worktrees.
+    ///
+    /// # Errors
+    /// `Git` and `Io` if git fails.
+    pub async fn commits_since(
+        &self,
+        head: &str,
+        since_s: i64,
+    ) -> Result<NewCommits, WorktreeError> {
+        if self.head().await.is_none() {
+            return Ok(NewCommits::default());
+        }
+        // The time excludes older commits of other branches. It has no fractions of a second, so
+        // `head` excludes the commits that were made just before that moment.
+        let known = self.git.commit(head).await?;
+        let known = known.as_deref();
+        Ok(NewCommits {
+            count: self.git.commits_since(known, since_s).await?,
+            newest: self.git.titles_since(known, since_s, COMMITS_MOST).await?,
+        })
+    }
+
     /// Lists the work in the worktree at a path that is not merged. If the folder is gone, only the
     /// commits of its branch count.
     ///

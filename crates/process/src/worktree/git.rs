@@ -261,6 +261,43 @@ impl Git {
         Ok(answer.lines().map(str::to_owned).collect())
     }
 
+    /// Counts the commits since a time that [`Self::recent`] selects.
+    pub(super) async fn commits_since(
+        &self,
+        known: Option<&str>,
+        since_s: i64,
+    ) -> Result<usize, WorktreeError> {
+        let arguments = Self::recent(&["rev-list", "--count"], known, since_s);
+        let answer = self.tell(&self.checkout, arguments).await?.text();
+        answer.parse().map_err(|_| WorktreeError::Git { command: "rev-list".to_owned(), answer })
+    }
+
+    /// Returns the short ids and titles of the newest commits since a time that [`Self::recent`]
+    /// selects, at most `most`.
+    pub(super) async fn titles_since(
+        &self,
+        known: Option<&str>,
+        since_s: i64,
+        most: usize,
+    ) -> Result<Vec<String>, WorktreeError> {
+        let most = format!("--max-count={most}");
+        let command = ["log", "--no-show-signature", "--format=%h %s", &most];
+        let answer =
+            self.tell(&self.checkout, Self::recent(&command, known, since_s)).await?.text();
+        Ok(answer.lines().map(str::to_owned).collect())
+    }
+
+    /// Returns the arguments of a command about the commits of `HEAD` and of all branches that are
+    /// not older than a time. The branches of worktrees and the commits in `known` are left out.
+    fn recent(command: &[&str], known: Option<&str>, since_s: i64) -> Vec<String> {
+        let mut arguments: Vec<String> = command.iter().map(|word| (*word).to_owned()).collect();
+        arguments.push(format!("--max-age={since_s}"));
+        let selected = ["--exclude=pitcrew/*", "--branches", "--end-of-options", "HEAD"];
+        arguments.extend(selected.map(str::to_owned));
+        arguments.extend(known.map(|commit| format!("^{commit}")));
+        arguments
+    }
+
     /// Returns the names of the files that differ between the commit at which a worktree started
     /// and `tip`.
     pub(super) async fn files_since(

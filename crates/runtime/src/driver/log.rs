@@ -124,6 +124,30 @@ impl Log {
             && (self.writing.is_some() || !self.steps.is_empty() || !self.output.is_empty())
     }
 
+    /// Writes all queued lines to disk at the end of the agent. Lines that wait because the lead
+    /// deleted the team are written to the archive of the team.
+    ///
+    /// # Errors
+    /// Returns an error if a line could not be written.
+    pub(crate) async fn close(&mut self) -> Result<(), LogError> {
+        let written = self.catch_up().await;
+        if !self.team.is_deleted() {
+            return written;
+        }
+        let files = [
+            (LogName::Transcript(self.agent.clone()), std::mem::take(&mut self.steps)),
+            (LogName::Output(self.agent.clone()), std::mem::take(&mut self.output)),
+        ];
+        for (log, lines) in files.into_iter().filter(|(_, lines)| !lines.is_empty()) {
+            let appended = self.team.append_log_of_deleted(&log, &lines).await;
+            appended.map_err(|source| LogError::Store {
+                agent: self.agent.clone(),
+                source: Box::new(source),
+            })?;
+        }
+        Ok(())
+    }
+
     /// Writes all queued lines to disk, with one write per file. The caller is allowed to drop this
     /// future and to call the function again later; no line is lost.
     ///

@@ -134,7 +134,7 @@ impl Driver {
         self.agent_context.context.shells.stop_all(&self.agent_context.context.limits).await;
         // Delivered mail may still be unmarked now. When it is read again later, the transcript
         // shows that it was already delivered.
-        let written = self.log.catch_up().await;
+        let written = self.log.close().await;
         if let Err(error) = self.go_on_without_team(written) {
             tracing::warn!(agent = %self.agent_context.name, error, "the transcript is not complete");
         }
@@ -233,7 +233,7 @@ impl Driver {
     }
 
     /// Ignores the error that the team is missing, if the agent is a lead that has deleted its own
-    /// team. The lead's steps then wait in memory until the lead creates another team.
+    /// team. The lead's steps then wait in memory until the lead creates another team or ends.
     fn go_on_without_team(&self, written: Result<(), LogError>) -> Result<(), String> {
         match written {
             Err(LogError::Store { source, .. })

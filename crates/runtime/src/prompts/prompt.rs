@@ -221,6 +221,14 @@ mod tests {
     }
 
     #[test]
+    fn no_prompt_says_that_nobody_watches_the_run() {
+        // Any number of displays can be attached to a run at any time.
+        for (prompt, _) in ALL {
+            assert!(!prompt.text().to_lowercase().contains("watching"), "{prompt:?}");
+        }
+    }
+
+    #[test]
     fn the_rules_that_keep_a_team_together_are_told() {
         for (prompt, words) in [
             (Prompt::Lead, ["TaskCreate", "shutdown_request", "TeamDelete", "poll"]),

@@ -130,7 +130,7 @@ impl Shortfall {
             Self::Empty => AnswerFault::Empty.in_words(),
             Self::Looping => "an agent repeated the same call with the same result",
             Self::FailedToStart => "a teammate never started",
-            Self::PlanUnapproved => "the plan waits for your approval, and nobody was there to ask",
+            Self::PlanUnapproved => "the plan waits for your approval, and the run asked nobody",
             Self::Stalled => "nobody works on the open tasks",
         }
     }

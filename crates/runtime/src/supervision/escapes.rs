@@ -127,8 +127,12 @@ impl LeftRunning {
 /// # Errors
 /// If the record cannot be read.
 pub async fn escaped(team: &Team) -> Result<Vec<LeftRunning>, ApiError> {
-    let mut left: Vec<LeftRunning> =
-        team.escaped().await?.into_iter().filter_map(LeftRunning::of).collect();
+    Ok(still_running(team.escaped().await?).await)
+}
+
+/// Returns those of the recorded processes that [`escaped`] reports.
+pub async fn still_running(records: Vec<Escaped>) -> Vec<LeftRunning> {
+    let mut left: Vec<LeftRunning> = records.into_iter().filter_map(LeftRunning::of).collect();
     // An owner that is alive stops these processes itself when it ends.
     left.retain(|left| !ProcessIdentity::from(left.record.owner).is_alive());
     let owners: BTreeSet<ProcessIdentity> =
@@ -138,7 +142,7 @@ pub async fn escaped(team: &Team) -> Result<Vec<LeftRunning>, ApiError> {
         let tagged = left_by(owner).await;
         left.retain(|left| !tagged.contains(&left.record.process.into()));
     }
-    Ok(left)
+    left
 }
 
 /// Removes the records of processes that have ended.

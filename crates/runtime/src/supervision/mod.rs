@@ -9,7 +9,7 @@ mod recorded;
 mod stop;
 
 pub(crate) use escapes::EscapeLog;
-pub use escapes::{LeftRunning, escaped, forget_ended};
+pub use escapes::{LeftRunning, escaped, forget_ended, still_running};
 pub use pitcrew_process::strays::{Stray, adopt_strays, end_strays};
 pub use recorded::{PaneClosed, RecordedPanes, TaggedPane};
 pub(crate) use stop::program_of;

@@ -1,4 +1,5 @@
-//! Creates a new team for the run after the lead has deleted the run's team.
+//! Handles a deletion of the run's team by the lead: releases the team, creates a new team for the
+//! run, or records the end of the run in the archive.
 //!
 //! Handles, pane tags, keys and the lead's conversation all use the team's name. The new team
 //! therefore keeps the deleted team's name and conversation. The lead may ask for another name.
@@ -11,10 +12,11 @@ use pitcrew_team::{AnotherTeam, KnownMode};
 use pitcrew_tools::ToolOutcome;
 
 use super::recovery::Unremoved;
+use super::run_machine::EndReason;
 use super::start::{TeamCreateState, store_error};
 use super::take_lead::{holder_of_ours, holder_with_key, lease_of};
 use super::team_loop::{DeletedTasks, TeamLoop};
-use crate::run::RunError;
+use crate::run::{RunEnd, RunError};
 use crate::team_tools::{answer, refusal};
 
 impl TeamLoop {
@@ -23,6 +25,18 @@ impl TeamLoop {
     pub(super) fn let_go_of_team(&mut self) {
         self.sources.watch = None;
         self.lease = None;
+    }
+
+    /// Writes the end of the run to the journal. If the lead has deleted the team, the journal is in
+    /// the archive. If another process removed the team, there is no journal.
+    pub(super) async fn note_run_end(&mut self, end: &RunEnd) {
+        let is_deleted = self.team_create == TeamCreateState::Deleted;
+        if !is_deleted && self.machine.end_reason() == Some(&EndReason::Gone) {
+            return;
+        }
+        let (name, reason) = (end.as_str().to_owned(), end.reason().map(str::to_owned));
+        self.run_context.team.note([Noted::RunEnded { end: Some(name), reason }]).await;
+        self.run_context.team.record_rest().await;
     }
 
     /// Creates another team in place of the deleted one, and makes this process its lead.
@@ -109,7 +123,8 @@ impl TeamLoop {
         self.open_control().await;
         self.store_settings().await;
         let team = self.run_context.team.clone();
-        team.note([Noted::RunStarted { goal: self.goal.clone() }]).await;
+        let (goal, head) = (self.goal.clone(), self.head.clone());
+        team.note([Noted::RunStarted { goal, head }]).await;
         self.run_context.note_state(&AgentName::lead(), Status::Active, None).await;
         let Ok(config) = team.config().await else { return };
         let given = self.run_context.mode.as_str();

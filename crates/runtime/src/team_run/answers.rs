@@ -231,13 +231,13 @@ impl Asking {
     fn refuse(&self, pending: &Pending) -> Decided {
         if pending.own_plan().is_some() {
             let reason =
-                "nobody is there to approve the plan; the run ends here and shows the plan to the user"
+                "this run asks nobody to approve the plan; it ends here and shows the plan to the user"
                     .to_owned();
             return denied(reason).into();
         }
         let rules = self.gate.allowing_rules(&pending.call());
         let reason = format!(
-            "nobody is there to ask, and the run denies every call that no rule allows ({}); {}",
+            "this run asks nobody, and denies every call that no rule allows ({}); {}",
             pending.description,
             self.gate.how_to_allow(&pending.call())
         );

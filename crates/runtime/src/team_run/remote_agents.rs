@@ -88,7 +88,9 @@ impl TeamLoop {
             }
             Err(error) => self.warn(format!("the journal cannot be read: {}", chain(&error))).await,
         }
-        self.run_context.team.note([Noted::RunStarted { goal: self.goal.clone() }]).await;
+        self.head = self.worktrees().head().await;
+        let started = Noted::RunStarted { goal: self.goal.clone(), head: self.head.clone() };
+        self.run_context.team.note([started]).await;
         // The time of this run starts here, just after the journal got the entry for the start of
         // the run. A later run measures the time of this run from that journal entry. Its result is
         // therefore never less than the time that this run reports.

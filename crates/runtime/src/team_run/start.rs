@@ -10,7 +10,7 @@ use pitcrew_protocol::{
     AgentName, ApiError, ErrorCode, Injected, LEAD_NAME, Member, PermissionMode, Status,
     TeamConfig, chain, neutralised, render,
 };
-use pitcrew_team::store::{Event as Noted, JournalSummary, LeaseName, Spent, StoreError};
+use pitcrew_team::store::{JournalSummary, LeaseName, Spent, StoreError};
 use pitcrew_team::{KnownMode, MemberRemoved, RefusedMode, Team};
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
@@ -119,6 +119,7 @@ async fn start_in(led: Led, options: RunOptions) -> Result<RunHandle, RunError> 
         deleted: DeletedTasks::default(),
         began: (Instant::now(), Duration::ZERO),
         goal: begin.goal().map(recorded_goal),
+        head: None,
         unremoved: Unremoved::default(),
         team_create: TeamCreateState::NotYet,
         is_resumed: begin.is_resumed(),
@@ -569,10 +570,7 @@ impl TeamLoop {
             },
             end => end,
         };
-        if is_recorded {
-            let (name, reason) = (end.as_str().to_owned(), end.reason().map(str::to_owned));
-            self.run_context.team.note([Noted::RunEnded { end: Some(name), reason }]).await;
-        }
+        self.note_run_end(&end).await;
         let open = match &end {
             RunEnd::Unfinished { open, .. } => open.clone(),
             RunEnd::Success { .. } => OpenWork::default(),

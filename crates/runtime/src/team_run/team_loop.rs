@@ -50,6 +50,8 @@ pub(super) struct TeamLoop {
     pub(super) began: (Instant, Duration),
     /// The beginning of the user's instruction for this run, for the journal.
     pub(super) goal: Option<String>,
+    /// The commit that was checked out when this run began, for the journal.
+    pub(super) head: Option<String>,
     /// The members that ended but could not be removed from the team yet, each with its worktree.
     pub(super) unremoved: Unremoved,
     pub(super) team_create: TeamCreateState,

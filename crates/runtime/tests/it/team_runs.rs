@@ -150,7 +150,7 @@ agents:
     let answers = ran.results_of("bob", "Bash");
     assert_eq!(answers.len(), 1);
     assert!(
-        answers[0].starts_with("Permission denied for Bash: nobody is there to ask"),
+        answers[0].starts_with("Permission denied for Bash: this run asks nobody"),
         "{answers:?}"
     );
     assert!(

@@ -7,7 +7,8 @@ use serde_json::Value;
 use super::{LogName, StoredMessage};
 use crate::{JournalEntry, JournalSummary, StoreError};
 
-/// Reads archived teams, moves them back, and removes them permanently.
+/// Reads archived teams, adds the end of a run to them, moves them back, and removes them
+/// permanently.
 ///
 /// [`TeamStore::archive_team`](super::TeamStore::archive_team) moves teams into the archive.
 #[async_trait]
@@ -54,6 +55,29 @@ pub trait ArchiveStore: Send + Sync {
         archive: &ArchiveName,
         log: &LogName,
     ) -> Result<Vec<String>, StoreError>;
+
+    /// Appends entries to the journal of an archived team. A lead can delete its team before its run
+    /// ends. The end of that run is recorded in this way.
+    ///
+    /// # Errors
+    /// [`StoreError::NoTeam`] if there is no such archive.
+    async fn record_archived(
+        &self,
+        archive: &ArchiveName,
+        entries: &[JournalEntry],
+    ) -> Result<(), StoreError>;
+
+    /// Appends either all lines or none to a log of an archived team. A transcript is on disk when
+    /// the call returns.
+    ///
+    /// # Errors
+    /// [`StoreError::NoTeam`] if there is no such archive.
+    async fn append_archived_log(
+        &self,
+        archive: &ArchiveName,
+        log: &LogName,
+        lines: &[String],
+    ) -> Result<(), StoreError>;
 
     /// Moves an archived team back to its place, with everything it had. After a crash in the
     /// middle, the team is still in the archive, and a second call moves it back.

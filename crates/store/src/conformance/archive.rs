@@ -102,6 +102,28 @@ pub(super) async fn the_records_of_an_archived_team_are_read_in_place(
     same("no log", backend.archived_log(&archive, &log()).await?, Vec::new())
 }
 
+pub(super) async fn the_end_of_a_run_is_added_to_an_archived_team(
+    backend: Arc<dyn Backend>,
+) -> Result<(), Failure> {
+    let archive = archived(&backend).await?;
+    let ended = JournalEntry { at_ms: 2, event: Event::RunEnded { end: None, reason: None } };
+    backend.record_archived(&archive, &[ended.clone()]).await?;
+    backend.append_archived_log(&archive, &log(), &["[]".to_owned()]).await?;
+    let both = vec!["{}".to_owned(), "[]".to_owned()];
+    same("journal", backend.archived_journal(&archive).await?, vec![entry(), ended.clone()])?;
+    let summary = backend.archived_summary(&archive).await?;
+    same("summary", summary, JournalSummary::of([entry(), ended.clone()]))?;
+    same("log", backend.archived_log(&archive, &log()).await?, both.clone())?;
+    let dir = backend.restore_team(&archive).await?;
+    same("log of the restored", backend.log(&dir, &log()).await?, both)?;
+    let refused = [
+        backend.record_archived(&archive, &[ended]).await,
+        backend.append_archived_log(&archive, &log(), &["[]".to_owned()]).await,
+    ];
+    let is_refused = refused.iter().all(|it| matches!(it, Err(StoreError::NoTeam { .. })));
+    same("an archive that is gone", is_refused, true)
+}
+
 pub(super) async fn a_removed_archive_is_gone_for_good(
     backend: Arc<dyn Backend>,
 ) -> Result<(), Failure> {

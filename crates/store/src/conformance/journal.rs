@@ -125,8 +125,9 @@ async fn check_length_of_runs(backend: &Arc<dyn Backend>, dir: &TeamDir) -> Resu
     backend.record(dir, &runs).await?;
     let summary = backend.journal_summary(dir).await?.0;
     same("how long the runs took", summary.ran_ms(), 40 + 5 + 3)?;
-    let RunsSummary { count, began_ms, goal, ended } = summary.runs.clone();
+    let RunsSummary { count, began_ms, goal, head, ended } = summary.runs.clone();
     same("the runs", (count, began_ms, goal), (3, Some(100), Some("mend it".to_owned())))?;
+    same("the commit at the start", head, Some("c0ffee".to_owned()))?;
     same("the end of a killed run", (ended, summary.latest_ms()), (None, Some(2003)))?;
     let deleted = Event::TeamDeleted { team: "Probe Team".into() };
     backend.record(dir, &[entry(2100, deleted)]).await?;
@@ -136,7 +137,7 @@ async fn check_length_of_runs(backend: &Arc<dyn Backend>, dir: &TeamDir) -> Resu
 }
 
 fn started() -> Event {
-    Event::RunStarted { goal: Some("mend it".to_owned()) }
+    Event::RunStarted { goal: Some("mend it".to_owned()), head: Some("c0ffee".to_owned()) }
 }
 
 fn ended() -> Event {

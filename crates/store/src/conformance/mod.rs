@@ -80,6 +80,7 @@ checks! {
         an_archived_team_is_shown_and_comes_back_whole,
         the_records_of_an_archived_team_are_read_in_place,
         a_removed_archive_is_gone_for_good,
+        the_end_of_a_run_is_added_to_an_archived_team,
         a_team_is_made_with_logs_of_one_in_the_archive,
         the_journal_of_an_archived_team_can_be_read;
     mail:

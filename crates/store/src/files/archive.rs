@@ -1,5 +1,5 @@
-//! Operations on archived teams: reading an archive in place, moving a team back, and removing an
-//! archive permanently.
+//! Operations on archived teams: reading an archive in place, appending the end of a run, moving a
+//! team back, and removing an archive permanently.
 //!
 //! The module `lifecycle` moves teams into the archive.
 
@@ -17,7 +17,8 @@ use super::array::Entries;
 use super::backend::Files;
 use super::checkpoint::{CHECKPOINT, Checkpoint};
 use super::disk::{failed, is_absent, make_dir};
-use super::lifecycle::is_archive_of;
+use super::lifecycle::{is_archive_of, is_real_folder};
+use super::lines::Force;
 use super::look::Stands;
 use super::plain::{self, Unopened};
 use super::tasks::read_folder;
@@ -109,6 +110,46 @@ impl Files {
         log: &LogName,
     ) -> Result<Vec<String>, StoreError> {
         lines::read(&self.paths.archived_ours(archive).join(log.relative_path()))
+    }
+
+    pub(crate) fn record_archived(
+        &self,
+        archive: &ArchiveName,
+        entries: &[JournalEntry],
+    ) -> Result<(), StoreError> {
+        let path = self.paths.archived_journal(archive);
+        let lines = entries.iter().map(serde_json::to_string).collect::<Result<Vec<_>, _>>();
+        let lines = lines.map_err(|error| failed("write", &path)(error.into()))?;
+        self.append_archived(archive, &path, &lines, Force::Now)
+    }
+
+    pub(crate) fn append_archived_log(
+        &self,
+        archive: &ArchiveName,
+        log: &LogName,
+        lines: &[String],
+    ) -> Result<(), StoreError> {
+        let path = self.paths.archived_ours(archive).join(log.relative_path());
+        self.append_archived(archive, &path, lines, Force::of(log))
+    }
+
+    fn append_archived(
+        &self,
+        archive: &ArchiveName,
+        path: &Path,
+        lines: &[String],
+        force: Force,
+    ) -> Result<(), StoreError> {
+        let place = self.paths.archived(archive);
+        // Another process may be about to restore or remove this archive. The lock keeps the
+        // archive in its place during the write.
+        let _alone = self.lock_lifecycle()?;
+        let folder = path.parent().unwrap_or(path);
+        // A link inside the archive would lead the write to another folder.
+        if !is_whole(&place)? || !is_real_folder(&place, folder) {
+            return Err(StoreError::NoTeam { team: TeamDir::of(&archive.0) });
+        }
+        lines::append(&self.disk, path, lines, force).map(drop)
     }
 
     /// Moves an archived team back to its place: first the folder with the tasks, then the folder

@@ -133,7 +133,7 @@ impl FileBackend {
     }
 
     /// Runs an operation that concerns the whole root as a blocking job.
-    async fn run<T: Send + 'static>(
+    pub(super) async fn run<T: Send + 'static>(
         &self,
         operation: impl FnOnce(&Arc<Files>) -> Result<T, StoreError> + Send + 'static,
     ) -> Result<T, StoreError> {
@@ -305,6 +305,25 @@ impl ArchiveStore for FileBackend {
         self.run(move |files| files.archived_log(&archive, &log)).await
     }
 
+    async fn record_archived(
+        &self,
+        archive: &ArchiveName,
+        entries: &[JournalEntry],
+    ) -> Result<(), StoreError> {
+        let (archive, entries) = (archive.clone(), entries.to_vec());
+        self.run(move |files| files.record_archived(&archive, &entries)).await
+    }
+
+    async fn append_archived_log(
+        &self,
+        archive: &ArchiveName,
+        log: &LogName,
+        lines: &[String],
+    ) -> Result<(), StoreError> {
+        let (archive, log, lines) = (archive.clone(), log.clone(), lines.to_vec());
+        self.run(move |files| files.append_archived_log(&archive, &log, &lines)).await
+    }
+
     async fn restore_team(&self, archive: &ArchiveName) -> Result<TeamDir, StoreError> {
         let archive = archive.clone();
         self.run(move |files| files.restore_team(&archive)).await
@@ -464,10 +483,7 @@ impl RecordStore for FileBackend {
         lines: &[String],
     ) -> Result<(), StoreError> {
         let (team, path, lines) = (team.clone(), self.files.paths.log(team, log), lines.to_vec());
-        let force = match log {
-            LogName::Transcript(_) | LogName::Former { .. } => Force::Now,
-            LogName::Output(_) => Force::Later,
-        };
+        let force = Force::of(log);
         self.run_in(team.clone(), move |files| {
             files.append_lines(&team, &path, &lines, force).map(|_| ())
         })

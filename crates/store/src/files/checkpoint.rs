@@ -35,7 +35,7 @@ pub(crate) const CHECKPOINT: &str = "journal-checkpoint";
 /// A checkpoint with any other version, even a later one, is ignored and replaced. This costs only
 /// time. Pitcrew's other documents are refused if their version is newer. For this reason the
 /// checkpoint has a separate version number.
-const FORM: u64 = 6;
+const FORM: u64 = 7;
 
 /// Number of bytes by which the journal grows before the next checkpoint is written. Reading that
 /// many bytes takes about 10 ms.
@@ -289,7 +289,9 @@ mod tests {
                 })
             }
             4 => sent(Some(TaskAssignment::TYPE)),
-            _ if kind / 6 == 1 => Event::RunStarted { goal: Some(format!("goal {at_ms}")) },
+            _ if kind / 6 == 1 => {
+                Event::RunStarted { goal: Some(format!("goal {at_ms}")), head: None }
+            }
             _ if kind / 6 == 2 => Event::RunEnded { end: None, reason: None },
             _ => sent(None),
         };

@@ -69,6 +69,25 @@ impl FileBackend {
         self.files().old_keeps(jiff::Timestamp::now().as_millisecond())
     }
 
+    /// Returns the newest copy that a repair keeps of the entry at `path`, or `None` if there is
+    /// none. This function blocks the thread.
+    ///
+    /// # Errors
+    /// [`StoreError::Io`] if the archive cannot be listed.
+    pub fn kept_copy(&self, path: &Path) -> Result<Option<PathBuf>, StoreError> {
+        let files = self.files();
+        let Ok(below) = path.strip_prefix(files.paths.root()) else { return Ok(None) };
+        let mut newest = None;
+        for (place, _, kept) in files.keeps()? {
+            let copy = place.join(below);
+            // The name of a keep begins with its time.
+            if kept.iter().any(|path| path == below) && Stands::at(&copy)? != Stands::Nothing {
+                newest = newest.max(Some(copy));
+            }
+        }
+        Ok(newest)
+    }
+
     /// Removes an old keep: first the entries on its list, then its folder if nothing else is in
     /// it. This function blocks the thread.
     ///
@@ -198,25 +217,30 @@ impl Keep {
 
 impl Files {
     fn old_keeps(&self, now_ms: i64) -> Result<Vec<PathBuf>, StoreError> {
+        let kept_for = i64::try_from(KEPT_FOR.as_millis()).unwrap_or(i64::MAX);
+        let is_old = |at_ms: i64| now_ms.saturating_sub(at_ms) > kept_for;
+        let keeps = self.keeps()?.into_iter().filter(|(_, at_ms, _)| is_old(*at_ms));
+        let mut old: Vec<PathBuf> = keeps.map(|(place, ..)| place).collect();
+        old.sort();
+        Ok(old)
+    }
+
+    /// Returns all keeps, each with the time of its repair and the paths on its list.
+    fn keeps(&self) -> Result<Vec<(PathBuf, i64, Vec<PathBuf>)>, StoreError> {
         let archive = self.paths.archive();
         if Stands::at(&self.paths.common())? != Stands::Folder
             || Stands::at(&archive)? != Stands::Folder
         {
             return Ok(Vec::new());
         }
-        let kept_for = i64::try_from(KEPT_FOR.as_millis()).unwrap_or(i64::MAX);
-        let mut old = Vec::new();
+        let mut keeps = Vec::new();
         for place in list(&archive)? {
             let is_keep = is_keep_name(name_of(&place)) && Stands::at(&place)? == Stands::Folder;
-            if is_keep
-                && read_list(&place)?
-                    .is_some_and(|(at_ms, _)| now_ms.saturating_sub(at_ms) > kept_for)
-            {
-                old.push(place);
+            if is_keep && let Some((at_ms, kept)) = read_list(&place)? {
+                keeps.push((place, at_ms, kept));
             }
         }
-        old.sort();
-        Ok(old)
+        Ok(keeps)
     }
 }
 

@@ -363,7 +363,7 @@ fn drop_damages(archive: &Path) {
 }
 
 /// Whether `folder` and all its parents below `top` are folders and not links.
-fn is_real_folder(top: &Path, folder: &Path) -> bool {
+pub(super) fn is_real_folder(top: &Path, folder: &Path) -> bool {
     let is_folder = |path: &&Path| matches!(Stands::at(path), Ok(Stands::Folder));
     folder.ancestors().take_while(|path| *path != top).all(|path| is_folder(&path))
 }

@@ -13,7 +13,7 @@ use super::disk::{Disk, failed, is_absent, make_dir};
 use super::file_queue;
 use super::flock::Access;
 use super::plain::{self, Unopened};
-use crate::StoreError;
+use crate::{LogName, StoreError};
 
 /// Step size in bytes of the backward search for the end of the last complete line.
 const STEP: u64 = 4096;
@@ -29,6 +29,16 @@ pub(crate) enum Force {
     /// The append is forced to disk with a later forced write. It survives a crash of the process,
     /// but not a power cut before that write.
     Later,
+}
+
+impl Force {
+    /// Returns when an append to this log is forced to disk.
+    pub(crate) fn of(log: &LogName) -> Self {
+        match log {
+            LogName::Transcript(_) | LogName::Former { .. } => Self::Now,
+            LogName::Output(_) => Self::Later,
+        }
+    }
 }
 
 /// Appends either all lines or none. Returns the byte range of the lines in the file.

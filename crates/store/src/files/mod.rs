@@ -15,6 +15,7 @@ mod folders;
 mod group;
 mod inventory;
 mod journal;
+mod journal_fault;
 mod keep;
 mod lease;
 mod lifecycle;
@@ -46,6 +47,7 @@ pub use disk::{
     Durability, FileOptions, LongRead, OnLongRead, OnPassedOver, OnUnrecorded, OnWait, PassedOver,
 };
 pub use inventory::WrittenFile;
+pub use journal_fault::{JournalFault, LineCheck};
 pub use keep::Keep;
 pub use lock::LockWait;
 pub use look::Looked;

@@ -77,7 +77,9 @@ impl Paths {
         self.tasks(team).join(".lock")
     }
 
-    pub(crate) fn task(&self, team: &TeamDir, id: &TaskId) -> PathBuf {
+    /// Returns the path of a task's file.
+    #[must_use]
+    pub fn task(&self, team: &TeamDir, id: &TaskId) -> PathBuf {
         self.tasks(team).join(format!("{id}.json"))
     }
 
@@ -92,7 +94,9 @@ impl Paths {
         self.team(team).join("pitcrew")
     }
 
-    pub(crate) fn journal(&self, team: &TeamDir) -> PathBuf {
+    /// Returns the path of a team's journal.
+    #[must_use]
+    pub fn journal(&self, team: &TeamDir) -> PathBuf {
         self.ours(team).join(JOURNAL)
     }
 
@@ -160,7 +164,9 @@ impl Paths {
         self.archived(archive).join("team/pitcrew")
     }
 
-    pub(crate) fn archived_journal(&self, archive: &ArchiveName) -> PathBuf {
+    /// Returns the path of an archived team's journal.
+    #[must_use]
+    pub fn archived_journal(&self, archive: &ArchiveName) -> PathBuf {
         self.archived_ours(archive).join(JOURNAL)
     }
 

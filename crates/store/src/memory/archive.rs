@@ -11,6 +11,19 @@ use crate::{
     StoredMessage,
 };
 
+impl MemoryBackend {
+    fn with_archived(
+        &self,
+        archive: &ArchiveName,
+        act: impl FnOnce(&mut Team),
+    ) -> Result<(), StoreError> {
+        let mut shelf = self.shelf();
+        let no_team = || StoreError::NoTeam { team: TeamDir::of(&archive.0) };
+        act(shelf.archived.get_mut(archive).ok_or_else(no_team)?);
+        Ok(())
+    }
+}
+
 #[async_trait]
 impl ArchiveStore for MemoryBackend {
     async fn archives(&self) -> Result<Vec<ArchiveName>, StoreError> {
@@ -69,6 +82,25 @@ impl ArchiveStore for MemoryBackend {
         let shelf = self.shelf();
         let kept = shelf.archived.get(archive).and_then(|team| team.logs.get(log));
         Ok(kept.cloned().unwrap_or_default())
+    }
+
+    async fn record_archived(
+        &self,
+        archive: &ArchiveName,
+        entries: &[JournalEntry],
+    ) -> Result<(), StoreError> {
+        self.with_archived(archive, |team| team.journal.extend_from_slice(entries))
+    }
+
+    async fn append_archived_log(
+        &self,
+        archive: &ArchiveName,
+        log: &LogName,
+        lines: &[String],
+    ) -> Result<(), StoreError> {
+        self.with_archived(archive, |team| {
+            team.logs.entry(log.clone()).or_default().extend_from_slice(lines);
+        })
     }
 
     async fn restore_team(&self, archive: &ArchiveName) -> Result<TeamDir, StoreError> {

@@ -164,6 +164,23 @@ impl ArchiveStore for MortalBackend {
         self.read(self.kept.archived_log(archive, log)).await
     }
 
+    async fn record_archived(
+        &self,
+        archive: &ArchiveName,
+        entries: &[JournalEntry],
+    ) -> Result<(), StoreError> {
+        self.write(self.kept.record_archived(archive, entries)).await
+    }
+
+    async fn append_archived_log(
+        &self,
+        archive: &ArchiveName,
+        log: &LogName,
+        lines: &[String],
+    ) -> Result<(), StoreError> {
+        self.write(self.kept.append_archived_log(archive, log, lines)).await
+    }
+
     async fn restore_team(&self, archive: &ArchiveName) -> Result<TeamDir, StoreError> {
         self.write(self.kept.restore_team(archive)).await
     }

@@ -131,6 +131,12 @@ impl LogEntry {
         }
     }
 
+    /// Creates an entry about a file of the team that cannot be read. It has no time.
+    #[must_use]
+    pub fn unread(text: &str) -> Self {
+        Self::new(0, LogKind::Run, "unread", text)
+    }
+
     pub(super) fn by(self, agent: impl fmt::Display) -> Self {
         Self { agent: Some(agent.to_string()), ..self }
     }

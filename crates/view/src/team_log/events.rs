@@ -7,7 +7,7 @@ use pitcrew_team::store::{
 };
 
 use super::{LogEntry, LogKind, TeamLog, Used};
-use crate::wording::{asks_for, short};
+use crate::wording::{ASKED_TO_SHUT_DOWN, asks_for, short};
 
 impl TeamLog {
     /// Returns the log entry for a journal entry. Returns `None` for an event that only changes the
@@ -25,7 +25,7 @@ impl TeamLog {
             Event::TeamArchived { team } => {
                 of(LogKind::Run, "team_archived", format!("team {} moves to the archive", team))
             }
-            Event::RunStarted { goal } => Some(self.run_started(at_ms, goal.as_deref())),
+            Event::RunStarted { goal, .. } => Some(self.run_started(at_ms, goal.as_deref())),
             Event::RunEnded { end, reason } => {
                 Some(self.run_ended(at_ms, end.as_deref(), reason.as_deref()))
             }
@@ -241,7 +241,7 @@ fn status_in_words(status: Status) -> String {
         Status::Failed => "has failed".to_owned(),
         Status::Killed => "was stopped".to_owned(),
         Status::AwaitingPlanApproval => "waits for an answer to its plan".to_owned(),
-        Status::ShutdownRequested => "was asked to shut down".to_owned(),
+        Status::ShutdownRequested => ASKED_TO_SHUT_DOWN.to_owned(),
         Status::Pending | Status::Idle | Status::Parked => format!("is {}", status.as_str()),
     }
 }

@@ -32,6 +32,7 @@ fn an_agent_is_shown_with_its_last_state_and_reason() {
     let none = Spending::default();
     check(vec![changed(MemberChange::Spawned, Some("team-lead"))], "-", none);
     check(vec![changed(Status::Idle.into(), None)], "idle", none);
+    check(vec![changed(Status::ShutdownRequested.into(), None)], "shutting down", none);
     check(vec![changed(Status::Active.into(), None)], "stopped in a turn", none);
     let events = vec![
         changed(Status::Active.into(), None),
@@ -39,6 +40,29 @@ fn an_agent_is_shown_with_its_last_state_and_reason() {
         changed(Status::Failed.into(), Some("no \u{1b}key\nat all")),
     ];
     check(events, "failed: no \u{fffd}key | at all", none);
+}
+
+#[test]
+fn a_permission_request_is_open_until_its_answer_or_the_next_run() {
+    let permission = |outcome: &str, request: &str| Event::Permission {
+        request: request.to_owned(),
+        member: name("bob"),
+        tool: "Write".to_owned(),
+        outcome: outcome.to_owned().into(),
+    };
+    let (asked, answered) = (permission("asked", "one"), permission("denied", "one"));
+    let open = |events: &[Event]| -> Vec<String> {
+        let asks = summary(events.to_vec()).members[&name("bob")].asks.clone();
+        asks.into_iter().map(|open| open.request).collect()
+    };
+    assert_eq!(open(&[asked.clone(), permission("asked", "two")]), ["one", "two"]);
+    assert_eq!(open(&[asked.clone(), asked.clone()]), ["one"]);
+    let none: [&str; 0] = [];
+    assert_eq!(open(&[asked.clone(), answered]), none);
+    assert_eq!(open(&[asked.clone(), changed(Status::Idle.into(), None)]), none);
+    assert_eq!(open(&[asked.clone(), Event::RunStarted { goal: None, head: None }]), none);
+    // The process of the run is needed to show the request.
+    check(vec![asked], "-", Spending::default());
 }
 
 #[test]

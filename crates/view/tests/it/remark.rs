@@ -38,10 +38,11 @@ fn a_state_is_told_once_and_work_by_what_is_done() {
             changes("bob", Status::Active, None),
             changes("bob", Status::Idle, None),
             changes("bob", Status::Idle, None),
+            changes("bob", Status::ShutdownRequested, None),
             changes("bob", Status::Completed, Some("the work is done")),
             changes("nobody", Status::Idle, None),
         ],
-        &["bob: is idle", "bob: has ended: the work is done"],
+        &["bob: is idle", "bob: was asked to shut down", "bob: has ended: the work is done"],
     );
 }
 

@@ -72,7 +72,10 @@ fn a_run_is_told_from_its_start_to_its_end() {
     };
     let entries = log.entries(&journal(vec![
         Event::TeamCreated { team: "demo".to_owned() },
-        Event::RunStarted { goal: Some("mend the \u{1b}[2Jcrate\nand test it".to_owned()) },
+        Event::RunStarted {
+            goal: Some("mend the \u{1b}[2Jcrate\nand test it".to_owned()),
+            head: None,
+        },
         turn("team-lead", 1),
         changed("bob", MemberChange::Spawned, Some("team-lead")),
         changed("bob", Status::Active.into(), None),

@@ -13,7 +13,8 @@ use super::fault::Fault;
 use super::report::Finding;
 use super::rooms::{Rooms, TeamView};
 use super::{
-    configs, files, mail, members, overwritten, owners, processes, records, tasks, worktrees,
+    configs, files, mail, members, missing, overwritten, owners, processes, records, tasks,
+    worktrees,
 };
 use crate::failure::Failure;
 
@@ -24,6 +25,7 @@ enum TeamCheck {
     Config,
     Owners,
     Records,
+    Missing,
     Overwritten,
     Processes,
     Members,
@@ -32,10 +34,11 @@ enum TeamCheck {
 }
 
 impl TeamCheck {
-    const ALL: [Self; 8] = [
+    const ALL: [Self; 9] = [
         Self::Config,
         Self::Owners,
         Self::Records,
+        Self::Missing,
         Self::Overwritten,
         Self::Processes,
         Self::Members,
@@ -49,6 +52,7 @@ impl TeamCheck {
             Self::Config => "its config",
             Self::Owners => "whose its folders are",
             Self::Records => "its records and transcripts",
+            Self::Missing => "whether its files are there",
             Self::Overwritten => "whether other programs undid what we wrote",
             Self::Processes => "its processes and panes",
             Self::Members => "its members",
@@ -67,6 +71,7 @@ impl TeamCheck {
             Self::Config => Ok(configs::look(view)),
             Self::Owners => Ok(owners::look(&rooms.root, view)),
             Self::Records => records::look(view, known).await,
+            Self::Missing => missing::look(rooms, view).await,
             Self::Overwritten => overwritten::look(rooms, view),
             Self::Processes => processes::look(rooms, view).await,
             Self::Members => members::look(view).await,
@@ -104,7 +109,7 @@ pub(super) fn files(rooms: &Rooms) -> Files {
     Files { faults, teams: looked.teams, unread: looked.others, known }
 }
 
-/// Runs every check on every team. If a check itself fails, that failure becomes a fault.
+/// Runs every check on every team, and looks for processes of archived teams. If a check itself fails, that failure becomes a fault.
 pub(super) async fn teams(rooms: &Rooms, files: Files) -> (Vec<Fault>, Worktrees) {
     let Files { teams, unread, known, .. } = files;
     let (mut faults, mut worktrees) = (Vec::new(), Worktrees { unread, ..Worktrees::default() });
@@ -130,6 +135,10 @@ pub(super) async fn teams(rooms: &Rooms, files: Files) -> (Vec<Fault>, Worktrees
                 Err(error) => faults.push(unchecked_in(&dir, check.subject(), &error)),
             }
         }
+    }
+    match processes::in_archive(rooms).await {
+        Ok(found) => faults.extend(found),
+        Err(error) => faults.push(unchecked("the archive", &error)),
     }
     (faults, worktrees)
 }

@@ -7,7 +7,7 @@ use pitcrew_process::identity::{ProcessIdentity, Stopped};
 use pitcrew_protocol::{AgentName, TeamDir};
 use pitcrew_runtime::supervision::{
     LeftRunning, PaneClosed, TaggedPane, escaped, left_by_started, left_running, own_process,
-    stop_member,
+    still_running, stop_member,
 };
 use pitcrew_team::{Escaped, Started, Team};
 
@@ -68,15 +68,37 @@ pub(super) async fn look(rooms: &Rooms, view: &TeamView) -> Result<Vec<Fault>, F
 /// pitcrew.
 async fn of_escaped(team: &Team) -> Result<Vec<Fault>, Failure> {
     let left = escaped(team).await?;
-    let fault = |left: LeftRunning| {
-        let (process, Escaped { member, command, .. }) = (left.in_words(), &left.record);
-        let detail = format!(
-            "{process} still runs: by a record a command of {member} ({command}) left it behind when its run was killed; \
-             the process does not carry the member's tag"
-        );
-        Fault::left_to_a_person(Finding::new("escaped", detail).in_team(team.dir()))
-    };
-    Ok(left.into_iter().map(fault).collect())
+    let fault = |left: &LeftRunning| Fault::left_to_a_person(of_left(left).in_team(team.dir()));
+    Ok(left.iter().map(fault).collect())
+}
+
+/// Reports such processes of archived teams. The end of a team does not end them.
+pub(super) async fn in_archive(rooms: &Rooms) -> Result<Vec<Fault>, Failure> {
+    let mut faults = Vec::new();
+    for (archive, records) in rooms.teams.escaped_in_archive().await? {
+        let path = rooms.files.paths().archived(&archive);
+        match records {
+            Ok(records) => {
+                let left = still_running(records).await;
+                let fault = |left: &LeftRunning| Fault::left_to_a_person(of_left(left).at(&path));
+                faults.extend(left.iter().map(fault));
+            }
+            Err(error) => {
+                let said = format!("what its commands left running is not known: {error}");
+                faults.push(Fault::note(Finding::new("unchecked", said).at(&path)));
+            }
+        }
+    }
+    Ok(faults)
+}
+
+fn of_left(left: &LeftRunning) -> Finding {
+    let (process, Escaped { member, command, .. }) = (left.in_words(), &left.record);
+    let detail = format!(
+        "{process} still runs: by a record a command of {member} ({command}) left it behind when its run was killed; \
+         the process does not carry the member's tag"
+    );
+    Finding::new("escaped", detail)
 }
 
 /// Reports a member's process or pane. If the process still runs and belongs to pitcrew, a repair

@@ -3,9 +3,10 @@
 
 use pitcrew_protocol::{AgentName, ApiError, ErrorCode, InboxFile};
 use pitcrew_team::TeamRecords;
-use pitcrew_team::store::{JournalEntry, StoreError};
+use pitcrew_team::store::{JournalEntry, JournalFault, LineCheck, StoreError};
 use pitcrew_view::team_log::{LogEntry, TeamLog, merged};
 
+use crate::archive::journal_fault;
 use crate::failure::Failure;
 use crate::output::printable;
 
@@ -22,14 +23,26 @@ pub(super) struct Reading {
     count: usize,
     /// The names of all members and former members.
     members: Vec<AgentName>,
+    /// Whether the journal can be read.
+    has_journal: bool,
+    /// What cannot be read, as texts for the user.
+    unread: Vec<String>,
 }
 
 impl Reading {
-    /// Begins to read. This reads only the names of the members.
+    /// Begins to read. This checks the journal and reads the names of the members.
     pub(super) async fn of(records: TeamRecords) -> Result<Self, Failure> {
         let members = records.all_members().await?;
+        let fault = records.journal_fault(LineCheck::Whole).await?;
+        let has_journal = !matches!(fault, Some((_, JournalFault::Unreadable(_))));
+        let unread = fault.iter().map(|(path, fault)| journal_fault(path, fault)).collect();
         let log = TeamLog::default();
-        Ok(Self { records, log, position: 0, first: None, count: 0, members })
+        Ok(Self { records, log, position: 0, first: None, count: 0, members, has_journal, unread })
+    }
+
+    /// Returns what could not be read since the last call, as texts for the user.
+    pub(super) fn take_unread(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.unread)
     }
 
     /// Returns the records that are read.
@@ -42,13 +55,20 @@ impl Reading {
         self.members.iter().map(|name| name.as_str().chars().count()).max().unwrap_or(0)
     }
 
-    /// Returns all entries so far.
+    /// Returns all entries so far, without those that cannot be read.
     pub(super) async fn all(&mut self) -> Result<Vec<LogEntry>, Failure> {
-        self.log.know_tasks(&self.records.tasks().await?);
-        for name in self.members.clone() {
-            self.read_mail(&name).await?;
+        match present(self.records.tasks().await) {
+            Ok(tasks) => self.log.know_tasks(&tasks.unwrap_or_default()),
+            // The log then shows the ids of the tasks without their subjects.
+            Err(error) => self.unread.push(format!("the tasks cannot be read: {}", error.chain())),
         }
-        let (journal, position) = self.records.journal().await?;
+        for name in self.members.clone() {
+            self.read_mail(&name).await;
+        }
+        let (journal, position) = match self.has_journal {
+            true => self.records.journal().await?,
+            false => (Vec::new(), 0),
+        };
         self.position = position;
         let recorded = self.add(&journal).await?;
         Ok(merged(recorded, self.log.unrecorded_mail()))
@@ -57,6 +77,9 @@ impl Reading {
     /// Returns the entries that are new in the journal.
     pub(super) async fn more(&mut self) -> Result<Vec<LogEntry>, Failure> {
         let TeamRecords::Live(team) = &self.records else { return Ok(Vec::new()) };
+        if !self.has_journal {
+            return Ok(Vec::new());
+        }
         let (journal, position) = match team.journal_since(self.position).await {
             Ok(read) => read,
             // The watch reports that the team is gone.
@@ -80,7 +103,7 @@ impl Reading {
         }
         let owner = self.members.iter().find(|name| name.inbox_file() == *inbox).cloned();
         if let Some(name) = owner {
-            self.read_mail(&name).await?;
+            self.read_mail(&name).await;
             entries.extend(self.log.unrecorded_mail());
         }
         Ok(entries)
@@ -116,16 +139,18 @@ impl Reading {
         }
         self.count += journal.len();
         for name in self.log.lacks_mail_of(journal) {
-            self.read_mail(&name).await?;
+            self.read_mail(&name).await;
         }
         Ok(self.log.entries(journal))
     }
 
-    async fn read_mail(&mut self, name: &AgentName) -> Result<(), Failure> {
-        if let Some(mail) = present(self.records.mail(name).await)? {
-            self.log.know_mail(name, mail);
+    async fn read_mail(&mut self, name: &AgentName) {
+        match present(self.records.mail(name).await) {
+            Ok(mail) => self.log.know_mail(name, mail.unwrap_or_default()),
+            Err(error) => {
+                self.unread.push(format!("the mail of {name} cannot be read: {}", error.chain()));
+            }
         }
-        Ok(())
     }
 }
 

@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use pitcrew_process::identity::ProcessIdentity;
 use pitcrew_process::worktree::{Finished, Worktrees};
-use pitcrew_protocol::{AgentName, Member, TeamConfig, TeamDeleted, TeamDir};
+use pitcrew_protocol::{AgentName, Member, MessageId, TaskId, TeamConfig, TeamDeleted, TeamDir};
 use pitcrew_team::store::{LeaseName, StoreError};
 use pitcrew_team::{Actor, Team};
 use pitcrew_view::member_status::MemberStatus;
-use pitcrew_view::orphans::Orphans;
+use pitcrew_view::orphans::{Orphans, StoppedView};
 use pitcrew_view::running::Running;
 use serde::Serialize;
 
@@ -17,7 +17,7 @@ use crate::commands::shutdown::is_agents;
 use crate::context::Context;
 use crate::failure::{Failure, FailureKind, chain};
 use crate::hosting::recorded::recorded_panes;
-use crate::output::{self, printable, shell_word};
+use crate::output::{self, in_one_line, printable, shell_word};
 use crate::selection::{self, NamedTeam, Purpose};
 
 /// How long a process has to end after SIGTERM. Then the process is killed.
@@ -41,16 +41,31 @@ pub(crate) struct Delete {
     force: bool,
 }
 
-/// The result that `pitcrew team delete` prints. It lists the worktrees that were kept.
+/// The result that `pitcrew team delete` prints. It lists the members that were removed, and the
+/// worktrees that were kept. The answer of the API has no such fields. To keep the same format, a
+/// field is omitted when its list is empty.
 #[derive(Debug, Serialize)]
 struct Deleted {
     #[serde(flatten)]
     answer: TeamDeleted,
-    /// The worktrees that were kept, because they contain work that would be lost. The answer of
-    /// the API has no such field. To keep the same format, the field is omitted when the list is
-    /// empty.
+    /// The members that the command removed before it deleted the team.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    removed_members: Vec<RemovedMember>,
+    /// The teammates, processes and panes that were stopped.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    stopped: Vec<StoppedView>,
+    /// The worktrees that were kept, because they contain work that would be lost.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     kept_worktrees: Vec<KeptWorktree>,
+}
+
+#[derive(Debug, Serialize)]
+struct RemovedMember {
+    name: AgentName,
+    /// The tasks that have no owner any more.
+    released_tasks: Vec<TaskId>,
+    /// The unread messages that will not be delivered.
+    dead_messages: Vec<MessageId>,
 }
 
 #[derive(Debug, Serialize)]
@@ -63,7 +78,12 @@ struct KeptWorktree {
 
 impl From<TeamDeleted> for Deleted {
     fn from(answer: TeamDeleted) -> Self {
-        Self { answer, kept_worktrees: Vec::new() }
+        Self {
+            answer,
+            removed_members: Vec::new(),
+            stopped: Vec::new(),
+            kept_worktrees: Vec::new(),
+        }
     }
 }
 
@@ -73,7 +93,11 @@ impl Deleted {
             let (member, path) = (printable(member.as_str()), path.to_string_lossy());
             format!("\nkept {member}'s worktree {}: {}", printable(&path), printable(reason))
         });
-        std::iter::once(self.answer.message.clone()).chain(kept).collect()
+        let names: Vec<String> =
+            self.removed_members.iter().map(|member| in_one_line(member.name.as_str())).collect();
+        let removed =
+            (!names.is_empty()).then(|| format!("\nmembers removed: {}", names.join(", ")));
+        std::iter::once(self.answer.message.clone()).chain(removed).chain(kept).collect()
     }
 }
 
@@ -148,17 +172,22 @@ impl Delete {
         }
         // If the config is readable, each member is removed separately. Otherwise the members are
         // not known, and the code further below removes the whole folder.
-        if stop_all(context, &team).await? && is_whole {
-            let mut kept_worktrees = Vec::new();
+        if let Some(stopped) = stop_all(context, &team).await?.filter(|_| is_whole) {
+            let (mut removed_members, mut kept_worktrees) = (Vec::new(), Vec::new());
             for member in team.config().await?.teammates() {
-                team.remove_member(&Actor::User, &member.name).await?;
+                let removed = team.remove_member(&Actor::User, &member.name).await?;
+                removed_members.push(RemovedMember {
+                    name: member.name.clone(),
+                    released_tasks: removed.released,
+                    dead_messages: removed.dead,
+                });
                 kept_worktrees.extend(clear_worktree(context, member).await?);
             }
             let mut answer = team.delete(&Actor::User).await?;
             if !kept_worktrees.is_empty() {
                 answer.message = format!("Cleaned up directories for team \"{}\"", team.name());
             }
-            return Ok(Deleted { answer, kept_worktrees });
+            return Ok(Deleted { answer, removed_members, stopped, kept_worktrees });
         }
         let files = context.files(&context.usable_settings())?;
         match (files.clear_away(team.dir()).map_err(Failure::internal)?, opened) {
@@ -241,12 +270,12 @@ async fn refuse_living(team: &Team, config: &TeamConfig, running: &Running) -> R
     )))
 }
 
-/// Stops all processes of a team that no process leads. Returns `false` if the team does not exist,
-/// or if its records cannot be read.
-async fn stop_all(context: &Context, team: &Team) -> Result<bool, Failure> {
+/// Stops all processes of a team that no process leads, and returns what was stopped. Returns `None`
+/// if the team does not exist, or if its records cannot be read.
+async fn stop_all(context: &Context, team: &Team) -> Result<Option<Vec<StoppedView>>, Failure> {
     let holder = match team.lease_holder(&LeaseName::Run).await {
         Ok(holder) => holder,
-        Err(StoreError::NoTeam { .. }) => return Ok(false),
+        Err(StoreError::NoTeam { .. }) => return Ok(None),
         // Each of these errors means that no process holds the lease. `Corrupt`: the lease is not a
         // regular file, so it cannot be held. `NoFolder`: the team folder is a link, and pitcrew
         // starts no process in such a folder.
@@ -268,7 +297,7 @@ async fn stop_all(context: &Context, team: &Team) -> Result<bool, Failure> {
     // If the team's records of its processes cannot be read, no process can be stopped, and a later
     // attempt would fail in the same way. The caller then moves the whole folder to the archive.
     let Ok(stopped) = Orphans::of(team, recorded_panes(context)).stop(TERM_GRACE).await else {
-        return Ok(false);
+        return Ok(None);
     };
     stopped
         .iter()
@@ -276,7 +305,7 @@ async fn stop_all(context: &Context, team: &Team) -> Result<bool, Failure> {
         .for_each(|it| output::remark(&format!("warning: {}", it.line())));
     let stuck: Vec<String> = stopped.iter().filter(|it| !it.is_gone).map(|it| it.line()).collect();
     if stuck.is_empty() {
-        return Ok(true);
+        return Ok(Some(stopped));
     }
     Err(Failure::new(
         FailureKind::Failed,

@@ -16,7 +16,7 @@ use crate::commands::member::list;
 use crate::commands::task::list::table as tasks;
 use crate::context::Context;
 use crate::failure::Failure;
-use crate::output::{self, FAINT, STRONG, printable, shell_word};
+use crate::output::{self, FAINT, STRONG, in_one_line, printable, shell_word};
 use crate::selection::{self, AnyTeamWord, Chosen};
 
 /// Show a team: its members and where they run, its tasks, and who runs it
@@ -127,7 +127,7 @@ impl ShownArchived {
         format!(
             "{STRONG}{}{STRONG:#}  {FAINT}in the archive since {since}, {}{FAINT:#}\n{about}\
              `pitcrew run --resume {}` goes on with it\n\n{}\n\n{}{}",
-            printable(self.team.name.as_str()),
+            in_one_line(self.team.name.as_str()),
             self.team_file_path.display(),
             shell_word(&self.resume),
             list::table(&self.team),
@@ -148,7 +148,7 @@ impl Shown {
         let run_by = self.running.text();
         format!(
             "{STRONG}{}{STRONG:#}  {FAINT}{run_by}, {}{FAINT:#}\n{about}\n{}\n\n{}{}",
-            printable(self.team.name.as_str()),
+            in_one_line(self.team.name.as_str()),
             self.team_file_path.display(),
             self.members(),
             tasks(&self.tasks),

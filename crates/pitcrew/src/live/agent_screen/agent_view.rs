@@ -252,6 +252,7 @@ mod tests {
             color: None,
             timestamp: None,
             read: true,
+            not_delivered: None,
             frame,
         }
     }
