@@ -279,6 +279,7 @@ impl World {
             4 | 5 => self.answer_a_request(at),
             6 if self.dice.roll(3) == 0 => self.feed(at, Event::Interrupted, most),
             7 if self.dice.roll(3) == 0 => self.park_or_lead(at, most),
+            8 if self.dice.roll(6) == 0 => self.feed(at, Event::CompactionAsked, most),
             _ => self.finish_something(at, most),
         }
     }

@@ -54,7 +54,7 @@ pub const LINE_MOST: u64 = 64 * 1024;
 /// Time limit for a caller to send its request, and also for the lead to answer.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// The field of the answer to [`ControlRequest::EndTeam`] that says why the run was already ending.
+/// The field of the answer to [`ControlRequest::EndTeam`] and [`ControlRequest::StopRun`] that says why the run was already ending.
 /// The field is null if the run was not ending yet.
 pub const ENDING: &str = "ending";
 

@@ -19,6 +19,7 @@ mod dropped;
 pub mod events;
 pub mod hooks;
 pub mod hosting;
+pub mod member_pane;
 pub mod prompts;
 pub mod question;
 pub mod run;
