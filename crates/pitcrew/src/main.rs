@@ -23,6 +23,7 @@ mod failure;
 mod hosting;
 mod limits;
 mod live;
+mod notifier;
 mod openable;
 mod output;
 mod owners;

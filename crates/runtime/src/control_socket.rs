@@ -31,7 +31,7 @@ use tokio::io::{AsyncBufRead, AsyncBufReadExt as _, AsyncReadExt as _, AsyncWrit
 use tokio::net::UnixStream;
 
 pub use client::{KnockError, STREAM_LINE_MOST, Stream, control_request, follow};
-pub use request::ControlRequest;
+pub use request::{ControlRequest, Notifies};
 pub(crate) use server::{Call, ControlServer};
 pub(crate) use visitor::VISITORS_WAITING;
 pub use visitor::{Caller, Visitor};

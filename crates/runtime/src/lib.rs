@@ -27,5 +27,6 @@ mod solo;
 pub mod supervision;
 mod team_run;
 mod team_tools;
+pub mod user_program;
 
 pub use client_conversation::client_conversation;

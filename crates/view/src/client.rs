@@ -3,7 +3,7 @@
 use std::io;
 
 use pitcrew_protocol::{AgentName, PermissionMode};
-use pitcrew_runtime::control_socket::{self, ControlRequest, PROTOCOL, Stream};
+use pitcrew_runtime::control_socket::{self, ControlRequest, Notifies, PROTOCOL, Stream};
 use pitcrew_team::Team;
 use serde::Deserialize;
 use serde_json::Value;
@@ -11,6 +11,7 @@ use serde_json::Value;
 use crate::asking::Chosen;
 use crate::host::{HostEvent, HostState, Line, read_line};
 use crate::lead::{LeadError, ask, failed, process_of};
+use crate::notification::Notification;
 use crate::text::printable;
 
 /// The connection to a host that sends its events.
@@ -77,6 +78,9 @@ struct Greeting {
     protocol: u64,
     version: String,
     run: String,
+    /// The number of this follower, if it offered its terminal for notifications.
+    #[serde(default)]
+    follower: Option<u64>,
 }
 
 /// Follows the host of a team. Without `since`, or if the host no longer has the events since then,
@@ -87,9 +91,31 @@ struct Greeting {
 /// # Errors
 /// When the host refuses, does not answer, or speaks another protocol.
 pub async fn follow(team: &Team, since: Option<Since>) -> Result<Option<Following>, LeadError> {
+    follow_as(team, since, Notifies::No).await
+}
+
+/// Follows the host of a team as [`follow`] does, and offers this process's terminal for
+/// notifications. [`Following::shows`] says which notifications this process shows.
+///
+/// Returns `None` if no pitcrew process runs the team.
+///
+/// # Errors
+/// The errors of [`follow`].
+pub async fn follow_on_terminal(
+    team: &Team,
+    since: Option<Since>,
+) -> Result<Option<Following>, LeadError> {
+    follow_as(team, since, Notifies::OnTerminal).await
+}
+
+async fn follow_as(
+    team: &Team,
+    since: Option<Since>,
+    notifies: Notifies,
+) -> Result<Option<Following>, LeadError> {
     let Some((pid, folder)) = process_of(team).await? else { return Ok(None) };
     let (seq, run) = since.map(|Since { run, seq }| (seq, run)).unzip();
-    let followed = control_socket::follow(&folder, seq, run).await;
+    let followed = control_socket::follow(&folder, seq, run, notifies).await;
     let (answer, stream) = followed.map_err(|error| failed(team, pid, error))?;
     let mut greeting: Greeting = serde_json::from_value(answer).map_err(|error| {
         failed(team, pid, control_socket::KnockError::Silent { path: folder, source: error.into() })
@@ -301,6 +327,13 @@ impl Following {
     fn gone(&mut self, error: io::Error) -> FromHost {
         self.is_over = true;
         FromHost::Gone(Some(error))
+    }
+
+    /// Returns true if this process must show a notification on its terminal. Only one follower of
+    /// the host gets true.
+    #[must_use]
+    pub fn shows(&self, notification: &Notification) -> bool {
+        self.greeting.follower.is_some() && notification.follower == self.greeting.follower
     }
 
     /// Returns the id of the host's run.

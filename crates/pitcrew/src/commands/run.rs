@@ -29,6 +29,7 @@ use crate::hosting::HostingArgs;
 use crate::live::signals::Signals;
 use crate::live::stream;
 use crate::live::watch::{Face, Watched, watch};
+use crate::notifier::Notifier;
 use crate::output::{self, Form, printable};
 use crate::report::{self, Work};
 use crate::run_options::{self, Plan, StartedRun};
@@ -269,9 +270,10 @@ impl RunArgs {
         let mut layer = self.permissions.settings(self.settings.as_deref())?;
         let (how, bounds) = self.bounded(context, &begin, &folder, &mut layer)?;
         how.permissions.settle_trust(context, &folder, format, &mut layer)?;
+        let settings = context.settings_with(&folder, Some(Value::Object(layer.clone())))?;
         context.with_agents(|team| {
             let plan = |asks| how.plan(context, begin, layer, bounds, asks);
-            let ended = how.run_agents(context, format, place, plan, team);
+            let ended = how.run_agents(context, format, place, plan, settings.notify(), team);
             team.get().into_iter().for_each(|team| _ = started.set(team.clone()));
             ended
         })
@@ -306,6 +308,7 @@ impl RunArgs {
         format: OutputFormat,
         place: RunPlace,
         plan: impl FnOnce(Asks) -> Plan,
+        notify: NotifySettings,
         team: &OnceCell<String>,
     ) -> Result<(), Failure> {
         context.at_length(async {
@@ -315,6 +318,7 @@ impl RunArgs {
                 // A person can attach to the run at any time.
                 RunPlace::Detached(_) => Person::There,
             };
+            let notifier = Notifier::of(context, notify, person);
             let (asks, asked) = self.permissions.asks(person);
             let StartedRun { handle, team: of_run, is_kept } =
                 run_options::start(context, plan(asks)).await?;
@@ -335,7 +339,7 @@ impl RunArgs {
                     return Err(failure);
                 }
             };
-            let mut watched = watch(handle, of_run, face, signals, asked).await?;
+            let mut watched = watch(handle, of_run, face, signals, asked, notifier).await?;
             // A team that was never stored on disk cannot be resumed or archived. The outcome
             // therefore reports such a team as deleted.
             watched.outcome.team_deleted |= !is_kept;

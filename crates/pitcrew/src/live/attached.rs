@@ -3,6 +3,7 @@
 
 use crossterm::event::Event as Key;
 use pitcrew_protocol::LEAD_NAME;
+use pitcrew_runtime::control_socket::Notifies;
 use pitcrew_runtime::run::RunOutcome;
 use pitcrew_team::Team;
 use pitcrew_view::asking::{Chosen, Questions};
@@ -21,6 +22,7 @@ use super::signals::{EndSignal, Signals};
 use super::warnings::Remarks;
 use super::watch::{pressed, remark, send};
 use crate::failure::Failure;
+use crate::notifier::Attention;
 use crate::output::{self, printable, shell_word};
 
 /// The kind of display of a team that another process runs.
@@ -107,8 +109,10 @@ pub(crate) async fn attach(
     team: Team,
     face: AttachFace,
     mut signals: Signals,
+    attention: &Attention,
 ) -> Result<Left, Failure> {
-    let mut link = HostLink::new(team.clone());
+    let notifies = Notifies::from(face == AttachFace::Terminal);
+    let mut link = HostLink::new(team.clone(), notifies);
     let mut attached = Attached {
         team,
         face,
@@ -135,6 +139,12 @@ pub(crate) async fn attach(
             }
             attached.board = Some(board);
             remarks = Some(Remarks::open());
+        }
+        if let Wake::News(Ok(News::Event(event))) = &wake
+            && let What::Notify(notification) = &event.what
+            && link.shows(notification)
+        {
+            attached.signal(&attention.to(notification));
         }
         if let Some(left) = attached.woken(wake).await? {
             break left;
@@ -219,6 +229,8 @@ impl Attached {
                 self.questions.closed(&id);
                 Vec::new()
             }
+            // The terminal has its signal already, if this display is to give it.
+            What::Notify(_) => return Ok(None),
             What::Tasks(tasks) => self.folded(&ViewEvent::Tasks(&tasks)),
             What::Config(config) => self.folded(&ViewEvent::Config(&config)),
             What::Ended(outcome) => {
@@ -252,6 +264,14 @@ impl Attached {
             shell_word(team)
         );
         self.show(&[Remark::of_run(text)])
+    }
+
+    /// Sends characters to the terminal that get the user's attention.
+    fn signal(&self, characters: &str) {
+        if let Some(board) = &self.board {
+            // If the terminal is gone, the display ends when it draws the next time.
+            let _either = board.signal(characters);
+        }
     }
 
     fn left_by_user(&self) -> Left {

@@ -4,7 +4,9 @@
 //! The module `crashes` tests crashes at random moments.
 
 use std::fs;
+use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::net::UnixStream;
 use std::process::{Child, Stdio};
 
 use rustix::process::Signal;

@@ -116,6 +116,9 @@ pub enum ControlRequest {
         /// The id of the run that counted `since`. In another run, the number means nothing.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         run: Option<String>,
+        /// Whether the follower has a terminal on which it can notify the user.
+        #[serde(default, skip_serializing_if = "Notifies::is_no")]
+        notifies: Notifies,
     },
     /// Answers a permission request that a person sees. The ids of such requests are those of the
     /// event stream. They are not the ids that [`ControlRequest::Permission`] takes.
@@ -134,6 +137,35 @@ pub enum ControlRequest {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         member: Option<String>,
     },
+}
+
+/// Whether a follower can notify the user on its terminal. On the wire it is a truth value.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "bool", into = "bool")]
+pub enum Notifies {
+    /// The follower has no terminal, or does not notify.
+    #[default]
+    No,
+    /// The follower has a terminal.
+    OnTerminal,
+}
+
+impl Notifies {
+    fn is_no(&self) -> bool {
+        *self == Self::No
+    }
+}
+
+impl From<bool> for Notifies {
+    fn from(notifies: bool) -> Self {
+        if notifies { Self::OnTerminal } else { Self::No }
+    }
+}
+
+impl From<Notifies> for bool {
+    fn from(notifies: Notifies) -> Self {
+        notifies == Notifies::OnTerminal
+    }
 }
 
 impl ControlRequest {

@@ -101,8 +101,8 @@ impl TeamLoop {
                     answer
                 })
             }
-            ControlRequest::Follow { since, run } => {
-                let visitor = Visitor::Follow { since, run, caller: call.caller };
+            ControlRequest::Follow { since, run, notifies } => {
+                let visitor = Visitor::Follow { since, run, notifies, caller: call.caller };
                 pass_to_host(&self.sources.visitors, visitor).await;
                 return inputs;
             }

@@ -226,5 +226,5 @@ async fn a_member_in_a_process_of_its_own_keeps_its_model_and_can_be_stopped() {
     ask(&setting, &stop("bob")).await.unwrap();
     let ran = finish(handle).await;
     let told = ran.outcome.agents.iter().find(|agent| agent.name.as_str() == "bob").unwrap();
-    assert_eq!(told.status, Status::Killed, "{told:?}");
+    assert_eq!(told.state, Status::Killed, "{told:?}");
 }
