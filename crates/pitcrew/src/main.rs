@@ -20,6 +20,7 @@ mod dead_demos;
 mod demo_repo;
 mod detached;
 mod failure;
+mod first_start;
 mod hosting;
 mod limits;
 mod live;

@@ -42,6 +42,11 @@ impl Attention {
         Self { signals, place }
     }
 
+    /// Returns true if the terminal gets no signals.
+    pub(crate) fn is_silent(&self) -> bool {
+        self.signals.is_empty()
+    }
+
     /// Returns the characters that make the terminal show the notification.
     pub(crate) fn to(&self, notification: &Notification) -> String {
         notification.for_terminal(&self.signals, self.place)

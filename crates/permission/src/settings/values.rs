@@ -111,6 +111,7 @@ const FIELDS: &[Field] = &[
         prices_from(setting).is_ok()
     })
     .with_items("a price", |model, price| prices_from(&json!({ model: price })).is_ok()),
+    free(&["pitcrew", "model"], "a string", Value::is_string),
     free(&["pitcrew", "notify"], "an object", Value::is_object),
     free(&["pitcrew", "notify", "terminal"], "a list of bell, osc9 and osc777", |setting| {
         setting.as_array().is_some_and(|signals| signals.iter().all(is_terminal_signal))

@@ -85,6 +85,17 @@ struct Shown {
 }
 
 impl Demo {
+    /// Returns the demo without options.
+    pub(crate) fn plain() -> Self {
+        Self {
+            dir: None,
+            resume: None,
+            keep: false,
+            sandbox: false,
+            hosting: HostingArgs::default(),
+        }
+    }
+
     pub(crate) fn run(self, context: &Context) -> Result<(), Failure> {
         run_options::teams_must_be_on(context)?;
         let place = self.place(context)?;

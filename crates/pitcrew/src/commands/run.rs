@@ -6,6 +6,8 @@ use std::rc::Rc;
 
 use clap::ValueEnum;
 use clap_complete::engine::ArgValueCompleter;
+use pitcrew_model::ModelError;
+use pitcrew_permission::settings::NotifySettings;
 use pitcrew_runtime::run::{Ask, Asks, Begin, RunLimits, RunOutcome};
 use pitcrew_team::RunBounds;
 use pitcrew_view::TeamState;
@@ -17,6 +19,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use tokio::sync::mpsc;
 
+use super::demo::Demo;
 use super::send::content;
 use crate::archive;
 use crate::bounds::{self, Bounded};
@@ -25,6 +28,7 @@ use crate::context::Context;
 use crate::detached::host_process::HostFace;
 use crate::detached::starter;
 use crate::failure::Failure;
+use crate::first_start::{self, FirstStart};
 use crate::hosting::HostingArgs;
 use crate::live::signals::Signals;
 use crate::live::stream;
@@ -189,8 +193,15 @@ enum RunPlace {
 }
 
 impl Run {
-    pub(crate) fn run(self, context: &Context) -> Result<(), Failure> {
-        let goal = self.goal.map(goal).transpose()?;
+    pub(crate) fn run(mut self, context: &Context) -> Result<(), Failure> {
+        let goal = self.goal.take().map(goal).transpose()?;
+        if self.resume.is_none() {
+            match self.how.first_start(context)? {
+                Some(FirstStart::Demo) => return Demo::plain().run(context),
+                Some(FirstStart::Leave) => return Err(Failure::unusable(ModelError::NoModel)),
+                Some(FirstStart::Model(_)) | None => {}
+            }
+        }
         let begin = match (self.resume, goal) {
             (Some(team), goal) => Begin::Resume { team, goal },
             (None, goal) => Begin::New {
@@ -206,6 +217,29 @@ impl Run {
 }
 
 impl RunArgs {
+    /// Lets the user of a terminal choose a model, if there is no other way to know one. Returns the
+    /// decision, or `None` if there is nothing to decide. A chosen model is used in this run.
+    ///
+    /// # Errors
+    /// Returns an error if the settings cannot be read.
+    pub(crate) fn first_start(&mut self, context: &Context) -> Result<Option<FirstStart>, Failure> {
+        let format = OutputFormat::chosen(self.output_format, context);
+        let is_asked = PermissionArgs::person_here(context, format) == Person::There;
+        if self.models.model.is_some() || !is_asked {
+            return Ok(None);
+        }
+        let layer = self.permissions.settings(self.settings.as_deref())?;
+        let settings = context.settings_with(&context.cwd, Some(Value::Object(layer)))?;
+        if !first_start::is_due(context, &settings) {
+            return Ok(None);
+        }
+        let decided = first_start::ask(context, &settings)?;
+        if let FirstStart::Model(model) = &decided {
+            self.models.model = Some(model.clone());
+        }
+        Ok(Some(decided))
+    }
+
     /// Runs a team until the run ends.
     ///
     /// # Errors

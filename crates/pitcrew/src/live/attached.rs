@@ -111,8 +111,8 @@ pub(crate) async fn attach(
     mut signals: Signals,
     attention: &Attention,
 ) -> Result<Left, Failure> {
-    let notifies = Notifies::from(face == AttachFace::Terminal);
-    let mut link = HostLink::new(team.clone(), notifies);
+    let notifies = Notifies::from(face == AttachFace::Terminal && !attention.is_silent());
+    let mut link = HostLink::new(team.clone()).notifying(notifies);
     let mut attached = Attached {
         team,
         face,

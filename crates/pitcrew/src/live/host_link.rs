@@ -71,11 +71,16 @@ pub(super) enum News {
 }
 
 impl HostLink {
-    /// Prepares a connection. The first call of [`Self::next`] opens it. `notifies` says whether
-    /// this process offers its terminal for notifications.
-    pub(super) fn new(team: Team, notifies: Notifies) -> Self {
+    /// Prepares a connection. The first call of [`Self::next`] opens it.
+    pub(super) fn new(team: Team) -> Self {
         let connection = Connection::Closed { knock: Some(Knock::now()) };
+        let notifies = Notifies::No;
         Self { team, notifies, changes: None, connection, since: None, pause: FIRST_PAUSE }
+    }
+
+    /// Offers the terminal of this process for notifications.
+    pub(super) fn notifying(self, notifies: Notifies) -> Self {
+        Self { notifies, ..self }
     }
 
     /// Returns true if this process must show a notification of the host on its terminal.

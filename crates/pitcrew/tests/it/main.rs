@@ -23,6 +23,7 @@ mod drift;
 mod earlier_binary;
 mod ends;
 mod failure_reasons;
+mod first_start;
 mod for_the_lead;
 mod founding;
 mod git_folders;
