@@ -46,6 +46,7 @@ mod models_over_http;
 mod modes;
 mod moved;
 mod not_started;
+mod notified;
 mod odd_places;
 mod other_mode;
 mod outlived;

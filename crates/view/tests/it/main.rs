@@ -16,6 +16,7 @@ mod from_files;
 mod host;
 #[cfg(test)]
 mod host_env;
+mod notifications;
 #[cfg(test)]
 mod remark;
 #[cfg(test)]
