@@ -1,7 +1,9 @@
 //! Notifications: the user's own command, the desktop, and the terminal of one display.
 
 use std::fs;
+use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -49,14 +51,15 @@ fn lines(file: &Path, count: usize) -> Vec<String> {
 
 /// Answers the question of the team `work` through its control socket.
 fn allow(room: &TestEnv) {
-    use std::io::{BufRead as _, BufReader, Write as _};
-    use std::os::unix::net::UnixStream;
     let connect = || UnixStream::connect(room.root().join("teams/work/pitcrew/door")).unwrap();
-    let mut stream = connect();
-    writeln!(stream, "{}", json!({"op": "follow"})).unwrap();
-    let snapshot = BufReader::new(stream).lines().nth(1).unwrap().unwrap();
-    let snapshot: Value = serde_json::from_str(&snapshot).unwrap();
-    let question = &snapshot["snapshot"]["questions"][0];
+    let asked = || {
+        let mut stream = connect();
+        writeln!(stream, "{}", json!({"op": "follow"})).unwrap();
+        let snapshot = BufReader::new(stream).lines().nth(1).unwrap().unwrap();
+        let mut snapshot: Value = serde_json::from_str(&snapshot).unwrap();
+        Some(snapshot["snapshot"]["questions"][0].take()).filter(|question| !question.is_null())
+    };
+    let question = until("a question is open", asked, String::new);
     let (id, digest) = (&question["id"], &question["question"]["digest"]);
     let mut stream = connect();
     writeln!(stream, "{}", json!({"op": "answer", "question": id, "digest": digest, "choice": "once"}))

@@ -16,6 +16,7 @@ mod from_files;
 mod host;
 #[cfg(test)]
 mod host_env;
+#[cfg(test)]
 mod notifications;
 #[cfg(test)]
 mod remark;
