@@ -6,7 +6,6 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use pitcrew_permission::settings::{NotifySettings, TerminalSignal};
-use pitcrew_protocol::chain;
 use pitcrew_runtime::user_program;
 use pitcrew_view::notification::{Notification, TerminalPlace};
 use tokio::task::JoinSet;
@@ -120,8 +119,8 @@ impl Notifier {
             let program = program.to_string_lossy().into_owned();
             // The desktop reads marks such as `<b>` in the text.
             let text = notification.text.replace('&', "&amp;").replace('<', "&lt;");
-            let words = ["--app-name=pitcrew", "--", &notification.title, &text].map(str::to_owned);
-            std::iter::once(program).chain(words).collect()
+            let words = ["--app-name=pitcrew", "--", notification.title.as_str(), text.as_str()];
+            std::iter::once(program).chain(words.map(str::to_owned)).collect()
         });
         desktop.into_iter().chain(self.command.clone()).collect()
     }
@@ -151,7 +150,7 @@ impl Notifier {
 async fn told(argv: &[String], input: &str, folder: &Path) -> Option<String> {
     let error = user_program::tell(argv, input, folder, DEADLINE).await.err()?;
     let program = argv.first().map_or("", String::as_str);
-    Some(format!("warning: {program}, which notifies you, {}", chain(&error)))
+    Some(format!("warning: {program}, which notifies you, {error}"))
 }
 
 /// Returns true if the user has a session bus, which a desktop needs to show notifications.

@@ -44,17 +44,11 @@ pub enum ProgramError {
     #[error("was cancelled")]
     Cancelled,
     /// The program ended with an error.
-    #[error("failed{}{stderr}", code_in_words(*code))]
+    #[error("{how}")]
     Failed {
-        /// The exit code. `None` if a signal ended the program.
-        code: Option<i32>,
-        /// The program's error output, with a colon before it. Empty if there was none.
-        stderr: String,
+        /// How the program ended, with its error output.
+        how: String,
     },
-}
-
-fn code_in_words(code: Option<i32>) -> String {
-    code.map_or_else(|| " by a signal".to_owned(), |code| format!(" with code {code}"))
 }
 
 /// Runs a program and its arguments, with `input` on stdin, until it ends. No shell reads the
@@ -72,12 +66,14 @@ pub async fn tell(
     let mut command = Command::new(program);
     command.args(arguments);
     let finished = run(command, input, cwd, deadline, &CancellationToken::new()).await?;
-    if finished.code == Some(0) {
-        return Ok(());
-    }
+    let end = match finished.code {
+        Some(0) => return Ok(()),
+        Some(code) => format!("failed with code {code}"),
+        None => "was killed".to_owned(),
+    };
     let said = finished.stderr.trim();
-    let stderr = if said.is_empty() { String::new() } else { format!(": {said}") };
-    Err(ProgramError::Failed { code: finished.code, stderr })
+    let colon = if said.is_empty() { "" } else { ": " };
+    Err(ProgramError::Failed { how: format!("{end}{colon}{said}") })
 }
 
 /// Runs a program until it ends. Kills the program with its whole process group in three cases: at

@@ -107,7 +107,7 @@ impl TeamLoop {
     }
 
     /// Ends a teammate at once and for good, without asking it.
-    pub(super) async fn stop_for_user(&self, member: &str) -> Result<Value, ApiError> {
+    pub(super) async fn stop_for_user(&mut self, member: &str) -> Result<Value, ApiError> {
         let name = AgentName::foreign(member);
         let running = self.running_member(&name)?;
         if !running.is_teammate() {
@@ -124,7 +124,12 @@ impl TeamLoop {
 
     /// Hides or shows the pane of a member. The caller gets the answer when the terminal has
     /// answered.
-    pub(super) async fn place_pane_for_user(&self, member: &str, sight: PaneSight, call: Call) {
+    pub(super) async fn place_pane_for_user(
+        &mut self,
+        member: &str,
+        sight: PaneSight,
+        call: Call,
+    ) {
         let (name, panes, pane) = match self.pane_of(member).await {
             Ok(found) => found,
             Err(error) => return call.caller.answer(Err(error)).await,
@@ -145,10 +150,10 @@ impl TeamLoop {
 
     /// Returns the pane of a member, and the terminal that has the pane.
     async fn pane_of(
-        &self,
+        &mut self,
         member: &str,
     ) -> Result<(AgentName, Arc<dyn Panes>, PaneId), ApiError> {
-        let team = &self.run_context.team;
+        let team = self.run_context.team.clone();
         let name = team.member(member).await?.name;
         let place = team.started().await?.remove(&name).and_then(|started| started.pane);
         let found = place.and_then(|place| {

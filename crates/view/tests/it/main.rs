@@ -21,6 +21,8 @@ mod notifications;
 #[cfg(test)]
 mod remark;
 #[cfg(test)]
+mod requests;
+#[cfg(test)]
 mod script;
 #[cfg(test)]
 mod stream;
