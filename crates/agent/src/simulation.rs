@@ -542,7 +542,8 @@ proptest! {
         for cell in &mut world.cells {
             check(cell);
             cell.catch_up(Wait::Marked);
-            if cell.agent.status() == Status::Completed {
+            // The random answers of a model can repeat the same call until its agent is stopped.
+            if cell.agent.status() == Status::Completed || cell.agent.was_looping() {
                 continue;
             }
             prop_assert_eq!(cell.agent.status(), Status::Idle);
