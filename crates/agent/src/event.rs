@@ -186,8 +186,7 @@ pub enum Event {
     },
     /// The agent's permission mode was changed from outside.
     ModeChanged(PermissionMode),
-    /// The agent calls another model from its next model call on. The event contains the limits of
-    /// the new model's context window.
+    /// The agent calls another model from its next call on, with these limits of its window.
     ModelChanged(ContextBound),
     /// A person asked for a compaction of the conversation.
     CompactionAsked,

@@ -1,5 +1,5 @@
-//! The first start: no model is named and no vendor's key is set. At a terminal, pitcrew says what it
-//! has found, and the user chooses a model, the demo, or to leave. A chosen model is kept in the
+//! The first start: no model is named and no vendor's key is set. At a terminal, pitcrew says what
+//! it has found, and the user chooses a model, the demo, or to leave. A chosen model is kept in the
 //! user's settings. The values of keys are never printed and never stored.
 
 use std::io::{self, BufRead as _, Write as _};

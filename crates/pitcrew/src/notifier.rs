@@ -1,6 +1,6 @@
-//! Notifies the user: by signals to the terminal of a display, by the desktop, and by the user's own
-//! command. The host decides what to notify about and which display shows it. Only the process of
-//! the host starts programs, so each notification is made once.
+//! Notifies the user: by signals to the terminal of a display, by the desktop, and by the user's
+//! own command. The host decides what to notify about and which display shows it. Only the process
+//! of the host starts programs, so each notification is made once.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;

@@ -84,11 +84,11 @@ struct Watching {
 }
 
 /// Displays a run until the run ends, and is the host of the run for the user's other processes.
-/// `asked` receives the permission requests of the run, if a person is asked. `notifier` notifies the
-/// user. The first signal stops all agents immediately, and the second kills the processes that
+/// `asked` receives the permission requests of the run, if a person is asked. `notifier` notifies
+/// the user. The first signal stops all agents immediately, and the second kills the processes that
 /// pitcrew started. If the terminal is gone, that counts as the first signal. On a terminal, a line
-/// that the user types answers the shown question. If no question is shown, the line is a message to
-/// the lead.
+/// that the user types answers the shown question. If no question is shown, the line is a message
+/// to the lead.
 ///
 /// # Errors
 /// Returns an error if the terminal cannot be switched to single-key input.

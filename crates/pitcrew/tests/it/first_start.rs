@@ -1,5 +1,5 @@
-//! The first start at a real terminal: nothing names a model, and pitcrew asks. A small server takes
-//! the place of Ollama.
+//! The first start at a real terminal: nothing names a model, and pitcrew asks. A small server
+//! takes the place of Ollama.
 
 use std::convert::Infallible;
 use std::fs;
