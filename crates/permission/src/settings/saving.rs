@@ -40,8 +40,8 @@ pub fn save_allowing_rule(file: &Path, rule: &str) -> Result<(), SettingsError> 
     })
 }
 
-/// Sets `pitcrew.model` in the user's settings, in the same way as [`save_allowing_rule`]. The field
-/// `model` stays as it is, because other clients read it, and do not know the names of pitcrew.
+/// Sets `pitcrew.model` in the user's settings, in the same way as [`save_allowing_rule`]. The
+/// field `model` stays as it is, because other clients read it and do not know pitcrew's names.
 ///
 /// # Errors
 /// If the settings file cannot be read or written, or if its `pitcrew` is not an object. In these

@@ -93,7 +93,7 @@ impl Seat {
     }
 
     fn screen(&self) -> String {
-        let output = self.tmux_command(&["capture-pane", "-p", "-t", "main"]).output().unwrap();
+        let output = self.tmux_command(&["capture-pane", "-p", "-J", "-t", "main"]).output().unwrap();
         let screen = String::from_utf8(output.stdout).unwrap();
         screen.lines().map(str::trim_end).collect::<Vec<_>>().join("\n").trim_end().to_owned()
     }

@@ -5,7 +5,7 @@ use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use serde_json::{Value, json};
 
@@ -78,7 +78,10 @@ fn the_users_command_gets_each_notification_once_as_json_on_stdin() {
     let asked = lines(&heard, 1);
     // Two displays without a terminal follow the team. They start no command.
     let mut displays: Vec<_> = (0..2)
-        .map(|_| detached.room.command(&["attach", "work", "--json"]).spawn().unwrap())
+        .map(|_| {
+            let mut display = detached.room.command(&["attach", "work", "--json"]);
+            display.stdout(Stdio::null()).spawn().unwrap()
+        })
         .collect();
     allow(&detached.room);
     detached.until_no_host();

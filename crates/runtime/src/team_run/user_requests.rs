@@ -83,8 +83,9 @@ impl TeamLoop {
             )));
         }
         let opened = self.run_context.model(model).map_err(|error| {
+            let names = self.run_context.openable.split(", ").filter(|name| !name.is_empty());
             invalid(format!("cannot use the model {model}: {}", chain(&error)))
-                .with("valid_models", self.run_context.openable.as_ref())
+                .with("valid_models", json!(names.collect::<Vec<_>>()))
         })?;
         let context = self.run_context.context_of(opened.as_ref());
         self.run_context.team.set_model(&Actor::User, &name, model).await?;

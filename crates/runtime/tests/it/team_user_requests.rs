@@ -92,7 +92,7 @@ async fn a_member_calls_its_new_model_from_its_next_call_on() {
     let unknown = ask(&setting, &model_of("bob", "of tomorrow")).await.unwrap_err();
     assert_eq!(
         (unknown.code, &unknown.details["valid_models"]),
-        (ErrorCode::InvalidRequest, &json!("script:one, script:two"))
+        (ErrorCode::InvalidRequest, &json!(["script:one", "script:two"]))
     );
     let nobody = ask(&setting, &model_of("zoe", "script:two")).await.unwrap_err();
     assert_eq!(
