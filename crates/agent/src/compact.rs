@@ -1,5 +1,6 @@
 //! Compaction: when a conversation nearly fills the context window of its model, the model
-//! summarises the conversation and continues from the summary.
+//! summarises the conversation and continues from the summary. A person can ask for a compaction
+//! earlier.
 //!
 //! A compaction happens only while all tool calls have results. It comes before the next model
 //! call, and before waiting mail is delivered. A crash during a compaction does no harm, because
@@ -34,6 +35,9 @@ pub(super) struct Compacting {
     /// Whether the agent compacts between two turns, to make room for the texts that start its next
     /// turn.
     is_between_turns: bool,
+    /// Whether a person asked for the compaction while the agent was idle. The agent is idle again
+    /// afterwards.
+    is_at_rest: bool,
     /// The number of empty summaries in this compaction so far.
     empty: u32,
     /// The tokens and cost of the empty summaries in this compaction.
@@ -47,7 +51,46 @@ impl Agent {
         self.stop.is_none()
             && self.conversation.can_be_compacted()
             && self.has_calls_left()
-            && is_full
+            && (is_full || self.is_compaction_asked)
+    }
+
+    /// Handles a person's request for a compaction. An idle agent compacts at once. A working agent
+    /// compacts before its next model call, or else at the end of its turn.
+    pub(super) fn compaction_asked(&mut self, fx: &mut Effects) {
+        if self.phase == Phase::Compacting {
+            return;
+        }
+        self.is_compaction_asked = true;
+        if self.phase == Phase::Idle {
+            self.compact_at_rest(fx);
+        }
+    }
+
+    /// Begins the compaction that a person asked for, if there is such a request. The agent is
+    /// idle, and it is idle again after the compaction. If the conversation cannot be compacted,
+    /// reports that it stays as it is.
+    pub(super) fn compact_at_rest(&mut self, fx: &mut Effects) {
+        let waits = self.is_parked || self.conversation.plan().is_some();
+        if !self.is_compaction_asked || waits {
+            return;
+        }
+        if !self.conversation.can_be_compacted() || !self.has_calls_left() {
+            self.is_compaction_asked = false;
+            let tokens = self.conversation.filled_about();
+            return fx.push(Effect::ReportCompaction(Compaction {
+                tokens_before: tokens,
+                tokens_after: tokens,
+                usage: Usage::default(),
+                cost_usd: None,
+            }));
+        }
+        self.compact(None, fx);
+        self.compacting.is_at_rest = true;
+    }
+
+    /// Whether the agent compacts although it has no turn.
+    pub(super) fn is_compacting_at_rest(&self) -> bool {
+        self.phase == Phase::Compacting && self.compacting.is_at_rest
     }
 
     /// Whether the first waiting message fits into the context window only after a compaction.
@@ -163,6 +206,7 @@ impl Agent {
         } else {
             too_long.as_ref().map(|_| size - size / 8).filter(|most| *most >= LEAST_CHARS)
         };
+        self.is_compaction_asked = false;
         self.compacting = Compacting { too_long, most, is_between_turns, ..Compacting::default() };
         self.compact_again(fx);
     }
@@ -232,11 +276,13 @@ impl Agent {
             }
         };
         fx.push(Effect::ReportCompaction(report));
-        let Compacting { too_long, is_between_turns, .. } = std::mem::take(&mut self.compacting);
+        let Compacting { too_long, is_between_turns, is_at_rest, .. } =
+            std::mem::take(&mut self.compacting);
         match too_long {
             Some(reason) if !is_shorter && !self.shorten(fx) => {
                 self.finish(Status::Failed, Some(reason), fx)
             }
+            Some(_) | None if is_at_rest => self.boundary(Phase::Idle, fx),
             Some(_) | None => self.boundary(self.after_compaction(is_between_turns), fx),
         }
     }

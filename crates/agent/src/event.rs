@@ -13,7 +13,8 @@ use super::Mail;
 use crate::FileSeen;
 use crate::transcript::{AnswerFault, Grant, Step, ToolCall};
 
-/// The properties of an agent that never change.
+/// The properties of an agent. Only the limits of the context window can change, together with the
+/// agent's model.
 #[derive(Clone, Debug)]
 pub struct Profile {
     /// The agent's name.
@@ -185,6 +186,10 @@ pub enum Event {
     },
     /// The agent's permission mode was changed from outside.
     ModeChanged(PermissionMode),
+    /// The agent calls another model from its next call on, with these limits of its window.
+    ModelChanged(ContextBound),
+    /// A person asked for a compaction of the conversation.
+    CompactionAsked,
     /// A person interrupted the agent's turn.
     Interrupted,
     /// The team has lost its lead. The agent ends its turn, and then reads no mail until the team
@@ -243,6 +248,8 @@ impl Event {
             | Self::Inspected { .. }
             | Self::HookAnswered { .. }
             | Self::ModeChanged(_)
+            | Self::ModelChanged(_)
+            | Self::CompactionAsked
             | Self::Interrupted
             | Self::Parked
             | Self::Unparked

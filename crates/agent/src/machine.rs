@@ -49,6 +49,8 @@ pub struct Agent {
     pub(super) repeats: Repeats,
     is_waking: bool,
     pub(super) compacting: Compacting,
+    /// Whether a person asked for a compaction that has not begun yet.
+    pub(super) is_compaction_asked: bool,
     pub(super) is_parked: bool,
     pub(super) is_held: bool,
     /// Whether the model was asked again after a faulty answer and has not given a good answer
@@ -101,6 +103,7 @@ impl Agent {
             repeats: Repeats::default(),
             is_waking: false,
             compacting: Compacting::default(),
+            is_compaction_asked: false,
             is_parked: false,
             is_held: false,
             was_asked_again: false,
@@ -108,7 +111,7 @@ impl Agent {
         }
     }
 
-    /// Returns the agent's properties that never change.
+    /// Returns the agent's properties.
     #[must_use]
     pub fn profile(&self) -> &Profile {
         &self.profile
@@ -207,6 +210,8 @@ impl Agent {
             Event::Inspected { call, inspection } => self.inspected(&call, inspection, &mut fx),
             Event::HookAnswered { keep_going } => self.hooks_ran(keep_going, &mut fx),
             Event::ModeChanged(mode) => self.mode_changed(mode, &mut fx),
+            Event::ModelChanged(context) => self.profile.context = context,
+            Event::CompactionAsked => self.compaction_asked(&mut fx),
             Event::Interrupted => self.interrupted(&mut fx),
             Event::Parked => self.is_parked = true,
             Event::Unparked => self.unparked(&mut fx),
@@ -453,6 +458,7 @@ impl Agent {
             self.send_idle(cause, fx);
         }
         self.write(vec![Step::Rested], fx);
+        self.compact_at_rest(fx);
     }
 
     pub(super) fn send_idle(&self, cause: IdleCause, fx: &mut Effects) {

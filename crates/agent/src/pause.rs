@@ -56,6 +56,11 @@ impl Agent {
             return;
         }
         fx.push(Effect::CutOff);
+        if self.is_compacting_at_rest() {
+            // There is no turn to end. The conversation stays as it was.
+            self.compacting = Compacting::default();
+            return self.boundary(Phase::Idle, fx);
+        }
         // The cancelled tool calls are no longer in `stages`. Results that arrive later are
         // ignored.
         self.stages.clear();

@@ -475,3 +475,94 @@ fn what_an_agent_is_given_to_do_later_is_kept_with_its_prompt() {
     );
     assert!(Step::Instructed { text: String::new() } != Step::Told { text: String::new() });
 }
+
+/// Returns an idle teammate whose conversation is long but not full.
+fn long_and_idle() -> Play {
+    let mut play = Play::teammate();
+    let result = "z".repeat(400);
+    play.then(answer(100, vec![Block::text(result.clone())]), &["write assistant", "take mail"])
+        .then(mail(&[]), &["end turn"])
+        .then(
+            Event::HookAnswered { keep_going: None },
+            &[&format!("send idle available: {result}"), "write rested", "announce idle"],
+        );
+    play
+}
+
+#[test]
+fn an_idle_agent_compacts_when_a_person_asks_and_is_idle_again() {
+    let mut play = long_and_idle();
+    play.then(Event::CompactionAsked, &["announce running", "compact"])
+        .then(Event::CompactionAsked, &[])
+        .then(
+            summary(Some("what was")),
+            &["write compacted", "report 100 -> 3 tokens", "take mail", "announce idle"],
+        )
+        .then(mail(&[]), &[])
+        .then(
+            mail(&[("m1", "hello")]),
+            &["announce running", "write mail", "acknowledge m1", "call model"],
+        );
+    assert_eq!(texts(&play)[..2], ["who I am", "what was"]);
+}
+
+#[test]
+fn a_working_agent_compacts_before_its_next_call_when_a_person_asks() {
+    let mut play = Play::teammate();
+    play.then(Event::CompactionAsked, &[])
+        .then(call(100, "a", "Bash"), &["write assistant", "take mail"])
+        .then(mail(&[]), &["judge a in default"])
+        .then(allowed("a"), &["write began", "run a {}"])
+        .then(done("a"), &["write result", "report a done", "take mail"])
+        .then(mail(&[]), &["compact"])
+        .then(
+            summary(Some("what was")),
+            &["write compacted", "report 101 -> 3 tokens", "take mail"],
+        )
+        .then(mail(&[]), &["call model"]);
+}
+
+#[test]
+fn an_agent_whose_turn_ends_before_its_next_call_compacts_then() {
+    let (mut play, result) = (Play::teammate(), "z".repeat(400));
+    play.then(Event::CompactionAsked, &[])
+        .then(answer(100, vec![Block::text(result.clone())]), &["write assistant", "take mail"])
+        .then(mail(&[]), &["end turn"])
+        .then(
+            Event::HookAnswered { keep_going: None },
+            &[&format!("send idle available: {result}"), "write rested", "compact"],
+        )
+        .then(
+            summary(Some("what was")),
+            &["write compacted", "report 100 -> 3 tokens", "take mail", "announce idle"],
+        );
+}
+
+#[test]
+fn a_compaction_of_an_idle_agent_is_interrupted_without_a_trace() {
+    let mut play = long_and_idle();
+    let before = play.agent.conversation().clone();
+    play.then(Event::CompactionAsked, &["announce running", "compact"])
+        .then(Event::Interrupted, &["cut off", "take mail", "announce idle"])
+        .then(summary(Some("what was")), &[]);
+    assert_eq!(*play.agent.conversation(), before);
+}
+
+#[test]
+fn a_conversation_without_an_answer_is_reported_as_it_is() {
+    let mut play = Play::of(Role::Teammate);
+    play.then(Event::Resumed, &["take mail"])
+        .then(mail(&[]), &["announce idle"])
+        .then(Event::CompactionAsked, &["report 0 -> 0 tokens"]);
+}
+
+#[test]
+fn a_model_with_a_smaller_window_makes_the_next_call_a_summary() {
+    let mut play = Play::teammate();
+    play.then(call(500, "a", "Bash"), &["write assistant", "take mail"])
+        .then(mail(&[]), &["judge a in default"])
+        .then(Event::ModelChanged(ContextBound::of(550, ContextBound::SHARE_PERCENT)), &[])
+        .then(allowed("a"), &["write began", "run a {}"])
+        .then(done("a"), &["write result", "report a done", "take mail"])
+        .then(mail(&[]), &["compact"]);
+}

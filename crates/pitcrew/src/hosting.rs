@@ -20,6 +20,7 @@ use pitcrew_permission::settings::Settings;
 use pitcrew_permission::trust::Trust;
 use pitcrew_protocol::{AgentName, BACKEND_IN_PROCESS, PaneHost, Program};
 use pitcrew_runtime::hosting::{Hosting, TeammatePlace};
+use pitcrew_runtime::member_pane::MemberPaneError;
 use pitcrew_team::Team;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -324,12 +325,13 @@ pub(crate) async fn place_of_panes(context: &Context, team: &Team) -> Option<Str
 
 /// Builds the failure for a pane that cannot be shown or hidden. If the pane is closed, the kind is
 /// a conflict, not an internal error.
-pub(crate) fn pane_failure(name: &str, error: PaneError) -> Failure {
+pub(crate) fn pane_failure(name: &str, error: MemberPaneError) -> Failure {
     match error {
-        PaneError::Gone { pane } => {
+        MemberPaneError::Pane(PaneError::Gone { pane }) => {
             Failure::new(FailureKind::Conflict, format!("{name}'s pane {pane} no longer exists"))
         }
-        error => Failure::internal(error),
+        MemberPaneError::Pane(error) => Failure::internal(error),
+        MemberPaneError::Team(error) => error.into(),
     }
 }
 

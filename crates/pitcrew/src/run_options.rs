@@ -478,10 +478,17 @@ async fn model_name(
         return Ok(spec.to_string());
     }
     let of_settings = model_of(settings);
-    if let (None, Some(unknown)) = (of_settings, settings.model()) {
+    let unheeded = |field: &str, unknown: &str| {
         crate::output::remark(&format!(
-            "warning: `model` in the settings is not heeded: {unknown:?} names no model here"
+            "warning: `{field}` in the settings is not heeded: {unknown:?} names no model here"
         ));
+    };
+    match settings.own_model() {
+        Some(own) if Some(own) != of_settings => unheeded("pitcrew.model", own),
+        Some(_) | None => {}
+    }
+    if let (None, Some(unknown)) = (of_settings, settings.model()) {
+        unheeded("model", unknown);
     }
     match default_spec(of_settings, endpoints, None) {
         Ok(spec) => Ok(spec.to_string()),
@@ -501,7 +508,8 @@ async fn model_name(
 /// Returns the model in the settings. Returns `None` if pitcrew does not know the name, because
 /// other clients use other model names in the same setting.
 pub(crate) fn model_of(settings: &Settings) -> Option<&str> {
-    settings.model().filter(|name| name.parse::<ModelSpec>().is_ok())
+    let is_known = |name: &&str| name.parse::<ModelSpec>().is_ok();
+    settings.own_model().filter(is_known).or_else(|| settings.model().filter(is_known))
 }
 
 /// Returns a function that opens models by name. All models of a run share one [`Pace`]: when a

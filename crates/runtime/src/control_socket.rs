@@ -31,7 +31,7 @@ use tokio::io::{AsyncBufRead, AsyncBufReadExt as _, AsyncReadExt as _, AsyncWrit
 use tokio::net::UnixStream;
 
 pub use client::{KnockError, STREAM_LINE_MOST, Stream, control_request, follow};
-pub use request::ControlRequest;
+pub use request::{ControlRequest, Notifies};
 pub(crate) use server::{Call, ControlServer};
 pub(crate) use visitor::VISITORS_WAITING;
 pub use visitor::{Caller, Visitor};
@@ -54,7 +54,7 @@ pub const LINE_MOST: u64 = 64 * 1024;
 /// Time limit for a caller to send its request, and also for the lead to answer.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// The field of the answer to [`ControlRequest::EndTeam`] that says why the run was already ending.
+/// The field of the answer to [`ControlRequest::EndTeam`] and [`ControlRequest::StopRun`] that says why the run was already ending.
 /// The field is null if the run was not ending yet.
 pub const ENDING: &str = "ending";
 

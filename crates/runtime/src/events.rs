@@ -153,6 +153,13 @@ pub enum RunEvent {
         /// The new mode.
         mode: PermissionMode,
     },
+    /// The user gave an agent another model. The agent calls it from its next model call on.
+    ModelChanged {
+        /// The agent whose model changed.
+        agent: AgentName,
+        /// The name of the new model.
+        model: String,
+    },
     /// A permission mode was recorded for an agent that a client other than pitcrew runs. If the
     /// agent still needs an approved plan, that client applies the mode when the plan is approved.
     /// Otherwise it applies the mode at the agent's next start.

@@ -19,6 +19,7 @@ mod dropped;
 pub mod events;
 pub mod hooks;
 pub mod hosting;
+pub mod member_pane;
 pub mod prompts;
 pub mod question;
 pub mod run;
@@ -26,5 +27,6 @@ mod solo;
 pub mod supervision;
 mod team_run;
 mod team_tools;
+pub mod user_program;
 
 pub use client_conversation::client_conversation;

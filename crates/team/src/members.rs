@@ -295,6 +295,25 @@ impl Team {
         Ok(())
     }
 
+    /// Records the model of a member. A later run starts the member with this model.
+    ///
+    /// # Errors
+    /// `permission_denied` for every caller except the lead and the user, `agent_not_found`.
+    pub async fn set_model(
+        &self,
+        actor: &Actor,
+        name: &AgentName,
+        model: &str,
+    ) -> Result<(), ApiError> {
+        Speaker::of(actor, self.config().await?.as_ref())?.must_lead("change a member's model")?;
+        let model = model.to_owned();
+        self.edit_member(name, move |member| {
+            member.model = Some(model.clone());
+            Ok(())
+        })
+        .await
+    }
+
     /// Records the path of a member's git worktree. If `path` is `None`, records that the member no
     /// longer has a worktree.
     ///

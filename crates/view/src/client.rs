@@ -1,15 +1,17 @@
-//! Follows the host of a team from another process, and sends answers to it.
+//! Follows the host of a team from another process, and sends answers and other requests to it.
 
 use std::io;
 
-use pitcrew_protocol::AgentName;
-use pitcrew_runtime::control_socket::{self, ControlRequest, PROTOCOL, Stream};
+use pitcrew_protocol::{AgentName, PermissionMode};
+use pitcrew_runtime::control_socket::{self, ControlRequest, Notifies, PROTOCOL, Stream};
 use pitcrew_team::Team;
 use serde::Deserialize;
+use serde_json::Value;
 
 use crate::asking::Chosen;
 use crate::host::{HostEvent, HostState, Line, read_line};
 use crate::lead::{LeadError, ask, failed, process_of};
+use crate::notification::Notification;
 use crate::text::printable;
 
 /// The connection to a host that sends its events.
@@ -46,12 +48,39 @@ pub struct Since {
     pub seq: u64,
 }
 
+/// The decision about the plan of a teammate.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PlanVerdict {
+    /// The teammate may carry the plan out.
+    Approved,
+    /// The teammate must change the plan.
+    SentBack {
+        /// The changes that the plan needs.
+        feedback: Option<String>,
+    },
+}
+
+/// The place where a person can see a pane that was shown.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct PanePlace {
+    /// The name of the place, such as `the tmux session work`.
+    pub place: Option<String>,
+    /// The command that switches to this place, as a list of words.
+    pub command: Option<Vec<String>>,
+    /// True if a terminal shows this place now.
+    pub is_shown: Option<bool>,
+}
+
 /// The first answer of a host to a follower.
 #[derive(Debug, Deserialize)]
 struct Greeting {
     protocol: u64,
     version: String,
     run: String,
+    /// The number of this follower, if it offered its terminal for notifications.
+    #[serde(default)]
+    follower: Option<u64>,
 }
 
 /// Follows the host of a team. Without `since`, or if the host no longer has the events since then,
@@ -62,9 +91,31 @@ struct Greeting {
 /// # Errors
 /// When the host refuses, does not answer, or speaks another protocol.
 pub async fn follow(team: &Team, since: Option<Since>) -> Result<Option<Following>, LeadError> {
+    follow_as(team, since, Notifies::No).await
+}
+
+/// Follows the host of a team as [`follow`] does, and offers this process's terminal for
+/// notifications. [`Following::shows`] says which notifications this process shows.
+///
+/// Returns `None` if no pitcrew process runs the team.
+///
+/// # Errors
+/// The errors of [`follow`].
+pub async fn follow_on_terminal(
+    team: &Team,
+    since: Option<Since>,
+) -> Result<Option<Following>, LeadError> {
+    follow_as(team, since, Notifies::OnTerminal).await
+}
+
+async fn follow_as(
+    team: &Team,
+    since: Option<Since>,
+    notifies: Notifies,
+) -> Result<Option<Following>, LeadError> {
     let Some((pid, folder)) = process_of(team).await? else { return Ok(None) };
     let (seq, run) = since.map(|Since { run, seq }| (seq, run)).unzip();
-    let followed = control_socket::follow(&folder, seq, run).await;
+    let followed = control_socket::follow(&folder, seq, run, notifies).await;
     let (answer, stream) = followed.map_err(|error| failed(team, pid, error))?;
     let mut greeting: Greeting = serde_json::from_value(answer).map_err(|error| {
         failed(team, pid, control_socket::KnockError::Silent { path: folder, source: error.into() })
@@ -105,6 +156,144 @@ pub async fn interrupt(team: &Team, member: Option<&AgentName>) -> Result<bool, 
     Ok(ask(team, &request).await?.is_some())
 }
 
+/// Changes the permission mode of a member.
+///
+/// Returns `false` if no pitcrew process runs the team.
+///
+/// # Errors
+/// When the host refuses or does not answer.
+pub async fn set_mode(
+    team: &Team,
+    member: &AgentName,
+    mode: PermissionMode,
+) -> Result<bool, LeadError> {
+    let (member, mode) = (member.to_string(), mode.as_str().to_owned());
+    Ok(ask(team, &ControlRequest::Mode { member, mode }).await?.is_some())
+}
+
+/// Gives a member another model, from its next model call on. A member in a process of its own
+/// keeps its model, and the host refuses.
+///
+/// Returns `false` if no pitcrew process runs the team.
+///
+/// # Errors
+/// When the host refuses or does not answer.
+pub async fn set_model(team: &Team, member: &AgentName, model: &str) -> Result<bool, LeadError> {
+    let request = ControlRequest::Model { member: member.to_string(), model: model.to_owned() };
+    Ok(ask(team, &request).await?.is_some())
+}
+
+/// Asks the lead, or a member that runs in the lead's process, to replace its conversation by a
+/// summary. The event `compacted` reports the result.
+///
+/// Returns `false` if no pitcrew process runs the team.
+///
+/// # Errors
+/// When the host refuses or does not answer.
+pub async fn compact(team: &Team, member: Option<&AgentName>) -> Result<bool, LeadError> {
+    let request = ControlRequest::Compact { member: member.map(AgentName::to_string) };
+    Ok(ask(team, &request).await?.is_some())
+}
+
+/// Adds a teammate. `input` has the fields of the lead's own spawn tool. Returns the new member as
+/// the host describes it, or `None` if no pitcrew process runs the team.
+///
+/// # Errors
+/// When the host refuses, when the teammate does not start, or when the host does not answer.
+pub async fn spawn(team: &Team, input: Value) -> Result<Option<Value>, LeadError> {
+    ask(team, &ControlRequest::Spawn { input }).await
+}
+
+/// Approves the plan of a teammate, or sends it back. `feedback` has the changes that the plan
+/// needs.
+///
+/// Returns `false` if no pitcrew process runs the team.
+///
+/// # Errors
+/// When the host refuses or does not answer.
+pub async fn answer_plan(
+    team: &Team,
+    (request, member): (&str, &AgentName),
+    verdict: PlanVerdict,
+) -> Result<bool, LeadError> {
+    let (approve, feedback) = match verdict {
+        PlanVerdict::Approved => (true, None),
+        PlanVerdict::SentBack { feedback } => (false, feedback),
+    };
+    let (request, member) = (request.to_owned(), member.to_string());
+    let request = ControlRequest::Plan { request, member, approve, feedback };
+    Ok(ask(team, &request).await?.is_some())
+}
+
+/// Asks one teammate to leave the team. The teammate may refuse.
+///
+/// Returns `false` if no pitcrew process runs the team.
+///
+/// # Errors
+/// When the host refuses or does not answer.
+pub async fn shut_down(
+    team: &Team,
+    member: &AgentName,
+    reason: Option<String>,
+) -> Result<bool, LeadError> {
+    let request = ControlRequest::Shutdown { member: member.to_string(), reason };
+    Ok(ask(team, &request).await?.is_some())
+}
+
+/// Ends one teammate at once and for good, without asking it.
+///
+/// Returns `false` if no pitcrew process runs the team.
+///
+/// # Errors
+/// When the host refuses or does not answer.
+pub async fn stop_member(team: &Team, member: &AgentName) -> Result<bool, LeadError> {
+    let request = ControlRequest::StopMember { member: member.to_string() };
+    Ok(ask(team, &request).await?.is_some())
+}
+
+/// Stops the run at once. Its teammates stay in the team, and a later run continues with them.
+///
+/// Returns `false` if no pitcrew process runs the team.
+///
+/// # Errors
+/// When the host refuses or does not answer.
+pub async fn stop_run(team: &Team) -> Result<bool, LeadError> {
+    Ok(ask(team, &ControlRequest::StopRun).await?.is_some())
+}
+
+/// Asks every member to leave, and then ends the run.
+///
+/// Returns `false` if no pitcrew process runs the team.
+///
+/// # Errors
+/// When the host refuses or does not answer.
+pub async fn end_team(team: &Team) -> Result<bool, LeadError> {
+    Ok(ask(team, &ControlRequest::EndTeam { wait_seconds: None }).await?.is_some())
+}
+
+/// Hides the pane of a member. The member continues.
+///
+/// Returns `false` if no pitcrew process runs the team.
+///
+/// # Errors
+/// When the host refuses or does not answer.
+pub async fn hide_pane(team: &Team, member: &AgentName) -> Result<bool, LeadError> {
+    let request = ControlRequest::HidePane { member: member.to_string() };
+    Ok(ask(team, &request).await?.is_some())
+}
+
+/// Shows the hidden pane of a member again. Returns the place where a person can see it, or `None`
+/// if no pitcrew process runs the team.
+///
+/// # Errors
+/// When the host refuses or does not answer.
+pub async fn show_pane(team: &Team, member: &AgentName) -> Result<Option<PanePlace>, LeadError> {
+    let request = ControlRequest::ShowPane { member: member.to_string() };
+    let answer = ask(team, &request).await?;
+    // A host that describes the place in another way has shown the pane all the same.
+    Ok(answer.map(|answer| serde_json::from_value(answer).unwrap_or_default()))
+}
+
 impl Following {
     /// Waits for the next thing from the host. After [`FromHost::Gone`], it returns `Gone` again.
     /// It is cancel-safe.
@@ -138,6 +327,13 @@ impl Following {
     fn gone(&mut self, error: io::Error) -> FromHost {
         self.is_over = true;
         FromHost::Gone(Some(error))
+    }
+
+    /// Returns true if this process must show a notification on its terminal. Only one follower of
+    /// the host gets true.
+    #[must_use]
+    pub fn shows(&self, notification: &Notification) -> bool {
+        self.greeting.follower.is_some() && notification.follower == self.greeting.follower
     }
 
     /// Returns the id of the host's run.

@@ -111,6 +111,11 @@ fn fold_run(state: &mut TeamState, event: &RunEvent) {
                 agent.mode = Some(mode.as_str().to_owned());
             }
         }
+        RunEvent::ModelChanged { agent, model } => {
+            if let Some(agent) = state.agent_mut(agent) {
+                agent.model = Some(model.clone());
+            }
+        }
         RunEvent::AgentLaunched { .. }
         | RunEvent::AllowedAlways { .. }
         // The state does not change yet: until the member's client applies the recorded mode, the

@@ -30,6 +30,7 @@ pub mod fold;
 pub mod host;
 pub mod lead;
 pub mod member_status;
+pub mod notification;
 pub mod orphans;
 pub mod outcome;
 pub mod remark;

@@ -84,6 +84,9 @@ pub fn remarks(before: &TeamState, event: &RunEvent) -> Vec<Remark> {
         RunEvent::ModeChanged { agent, mode } => {
             vec![Remark::of(agent, format!("is in mode {mode} now"))]
         }
+        RunEvent::ModelChanged { agent, model } => {
+            vec![Remark::of(agent, format!("gets the model {}", in_one_line(model)))]
+        }
         RunEvent::ModeRecorded { agent, mode } => {
             let takes =
                 "its client takes it with the approval of its plan, else when it is started again";

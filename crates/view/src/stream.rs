@@ -72,6 +72,7 @@ impl Stream {
             | RunEvent::PermissionAnswered { .. }
             | RunEvent::AllowedAlways { .. }
             | RunEvent::ModeChanged { .. }
+            | RunEvent::ModelChanged { .. }
             | RunEvent::ModeRecorded { .. }
             | RunEvent::ShuttingDown { .. }
             | RunEvent::Warning { .. } => Vec::new(),
@@ -203,6 +204,9 @@ fn told(event: &RunEvent) -> Option<(&'static str, Option<&AgentName>, Value)> {
         }
         RunEvent::ModeChanged { agent, mode } => {
             of("mode_changed", agent, json!({"mode": mode.as_str()}))
+        }
+        RunEvent::ModelChanged { agent, model } => {
+            of("model_changed", agent, json!({"model": model}))
         }
         RunEvent::ModeRecorded { agent, mode } => {
             of("mode_recorded", agent, json!({"mode": mode.as_str()}))

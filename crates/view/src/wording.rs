@@ -50,6 +50,7 @@ pub fn doing(event: &RunEvent) -> Option<String> {
         | RunEvent::PermissionAnswered { .. }
         | RunEvent::AllowedAlways { .. }
         | RunEvent::ModeChanged { .. }
+        | RunEvent::ModelChanged { .. }
         | RunEvent::ModeRecorded { .. }
         | RunEvent::ShuttingDown { .. }
         | RunEvent::Warning { .. } => None,

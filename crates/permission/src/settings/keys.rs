@@ -10,7 +10,7 @@ use crate::trust::TRUSTED_ITEMS;
 /// The sections whose names are checked, with the known names in each section. In pitcrew's own
 /// section, every unknown name is reported. In the other sections, newer clients may add names.
 /// There, an unknown name is reported only if it is similar to a known name.
-const SECTIONS: [Section; 5] = [
+const SECTIONS: [Section; 6] = [
     Section { path: "", is_ours: false, names: TOP },
     Section {
         path: "permissions",
@@ -58,6 +58,7 @@ const SECTIONS: [Section; 5] = [
             "model",
             "modelPatience",
             "modelSilence",
+            "notify",
             "prices",
             "promptDeadlineSeconds",
             "removeIgnoredFiles",
@@ -66,6 +67,7 @@ const SECTIONS: [Section; 5] = [
             "teams",
         ],
     },
+    Section { path: "pitcrew.notify", is_ours: true, names: &["command", "desktop", "terminal"] },
     Section {
         path: "pitcrew.limits",
         is_ours: true,

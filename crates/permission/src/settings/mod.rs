@@ -1,5 +1,5 @@
 //! Reads the layers of settings and merges them (API reference "Claude Code Settings"). This module
-//! also saves a permission rule in the user's settings when a person adds one.
+//! also saves what a person decides, such as a permission rule, in the user's settings.
 //!
 //! The caller passes the paths of the files. This module does not read the environment and does not
 //! know the home folder. The module `trust` decides which parts of a project's layers are used. The
@@ -11,6 +11,7 @@ mod files;
 mod keys;
 mod layers;
 mod never;
+mod notify;
 mod saving;
 mod values;
 mod views;
@@ -21,5 +22,6 @@ pub use files::read;
 pub use layers::{Layer, Settings, Source};
 pub use never::strip;
 pub use never::{NEVER_FROM_PROJECT, Never, Refusal, What};
-pub use saving::save_allowing_rule;
+pub use notify::{NotifySettings, TerminalSignal};
+pub use saving::{save_allowing_rule, save_model};
 pub use views::{Permissions, SourcedRule};

@@ -1,5 +1,5 @@
-//! Saves a permission rule that a person adds. Rules are written to the user's own settings, never
-//! to the settings of a project.
+//! Saves what a person decides: a permission rule, or the model. It is written to the user's own
+//! settings, never to the settings of a project.
 
 use std::fs::{self, File, Permissions};
 use std::io::{self, ErrorKind, Write as _};
@@ -25,27 +25,62 @@ const NEW_FILE_MODE: u32 = 0o600;
 /// If the settings file cannot be read or written, or if its `permissions.allow` is not a list. In
 /// these cases the settings file is unchanged.
 pub fn save_allowing_rule(file: &Path, rule: &str) -> Result<(), SettingsError> {
+    edit(file, |fields| {
+        let Value::Object(permissions) = fields.entry("permissions").or_insert_with(|| json!({}))
+        else {
+            return Err(Misfit { field: "permissions", expected: "an object" });
+        };
+        let Value::Array(allow) = permissions.entry("allow").or_insert_with(|| json!([])) else {
+            return Err(Misfit { field: "permissions.allow", expected: "a list" });
+        };
+        if !allow.iter().any(|there| there == rule) {
+            allow.push(rule.into());
+        }
+        Ok(())
+    })
+}
+
+/// Sets `pitcrew.model` in the user's settings, in the same way as [`save_allowing_rule`]. The
+/// field `model` stays as it is, because other clients read it and do not know pitcrew's names.
+///
+/// # Errors
+/// If the settings file cannot be read or written, or if its `pitcrew` is not an object. In these
+/// cases the settings file is unchanged.
+pub fn save_model(file: &Path, model: &str) -> Result<(), SettingsError> {
+    edit(file, |fields| {
+        let Value::Object(ours) = fields.entry("pitcrew").or_insert_with(|| json!({})) else {
+            return Err(Misfit { field: "pitcrew", expected: "an object" });
+        };
+        ours.insert("model".to_owned(), model.into());
+        Ok(())
+    })
+}
+
+/// A field that has another form than an edit needs.
+struct Misfit {
+    field: &'static str,
+    expected: &'static str,
+}
+
+/// Edits the user's settings. Writes nothing if the edit changes nothing.
+fn edit(
+    file: &Path,
+    change: impl FnOnce(&mut Map<String, Value>) -> Result<(), Misfit>,
+) -> Result<(), SettingsError> {
     let name = || origin(Layer::User, Some(file));
     let value = read(Given::ByUser, file)?.unwrap_or_else(|| Value::Object(Map::new()));
     let Value::Object(mut fields) = value else {
         return Err(SettingsError::NotAnObject { origin: name() });
     };
-    let wrong = |field: &str, expected| SettingsError::Field {
+    let before = fields.clone();
+    change(&mut fields).map_err(|Misfit { field, expected }| SettingsError::Field {
         origin: name(),
-        field: String::from(field),
+        field: field.to_owned(),
         expected,
-    };
-    let Value::Object(permissions) = fields.entry("permissions").or_insert_with(|| json!({}))
-    else {
-        return Err(wrong("permissions", "an object"));
-    };
-    let Value::Array(allow) = permissions.entry("allow").or_insert_with(|| json!([])) else {
-        return Err(wrong("permissions.allow", "a list"));
-    };
-    if allow.iter().any(|there| there == rule) {
+    })?;
+    if fields == before {
         return Ok(());
     }
-    allow.push(rule.into());
     let text = format!("{:#}\n", Value::Object(fields));
     replace(file, &text).map_err(|source| SettingsError::Write { path: file.to_path_buf(), source })
 }
@@ -91,6 +126,24 @@ mod tests {
         let saved = json!({"model": "m", "permissions": {"deny": ["Read(x)"], "allow": ["Bash(a)", "Bash(b:*)"]}});
         assert_eq!(read(), saved);
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn a_model_is_saved_beside_everything_else() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("root/settings.json");
+        let read =
+            || -> Value { serde_json::from_str(&fs::read_to_string(&file).unwrap()).unwrap() };
+        save_model(&file, "ollama/a").unwrap();
+        assert_eq!(read(), json!({"pitcrew": {"model": "ollama/a"}}));
+        let more = json!({"model": "opus", "pitcrew": {"teams": true, "model": "ollama/a"}});
+        fs::write(&file, more.to_string()).unwrap();
+        save_model(&file, "ollama/b").unwrap();
+        let saved = json!({"model": "opus", "pitcrew": {"teams": true, "model": "ollama/b"}});
+        assert_eq!(read(), saved);
+        fs::write(&file, r#"{"pitcrew": 7}"#).unwrap();
+        save_model(&file, "ollama/c").unwrap_err();
+        assert_eq!(read(), json!({"pitcrew": 7}));
     }
 
     #[test]

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use super::SettingsError;
 use super::layers::{Layer, Source};
+use super::notify::TERMINAL_SIGNALS;
 use super::views::patience;
 
 /// Allowed range for `pitcrew.compactAtPercent`, in percent of the context. Below this range, a
@@ -110,6 +111,18 @@ const FIELDS: &[Field] = &[
         prices_from(setting).is_ok()
     })
     .with_items("a price", |model, price| prices_from(&json!({ model: price })).is_ok()),
+    free(&["pitcrew", "model"], "a string", Value::is_string),
+    free(&["pitcrew", "notify"], "an object", Value::is_object),
+    free(&["pitcrew", "notify", "terminal"], "a list of bell, osc9 and osc777", |setting| {
+        setting.as_array().is_some_and(|signals| signals.iter().all(is_terminal_signal))
+    })
+    .with_items("bell, osc9 or osc777", |_, signal| is_terminal_signal(signal)),
+    free(&["pitcrew", "notify", "desktop"], TRUTH, Value::is_boolean),
+    free(
+        &["pitcrew", "notify", "command"],
+        "a program and its arguments, as a list of strings",
+        |setting| is_string_list(setting) && setting.as_array().is_some_and(|it| !it.is_empty()),
+    ),
     free(&["pitcrew", "claude"], "a string", Value::is_string),
     free(&["pitcrew", "teammateMode"], "a string", Value::is_string),
     free(&["pitcrew", "teammateProgram"], "\"pitcrew\" or \"claude\"", |setting| {
@@ -233,6 +246,10 @@ fn shown(value: &Value) -> String {
         Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()),
         None => text,
     }
+}
+
+fn is_terminal_signal(value: &Value) -> bool {
+    value.as_str().is_some_and(|name| TERMINAL_SIGNALS.contains(&name))
 }
 
 fn is_string(_name: &str, value: &Value) -> bool {

@@ -87,7 +87,17 @@ impl Settings {
         fields.iter().filter_map(|(name, value)| Some((name.clone(), scalar(value)?))).collect()
     }
 
-    /// Returns the model named in the settings.
+    /// Returns the model of pitcrew: `pitcrew.model`. It comes before `model`, which other clients
+    /// read too, unless the machine's policy sets `model`.
+    #[must_use]
+    pub fn own_model(&self) -> Option<&str> {
+        match self.policy(&["model"]) {
+            Some(_) => None,
+            None => self.pitcrew("model").and_then(Value::as_str),
+        }
+    }
+
+    /// Returns the model named in the settings for every client: `model`.
     #[must_use]
     pub fn model(&self) -> Option<&str> {
         self.merged().get("model").and_then(Value::as_str)

@@ -15,6 +15,7 @@ use crate::failure::Failure;
 use crate::live::agent_screen;
 use crate::live::signals::Signals;
 use crate::live::watch::watch;
+use crate::notifier::Notifier;
 use crate::output::shell_word;
 use crate::report::{self, Work};
 use crate::run_options::{self, SoloPlan};
@@ -197,7 +198,9 @@ pub(crate) fn live_alone(
             let watched = if context.has_terminal() && format != OutputFormat::StreamJson {
                 agent_screen::watch(handle, team, AgentName::foreign(&name), signals, asked).await?
             } else {
-                watch(handle, team, face(context, format, false), signals, asked).await?
+                // The process of the lead notifies the user.
+                let silent = Notifier::silent();
+                watch(handle, team, face(context, format, false), signals, asked, silent).await?
             };
             let table = report::table(&watched.outcome);
             shown(watched, format, (&table, &Work::default()), Some(resume))

@@ -15,6 +15,7 @@ use crate::failure::{Failure, FailureKind};
 use crate::live::attached::{AttachFace, Left, attach};
 use crate::live::signals::Signals;
 use crate::live::watch::Watched;
+use crate::notifier::Attention;
 use crate::output::{self, Form, shell_word};
 use crate::report;
 use crate::selection::{self, Purpose, TeamWord};
@@ -52,7 +53,8 @@ impl Attach {
         let ended = context.briefly(async {
             let signals = Signals::listen()?;
             let team = selection::open(context, self.team.name(), Purpose::Change).await?;
-            let left = attach(context, team.clone(), face, signals).await?;
+            let attention = Attention::of(context, &context.usable_settings().notify());
+            let left = attach(context, team.clone(), face, signals, &attention).await?;
             end(context, &team, face, left).await
         });
         match (ended, face) {

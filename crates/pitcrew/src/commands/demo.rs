@@ -21,6 +21,7 @@ use crate::failure::{Failure, FailureKind};
 use crate::hosting::HostingArgs;
 use crate::live::signals::Signals;
 use crate::live::watch::{Face, Watched, watch};
+use crate::notifier::Notifier;
 use crate::output::{FAINT, shell_word};
 use crate::report;
 use crate::run_options::{self, Plan, StartedRun};
@@ -84,6 +85,17 @@ struct Shown {
 }
 
 impl Demo {
+    /// Returns the demo without options.
+    pub(crate) fn plain() -> Self {
+        Self {
+            dir: None,
+            resume: None,
+            keep: false,
+            sandbox: false,
+            hosting: HostingArgs::default(),
+        }
+    }
+
     pub(crate) fn run(self, context: &Context) -> Result<(), Failure> {
         run_options::teams_must_be_on(context)?;
         let place = self.place(context)?;
@@ -176,7 +188,7 @@ impl Demo {
         let StartedRun { handle, team, .. } = run_options::start(context, plan).await?;
         let face = if context.has_terminal() { Face::Terminal } else { Face::Log };
         let Watched { outcome, signal, state, watched, unwritten: _ } =
-            watch(handle, team, face, signals, None).await?;
+            watch(handle, team, face, signals, None, Notifier::silent()).await?;
         let questions = stand_in.await.map_err(Failure::internal)?;
         let tests_after = showcase.test().await?;
         let is_good = matches!(outcome.end, RunEnd::Success { .. })

@@ -1,22 +1,24 @@
 //! `pitcrew run`: runs a team in the repository of the working folder.
 
+mod shown;
+
 use std::cell::{Cell, OnceCell};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use clap::ValueEnum;
 use clap_complete::engine::ArgValueCompleter;
-use pitcrew_runtime::run::{Ask, Asks, Begin, RunLimits, RunOutcome};
+use pitcrew_model::ModelError;
+use pitcrew_permission::settings::NotifySettings;
+use pitcrew_runtime::run::{Ask, Asks, Begin, RunLimits};
 use pitcrew_team::RunBounds;
-use pitcrew_view::TeamState;
 use pitcrew_view::asking;
-use pitcrew_view::outcome;
-use pitcrew_view::result::result_event;
 use pitcrew_view::stream::Stream;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use tokio::sync::mpsc;
 
+use super::demo::Demo;
 use super::send::content;
 use crate::archive;
 use crate::bounds::{self, Bounded};
@@ -25,15 +27,19 @@ use crate::context::Context;
 use crate::detached::host_process::HostFace;
 use crate::detached::starter;
 use crate::failure::Failure;
+use crate::first_start::{self, FirstStart};
 use crate::hosting::HostingArgs;
 use crate::live::signals::Signals;
 use crate::live::stream;
-use crate::live::watch::{Face, Watched, watch};
-use crate::output::{self, Form, printable};
+use crate::live::watch::{Face, watch};
+use crate::notifier::Notifier;
+use crate::output::Form;
 use crate::report::{self, Work};
 use crate::run_options::{self, Plan, StartedRun};
 use crate::selection::repository_name;
 use crate::trusting;
+
+pub(crate) use shown::shown;
 
 /// The default team name if no name can be derived from the working folder.
 const NAMELESS_TEAM: &str = "crew";
@@ -188,8 +194,15 @@ enum RunPlace {
 }
 
 impl Run {
-    pub(crate) fn run(self, context: &Context) -> Result<(), Failure> {
-        let goal = self.goal.map(goal).transpose()?;
+    pub(crate) fn run(mut self, context: &Context) -> Result<(), Failure> {
+        let goal = self.goal.take().map(goal).transpose()?;
+        if self.resume.is_none() {
+            match self.how.first_start(context)? {
+                Some(FirstStart::Demo) => return Demo::plain().run(context),
+                Some(FirstStart::Leave) => return Err(Failure::unusable(ModelError::NoModel)),
+                Some(FirstStart::Model(_)) | None => {}
+            }
+        }
         let begin = match (self.resume, goal) {
             (Some(team), goal) => Begin::Resume { team, goal },
             (None, goal) => Begin::New {
@@ -205,6 +218,29 @@ impl Run {
 }
 
 impl RunArgs {
+    /// Lets the user of a terminal choose a model, if there is no other way to know one. Returns
+    /// the decision, or `None` if there is nothing to decide. A chosen model is used in this run.
+    ///
+    /// # Errors
+    /// Returns an error if the settings cannot be read.
+    pub(crate) fn first_start(&mut self, context: &Context) -> Result<Option<FirstStart>, Failure> {
+        let format = OutputFormat::chosen(self.output_format, context);
+        let is_asked = PermissionArgs::person_here(context, format) == Person::There;
+        if self.models.model.is_some() || !is_asked {
+            return Ok(None);
+        }
+        let layer = self.permissions.settings(self.settings.as_deref())?;
+        let settings = context.settings_with(&context.cwd, Some(Value::Object(layer)))?;
+        if !first_start::is_due(context, &settings) {
+            return Ok(None);
+        }
+        let decided = first_start::ask(context, &settings)?;
+        if let FirstStart::Model(model) = &decided {
+            self.models.model = Some(model.clone());
+        }
+        Ok(Some(decided))
+    }
+
     /// Runs a team until the run ends.
     ///
     /// # Errors
@@ -269,9 +305,10 @@ impl RunArgs {
         let mut layer = self.permissions.settings(self.settings.as_deref())?;
         let (how, bounds) = self.bounded(context, &begin, &folder, &mut layer)?;
         how.permissions.settle_trust(context, &folder, format, &mut layer)?;
+        let settings = context.settings_with(&folder, Some(Value::Object(layer.clone())))?;
         context.with_agents(|team| {
             let plan = |asks| how.plan(context, begin, layer, bounds, asks);
-            let ended = how.run_agents(context, format, place, plan, team);
+            let ended = how.run_agents(context, format, place, plan, settings.notify(), team);
             team.get().into_iter().for_each(|team| _ = started.set(team.clone()));
             ended
         })
@@ -306,6 +343,7 @@ impl RunArgs {
         format: OutputFormat,
         place: RunPlace,
         plan: impl FnOnce(Asks) -> Plan,
+        notify: NotifySettings,
         team: &OnceCell<String>,
     ) -> Result<(), Failure> {
         context.at_length(async {
@@ -315,6 +353,7 @@ impl RunArgs {
                 // A person can attach to the run at any time.
                 RunPlace::Detached(_) => Person::There,
             };
+            let notifier = Notifier::of(context, notify, person);
             let (asks, asked) = self.permissions.asks(person);
             let StartedRun { handle, team: of_run, is_kept } =
                 run_options::start(context, plan(asks)).await?;
@@ -335,7 +374,7 @@ impl RunArgs {
                     return Err(failure);
                 }
             };
-            let mut watched = watch(handle, of_run, face, signals, asked).await?;
+            let mut watched = watch(handle, of_run, face, signals, asked, notifier).await?;
             // A team that was never stored on disk cannot be resumed or archived. The outcome
             // therefore reports such a team as deleted.
             watched.outcome.team_deleted |= !is_kept;
@@ -500,73 +539,6 @@ impl PermissionArgs {
         }
         Ok(layer)
     }
-}
-
-/// Prints the result of the run to stdout in the chosen format. Returns an error if the run did not
-/// succeed; the error determines the exit code. If writing to stdout fails, the summary, the result
-/// and the resume command are printed to stderr. `work` is added to the result in JSON.
-pub(crate) fn shown(
-    watched: Watched,
-    format: OutputFormat,
-    (summary, work): (&str, &Work),
-    resume: Option<&str>,
-) -> Result<(), Failure> {
-    let Watched { outcome, signal, state, unwritten, watched: _ } = watched;
-    let ended = report::ended(&outcome, signal, resume);
-    // The summary is printed to stderr, so that stdout contains only the lead's last message.
-    if format == OutputFormat::Text {
-        output::remark(summary);
-        if let Some(refused) = report::refused(state.would_allow.iter().map(String::as_str)) {
-            output::remark(&refused);
-        }
-    }
-    let written = match (unwritten, format) {
-        (Some(failure), _) => Err(failure),
-        (None, OutputFormat::Text) => {
-            outcome::last_words(&outcome).map_or(Ok(()), |text| output::line(&printable(text)))
-        }
-        (None, OutputFormat::Json) => json_result(&outcome, (&state, work), resume, &ended),
-        (None, OutputFormat::StreamJson) => {
-            stream::print(&result_event(&state, &outcome, stream::new_id()).into())
-        }
-    };
-    match (written, format) {
-        (Ok(()), OutputFormat::Json) => ended.map_err(Failure::into_told),
-        (Ok(()), OutputFormat::Text | OutputFormat::StreamJson) => ended,
-        (Err(failure), _) => {
-            if format != OutputFormat::Text {
-                output::remark(summary);
-            }
-            Err(match ended {
-                Ok(()) => failure
-                    .hint("the run itself is completed; only its answer could not be written"),
-                Err(ended) => {
-                    let failure =
-                        failure.hint(format!("the end of the run itself: {}", ended.chain()));
-                    ended.hints().into_iter().fold(failure, Failure::hint)
-                }
-            })
-        }
-    }
-}
-
-/// Writes the result of a run as one JSON document.
-fn json_result(
-    outcome: &RunOutcome,
-    (state, work): (&TeamState, &Work),
-    resume: Option<&str>,
-    ended: &Result<(), Failure>,
-) -> Result<(), Failure> {
-    let mut result = serde_json::to_value(result_event(state, outcome, stream::new_id()))
-        .map_err(Failure::internal)?;
-    if let Value::Object(result) = &mut result {
-        result.extend(outcome::document(outcome, resume));
-        if let Value::Object(work) = serde_json::to_value(work).map_err(Failure::internal)? {
-            result.extend(work);
-        }
-        result.extend(ended.as_ref().err().map(Failure::document).unwrap_or_default());
-    }
-    output::line(&serde_json::to_string_pretty(&result).map_err(Failure::internal)?)
 }
 
 /// Returns the goal from the command line. If the goal is `-`, reads it from stdin.

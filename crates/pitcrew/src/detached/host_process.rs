@@ -144,6 +144,7 @@ fn is_work(event: &RunEvent) -> bool {
         | RunEvent::PermissionAnswered { .. }
         | RunEvent::AllowedAlways { .. }
         | RunEvent::ModeChanged { .. }
+        | RunEvent::ModelChanged { .. }
         | RunEvent::ModeRecorded { .. }
         | RunEvent::ShuttingDown { .. }
         | RunEvent::Warning { .. } => false,

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use crossterm::event::Event as Key;
 use pitcrew_protocol::LEAD_NAME;
+use pitcrew_runtime::control_socket::Notifies;
 use pitcrew_runtime::events::RunEvent;
 use pitcrew_runtime::run::RunOutcome;
 use pitcrew_team::Team;
@@ -27,6 +28,7 @@ use super::watch::{pressed, remark, send};
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::hosting::place_of_panes;
+use crate::notifier::Attention;
 use crate::output::{self, printable, shell_word};
 
 /// How long the first answer of the host may take before the user learns that it is missing.
@@ -133,8 +135,10 @@ pub(crate) async fn attach(
     team: Team,
     face: AttachFace,
     mut signals: Signals,
+    attention: &Attention,
 ) -> Result<Left, Failure> {
-    let mut link = HostLink::new(team.clone());
+    let notifies = Notifies::from(face == AttachFace::Terminal && !attention.is_silent());
+    let mut link = HostLink::new(team.clone()).notifying(notifies);
     let mut attached = Attached {
         team,
         face,
@@ -164,6 +168,12 @@ pub(crate) async fn attach(
             }
             attached.board = Some(board);
             remarks = Some(Remarks::open());
+        }
+        if let Wake::News(Ok(News::Event(event))) = &wake
+            && let What::Notify(notification) = &event.what
+            && link.shows(notification)
+        {
+            attached.signal(&attention.to(notification));
         }
         if let Some(left) = attached.woken(wake).await? {
             break left;
@@ -283,6 +293,8 @@ impl Attached {
                 self.questions.closed(&id);
                 Vec::new()
             }
+            // The terminal has its signal already, if this display is to give it.
+            What::Notify(_) => return Ok(None),
             What::Tasks(tasks) => self.folded(&ViewEvent::Tasks(&tasks)),
             What::Config(config) => self.folded(&ViewEvent::Config(&config)),
             What::Ended(outcome) => {
@@ -317,6 +329,14 @@ impl Attached {
             shell_word(team)
         );
         self.show(&[Remark::of_run(text)])
+    }
+
+    /// Sends characters to the terminal that get the user's attention.
+    fn signal(&self, characters: &str) {
+        if let Some(board) = &self.board {
+            // If the terminal is gone, the display ends when it draws the next time.
+            let _either = board.signal(characters);
+        }
     }
 
     fn left_by_user(&self) -> Left {

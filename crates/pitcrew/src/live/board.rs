@@ -101,6 +101,14 @@ impl Board {
         self.terminal.suspend()
     }
 
+    /// Writes control characters that do not change what is shown, such as the bell.
+    ///
+    /// # Errors
+    /// Returns an error if the terminal is gone.
+    pub(crate) fn signal(&self, characters: &str) -> io::Result<()> {
+        self.terminal.signal(characters)
+    }
+
     /// Whether this process reads the terminal's keys.
     pub(crate) fn has_keys(&self) -> bool {
         self.terminal.has_keys()

@@ -4,12 +4,13 @@
 use std::time::Duration;
 
 use futures_util::StreamExt as _;
-use pitcrew_runtime::control_socket::KnockError;
+use pitcrew_runtime::control_socket::{KnockError, Notifies};
 use pitcrew_team::Team;
 use pitcrew_team::store::{Change, StoreError, Watch};
 use pitcrew_view::client::{self, Following, FromHost, Since};
 use pitcrew_view::host::{HostEvent, HostState};
 use pitcrew_view::lead::LeadError;
+use pitcrew_view::notification::Notification;
 use tokio::time::{Instant, sleep_until};
 
 use crate::failure::Failure;
@@ -23,6 +24,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 /// The connection to the host of a team, or the search for a host.
 pub(super) struct HostLink {
     team: Team,
+    notifies: Notifies,
     /// The changes of the team. `None` while there is a connection, because then the host tells of
     /// changes.
     changes: Option<Watch>,
@@ -72,7 +74,21 @@ impl HostLink {
     /// Prepares a connection. The first call of [`Self::next`] opens it.
     pub(super) fn new(team: Team) -> Self {
         let connection = Connection::Closed { knock: Some(Knock::now()) };
-        Self { team, changes: None, connection, since: None, pause: FIRST_PAUSE }
+        let notifies = Notifies::No;
+        Self { team, notifies, changes: None, connection, since: None, pause: FIRST_PAUSE }
+    }
+
+    /// Offers the terminal of this process for notifications.
+    pub(super) fn notifying(self, notifies: Notifies) -> Self {
+        Self { notifies, ..self }
+    }
+
+    /// Returns true if this process must show a notification of the host on its terminal.
+    pub(super) fn shows(&self, notification: &Notification) -> bool {
+        match &self.connection {
+            Connection::Open(following) => following.shows(notification),
+            Connection::Closed { .. } => false,
+        }
     }
 
     /// Waits for the next news. It is cancel-safe.
@@ -145,7 +161,12 @@ impl HostLink {
     /// Tries to connect.
     async fn knock(&mut self) -> Result<Option<News>, Failure> {
         let Connection::Closed { knock: Some(knock) } = self.connection else { return Ok(None) };
-        match client::follow(&self.team, self.since.clone()).await {
+        let since = self.since.clone();
+        let followed = match self.notifies {
+            Notifies::No => client::follow(&self.team, since).await,
+            Notifies::OnTerminal => client::follow_on_terminal(&self.team, since).await,
+        };
+        match followed {
             Ok(Some(following)) => {
                 let version = following.version().to_owned();
                 self.changes = None;

@@ -24,6 +24,7 @@ use super::stream;
 use super::warnings::Remarks;
 use crate::detached::host_process::HostFace;
 use crate::failure::Failure;
+use crate::notifier::Notifier;
 use crate::output;
 
 /// The kind of display of a run.
@@ -62,6 +63,8 @@ enum Wake {
     Signal(EndSignal),
     Key(Key),
     Remark(String),
+    /// A program that notifies the user failed, for this reason.
+    NotNotified(String),
     /// The starter of a detached run must learn that the team runs.
     AnnouncementDue,
 }
@@ -81,10 +84,11 @@ struct Watching {
 }
 
 /// Displays a run until the run ends, and is the host of the run for the user's other processes.
-/// `asked` receives the permission requests of the run, if a person is asked. The first signal stops all agents immediately, and the second
-/// kills the processes that pitcrew started. If the terminal is gone, that counts as the first
-/// signal. On a terminal, a line that the user types answers the shown question. If no question is
-/// shown, the line is a message to the lead.
+/// `asked` receives the permission requests of the run, if a person is asked. `notifier` notifies
+/// the user. The first signal stops all agents immediately, and the second kills the processes that
+/// pitcrew started. If the terminal is gone, that counts as the first signal. On a terminal, a line
+/// that the user types answers the shown question. If no question is shown, the line is a message
+/// to the lead.
 ///
 /// # Errors
 /// Returns an error if the terminal cannot be switched to single-key input.
@@ -94,6 +98,7 @@ pub(crate) async fn watch(
     face: Face,
     mut signals: Signals,
     asked: Option<mpsc::Receiver<Ask>>,
+    mut notifier: Notifier,
 ) -> Result<Watched, Failure> {
     let began = Instant::now();
     let mut host = Host::open(handle, team.clone(), asked);
@@ -120,13 +125,18 @@ pub(crate) async fn watch(
             event = host.next() => event.map_or(Wake::Over, Wake::Event),
             signal = signals.next() => Wake::Signal(signal),
             remark = remark(remarks.as_mut()) => Wake::Remark(remark),
+            reason = notifier.failure() => Wake::NotNotified(reason),
             key = pressed(keys.as_mut()) => Wake::Key(key),
             () = announcement_due(&watching.face) => Wake::AnnouncementDue,
         };
         let shown = match wake {
-            Wake::Event(event) => watching.happened(&event),
+            Wake::Event(event) => match &event.what {
+                What::Notify(notification) => watching.notify(notifier.notify(notification)),
+                what => watching.happened(what),
+            },
             Wake::Signal(signal) => watching.end(&host, signal),
             Wake::Remark(text) => watching.show(&[Remark { agent: None, text }]),
+            Wake::NotNotified(reason) => watching.remark(Remark::of_run(reason)),
             Wake::Key(key) => watching.pressed(&host, key).await,
             Wake::AnnouncementDue => watching.announce(),
             Wake::Over => break,
@@ -140,6 +150,7 @@ pub(crate) async fn watch(
     drop(board);
     remarks.map(Remarks::left).into_iter().flatten().for_each(|remark| output::remark(&remark));
     let outcome = host.outcome().await;
+    notifier.finish().await.iter().for_each(|reason| output::remark(reason));
     Ok(Watched { outcome, signal, state, watched: began.elapsed(), unwritten: failure })
 }
 
@@ -167,15 +178,32 @@ pub(super) async fn pressed(keys: Option<&mut Keys>) -> Key {
 }
 
 impl Watching {
-    fn happened(&mut self, event: &HostEvent) -> Result<(), Failure> {
-        match &event.what {
+    fn happened(&mut self, what: &What) -> Result<(), Failure> {
+        match what {
             What::Run(event) => return self.happened_in_run(event),
             What::QuestionOpened(question) => self.questions.opened(OpenQuestion::clone(question)),
             What::QuestionClosed { id, .. } => self.questions.closed(id),
             // The display shows what the run reports. The outcome is shown after the display.
-            What::Tasks(_) | What::Config(_) | What::Ended(_) => return Ok(()),
+            What::Tasks(_) | What::Config(_) | What::Notify(_) | What::Ended(_) => return Ok(()),
         }
         self.show(&[])
+    }
+
+    /// Sends the signals of a notification to the terminal, or says why programs are left out.
+    fn notify(&mut self, notified: Result<String, String>) -> Result<(), Failure> {
+        match (notified, &self.board) {
+            (Ok(characters), Some(board)) => board.signal(&characters).map_err(Failure::internal),
+            (Ok(_), None) => Ok(()),
+            (Err(reason), _) => self.remark(Remark::of_run(format!("not notified: {reason}"))),
+        }
+    }
+
+    /// Shows a remark about the run in every kind of display.
+    fn remark(&mut self, remark: Remark) -> Result<(), Failure> {
+        if self.board.is_none() {
+            log::write(&remark);
+        }
+        self.show(&[remark])
     }
 
     fn happened_in_run(&mut self, event: &RunEvent) -> Result<(), Failure> {
@@ -231,14 +259,8 @@ impl Watching {
         }
         self.signal = Some(signal);
         host.stopper().stop();
-        let remark = Remark {
-            agent: None,
-            text: "stopping; press Ctrl-C again to kill the processes that still run".to_owned(),
-        };
-        if self.board.is_none() {
-            log::write(&remark);
-        }
-        self.show(&[remark])
+        let text = "stopping; press Ctrl-C again to kill the processes that still run";
+        self.remark(Remark::of_run(text))
     }
 
     async fn pressed(&mut self, host: &Host, key: Key) -> Result<(), Failure> {

@@ -54,7 +54,12 @@ impl Detached {
     /// Starts the team `work` with a script, and waits until its teammate bob is idle. Returns the
     /// id of the host process too.
     pub(crate) fn start(script: &str, more: &[&str]) -> (Self, u32) {
-        let detached = Self { room: TestEnv::new() };
+        Self::start_in(TestEnv::new(), script, more)
+    }
+
+    /// Starts the team `work` in a test environment that has files already.
+    pub(crate) fn start_in(room: TestEnv, script: &str, more: &[&str]) -> (Self, u32) {
+        let detached = Self { room };
         let model = detached.room.script(script);
         let args = ["run", "go", "--detach", "--team", "work", "--model", &model, "--json"];
         let args: Vec<&str> = args.iter().chain(more).copied().collect();

@@ -154,19 +154,27 @@ print(door.makefile().readline())
 ";
 
 #[test]
-fn a_tool_can_neither_follow_its_own_run_nor_answer_a_question_of_it() {
+fn a_tool_can_neither_follow_its_own_run_nor_answer_a_question_of_it_nor_change_its_agents() {
     let room = TestEnv::new();
     let (work, door) = (room.work(), room.root().join("teams/work/pitcrew"));
     std::fs::write(work.join("knock"), KNOCK).unwrap();
     let (work, door) = (work.display(), door.display());
     let knock = |request: &str| format!("python3 {work}/knock {door} '{request}'");
-    let follow = knock(r#"{"op": "follow"}"#);
-    let answer = knock(r#"{"op": "answer", "question": "q1", "digest": "0000", "choice": "once"}"#);
-    let attack =
-        format!("{{ {follow}; {answer}; }} >{work}/$1.new 2>&1; mv {work}/$1.new {work}/$1\n");
+    let requests = [
+        r#"{"op": "follow"}"#,
+        r#"{"op": "answer", "question": "q1", "digest": "0000", "choice": "once"}"#,
+        r#"{"op": "model", "member": "team-lead", "model": "opus"}"#,
+        r#"{"op": "compact"}"#,
+        r#"{"op": "hide_pane", "member": "team-lead"}"#,
+        r#"{"op": "show_pane", "member": "team-lead"}"#,
+        r#"{"op": "stop_member", "member": "bob"}"#,
+        r#"{"op": "stop_run"}"#,
+    ];
+    let knocks: String = requests.iter().map(|request| knock(request) + "; ").collect();
+    let attack = format!("{{ {knocks}}} >{work}/$1.new 2>&1; mv {work}/$1.new {work}/$1\n");
     for (at, said) in attacked(&room, &attack).iter().enumerate() {
         let refusals = said.matches("was started by a tool of an agent").count();
-        assert!(refusals == 2 && !said.contains("protocol"), "{at}: {said}");
+        assert!(refusals == requests.len() && !said.contains("protocol"), "{at}: {said}");
     }
 }
 

@@ -164,7 +164,7 @@ pub(crate) fn as_messages(says: &[Say], nth: usize) -> Vec<String> {
 }
 
 /// Returns the answer as chunks of the chat completions API.
-fn as_chunks(says: &[Say], nth: usize) -> Vec<String> {
+pub(crate) fn as_chunks(says: &[Say], nth: usize) -> Vec<String> {
     let chunk = |delta: Value, reason: Option<&str>| json!({"id": format!("chatcmpl-{nth}"), "model": "some-model", "choices": [{"index": 0, "delta": delta, "finish_reason": reason}]});
     let mut chunks = vec![chunk(json!({"role": "assistant", "content": ""}), None)];
     for (index, say) in says.iter().enumerate() {

@@ -4,7 +4,9 @@
 //! The module `crashes` tests crashes at random moments.
 
 use std::fs;
+use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::net::UnixStream;
 use std::process::{Child, Stdio};
 
 use rustix::process::Signal;
@@ -228,6 +230,20 @@ fn a_pane_is_hidden_and_shown_again_and_the_user_can_stop_it_all() {
     assert_eq!(ours(&["member", "show", "bob"]).code, 0);
     assert_eq!(terminal.config().unwrap()["hiddenPaneIds"], Value::Null);
     assert_eq!(ours(&["member", "hide", "team-lead"]).code, 4);
+    // The host does the same at the request of a display.
+    let asked = |op: &str| {
+        let mut host = UnixStream::connect(terminal.team().join("pitcrew/door")).unwrap();
+        writeln!(host, "{}", serde_json::json!({"op": op, "member": "bob"})).unwrap();
+        let mut answer = String::new();
+        BufReader::new(host).read_line(&mut answer).unwrap();
+        serde_json::from_str::<Value>(&answer).unwrap()
+    };
+    let hidden = serde_json::json!({"success": true, "name": "bob", "pane": pane, "hidden": true});
+    assert_eq!(asked("hide_pane"), hidden);
+    assert_eq!(terminal.config().unwrap()["hiddenPaneIds"], serde_json::json!([pane]));
+    let shown = asked("show_pane");
+    assert!(shown["place"].as_str().unwrap().starts_with("the tmux session"), "{shown}");
+    assert_eq!(terminal.config().unwrap()["hiddenPaneIds"], Value::Null);
     // The test sends two signals to the run while bob is busy. At the second signal, the run must
     // stop without waiting for bob.
     run.signal(Signal::INT);

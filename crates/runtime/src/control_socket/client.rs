@@ -8,7 +8,7 @@ use serde_json::Value;
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, BufReader};
 use tokio::net::UnixStream;
 
-use super::request::ControlRequest;
+use super::request::{ControlRequest, Notifies};
 use super::{NAME, open_folder, place_in, read_line, write_line};
 
 /// Maximum length in bytes of a line of the event stream, including the line break. A snapshot of a
@@ -72,8 +72,10 @@ pub async fn follow(
     folder: &Path,
     since: Option<u64>,
     run: Option<String>,
+    notifies: Notifies,
 ) -> Result<(Value, Stream), KnockError> {
-    let (answer, lines) = connect(folder, &ControlRequest::Follow { since, run }).await?;
+    let request = ControlRequest::Follow { since, run, notifies };
+    let (answer, lines) = connect(folder, &request).await?;
     Ok((answer, Stream { lines, line: Vec::new() }))
 }
 

@@ -12,6 +12,9 @@ use crate::question::{Choice, Digest};
 /// terminal pane and accept its prompt.
 const SPAWN_PATIENCE: Duration = Duration::from_secs(180);
 
+/// Time limit for the answer to a request about a pane.
+const PANE_PATIENCE: Duration = Duration::from_secs(30);
+
 /// A request to the lead.
 ///
 /// The lead and the caller may have different versions, and a reader ignores unknown fields. A new
@@ -28,6 +31,13 @@ pub enum ControlRequest {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         wait_seconds: Option<u32>,
     },
+    /// Stops the run at once. Its teammates stay in the team, and a later run continues with them.
+    StopRun,
+    /// Ends one teammate at once and for good. The teammate is not asked.
+    StopMember {
+        /// The name of the teammate.
+        member: String,
+    },
     /// Asks one member to shut down.
     Shutdown {
         /// The name of the member.
@@ -42,6 +52,29 @@ pub enum ControlRequest {
         member: String,
         /// The name of the new permission mode.
         mode: String,
+    },
+    /// Gives a member that runs in the lead's process another model, from its next model call on.
+    Model {
+        /// The name of the member.
+        member: String,
+        /// The name of the new model.
+        model: String,
+    },
+    /// Asks an agent to replace its conversation by a summary.
+    Compact {
+        /// The name of a member that runs in the lead's process. `None` means the lead.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        member: Option<String>,
+    },
+    /// Hides the pane of a member. The member continues.
+    HidePane {
+        /// The name of the member.
+        member: String,
+    },
+    /// Shows the hidden pane of a member again.
+    ShowPane {
+        /// The name of the member.
+        member: String,
     },
     /// Answers a permission request.
     Permission {
@@ -83,6 +116,9 @@ pub enum ControlRequest {
         /// The id of the run that counted `since`. In another run, the number means nothing.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         run: Option<String>,
+        /// Whether the follower has a terminal on which it can notify the user.
+        #[serde(default, skip_serializing_if = "Notifies::is_no")]
+        notifies: Notifies,
     },
     /// Answers a permission request that a person sees. The ids of such requests are those of the
     /// event stream. They are not the ids that [`ControlRequest::Permission`] takes.
@@ -103,14 +139,49 @@ pub enum ControlRequest {
     },
 }
 
+/// Whether a follower can notify the user on its terminal. On the wire it is a truth value.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "bool", into = "bool")]
+pub enum Notifies {
+    /// The follower has no terminal, or does not notify.
+    #[default]
+    No,
+    /// The follower has a terminal.
+    OnTerminal,
+}
+
+impl Notifies {
+    fn is_no(&self) -> bool {
+        *self == Self::No
+    }
+}
+
+impl From<bool> for Notifies {
+    fn from(notifies: bool) -> Self {
+        if notifies { Self::OnTerminal } else { Self::No }
+    }
+}
+
+impl From<Notifies> for bool {
+    fn from(notifies: Notifies) -> Self {
+        notifies == Notifies::OnTerminal
+    }
+}
+
 impl ControlRequest {
     /// Returns the time limit for the lead's answer.
     pub(super) fn patience(&self) -> Duration {
         match self {
             Self::Spawn { .. } => SPAWN_PATIENCE,
+            // A terminal can need several seconds for its panes.
+            Self::HidePane { .. } | Self::ShowPane { .. } => PANE_PATIENCE,
             Self::EndTeam { .. }
+            | Self::StopRun
+            | Self::StopMember { .. }
             | Self::Shutdown { .. }
             | Self::Mode { .. }
+            | Self::Model { .. }
+            | Self::Compact { .. }
             | Self::Permission { .. }
             | Self::Plan { .. }
             | Self::Follow { .. }
@@ -125,8 +196,14 @@ impl ControlRequest {
         match self {
             Self::EndTeam { wait_seconds: Some(_) } => Some(Self::EndTeam { wait_seconds: None }),
             Self::EndTeam { wait_seconds: None }
+            | Self::StopRun
+            | Self::StopMember { .. }
             | Self::Shutdown { .. }
             | Self::Mode { .. }
+            | Self::Model { .. }
+            | Self::Compact { .. }
+            | Self::HidePane { .. }
+            | Self::ShowPane { .. }
             | Self::Permission { .. }
             | Self::Plan { .. }
             | Self::Spawn { .. }

@@ -7,6 +7,7 @@ use serde_json::Value;
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::UnixStream;
 
+use super::request::Notifies;
 use super::{PATIENCE, write_line};
 use crate::question::{Choice, Digest};
 
@@ -24,6 +25,8 @@ pub enum Visitor {
         since: Option<u64>,
         /// The id of the run that counted `since`.
         run: Option<String>,
+        /// Whether the follower can notify the user on its terminal.
+        notifies: Notifies,
         /// The follower.
         caller: Caller,
     },

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use pitcrew_agent::transcript::{AnswerFault, Conversation, ToolCall};
 use pitcrew_agent::{Mail, Question, Role};
-use pitcrew_model::{Model, PriceTable, ToolSpec};
+use pitcrew_model::{PriceTable, ToolSpec};
 use pitcrew_permission::gate::offers;
 use pitcrew_protocol::{AgentName, CallEffect, PermissionMode, Status, ToolTraits};
 use pitcrew_team::{Team, Trust};
@@ -29,7 +29,6 @@ pub(crate) struct AgentContext {
     /// The keys that verify the lead's signatures, if the lead runs in another process. A new lead
     /// may replace that lead and change the keys. `None` if the team handle already knows the keys.
     pub(crate) trust: Option<watch::Receiver<Trust>>,
-    pub(crate) model: Arc<dyn Model>,
     pub(crate) tools: Toolbox,
     pub(crate) hooks: Arc<Hooks>,
     pub(crate) context: ToolContext,

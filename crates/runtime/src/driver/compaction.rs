@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use pitcrew_agent::transcript::Conversation;
 use pitcrew_agent::{Compaction, Event, Summary};
-use pitcrew_model::{Block, Message, Response, Role, StopReason};
+use pitcrew_model::{Block, Message, Model, Response, Role, StopReason};
 use pitcrew_protocol::{PermissionMode, neutralised};
 use pitcrew_team::store::Event as Noted;
 
@@ -22,6 +22,7 @@ const SUMMARY_TOKENS: std::ops::RangeInclusive<u32> = 1_000..=8_000;
 /// Asks the model for a summary, then writes the briefing from the team's current files.
 pub(super) async fn compact(
     agent_context: Arc<AgentContext>,
+    model: Arc<dyn Model>,
     mode: PermissionMode,
     conversation: Conversation,
     most: Option<usize>,
@@ -33,6 +34,7 @@ pub(super) async fn compact(
     let started = Instant::now();
     let response = match respond(
         &agent_context,
+        model.as_ref(),
         request(&agent_context, mode, messages.into(), Arc::new([]), longest),
         Audience::Nobody,
     )
@@ -42,7 +44,7 @@ pub(super) async fn compact(
         Err(failed) => return failed,
     };
     let usage = response.usage;
-    let cost_usd = spend(&agent_context, &response, started.elapsed()).await;
+    let cost_usd = spend(&agent_context, model.id(), &response, started.elapsed()).await;
     // Write the briefing after the model call, so that the briefing shows the team's current state.
     let briefing = briefing::write(&agent_context, &conversation, window).await;
     Event::Summarised(Summary { briefing, text: text_of(&response), usage, cost_usd })
@@ -85,7 +87,7 @@ fn text_of(response: &Response) -> Option<String> {
 
 /// Shows the result in the user interface. If the conversation became shorter, also writes this to
 /// the journal.
-pub(super) async fn report(agent_context: &AgentContext, compaction: Compaction) {
+pub(super) async fn report(agent_context: &AgentContext, model: &str, compaction: Compaction) {
     let Compaction { tokens_before, tokens_after, usage, cost_usd } = compaction;
     let agent = agent_context.name.clone();
     if tokens_after < tokens_before {
@@ -93,7 +95,7 @@ pub(super) async fn report(agent_context: &AgentContext, compaction: Compaction)
             Noted::ConversationCompacted { member: agent.clone(), tokens_before, tokens_after };
         agent_context.team.note([noted]).await;
     }
-    let model = agent_context.model.id().to_owned();
+    let model = model.to_owned();
     agent_context
         .sink
         .tell(RunEvent::Compacted(Compacted {

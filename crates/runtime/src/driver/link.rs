@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use pitcrew_agent::Event;
+use pitcrew_agent::{ContextBound, Event};
+use pitcrew_model::Model;
 use tokio::sync::{Notify, mpsc};
 use tokio_util::sync::CancellationToken;
 
@@ -14,16 +15,25 @@ const EVENTS_WAITING: usize = 64;
 /// The sending end of an agent's event channel, used by the team's loop.
 #[derive(Clone, Debug)]
 pub(crate) struct AgentSender {
-    events: mpsc::Sender<Box<Event>>,
+    events: mpsc::Sender<Box<ToAgent>>,
     mail: Arc<Notify>,
     cancel: CancellationToken,
 }
 
 /// The receiving end of an agent's event channel, used by the agent.
 pub(crate) struct AgentReceiver {
-    pub(super) events: mpsc::Receiver<Box<Event>>,
+    pub(super) events: mpsc::Receiver<Box<ToAgent>>,
     pub(super) mail: Arc<Notify>,
     pub(super) cancel: CancellationToken,
+}
+
+/// What the loop of the team sends to an agent.
+pub(super) enum ToAgent {
+    /// An event for the agent's state machine.
+    Event(Event),
+    /// The model that the agent calls from its next model call on, and the limits of the model's
+    /// context window.
+    Model { model: Arc<dyn Model>, context: ContextBound },
 }
 
 /// Creates the sender and the receiver of an agent's event channel.
@@ -38,7 +48,16 @@ impl AgentSender {
     /// Sends an event to the agent without waiting, because the team's loop must never wait for an
     /// agent. If the agent's queue is full, the agent is cancelled.
     pub(crate) fn tell(&self, event: Event) {
-        match self.events.try_send(Box::new(event)) {
+        self.send(ToAgent::Event(event));
+    }
+
+    /// Gives the agent another model, in the same way as [`AgentSender::tell`].
+    pub(crate) fn change_model(&self, model: Arc<dyn Model>, context: ContextBound) {
+        self.send(ToAgent::Model { model, context });
+    }
+
+    fn send(&self, sent: ToAgent) {
+        match self.events.try_send(Box::new(sent)) {
             Ok(()) | Err(mpsc::error::TrySendError::Closed(_)) => {}
             Err(mpsc::error::TrySendError::Full(_)) => self.cancel.cancel(),
         }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use futures_util::StreamExt;
 use pitcrew_agent::{Event, ModelFailure};
 use pitcrew_model::{
-    AgentTag, Block, Message, ModelError, Request, Response, StreamEvent, ToolSpec,
+    AgentTag, Block, Message, Model, ModelError, Request, Response, StreamEvent, ToolSpec,
 };
 use pitcrew_protocol::{PermissionMode, chain};
 
@@ -17,14 +17,15 @@ use crate::run::MAX_OUTPUT_TOKENS;
 /// Sends the conversation to the model.
 pub(super) async fn call(
     agent_context: Arc<AgentContext>,
+    model: Arc<dyn Model>,
     mode: PermissionMode,
     messages: Arc<Vec<Message>>,
 ) -> Event {
     let tools = agent_context.tool_specs(mode);
     let request = request(&agent_context, mode, messages, tools, MAX_OUTPUT_TOKENS);
     let started = Instant::now();
-    match respond(&agent_context, request, Audience::Face).await {
-        Ok(response) => finished(&agent_context, response, started.elapsed()).await,
+    match respond(&agent_context, model.as_ref(), request, Audience::Face).await {
+        Ok(response) => finished(&agent_context, model.id(), response, started.elapsed()).await,
         Err(failed) => failed,
     }
 }
@@ -59,10 +60,11 @@ pub(super) fn request(
 /// Returns the failure as an event for the agent.
 pub(super) async fn respond(
     agent_context: &AgentContext,
+    model: &dyn Model,
     request: Request,
     audience: Audience,
 ) -> Result<Response, Event> {
-    let mut stream = agent_context.model.respond(request);
+    let mut stream = model.respond(request);
     while let Some(event) = stream.next().await {
         match event {
             Ok(StreamEvent::TextDelta(text)) if audience == Audience::Face => {
@@ -104,7 +106,7 @@ pub(super) async fn respond(
     }
     // The stream ended without its `Finished` event.
     let reason =
-        format!("the model {} ended its answer without finishing it", agent_context.model.id());
+        format!("the model {} ended its answer without finishing it", model.id());
     Err(Event::ModelFailed { reason, failure: ModelFailure::Other })
 }
 
@@ -138,14 +140,15 @@ fn sorted(error: &ModelError) -> ModelFailure {
 /// if the price of the model is unknown.
 pub(super) async fn spend(
     agent_context: &AgentContext,
+    model: &str,
     response: &Response,
     took: Duration,
 ) -> Option<f64> {
-    let cost_usd = agent_context.prices.cost(agent_context.model.id(), &response.usage);
+    let cost_usd = agent_context.prices.cost(model, &response.usage);
     let calls =
         response.blocks.iter().filter(|block| matches!(block, Block::ToolUse { .. })).count();
     let spent = ReportKind::Spent(Spending {
-        model: agent_context.model.id().to_owned(),
+        model: model.to_owned(),
         usage: response.usage,
         cost_usd,
         tool_calls: u32::try_from(calls).unwrap_or(u32::MAX),
@@ -157,8 +160,13 @@ pub(super) async fn spend(
     cost_usd
 }
 
-async fn finished(agent_context: &AgentContext, response: Response, took: Duration) -> Event {
-    let cost_usd = agent_context.prices.cost(agent_context.model.id(), &response.usage);
+async fn finished(
+    agent_context: &AgentContext,
+    model: &str,
+    response: Response,
+    took: Duration,
+) -> Event {
+    let cost_usd = agent_context.prices.cost(model, &response.usage);
     agent_context
         .sink
         .tell(RunEvent::Answered(Answered {
@@ -173,6 +181,6 @@ async fn finished(agent_context: &AgentContext, response: Response, took: Durati
             took,
         }))
         .await;
-    spend(agent_context, &response, took).await;
+    spend(agent_context, model, &response, took).await;
     Event::ModelFinished { response, cost_usd }
 }

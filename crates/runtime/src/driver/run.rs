@@ -7,6 +7,7 @@ use futures_util::StreamExt;
 use futures_util::future::BoxFuture;
 use futures_util::stream::FuturesUnordered;
 use pitcrew_agent::{Agent, Event, Role, Wait};
+use pitcrew_model::Model;
 use pitcrew_permission::gate::Gate;
 use pitcrew_protocol::{MessageId, Status, chain};
 use pitcrew_team::store::StoreError;
@@ -14,7 +15,7 @@ use tokio::sync::mpsc;
 
 use super::agent_context::{AgentContext, Report, ReportKind};
 use super::calls::JudgedCall;
-use super::link::AgentReceiver;
+use super::link::{AgentReceiver, ToAgent};
 use super::log::{Log, LogError};
 use super::marks::Marks;
 
@@ -32,6 +33,8 @@ pub(crate) enum Start {
 /// The loop of one agent.
 pub(crate) struct Driver {
     agent: Agent,
+    /// The model of the next model call. A call that runs keeps the model that it began with.
+    model: Arc<dyn Model>,
     agent_context: Arc<AgentContext>,
     gate: Arc<Gate>,
     log: Log,
@@ -70,6 +73,7 @@ enum Outcome {
 impl Driver {
     pub(crate) fn new(
         agent: Agent,
+        model: Arc<dyn Model>,
         agent_context: AgentContext,
         mut gate: Arc<Gate>,
         log: Log,
@@ -85,6 +89,7 @@ impl Driver {
         agent.conversation().seen().for_each(|seen| agent_context.context.reads.restore(seen));
         Self {
             agent,
+            model,
             agent_context: Arc::new(agent_context),
             gate,
             log,
@@ -152,8 +157,10 @@ impl Driver {
     async fn live(&mut self, first: Event) -> ReportKind {
         // First process the events that were sent before the start. For example, one of them may
         // say that the agent must wait, and then the agent must not begin its turn.
-        let mut happened: VecDeque<Event> =
-            std::iter::from_fn(|| self.wire.events.try_recv().ok().map(|e| *e)).collect();
+        let mut happened = VecDeque::new();
+        while let Ok(sent) = self.wire.events.try_recv() {
+            happened.push_back(self.received(*sent));
+        }
         happened.push_back(first);
         loop {
             while let Some(event) = happened.pop_front() {
@@ -204,7 +211,7 @@ impl Driver {
                 // the team's loop, that loop may first send an event and then the answer. The event
                 // must be processed before the answer.
                 biased;
-                Some(event) = self.wire.events.recv() => return *event,
+                Some(sent) = self.wire.events.recv() => return self.received(*sent),
                 () = self.wire.mail.notified() => return Event::MailWaiting,
                 written = self.log.catch_up(), if self.log.is_behind() => self.go_on_without_team(written),
                 marked = self.marks.catch_up(&self.agent_context), if self.marks.is_behind() => marked.map_err(|error| chain(&error)),
@@ -215,6 +222,17 @@ impl Driver {
             };
             if let Err(reason) = settled {
                 return Event::Broken { reason };
+            }
+        }
+    }
+
+    /// Takes what the loop of the team sent, and returns the event for the state machine.
+    fn received(&mut self, sent: ToAgent) -> Event {
+        match sent {
+            ToAgent::Event(event) => event,
+            ToAgent::Model { model, context } => {
+                self.model = model;
+                Event::ModelChanged(context)
             }
         }
     }

@@ -8,11 +8,12 @@ use pitcrew_permission::settings::Settings;
 use regex::Regex;
 use serde::Deserialize;
 use serde_json::Value;
+use tokio::process::Command;
 use tokio_util::sync::CancellationToken;
 
 use super::event::{HookEvent, HookKind};
 use super::outcome::HookOutcome;
-use super::process;
+use crate::user_program;
 
 /// The time limit of a hook whose settings contain no timeout.
 const DEFAULT_DEADLINE: Duration = Duration::from_secs(60);
@@ -124,14 +125,10 @@ impl Hooks {
             Err(error) => return HookOutcome::warning(format!("hooks were not run: {error}")),
         };
         let runs = hooks.iter().map(|hook| async {
-            let run = process::run(
-                &hook.command,
-                &payload,
-                &event.session.cwd,
-                &self.env,
-                hook.deadline,
-                cancel,
-            );
+            let cwd = &event.session.cwd;
+            let mut command = Command::new("sh");
+            command.args(["-c", &hook.command]).envs(&self.env).env("CLAUDE_PROJECT_DIR", cwd);
+            let run = user_program::run(command, &payload, cwd, hook.deadline, cancel);
             HookOutcome::of(&event.kind, &hook.command, run.await)
         });
         join_all(runs).await.into_iter().fold(HookOutcome::default(), HookOutcome::join)

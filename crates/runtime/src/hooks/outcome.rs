@@ -5,7 +5,7 @@ use pitcrew_protocol::neutralised;
 use serde::Deserialize;
 
 use super::event::{HookKind, Refusal};
-use super::process::{Finished, RunError};
+use crate::user_program::{Finished, ProgramError};
 
 /// The joined answers of all hooks of one event.
 #[must_use]
@@ -85,7 +85,7 @@ impl HookOutcome {
     }
 
     /// Interprets the result of one hook.
-    pub(super) fn of(kind: &HookKind, command: &str, run: Result<Finished, RunError>) -> Self {
+    pub(super) fn of(kind: &HookKind, command: &str, run: Result<Finished, ProgramError>) -> Self {
         let finished = match run {
             Ok(finished) => finished,
             Err(error) => {

@@ -164,8 +164,9 @@ impl RunContext {
             link.tell(Event::ShutdownWithdrawn { text: withdrawn(request) });
         }
         let agent = Agent::new(profile, spec.mode, conversation);
+        let model = spec.model.clone();
         let agent_context = self.agent_context(spec, tools);
-        let driver = Driver::new(agent, agent_context, self.gate.clone(), log, wire);
+        let driver = Driver::new(agent, model, agent_context, self.gate.clone(), log, wire);
         let tools = tool_names;
         Ok(BuiltAgent {
             driver,
@@ -188,7 +189,6 @@ impl RunContext {
             parent_call: spec.parent_call,
             team: self.team.clone(),
             trust: self.trust.clone(),
-            model: spec.model,
             tools,
             hooks: self.hooks.clone(),
             context: ToolContext {

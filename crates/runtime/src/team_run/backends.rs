@@ -52,9 +52,14 @@ impl Backends {
     /// Returns the pane backend that runs a member according to the member's config entry. Returns
     /// `None` if neither this run nor the known earlier run uses that pane backend.
     pub(super) fn panes_of(&self, member: &Member) -> Option<Arc<dyn Panes>> {
-        let backend = member.backend_type.as_deref();
+        self.panes_named(member.backend_type.as_deref()?)
+    }
+
+    /// Returns the pane backend with this name. Returns `None` if neither this run nor the known
+    /// earlier run uses that pane backend.
+    pub(super) fn panes_named(&self, backend: &str) -> Option<Arc<dyn Panes>> {
         let known = [&self.hosting.panes, &self.hosting.former_panes];
-        known.into_iter().flatten().find(|panes| Some(panes.backend_type()) == backend).cloned()
+        known.into_iter().flatten().find(|panes| panes.backend_type() == backend).cloned()
     }
 
     /// Returns the tag of one member's panes.

@@ -16,6 +16,7 @@ use uuid::Uuid;
 
 use super::run_machine::{EndReason, RunInput};
 use super::team_loop::TeamLoop;
+use super::user_requests::PaneSight;
 use super::wake::Decision;
 use crate::control_socket::{Call, ControlRequest, ControlServer, ENDING, Visitor};
 use crate::question::Digest;
@@ -68,7 +69,24 @@ impl TeamLoop {
             ControlRequest::Shutdown { member, reason } => {
                 self.shut_down_for_user(member, reason).await
             }
+            ControlRequest::StopRun => {
+                inputs.push(RunInput::EndAsked(EndReason::Interrupted));
+                Ok(json!({"success": true, (ENDING): self.ending_already()}))
+            }
+            ControlRequest::StopMember { member } => self.stop_for_user(&member).await,
             ControlRequest::Mode { member, mode } => self.set_mode_for_user(&member, &mode).await,
+            ControlRequest::Model { member, model } => {
+                self.set_model_for_user(&member, &model).await
+            }
+            ControlRequest::Compact { member } => self.compact_for_user(member.as_deref()),
+            ControlRequest::HidePane { member } => {
+                self.place_pane_for_user(&member, PaneSight::Hidden, call).await;
+                return inputs;
+            }
+            ControlRequest::ShowPane { member } => {
+                self.place_pane_for_user(&member, PaneSight::Shown, call).await;
+                return inputs;
+            }
             ControlRequest::Permission { request, allow, reason, digest } => {
                 self.permit_for_user(request, allow, reason, digest).await
             }
@@ -83,8 +101,8 @@ impl TeamLoop {
                     answer
                 })
             }
-            ControlRequest::Follow { since, run } => {
-                let visitor = Visitor::Follow { since, run, caller: call.caller };
+            ControlRequest::Follow { since, run, notifies } => {
+                let visitor = Visitor::Follow { since, run, notifies, caller: call.caller };
                 pass_to_host(&self.sources.visitors, visitor).await;
                 return inputs;
             }
@@ -115,24 +133,7 @@ impl TeamLoop {
         if name == AgentName::lead() {
             return Ok((answer, self.interrupt_lead()));
         }
-        let running = self.agents.running(&name).filter(|running| running.is_teammate());
-        let Some(running) = running else {
-            let lead = AgentName::lead();
-            let teammates = self.agents.teammates().map(|(name, _)| name);
-            let valid: Vec<&AgentName> = std::iter::once(&lead).chain(teammates).collect();
-            let message = format!("no member '{name}' runs in this team");
-            return Err(ApiError::new(ErrorCode::AgentNotFound, message)
-                .with("agent", name.as_str())
-                .with("valid_agents", json!(valid)));
-        };
-        if running.handle.is_elsewhere() {
-            let message = format!(
-                "{name} runs in a process of its own, which only the keys of its pane can interrupt"
-            );
-            return Err(
-                ApiError::new(ErrorCode::InvalidStatus, message).with("agent", name.as_str())
-            );
-        }
+        self.member_here(&name, "which only the keys of its pane can interrupt")?;
         self.interrupt(&name);
         Ok((answer, Vec::new()))
     }
@@ -145,6 +146,11 @@ impl TeamLoop {
             .end_reason()
             .filter(|end_reason| !matches!(end_reason, EndReason::ShutDown))
             .map(EndReason::in_words)
+    }
+
+    /// Returns the reason why the run was already ending. Returns `None` if it was not ending.
+    fn ending_already(&self) -> Option<String> {
+        self.machine.end_reason().map(EndReason::in_words)
     }
 
     async fn shut_down_for_user(
@@ -287,7 +293,7 @@ async fn pass_to_host(host: &mpsc::Sender<Visitor>, visitor: Visitor) {
 
 /// Informs the lead of an action that the user took in the lead's place. A failure is only logged,
 /// because the lead notices the effects of the action anyway.
-async fn tell_lead(team: &Team, content: String, summary: &str) {
+pub(super) async fn tell_lead(team: &Team, content: String, summary: &str) {
     let (recipient, summary) = (LEAD_NAME.to_owned(), Some(summary.to_owned()));
     let input = SendMessageInput::Message { recipient, content, summary };
     if let Err(error) = team.send(&Actor::User, input, None).await {

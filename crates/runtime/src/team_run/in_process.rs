@@ -1,8 +1,11 @@
 //! The spawn backend that runs agents in this process. Each agent is one task, with a token that
 //! cancels the task. The supervisors of agents in other processes are also tasks of this backend.
 
+use std::sync::Arc;
+
 use async_trait::async_trait;
-use pitcrew_agent::{Event, Role};
+use pitcrew_agent::{ContextBound, Event, Role};
+use pitcrew_model::Model;
 use pitcrew_permission::gate::DEFAULT_TYPE;
 use pitcrew_protocol::{AgentName, Member, Program, chain};
 use pitcrew_team::Team;
@@ -125,6 +128,10 @@ impl AgentHandle for AgentSender {
 
     fn tell(&self, event: Event) {
         self.tell(event);
+    }
+
+    fn change_model(&self, model: Arc<dyn Model>, context: ContextBound) {
+        self.change_model(model, context);
     }
 
     fn end(&self, reason: &str) {

@@ -43,6 +43,7 @@ mod take_lead;
 mod take_over;
 mod team_loop;
 mod usage_totals;
+mod user_requests;
 mod wake;
 
 pub(crate) use agent_spec::{AgentSpec, BuiltAgent};

@@ -8,7 +8,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use pitcrew_agent::Event;
+use pitcrew_agent::{ContextBound, Event};
+use pitcrew_model::Model;
 use pitcrew_panes::{PaneTag, Panes};
 use pitcrew_process::identity::ProcessIdentity;
 use pitcrew_protocol::{Member, Program};
@@ -168,6 +169,9 @@ impl AgentHandle for Remote {
 
     /// Does nothing, because the process reads all news in the team's files.
     fn tell(&self, _: Event) {}
+
+    /// Does nothing, because the process got its model at its start.
+    fn change_model(&self, _: Arc<dyn Model>, _: ContextBound) {}
 
     fn end(&self, reason: &str) {
         self.command(RemoteCommand::End { reason: reason.to_owned() });

@@ -6,10 +6,12 @@
 //! exception is [`AgentHandle::is_elsewhere`].
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use pitcrew_agent::Event;
+use pitcrew_agent::{ContextBound, Event};
+use pitcrew_model::Model;
 use pitcrew_protocol::{Member, PermissionMode, Program, Spawned};
 use pitcrew_team::Team;
 use pitcrew_tools::ToolOutcome;
@@ -113,6 +115,10 @@ pub(super) trait AgentHandle: Send + Sync {
     /// Sends an event to the agent. The agent receives the events in the order in which they were
     /// sent.
     fn tell(&self, event: Event);
+
+    /// Gives the agent another model, which it calls from its next model call on. `context` has the
+    /// limits of the model's context window. Has no effect on an agent in its own process.
+    fn change_model(&self, model: Arc<dyn Model>, context: ContextBound);
 
     /// Ends the agent for good. The agent cannot be resumed.
     fn end(&self, reason: &str);

@@ -52,6 +52,7 @@ mod team_tags;
 mod team_take_over;
 mod team_told;
 mod team_troubles;
+mod team_user_requests;
 mod tools_bash;
 mod tools_env;
 mod tools_files;

@@ -2,7 +2,7 @@
 
 use pitcrew_protocol::{ApiError, ErrorCode};
 use pitcrew_runtime::control_socket::{
-    ControlRequest, KnockError, Visitor, control_request, follow,
+    ControlRequest, KnockError, Notifies, Visitor, control_request, follow,
 };
 use pitcrew_runtime::events::RunEvent;
 use pitcrew_runtime::question::{Choice, Digest};
@@ -42,7 +42,7 @@ async fn the_host_gets_the_request_and_the_caller_gets_the_hosts_lines() {
     let folder = setting.root.join("teams/probe/pitcrew");
     let answer = an_answer();
     let hosting = async {
-        let Some(Visitor::Follow { since, run, mut caller }) = handle.visitors.recv().await else {
+        let Some(Visitor::Follow { since, run, mut caller, notifies: Notifies::No }) = handle.visitors.recv().await else {
             panic!("no follower")
         };
         assert_eq!((since, run.as_deref()), (Some(7), Some("r")));
@@ -56,7 +56,7 @@ async fn the_host_gets_the_request_and_the_caller_gets_the_hosts_lines() {
         caller.answer(Ok(json!({"success": true}))).await;
     };
     let visiting = async {
-        let (greeting, mut lines) = follow(&folder, Some(7), Some("r".to_owned())).await.unwrap();
+        let (greeting, mut lines) = follow(&folder, Some(7), Some("r".to_owned()), Notifies::No).await.unwrap();
         assert_eq!(greeting, json!({"success": true}));
         for line in [Some("{\"seq\":7}"), Some("{\"seq\":8}"), None, None] {
             let said = lines.next().await.unwrap().map(|said| String::from_utf8(said).unwrap());
@@ -75,7 +75,7 @@ async fn a_run_without_a_host_says_so_at_once() {
     let mut handle = busy(&setting).await;
     handle.visitors.close();
     let folder = setting.root.join("teams/probe/pitcrew");
-    let follower = refused(follow(&folder, None, None).await);
+    let follower = refused(follow(&folder, None, None, Notifies::No).await);
     let answer = refused(control_request(&folder, &an_answer()).await);
     for error in [follower, answer] {
         assert_eq!(error.code, ErrorCode::InvalidStatus);

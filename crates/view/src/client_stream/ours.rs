@@ -163,6 +163,7 @@ fn event_of(event: &str, agent: AgentName, data: &Data<'_>) -> Option<RunEvent> 
         "mode_changed" => {
             RunEvent::ModeChanged { agent, mode: PermissionMode::named(&data.mode.text()?)? }
         }
+        "model_changed" => RunEvent::ModelChanged { agent, model: bounded(data.model.text()?) },
         _ => return None,
     };
     Some(event)

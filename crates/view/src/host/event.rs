@@ -8,6 +8,7 @@ use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::notification::Notification;
 use crate::state::TeamState;
 
 /// Something that happened in a host, with its number.
@@ -42,6 +43,8 @@ pub enum What {
     Tasks(Vec<Task>),
     /// The team's config changed. A host reads the config only while another process follows it.
     Config(Box<TeamConfig>),
+    /// The user must be notified. Only one user interface shows it.
+    Notify(Box<Notification>),
     /// The run ended. This is the last event of a host.
     Ended(Box<RunOutcome>),
 }

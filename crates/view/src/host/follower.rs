@@ -1,7 +1,7 @@
 //! The other processes that follow a host. Each has its own place in the event log, so a slow one
 //! delays nobody.
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use futures_util::StreamExt as _;
 use futures_util::future::BoxFuture;
@@ -23,6 +23,9 @@ pub(super) struct Follower {
     pub(super) next_seq: Option<u64>,
     /// The number of the next event of the host.
     of_host: watch::Receiver<u64>,
+    /// The number of a follower that can notify the user on its terminal.
+    #[expect(dead_code, reason = "while it is held, the follower with this number is there")]
+    number: Option<Arc<u64>>,
 }
 
 /// All followers of a host. While a follower is in here, it either writes or waits for an event.
@@ -30,11 +33,36 @@ pub(super) struct Follower {
 pub(super) struct Followers {
     busy: FuturesUnordered<BoxFuture<'static, Option<Follower>>>,
     of_host: watch::Sender<u64>,
+    /// The number of the next follower that can notify the user.
+    next_number: u64,
+    /// The numbers of the followers that can notify the user, in the order in which they came. A
+    /// number that no follower holds any more belongs to a follower that is gone.
+    numbers: Vec<Weak<u64>>,
 }
 
 impl Followers {
     pub(super) fn new() -> Self {
-        Self { busy: FuturesUnordered::new(), of_host: watch::Sender::new(0) }
+        Self {
+            busy: FuturesUnordered::new(),
+            of_host: watch::Sender::new(0),
+            next_number: 1,
+            numbers: Vec::new(),
+        }
+    }
+
+    /// Gives a number to a follower that can notify the user on its terminal.
+    pub(super) fn number(&mut self) -> Arc<u64> {
+        let number = Arc::new(self.next_number);
+        self.next_number += 1;
+        self.numbers.retain(|number| number.strong_count() > 0);
+        self.numbers.push(Arc::downgrade(&number));
+        number
+    }
+
+    /// Returns the number of the follower that shows the next notification: the one that came last.
+    /// Returns `None` if no follower can show it.
+    pub(super) fn to_notify(&self) -> Option<u64> {
+        self.numbers.iter().rev().find_map(Weak::upgrade).map(|number| *number)
     }
 
     /// Returns true if no process follows the host.
@@ -49,7 +77,13 @@ impl Followers {
 
     /// Adds a follower and sends it the first answer. If there are too many followers already,
     /// refuses it.
-    pub(super) fn add(&mut self, caller: Caller, next_seq: Option<u64>, greeting: Arc<str>) {
+    pub(super) fn add(
+        &mut self,
+        caller: Caller,
+        next_seq: Option<u64>,
+        number: Option<Arc<u64>>,
+        greeting: Arc<str>,
+    ) {
         if self.busy.len() >= FOLLOWERS_MOST {
             let says = format!("{FOLLOWERS_MOST} processes follow this run already");
             let error = ApiError::new(ErrorCode::RateLimit, says).with("followers", FOLLOWERS_MOST);
@@ -60,7 +94,7 @@ impl Followers {
             return;
         }
         let of_host = self.of_host.subscribe();
-        self.write(Follower { caller, next_seq, of_host }, vec![greeting]);
+        self.write(Follower { caller, next_seq, of_host, number }, vec![greeting]);
     }
 
     /// Writes lines to a follower.

@@ -25,6 +25,7 @@ use super::event_log::EventLog;
 use super::follower::{Follower, Followers};
 use super::open_questions::OpenQuestions;
 use crate::fold::{ViewEvent, fold};
+use crate::notification::Notification;
 use crate::state::TeamState;
 
 /// Time that followers have to read the last events after the run has ended.
@@ -132,7 +133,10 @@ impl HostLoop {
                 Wake::Over => break,
                 Wake::Asked(ask) => {
                     let opened = self.questions.open(*ask, self.files.team.teams().now_ms());
+                    let team = self.files.team.name().as_str();
+                    let notification = Notification::of_question(team, &opened);
                     self.append(What::QuestionOpened(Box::new(opened)));
+                    self.notify(notification);
                 }
                 Wake::Withdrawn(closed) => self.append(closed),
                 Wake::AnsweredHere(AnswerHere { question, digest, choice, reply }) => {
@@ -183,6 +187,12 @@ impl HostLoop {
         self.face.send(Arc::new(event));
     }
 
+    /// Chooses who shows a notification, and appends it.
+    fn notify(&mut self, mut notification: Notification) {
+        notification.follower = self.followers.to_notify();
+        self.append(What::Notify(Box::new(notification)));
+    }
+
     fn fold(&mut self, what: &What) {
         let event = match what {
             What::Run(event) => ViewEvent::Run(event),
@@ -192,25 +202,29 @@ impl HostLoop {
                 self.tasks.clone_from(tasks);
                 ViewEvent::Tasks(tasks)
             }
-            What::QuestionOpened(_) | What::QuestionClosed { .. } => return,
+            What::QuestionOpened(_) | What::QuestionClosed { .. } | What::Notify(_) => return,
         };
         self.state = fold(std::mem::take(&mut self.state), &event);
     }
 
     async fn visited(&mut self, visitor: Visitor) {
         match visitor {
-            Visitor::Follow { since, run, caller } => {
+            Visitor::Follow { since, run, notifies, caller } => {
                 if self.followers.is_empty() {
                     self.files.watch().await;
                     self.read_files().await;
                 }
                 self.was_followed = true;
                 let is_same_run = run.is_none_or(|run| run == self.run);
-                let greeting = json!({
+                let mut greeting = json!({
                     "success": true, "protocol": PROTOCOL, "version": env!("CARGO_PKG_VERSION"), "run": self.run,
                 });
+                let number = bool::from(notifies).then(|| self.followers.number());
+                if let (Some(number), Some(fields)) = (&number, greeting.as_object_mut()) {
+                    fields.insert("follower".to_owned(), json!(**number));
+                }
                 let greeting = format!("{greeting}\n").into();
-                self.followers.add(caller, since.filter(|_| is_same_run), greeting);
+                self.followers.add(caller, since.filter(|_| is_same_run), number, greeting);
             }
             Visitor::Answer { question, digest, choice, caller } => {
                 let answered = self.questions.answer(&question, digest, choice);
@@ -271,6 +285,11 @@ impl HostLoop {
             self.append(closed);
         }
         let outcome = handle.outcome().await;
+        if let Some(notification) =
+            Notification::of_end(self.files.team.name().as_str(), &outcome)
+        {
+            self.notify(notification);
+        }
         self.is_over = true;
         self.append(What::Ended(Box::new(outcome.clone())));
         let mut farewell = std::pin::pin!(tokio::time::sleep(FAREWELL));

@@ -17,7 +17,11 @@ mod host;
 #[cfg(test)]
 mod host_env;
 #[cfg(test)]
+mod notifications;
+#[cfg(test)]
 mod remark;
+#[cfg(test)]
+mod requests;
 #[cfg(test)]
 mod script;
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! `pitcrew member hide`: hides a member's pane.
 
 use clap_complete::engine::ArgValueCompleter;
+use pitcrew_runtime::member_pane;
 use serde_json::json;
 
 use crate::completing;
@@ -25,8 +26,8 @@ impl Hide {
         let team = self.team.open_of(context, &self.name).await?;
         let name = team.member(&self.name).await?.name;
         let (panes, pane) = pane_of(context, &team, &name).await?;
-        panes.hide(&pane).await.map_err(|error| pane_failure(name.as_str(), error))?;
-        team.set_hidden(&pane.0, true).await?;
+        let hidden = member_pane::hide(&team, panes.as_ref(), &pane).await;
+        hidden.map_err(|error| pane_failure(name.as_str(), error))?;
         let answer = json!({"success": true, "name": name, "pane": pane.0, "hidden": true});
         context.output.answer(&answer, |_| {
             format!("{name}'s pane is hidden, and {name} goes on; `pitcrew member show` takes the pane out again")

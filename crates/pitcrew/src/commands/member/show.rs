@@ -1,6 +1,7 @@
 //! `pitcrew member show`: shows a member's hidden pane again.
 
 use clap_complete::engine::ArgValueCompleter;
+use pitcrew_runtime::member_pane;
 use serde_json::json;
 
 use crate::completing;
@@ -26,11 +27,8 @@ impl Show {
         let team = self.team.look_of(context, &self.name).await?;
         let name = team.member(&self.name).await?.name;
         let (panes, pane) = pane_of(context, &team, &name).await?;
-        panes.show(&pane).await.map_err(|error| pane_failure(name.as_str(), error))?;
-        team.set_hidden(&pane.0, false).await?;
-        // The pane is already shown at this point. If the terminal cannot report where the pane is,
-        // the command does not fail. Its result then contains no location.
-        let view = panes.in_view_at(&pane).await.ok().flatten();
+        let shown = member_pane::show(&team, panes.as_ref(), &pane).await;
+        let view = shown.map_err(|error| pane_failure(name.as_str(), error))?;
         let command = view.as_ref().map(|view| {
             view.command
                 .iter()

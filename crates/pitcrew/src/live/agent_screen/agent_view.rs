@@ -116,6 +116,7 @@ impl AgentView {
             | RunEvent::PermissionAnswered { .. }
             | RunEvent::AllowedAlways { .. }
             | RunEvent::ModeChanged { .. }
+            | RunEvent::ModelChanged { .. }
             | RunEvent::ModeRecorded { .. }
             | RunEvent::ShuttingDown { .. }
             | RunEvent::Warning { .. } => remarks

@@ -87,6 +87,16 @@ impl Terminal {
         self.write(&out)
     }
 
+    /// Writes control characters that do not change what is shown, such as the bell.
+    ///
+    /// # Errors
+    /// Returns an error if the terminal is gone.
+    pub(crate) fn signal(&self, characters: &str) -> io::Result<()> {
+        let mut err = io::stderr().lock();
+        err.write_all(characters.as_bytes())?;
+        err.flush()
+    }
+
     /// Whether the terminal is in raw mode and its keys are read one by one.
     pub(crate) fn has_keys(&self) -> bool {
         self.has_keys

@@ -151,6 +151,8 @@ impl AgentScreen {
             What::QuestionClosed { id, .. } => self.questions.closed(id),
             // The screen reads the team's files itself.
             What::Tasks(_) | What::Config(_) | What::Ended(_) => return Vec::new(),
+            // The process of the lead notifies the user.
+            What::Notify(_) => return Vec::new(),
         }
         self.ask()
     }

@@ -27,7 +27,7 @@ impl Driver {
             Effect::CallModel => self.call_model(),
             Effect::Compact { most } => self.compact(most),
             Effect::ReportCompaction(compaction) => {
-                compaction::report(&agent_context, compaction).await;
+                compaction::report(&agent_context, self.model.id(), compaction).await;
                 Outcome::Done
             }
             Effect::Judge(judging) => {
@@ -78,14 +78,16 @@ impl Driver {
         self.judged.clear();
         let messages = self.agent.conversation().share_messages();
         let mode = self.agent.mode();
-        self.begin(model_call::call(self.agent_context.clone(), mode, messages))
+        let (agent_context, model) = (self.agent_context.clone(), self.model.clone());
+        self.begin(model_call::call(agent_context, model, mode, messages))
     }
 
     fn compact(&mut self, most: Option<usize>) -> Outcome {
         let (agent_context, mode) = (self.agent_context.clone(), self.agent.mode());
+        let model = self.model.clone();
         let conversation = self.agent.conversation().clone();
         let window = self.agent.profile().context.window;
-        self.begin(compaction::compact(agent_context, mode, conversation, most, window))
+        self.begin(compaction::compact(agent_context, model, mode, conversation, most, window))
     }
 
     /// Writes the mode to the config. The team's loop reads the mode from the config and tells the

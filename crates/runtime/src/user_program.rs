@@ -1,7 +1,7 @@
-//! Runs one hook with `sh -c` in its own process group. The hook has a time limit, and its output
-//! is limited.
+//! Runs a program that the user names in the settings, in its own process group. The program gets
+//! data on stdin. It has a time limit, and its output is limited. Such programs are hooks and the
+//! user's command for notifications.
 
-use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
 use std::process::Stdio;
@@ -14,49 +14,79 @@ use tokio::process::{ChildStdin, Command};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-/// Maximum number of output bytes that are kept. Further output is read and dropped. The hook
+/// Maximum number of output bytes that are kept. Further output is read and dropped. The program
 /// therefore never blocks on a full pipe, and the use of memory stays limited.
 const OUTPUT_LIMIT_BYTES: usize = 1024 * 1024;
 
-/// Time to wait for more output after the hook has ended. A grandchild may still hold the pipe
+/// Time to wait for more output after the program has ended. A grandchild may still hold the pipe
 /// open.
 const LAST_OUTPUT: Duration = Duration::from_millis(500);
 
-/// The exit code and output of a hook that ended.
+/// The exit code and output of a program that ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Finished {
-    /// The exit code. `None` if a signal ended the hook.
-    pub(super) code: Option<i32>,
-    pub(super) stdout: String,
-    pub(super) stderr: String,
+pub(crate) struct Finished {
+    /// The exit code. `None` if a signal ended the program.
+    pub(crate) code: Option<i32>,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
 }
 
-/// Why a hook gave no answer.
+/// Why a program of the user gave no answer. The text continues a sentence that names the program.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum RunError {
+pub enum ProgramError {
+    /// The program was not started, or its end is not known.
     #[error("cannot be run: {0}")]
     Start(#[source] io::Error),
+    /// The program reached its time limit.
     #[error("took longer than {} s and was killed", .0.as_secs_f64())]
     Deadline(Duration),
+    /// The caller cancelled the program.
     #[error("was cancelled")]
     Cancelled,
+    /// The program ended with an error.
+    #[error("{how}")]
+    Failed {
+        /// How the program ended, with its error output.
+        how: String,
+    },
 }
 
-/// Runs a hook until it ends. Kills the hook with its whole process group in three cases: at the
-/// time limit, on cancellation, or if the future is dropped.
-pub(super) async fn run(
-    command: &str,
+/// Runs a program and its arguments, with `input` on stdin, until it ends. No shell reads the
+/// arguments. The program's output is ignored.
+///
+/// # Errors
+/// If the program cannot be started, reaches the time limit, or ends with an error.
+pub async fn tell(
+    argv: &[String],
+    input: &str,
+    cwd: &Path,
+    deadline: Duration,
+) -> Result<(), ProgramError> {
+    let Some((program, arguments)) = argv.split_first() else { return Ok(()) };
+    let mut command = Command::new(program);
+    command.args(arguments);
+    let finished = run(command, input, cwd, deadline, &CancellationToken::new()).await?;
+    let end = match finished.code {
+        Some(0) => return Ok(()),
+        Some(code) => format!("failed with code {code}"),
+        None => "was killed".to_owned(),
+    };
+    let said = finished.stderr.trim();
+    let colon = if said.is_empty() { "" } else { ": " };
+    Err(ProgramError::Failed { how: format!("{end}{colon}{said}") })
+}
+
+/// Runs a program until it ends. Kills the program with its whole process group in three cases: at
+/// the time limit, on cancellation, or if the future is dropped.
+pub(crate) async fn run(
+    mut command: Command,
     payload: &str,
     cwd: &Path,
-    env: &BTreeMap<String, String>,
     deadline: Duration,
     cancel: &CancellationToken,
-) -> Result<Finished, RunError> {
-    let mut child = Command::new("sh")
-        .args(["-c", command])
+) -> Result<Finished, ProgramError> {
+    let mut child = command
         .current_dir(cwd)
-        .envs(env)
-        .env("CLAUDE_PROJECT_DIR", cwd)
         .envs([owner_variable(), outlives_variable()])
         .process_group(0)
         .stdin(Stdio::piped())
@@ -64,8 +94,8 @@ pub(super) async fn run(
         .stderr(Stdio::piped())
         .kill_on_drop(true)
         .spawn()
-        .map_err(RunError::Start)?;
-    // Write the hook's input and read its output at the same time. Otherwise both sides could block
+        .map_err(ProgramError::Start)?;
+    // Write the program's input and read its output at the same time. Otherwise both sides could block
     // on full pipes.
     let feeding = feed(child.stdin.take(), payload);
     let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
@@ -81,22 +111,22 @@ pub(super) async fn run(
         tokio::pin!(reading);
         tokio::select! {
             status = child.wait() => {
-                let status = status.map_err(RunError::Start)?;
-                // The hook has ended, but a grandchild may hold the pipes open. Wait only a limited
+                let status = status.map_err(ProgramError::Start)?;
+                // The program has ended, but a grandchild may hold the pipes open. Wait only a limited
                 // time for more output.
                 let quiet = timeout(LAST_OUTPUT, &mut reading).await.is_ok();
                 Ok((status, quiet))
             }
-            () = &mut reading => Ok((child.wait().await.map_err(RunError::Start)?, true)),
+            () = &mut reading => Ok((child.wait().await.map_err(ProgramError::Start)?, true)),
         }
     };
     let ended = tokio::select! {
-        ended = timeout(deadline, ending) => ended.unwrap_or(Err(RunError::Deadline(deadline))),
-        () = cancel.cancelled() => Err(RunError::Cancelled),
+        ended = timeout(deadline, ending) => ended.unwrap_or(Err(ProgramError::Deadline(deadline))),
+        () = cancel.cancelled() => Err(ProgramError::Cancelled),
     };
     let (status, quiet) = ended?;
     if quiet {
-        // The hook's process is reaped, and no process holds its pipes. Another process group may
+        // The program's process is reaped, and no process holds its pipes. Another process group may
         // soon have the same number, so never signal this number again.
         group.forget();
     }
@@ -107,7 +137,7 @@ pub(super) async fn run(
     })
 }
 
-/// Writes the payload to the hook's standard input. If the hook ends early or does not read the
+/// Writes the payload to the program's standard input. If the program ends early or does not read the
 /// payload, this is not an error.
 async fn feed(stdin: Option<ChildStdin>, payload: &str) {
     if let Some(mut stdin) = stdin
@@ -118,7 +148,7 @@ async fn feed(stdin: Option<ChildStdin>, payload: &str) {
         }
         .await
     {
-        tracing::debug!(%error, "a hook did not read its input");
+        tracing::debug!(%error, "a program of the user did not read its input");
     }
 }
 
@@ -128,13 +158,13 @@ async fn drain(pipe: Option<impl AsyncRead + Unpin>, kept: &mut Vec<u8>) {
     };
     let mut buffer = [0; 8 * 1024];
     while let Ok(read @ 1..) = pipe.read(&mut buffer).await {
-        // Continue reading after the limit, so that the hook does not block on a full pipe.
+        // Continue reading after the limit, so that the program does not block on a full pipe.
         let room = OUTPUT_LIMIT_BYTES.saturating_sub(kept.len());
         kept.extend_from_slice(buffer.get(..read.min(room)).unwrap_or_default());
     }
 }
 
-/// The hook's process group. Dropping it kills the group.
+/// The program's process group. Dropping it kills the group.
 struct Group(Option<Pid>);
 
 impl Group {
@@ -152,7 +182,7 @@ impl Drop for Group {
         if let Some(leader) = self.0
             && let Err(error) = kill_process_group(leader, Signal::KILL)
         {
-            tracing::debug!(%error, "a hook's process group was already gone");
+            tracing::debug!(%error, "the process group of a program of the user was already gone");
         }
     }
 }
