@@ -107,11 +107,10 @@ mod tests {
     #[test]
     fn a_long_call_is_described_by_its_beginning() {
         let described = |command: &str| brief("Bash", &json!({"command": command}));
-        for (part, shown) in [("x", 59), ("ä", 59), ("\u{1b}", 7), ("\t", 14), ("👍🏽", 29)] {
-            let whole = visible(part);
-            let expected = whole.repeat(60).chars().take(59).collect::<String>();
-            assert_eq!(described(&part.repeat(500)), format!("Bash({}…)", expected.trim_end()));
-            assert!(expected.matches(&whole).count() >= shown, "{part:?}");
+        for part in ["x", "ä", "\u{1b}", "\t", "👍🏽"] {
+            let long = part.repeat(500);
+            let shown: String = visible(&long).chars().take(59).collect();
+            assert_eq!(described(&long), format!("Bash({}…)", shown.trim_end()));
         }
         assert_eq!(described(&"x".repeat(60)), format!("Bash({})", "x".repeat(60)));
         assert_eq!(described(&format!("ls {}\nrm", " ".repeat(500))), "Bash(ls…)");

@@ -260,16 +260,14 @@ impl Session {
         data: Option<&ResultData<'_>>,
     ) {
         let id = block.tool_use_id.id().unwrap_or_default();
-        let call = self.calls.take(&id);
-        let agent = match &call {
-            Some(call) => call.agent.clone(),
-            None => self.agent(state, line, Raw::default()),
+        let (agent, effect, ask) = match self.calls.take(&id) {
+            Some(Call { agent, effect, ask }) => (agent, effect, Some(ask)),
+            None => (self.agent(state, line, Raw::default()), CallEffect::None, None),
         };
         let is_error = block.is_error.flag() == Some(true);
         if is_error {
             tell(state, StreamFact::CallFailed(&agent));
         } else {
-            let effect = call.as_ref().map_or(CallEffect::None, |call| call.effect);
             let status = data.and_then(status_change);
             tell(state, StreamFact::CallEnded(&agent, effect, status.as_deref()));
         }
@@ -277,7 +275,6 @@ impl Session {
             let status = if is_error { Status::Failed } else { Status::Completed };
             set_status(state, &subagent, status);
         }
-        let ask = call.map(|call| call.ask);
         if is_error {
             let reason = || bounded(block.content.text().unwrap_or_default());
             self.call_failed(state, ask.as_ref(), reason);
