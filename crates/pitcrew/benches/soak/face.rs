@@ -38,7 +38,7 @@ pub(crate) struct Seen {
 }
 
 /// Follows the host until the benchmark closes the standard input of this process. Prints what it
-/// has seen at once after the first snapshot, and then for each line of input.
+/// has seen after the first snapshot, and then for each line of input.
 pub(crate) fn show(root: &Path, counts_bytes: bool) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     runtime.expect("a runtime").block_on(async {
@@ -48,15 +48,15 @@ pub(crate) fn show(root: &Path, counts_bytes: bool) {
         let following = follow(&team, None).await.expect("the host answers");
         let mut following = following.expect("the team runs");
         let mut questions = questions();
-        let mut seen = Seen::default();
+        let first = following.next().await;
+        assert!(matches!(first, FromHost::Snapshot(_)), "the host sent something else: {first:?}");
+        let mut seen = Seen { next_seq: following.next_seq(), ..Seen::default() };
+        seen.print();
         loop {
             tokio::select! {
                 sent = following.next() => match sent {
                     FromHost::Snapshot(_) => {
                         seen.snapshots += 1;
-                        if following.next_seq() > 0 && seen.next_seq == 0 {
-                            seen.print();
-                        }
                         seen.next_seq = following.next_seq();
                     }
                     FromHost::Event(event) => seen.add(&event, counts_bytes),

@@ -331,7 +331,7 @@ impl Around {
             return Err(NotJson);
         }
         self.depth += 1;
-        self.objects = self.objects << 1 | u128::from(end == b'}');
+        self.objects = (self.objects << 1) | u128::from(end == b'}');
         Ok(())
     }
 
