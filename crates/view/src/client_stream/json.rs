@@ -6,7 +6,7 @@
 
 use std::borrow::Cow;
 
-use super::raw::Raw;
+use super::raw::{Raw, unescaped};
 
 /// Maximum depth of the lists and objects in a value. `serde_json` has the same limit for values
 /// that it does not skip.
@@ -121,9 +121,11 @@ impl<'a> Cursor<'a> {
             if objects.is_empty() {
                 objects.reserve_exact(1);
             }
-            let mut object = T::default();
-            if cursor.object(&mut object)? {
-                objects.push(object);
+            objects.push(T::default());
+            if let Some(object) = objects.last_mut()
+                && !cursor.object(object)?
+            {
+                objects.pop();
             }
             Ok(())
         })?;
@@ -151,12 +153,16 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// Returns the next value as its text.
+    /// Reads the next value.
     pub(super) fn raw(&mut self) -> Read<Raw<'a>> {
-        self.peek();
+        let first = self.peek();
         let start = self.at;
+        if first == Some(b'"') {
+            let (text, has_escape) = self.string()?;
+            return if has_escape { self.since(start).map(Raw::Escaped) } else { Ok(Raw::Text(text)) };
+        }
         self.skip()?;
-        self.text.get(start..self.at).map(Raw::of_json).ok_or(NotJson)
+        Ok(if first == Some(b'n') { Raw::Absent } else { Raw::Other(self.since(start)?) })
     }
 
     /// Checks the next value and moves behind it.
@@ -182,9 +188,9 @@ impl<'a> Cursor<'a> {
                         continue;
                     }
                 }
-                Some(b't') => self.literal("true")?,
-                Some(b'f') => self.literal("false")?,
-                Some(b'n') => self.literal("null")?,
+                Some(b't') => self.literal(b"true")?,
+                Some(b'f') => self.literal(b"false")?,
+                Some(b'n') => self.literal(b"null")?,
                 _ => self.number()?,
             }
             if !self.next_entry(&mut around)? {
@@ -231,15 +237,13 @@ impl<'a> Cursor<'a> {
     fn name(&mut self) -> Read<Cow<'a, str>> {
         self.peek();
         let start = self.at;
-        let has_escape = self.string()?;
-        let quoted = self.text.get(start..self.at).ok_or(NotJson)?;
-        if !self.takes(b':') {
-            return Err(NotJson);
-        }
-        if has_escape {
-            return Ok(Raw::of_json(quoted).text().unwrap_or_default());
-        }
-        quoted.get(1..quoted.len() - 1).map(Cow::Borrowed).ok_or(NotJson)
+        let (name, has_escape) = self.string()?;
+        let name = if has_escape {
+            Cow::Owned(unescaped(self.since(start)?).unwrap_or_default())
+        } else {
+            Cow::Borrowed(name)
+        };
+        if self.takes(b':') { Ok(name) } else { Err(NotJson) }
     }
 
     fn skip_name(&mut self) -> Read<()> {
@@ -248,14 +252,19 @@ impl<'a> Cursor<'a> {
         if self.takes(b':') { Ok(()) } else { Err(NotJson) }
     }
 
+    /// Returns the text from `start` to the cursor.
+    fn since(&self, start: usize) -> Read<&'a str> {
+        self.text.get(start..self.at).ok_or(NotJson)
+    }
+
     fn byte(&self) -> Option<u8> {
         self.text.as_bytes().get(self.at).copied()
     }
 
-    fn literal(&mut self, literal: &str) -> Read<()> {
+    fn literal<const LENGTH: usize>(&mut self, literal: &[u8; LENGTH]) -> Read<()> {
         let rest = self.text.as_bytes().get(self.at..).unwrap_or_default();
-        self.at += literal.len();
-        if rest.starts_with(literal.as_bytes()) { Ok(()) } else { Err(NotJson) }
+        self.at += LENGTH;
+        if rest.first_chunk() == Some(literal) { Ok(()) } else { Err(NotJson) }
     }
 
     fn number(&mut self) -> Read<()> {
@@ -290,20 +299,22 @@ impl<'a> Cursor<'a> {
         if self.at > start { Ok(()) } else { Err(NotJson) }
     }
 
-    /// Moves behind a string. Returns true if it has an escape.
-    fn string(&mut self) -> Read<bool> {
+    /// Moves behind a string. Returns the text between its quotes, and whether it has an escape.
+    fn string(&mut self) -> Read<(&'a str, bool)> {
         if self.byte() != Some(b'"') {
             return Err(NotJson);
         }
         let bytes = self.text.as_bytes();
-        let mut at = self.at + 1;
+        let start = self.at + 1;
+        let mut at = start;
         let mut has_escape = false;
         loop {
             at = special(bytes, at);
             match bytes.get(at) {
                 Some(b'"') => {
                     self.at = at + 1;
-                    return Ok(has_escape);
+                    let text = self.text.get(start..at).ok_or(NotJson)?;
+                    return Ok((text, has_escape));
                 }
                 Some(b'\\') => {
                     has_escape = true;
@@ -379,14 +390,16 @@ fn is_special(byte: u8) -> bool {
     matches!(byte, b'"' | b'\\' | 0..0x20)
 }
 
-/// Returns a word whose lowest set bit is in the first special byte of `word`. Subtraction makes
-/// the highest bit of a byte set where the byte was below the subtrahend; a byte above the first
-/// such byte can be wrong by the borrow. It is the test of Mycroft, which `serde_json` uses too.
+/// Returns a word whose lowest set bit is in the first special byte of `word`. Subtraction sets the
+/// highest bit of a byte that was below the subtrahend; a byte above the first such byte can be
+/// wrong by the borrow. It is the test of Mycroft, which `serde_json` uses too.
 fn specials(word: u64) -> u64 {
     const ONES: u64 = u64::MAX / 255;
     let below = |word: u64, limit: u64| word.wrapping_sub(ONES * limit) & !word;
-    let is = |byte: u8| below(word ^ (ONES * u64::from(byte)), 1);
-    (below(word, 0x20) | is(b'"') | is(b'\\')) & (ONES << 7)
+    // With this bit turned, the quote follows the control characters and no other byte does.
+    let controls_or_quote = below(word ^ (ONES * 2), 0x21);
+    let backslash = below(word ^ (ONES * u64::from(b'\\')), 1);
+    (controls_or_quote | backslash) & (ONES << 7)
 }
 
 #[cfg(test)]

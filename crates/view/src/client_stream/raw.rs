@@ -12,24 +12,34 @@ use super::json::{Cursor, Field, Fields, Read};
 /// Maximum length of an id, in bytes. The ids of clients have up to 40.
 const ID_BYTES_MOST: usize = 400;
 
-/// A value as its JSON text. It is read only when it is needed.
+/// A value as a part of the JSON text. It is read only when it is needed.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Raw<'a>(Option<&'a str>);
+pub(super) enum Raw<'a> {
+    /// No value, or null.
+    #[default]
+    Absent,
+    /// A text that has no escapes in JSON, without its quotes.
+    Text(&'a str),
+    /// A text with escapes, as JSON.
+    Escaped(&'a str),
+    /// Any other value, as JSON.
+    Other(&'a str),
+}
 
 impl<'a> Raw<'a> {
-    /// Makes a value of its JSON text. `null` counts as absent.
-    pub(super) fn of_json(text: &'a str) -> Self {
-        Self(Some(text).filter(|text| *text != "null"))
-    }
-
     /// Whether the value is this text. The text must need no escape in JSON.
     pub(super) fn is(self, text: &str) -> bool {
-        self.quoted() == Some(text)
+        matches!(self, Self::Text(own) if own == text)
     }
 
     /// Whether the value is there and not null.
     pub(super) fn is_some(self) -> bool {
-        self.0.is_some()
+        !matches!(self, Self::Absent)
+    }
+
+    /// Whether the value is a text.
+    pub(super) fn is_text(self) -> bool {
+        matches!(self, Self::Text(_) | Self::Escaped(_))
     }
 
     /// Returns the value if it is a text that can be an id: not empty and not long.
@@ -39,47 +49,45 @@ impl<'a> Raw<'a> {
 
     /// Returns the value if it is a text that is not empty.
     pub(super) fn text(self) -> Option<Cow<'a, str>> {
-        let quoted = self.quoted()?;
-        let text = if quoted.contains('\\') {
-            Cow::Owned(unescaped(self.0?)?)
-        } else {
-            Cow::Borrowed(quoted)
+        let text = match self {
+            Self::Text(text) => Cow::Borrowed(text),
+            Self::Escaped(json) => Cow::Owned(unescaped(json)?),
+            Self::Absent | Self::Other(_) => return None,
         };
         Some(text).filter(|text| !text.is_empty())
     }
 
     /// Returns the value if it is a whole number that is not negative.
     pub(super) fn count(self) -> Option<u64> {
-        self.0?.parse().ok()
+        self.other()?.parse().ok()
     }
 
     /// Returns the value if it is a number.
     pub(super) fn number(self) -> Option<f64> {
-        // A text or a list is no number. All other texts of JSON that can be parsed are.
-        self.0?.parse().ok().filter(|number: &f64| number.is_finite())
+        self.other()?.parse().ok().filter(|number: &f64| number.is_finite())
     }
 
     /// Returns the value if it is `true` or `false`.
     pub(super) fn flag(self) -> Option<bool> {
-        self.0?.parse().ok()
+        self.other()?.parse().ok()
     }
 
-    /// Reads the value as a `T`.
+    /// Reads the value as a `T` that is not a text.
     pub(super) fn read<T: Deserialize<'a>>(self) -> Option<T> {
-        serde_json::from_str(self.0?).ok()
+        serde_json::from_str(self.other()?).ok()
     }
 
     /// Reads the value if it is an object.
     pub(super) fn object<T: Fields<'a>>(self) -> Option<T> {
         let mut object = T::default();
-        Cursor::new(self.0?).object(&mut object).ok()?.then_some(object)
+        Cursor::new(self.other()?).object(&mut object).ok()?.then_some(object)
     }
 
     /// Returns the ids in the value if it is a list, up to `most` of them.
     pub(super) fn ids(self, most: usize) -> Vec<String> {
         let mut ids = Vec::new();
         // The value was checked when it was read.
-        let _ = Cursor::new(self.0.unwrap_or("[]")).list(|cursor| {
+        let _ = Cursor::new(self.other().unwrap_or("[]")).list(|cursor| {
             let id = cursor.raw()?.id().filter(|_| ids.len() < most);
             ids.extend(id.map(Cow::into_owned));
             Ok(())
@@ -87,13 +95,11 @@ impl<'a> Raw<'a> {
         ids
     }
 
-    /// Whether the value is a text.
-    pub(super) fn is_text(self) -> bool {
-        self.quoted().is_some()
-    }
-
-    fn quoted(self) -> Option<&'a str> {
-        self.0?.strip_prefix('"')?.strip_suffix('"')
+    fn other(self) -> Option<&'a str> {
+        match self {
+            Self::Other(json) => Some(json),
+            Self::Absent | Self::Text(_) | Self::Escaped(_) => None,
+        }
     }
 }
 
@@ -180,6 +186,6 @@ impl<'a, T: Fields<'a>, const MOST: usize> Field<'a> for Named<T, MOST> {
 }
 
 /// Reads a JSON text with escapes. Few have halves of a surrogate pair, which must be mended.
-fn unescaped(json: &str) -> Option<String> {
+pub(super) fn unescaped(json: &str) -> Option<String> {
     serde_json::from_str(json).or_else(|_| from_text(json)).ok()
 }

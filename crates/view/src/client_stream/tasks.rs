@@ -98,7 +98,10 @@ fn show(state: &mut TeamState, shown: &TaskData<'_>) {
     task.subject = text(shown.subject).unwrap_or(task.subject);
     task.description = text(shown.description).unwrap_or(task.description);
     task.owner = text(shown.owner).or(task.owner);
-    task.status = shown.status.read::<TaskStatus>().unwrap_or(task.status);
+    let status = shown.status.text().and_then(|name| StatusChange::from_name(&name));
+    if let Some(StatusChange::To(status)) = status {
+        task.status = status;
+    }
     // A list of tasks leaves out the blockers that are completed. They stay in the state.
     for (edges, shown) in
         [(&mut task.blocks, shown.blocks), (&mut task.blocked_by, shown.blocked_by)]
