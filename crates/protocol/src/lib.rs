@@ -84,7 +84,7 @@ pub use status::Status;
 pub use stream::{
     AssistantEvent, AssistantMessage, Block, CacheCreation, Content, FailedAgent, ResultEvent,
     ServerToolUse, StreamEvent, StreamUsage, SystemInit, TeamEvent, TextBlock, ToolResultBlock,
-    ToolUseBlock, UserEvent, UserMessage, normalised_id,
+    ToolUseBlock, UserEvent, UserMessage, id_by_rank, normalised_id,
 };
 pub use stream_ours::{EventIds, RunSummary};
 pub use suggest::nearest;

@@ -402,7 +402,11 @@ tagged! {
 /// counts as absent.
 #[must_use]
 pub fn normalised_id(object: &Map<String, Value>) -> Option<&str> {
-    let text =
-        |key: &&str| object.get(*key).and_then(Value::as_str).filter(|text| !text.is_empty());
-    ["teammate_id", "agent_id", "agentId", "name"].iter().find_map(text)
+    id_by_rank(|field| object.get(field).and_then(Value::as_str).filter(|text| !text.is_empty()))
+}
+
+/// Returns the agent's id in an object of any kind, by the same rule as [`normalised_id`]. `id_in`
+/// returns the text of a field that is not empty.
+pub fn id_by_rank<T>(id_in: impl FnMut(&str) -> Option<T>) -> Option<T> {
+    ["teammate_id", "agent_id", "agentId", "name"].into_iter().find_map(id_in)
 }

@@ -2,11 +2,13 @@
 //! pitcrew.
 //!
 //! - `reader` cuts the bytes into lines. It counts and skips lines that cannot be used.
-//! - `line` and `raw` read the needed fields of a line without copying them.
+//! - `json` reads JSON without copying it, `raw` the values of the known fields. `line` and `input`
+//!   list these fields.
 //! - `session`, `results`, `tasks` and `ending` turn a line into events for the fold. `calls` keeps
 //!   the tool calls until their results come.
 //! - `ours` reads the events that only pitcrew writes into a stream.
-//! - `fact` contains the events that only such a stream has. All others are events of a run.
+//! - `fact` contains the events that change the state. The rare ones that a run of pitcrew has too
+//!   are events of a run.
 //!
 //! Nothing in a stream is trusted: all sizes and numbers are bounded. The texts in the state can
 //! contain any characters; the lines of the timeline are safe for a terminal.
@@ -16,6 +18,8 @@
 mod calls;
 mod ending;
 mod fact;
+mod input;
+mod json;
 mod line;
 mod ours;
 mod raw;
@@ -24,6 +28,4 @@ mod results;
 mod session;
 mod tasks;
 
-pub use fact::StreamFact;
-pub(crate) use fact::fold_fact;
 pub use reader::{ClientStream, LINE_BYTES_MOST, LinesRead};

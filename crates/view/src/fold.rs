@@ -16,7 +16,6 @@ use pitcrew_team::store::TaskChangeKind;
 use pitcrew_team::{KnownMode, SpawnRecord};
 use serde_json::Value;
 
-use crate::client_stream::{StreamFact, fold_fact};
 use crate::member_status::MemberStatus;
 use crate::state::{AgentState, CurrentTask, Denial, TeamState};
 use crate::wording::doing;
@@ -38,8 +37,6 @@ pub enum ViewEvent<'a> {
     /// A run ended. The agents in the outcome replace all agents in the state. The turns, tokens
     /// and costs of these agents include all runs of the team.
     Ended(&'a RunOutcome),
-    /// The stream of another client told a fact that is not an event of a run.
-    Stream(&'a StreamFact),
 }
 
 /// Returns the state of the team after the event.
@@ -62,12 +59,13 @@ pub fn fold(mut state: TeamState, event: &ViewEvent<'_>) -> TeamState {
             }
         }
         ViewEvent::Ended(outcome) => fold_end(&mut state, outcome),
-        ViewEvent::Stream(fact) => fold_fact(&mut state, fact),
     }
     state
 }
 
-fn fold_run(state: &mut TeamState, event: &RunEvent) {
+/// Updates the state by an event of a run. The stream of another client has so many events that
+/// moving the whole state for each would take a good part of the time.
+pub(crate) fn fold_run(state: &mut TeamState, event: &RunEvent) {
     match event {
         RunEvent::Started(started) => run_started(state, started),
         RunEvent::AgentStarted(started) => agent_started(state, started),
@@ -168,7 +166,7 @@ fn restart(state: &mut TeamState, mut agent: AgentState) {
     state.agents.push(agent);
 }
 
-fn agent_changed(state: &mut TeamState, name: &AgentName, status: Status, detail: Option<&str>) {
+pub(crate) fn agent_changed(state: &mut TeamState, name: &AgentName, status: Status, detail: Option<&str>) {
     let Some(agent) = state.agent_mut(name) else { return };
     agent.status = status;
     // If an agent in another process is active, the detail says what the agent waits for.
@@ -188,7 +186,7 @@ fn answer_ended(state: &mut TeamState, answered: &Answered) {
 
 /// Adds a model call to the agent's numbers: one turn, the number of tool calls, the tokens and the
 /// cost.
-fn spend(
+pub(crate) fn spend(
     state: &mut TeamState,
     name: &AgentName,
     usage: Usage,
@@ -216,13 +214,18 @@ fn count_task(state: &mut TeamState, change: &TaskChangeKind) {
 }
 
 fn count_tool(state: &mut TeamState, ended: &ToolEnded) {
-    if ended.is_error {
-        return;
+    if !ended.is_error {
+        let status = ended.data.pointer("/statusChange/to").and_then(Value::as_str);
+        count_effect(state, ToolTraits::of(&ended.tool).effect, status);
     }
-    let status = || ended.data.pointer("/statusChange/to").and_then(Value::as_str);
-    match ToolTraits::of(&ended.tool).effect {
+}
+
+/// Counts the effect of a call that did not fail. `status` is the new status of the task that the
+/// call changed.
+pub(crate) fn count_effect(state: &mut TeamState, effect: CallEffect, status: Option<&str>) {
+    match effect {
         CallEffect::CreatesTask => state.counts.tasks_made += 1,
-        CallEffect::ChangesTask if status() == Some(TaskStatus::Completed.as_str()) => {
+        CallEffect::ChangesTask if status == Some(TaskStatus::Completed.as_str()) => {
             state.counts.tasks_completed += 1;
         }
         CallEffect::SubmitsPlan => state.counts.plans += 1,
@@ -257,7 +260,7 @@ fn permission_answered(
     }
 }
 
-fn set_doing(state: &mut TeamState, name: &AgentName, doing: Option<String>) {
+pub(crate) fn set_doing(state: &mut TeamState, name: &AgentName, doing: Option<String>) {
     if let Some(agent) = state.agent_mut(name) {
         agent.doing = doing;
     }

@@ -10,7 +10,9 @@ use pitcrew_protocol::is_unseen;
 /// writing direction, and invisible characters.
 #[must_use]
 pub fn printable(text: &str) -> Cow<'_, str> {
-    if !text.contains(|c: char| is_unseen(c) && !matches!(c, '\n' | '\t')) {
+    // Most texts are plain ASCII, which is checked much faster.
+    let is_plain = text.bytes().all(|byte| matches!(byte, b' '..=b'~' | b'\n' | b'\t'));
+    if is_plain || !text.contains(|c: char| is_unseen(c) && !matches!(c, '\n' | '\t')) {
         return Cow::Borrowed(text);
     }
     let mut before = None;

@@ -1,5 +1,7 @@
 //! Short texts that describe what an agent is doing. All user interfaces use these texts.
 
+use std::borrow::Cow;
+
 use pitcrew_protocol::{CallEffect, Status, ToolTraits};
 use pitcrew_runtime::events::{RunEvent, waiting_for_model};
 use pitcrew_runtime::question::visible;
@@ -93,11 +95,22 @@ pub(crate) fn asks_for(tool: &str) -> String {
 /// Returns a tool call as one line: the tool, and the most informative field of the tool's input.
 #[must_use]
 pub fn brief(tool: &str, input: &Value) -> String {
-    let told = TELLING.iter().find_map(|field| input.get(*field).and_then(Value::as_str));
-    match told {
-        Some(text) => format!("{tool}({})", first_line(&visible(text), CALL_CHARS)),
-        None => tool.to_owned(),
-    }
+    brief_with(tool, TELLING.iter().find_map(|field| input.get(*field).and_then(Value::as_str)))
+}
+
+/// Returns a tool call as one line. `telling` is the most informative field of its input.
+pub(crate) fn brief_with(tool: &str, telling: Option<&str>) -> String {
+    let Some(text) = telling else { return tool.to_owned() };
+    let line = text.split('\n').next().unwrap_or_default();
+    // `visible` never makes a text shorter. So the rest of a long command need not be read.
+    let end = line.char_indices().nth(CALL_CHARS + 1).map_or(line.len(), |(at, _)| at);
+    let begin = line.get(..end).unwrap_or(line);
+    let shown = if begin.bytes().all(|byte| matches!(byte, b' '..=b'~')) {
+        Cow::Borrowed(begin)
+    } else {
+        Cow::Owned(visible(begin))
+    };
+    format!("{tool}({})", first_line(&shown, CALL_CHARS))
 }
 
 /// Formats a number in a short form. From one thousand on, it is written in thousands (`1.2k`) or
@@ -120,6 +133,18 @@ mod tests {
     #[test]
     fn a_text_of_a_model_cannot_steer_the_terminal() {
         assert_eq!(brief("Bash", &json!({"command": "ls \u{1b}[2J"})), "Bash(ls <U+001B>[2J)");
+    }
+
+    #[test]
+    fn a_long_call_is_described_by_its_beginning() {
+        let described = |command: &str| brief("Bash", &json!({"command": command}));
+        for part in ["x", "ä", "\u{1b}", "\t", "👍🏽"] {
+            let long = part.repeat(500);
+            let shown: String = visible(&long).chars().take(59).collect();
+            assert_eq!(described(&long), format!("Bash({}…)", shown.trim_end()));
+        }
+        assert_eq!(described(&"x".repeat(60)), format!("Bash({})", "x".repeat(60)));
+        assert_eq!(described(&format!("ls {}\nrm", " ".repeat(500))), "Bash(ls…)");
     }
 
     #[test]

@@ -8,6 +8,9 @@
 //!
 //! A long run, for example `--seconds 600`, fails if a limit is exceeded. A shorter run only
 //! reports the values.
+//!
+//! With `--faces 20`, so many processes follow the host of the team, and the benchmark measures how
+//! late they learn of its events (module `faces`).
 
 #![allow(clippy::disallowed_methods, reason = "tests arrange files, the environment and times")]
 #![expect(
@@ -17,6 +20,8 @@
     reason = "a benchmark prints, and stops where it cannot go on"
 )]
 
+mod face;
+mod faces;
 mod model;
 mod options;
 mod process;
@@ -33,6 +38,12 @@ fn main() {
     let options = Options::from_arguments();
     if options.serves_model {
         return model::serve(&options);
+    }
+    if let Some(root) = &options.shows {
+        return face::show(root, options.counts_bytes);
+    }
+    if options.faces > 0 {
+        return faces::measure(&options);
     }
     let mut team = SoakTeam::start(&options);
     team.wait_until_all_have_spoken();

@@ -10,6 +10,13 @@ const LONGEST_WINDOW_SECONDS: u64 = 30;
 /// The minimum length of a run to which the limits apply, in seconds.
 const JUDGED_FROM_SECONDS: u64 = 240;
 
+/// The length of each of the three periods with faces, in seconds.
+const FACES_SECONDS: u64 = 60;
+
+/// The time for which the model thinks in the benchmark with faces. Fast models take about so long.
+/// In less time, 50 agents use all of two processors.
+const FACES_THINK: Duration = Duration::from_secs(2);
+
 /// The options of the benchmark.
 #[derive(Clone, Debug)]
 pub(crate) struct Options {
@@ -26,6 +33,12 @@ pub(crate) struct Options {
     /// The folder for the team's files. This folder is not deleted. If it is `None`, a temporary
     /// folder is used.
     pub(crate) folder: Option<PathBuf>,
+    /// The number of processes that follow the host of the team. If it is 0, the soak runs.
+    pub(crate) faces: usize,
+    /// The root of the team whose host this process must follow, instead of the benchmark.
+    pub(crate) shows: Option<PathBuf>,
+    /// Whether this follower counts the bytes of the events.
+    pub(crate) counts_bytes: bool,
     /// Whether this process must run the model server instead of the benchmark.
     pub(crate) serves_model: bool,
 }
@@ -40,6 +53,9 @@ impl Options {
             context_window: 60_000,
             binary: env!("CARGO_BIN_EXE_pitcrew").into(),
             folder: None,
+            faces: 0,
+            shows: None,
+            counts_bytes: false,
             serves_model: false,
         };
         let mut arguments = std::env::args().skip(1);
@@ -55,6 +71,12 @@ impl Options {
                 "--context-window" => options.context_window = number(&value()),
                 "--binary" => options.binary = value().into(),
                 "--folder" => options.folder = Some(value().into()),
+                "--faces" => {
+                    options.faces = usize::try_from(number(&value())).expect("a small number");
+                    (options.seconds, options.think) = (FACES_SECONDS, FACES_THINK);
+                }
+                "--show" => options.shows = Some(value().into()),
+                "--count-bytes" => options.counts_bytes = true,
                 "--serve-model" => options.serves_model = true,
                 _ => {}
             }

@@ -13,6 +13,9 @@ use crate::options::Options;
 use crate::process::ProcessReading;
 use crate::report::{Files, Sample};
 
+/// The name of the team.
+pub(crate) const TEAM: &str = "soak";
+
 /// The maximum time that the start of the whole team may take.
 const PATIENCE: Duration = Duration::from_secs(300);
 
@@ -57,7 +60,7 @@ impl SoakTeam {
         let mut run = Command::new(&options.binary);
         run.env("CLAUDE_CONFIG_DIR", &root).env("HOME", &folder).current_dir(&folder);
         run.env("ANTHROPIC_BASE_URL", &model.url).env("ANTHROPIC_API_KEY", "sk-bench");
-        run.args(["run", GOAL, "--team", "soak", "--teammate-mode", "in-process"]);
+        run.args(["run", GOAL, "--team", TEAM, "--teammate-mode", "in-process"]);
         run.args(["--model", &format!("anthropic/{LEAD_MODEL}")]);
         run.args(["--teammate-model", &format!("anthropic/{TEAMMATE_MODEL}")]);
         run.args(["--permission-mode", "bypassPermissions"]);
@@ -101,6 +104,11 @@ impl SoakTeam {
                 ours: size_of(&self.root.join("teams/soak/pitcrew")),
             },
         }
+    }
+
+    /// The root of the team's files.
+    pub(crate) fn root(&self) -> &Path {
+        &self.root
     }
 
     /// Ends the run and the model server of the team.

@@ -1,18 +1,18 @@
 //! The last line of a client's run.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
 
 use pitcrew_protocol::Status;
 use pitcrew_runtime::events::RunEvent;
 
-use super::fact::StreamFact;
-use super::line::{CallTokens, Denied, Line, ModelTokens};
-use super::session::{Session, lead, run, set_status, tell};
+use super::fact::{StreamFact, tell};
+use super::line::{CallTokens, Line};
+use super::session::{Session, lead, set_status};
+use crate::fold::fold_run;
 use crate::state::{Happened, ModelUse, SessionSummary, TeamState, bounded};
 
 /// Maximum number of models in a summary.
-const MODELS_MOST: usize = 100;
+pub(super) const MODELS_MOST: usize = 100;
 
 /// Maximum number of refused calls that are kept of one run.
 pub(super) const DENIALS_MOST: usize = 1_000;
@@ -25,9 +25,8 @@ impl Session {
         let lead = lead(state);
         let summary = summary(line);
         let status = if summary.is_error { Status::Failed } else { Status::Idle };
-        let denied: Vec<Denied<'_>> = line.permission_denials.read().unwrap_or_default();
         let room = DENIALS_MOST.saturating_sub(state.denials.len());
-        for denied in denied.iter().take(room) {
+        for denied in line.permission_denials.iter().take(room) {
             let (agent, call) = (lead.clone(), denied.tool_use_id.id().unwrap_or_default());
             // Each result of a session has all refusals of the session again.
             if state.denials.iter().any(|known| known.call == call) {
@@ -37,21 +36,19 @@ impl Session {
             let tool = denied.tool_name.id().map(Cow::into_owned).unwrap_or_default();
             let asked =
                 RunEvent::PermissionAsked { agent: agent.clone(), call: call.clone(), tool };
-            run(state, &asked);
+            fold_run(state, &asked);
             let refused = Some(REFUSED.to_owned());
             let answered = RunEvent::PermissionAnswered { agent, call, refused, would_allow: None };
-            run(state, &answered);
+            fold_run(state, &answered);
         }
         set_status(state, &lead, status);
         self.note(state, Happened::SessionEnded { outcome: summary.outcome.clone() });
-        tell(state, &StreamFact::Session(Box::new(summary)));
+        tell(state, StreamFact::Session(summary));
     }
 }
 
 fn summary(line: &Line<'_>) -> SessionSummary {
-    let tokens = line.usage.object::<CallTokens<'_>>().unwrap_or_default();
-    let models: BTreeMap<String, ModelTokens<'_>> = line.model_usage.read().unwrap_or_default();
-    let models = models.into_iter().take(MODELS_MOST).map(|(model, tokens)| ModelUse {
+    let models = line.model_usage.0.iter().map(|(model, tokens)| ModelUse {
         model: bounded(model.into()),
         usage: tokens.usage(),
         cost_usd: tokens.cost_usd.number(),
@@ -65,7 +62,7 @@ fn summary(line: &Line<'_>) -> SessionSummary {
         duration_api_ms: line.duration_api_ms.count(),
         turns: line.num_turns.count(),
         cost_usd: line.total_cost_usd.number(),
-        usage: tokens.usage(),
+        usage: line.usage.as_ref().map(CallTokens::usage).unwrap_or_default(),
         models: models.collect(),
     }
 }

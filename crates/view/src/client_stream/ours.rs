@@ -6,46 +6,49 @@
 use std::borrow::Cow;
 use std::time::Duration;
 
+use pitcrew_model::Usage;
 use pitcrew_protocol::{AgentName, PermissionMode, Status, TaskId};
 use pitcrew_runtime::events::{AgentStarted, RunEvent, Spending, ToolEnded};
-use serde::Deserialize;
 use serde_json::Value;
 
-use super::calls::telling;
 use super::ending::DENIALS_MOST;
-use super::fact::StreamFact;
+use super::fact::{StreamFact, tell};
+use super::input::Input;
+use super::json::fields;
 use super::line::{CallTokens, Line};
 use super::raw::Raw;
 use super::results::name_of;
-use super::session::{AGENTS_MOST, Session, run, tell};
+use super::session::{AGENTS_MOST, Session};
+use crate::fold::fold_run;
 use crate::state::{TeamState, bounded};
+use crate::wording::brief_with;
 
-/// The data of an event. Each event has some of the fields.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, bound(deserialize = "'de: 'a"))]
-struct Data<'a> {
-    agent_type: Raw<'a>,
-    model: Raw<'a>,
-    color: Raw<'a>,
-    cwd: Raw<'a>,
-    mode: Raw<'a>,
-    parent_tool_use_id: Raw<'a>,
-    usage: Raw<'a>,
-    cost_usd: Raw<'a>,
-    status: Raw<'a>,
-    detail: Raw<'a>,
-    reason: Raw<'a>,
-    delay_ms: Raw<'a>,
-    tool_use_id: Raw<'a>,
-    tool_name: Raw<'a>,
-    tool_input: Raw<'a>,
-    is_error: Raw<'a>,
-    from: Raw<'a>,
-    ids: Raw<'a>,
-    allowed: Raw<'a>,
-    allow_rule: Raw<'a>,
-    task: Raw<'a>,
-    change: Raw<'a>,
+fields! {
+    /// The data of an event. Each event has some of the fields.
+    struct Data<'a> {
+        agent_type: Raw<'a> = "agent_type",
+        model: Raw<'a> = "model",
+        color: Raw<'a> = "color",
+        cwd: Raw<'a> = "cwd",
+        mode: Raw<'a> = "mode",
+        parent_tool_use_id: Raw<'a> = "parent_tool_use_id",
+        usage: Option<CallTokens<'a>> = "usage",
+        cost_usd: Raw<'a> = "cost_usd",
+        status: Raw<'a> = "status",
+        detail: Raw<'a> = "detail",
+        reason: Raw<'a> = "reason",
+        delay_ms: Raw<'a> = "delay_ms",
+        tool_use_id: Raw<'a> = "tool_use_id",
+        tool_name: Raw<'a> = "tool_name",
+        tool_input: Option<Input<'a>> = "tool_input",
+        is_error: Raw<'a> = "is_error",
+        from: Raw<'a> = "from",
+        ids: Raw<'a> = "ids",
+        allowed: Raw<'a> = "allowed",
+        allow_rule: Raw<'a> = "allow_rule",
+        task: Raw<'a> = "task",
+        change: Raw<'a> = "change",
+    }
 }
 
 impl Session {
@@ -63,12 +66,7 @@ impl Session {
         let is_shown =
             state.lead.as_ref() == Some(&agent) || self.subagents.values().any(|it| *it == agent);
         if !is_shown && event == "tool_started" {
-            let one = StreamFact::TurnWentOn {
-                agent: agent.clone(),
-                usage: pitcrew_model::Usage::default(),
-                tool_calls: 1,
-            };
-            tell(state, &one);
+            tell(state, StreamFact::TurnWentOn(&agent, Usage::default(), 1));
         }
         let is_of_call = matches!(event.as_ref(), "tool_started" | "tool_ended");
         // The state keeps every question, every refusal and every rule.
@@ -82,8 +80,13 @@ impl Session {
         if is_full || (is_shown && is_of_call) {
             return;
         }
-        if let Some(event) = event_of(&event, agent, &data) {
-            run(state, &event);
+        if event == "tool_started" {
+            let tool = data.tool_name.id().unwrap_or_default();
+            let telling = data.tool_input.as_ref().and_then(Input::telling);
+            let doing = brief_with(&tool, telling.as_deref());
+            tell(state, StreamFact::CallStarted(&agent, doing));
+        } else if let Some(event) = event_of(&event, agent, &data) {
+            fold_run(state, &event);
         }
     }
 
@@ -105,7 +108,7 @@ impl Session {
             cwd: owned(data.cwd).into(),
             mode: mode.unwrap_or(self.mode),
         };
-        run(state, &RunEvent::AgentStarted(started));
+        fold_run(state, &RunEvent::AgentStarted(started));
     }
 }
 
@@ -116,7 +119,7 @@ fn event_of(event: &str, agent: AgentName, data: &Data<'_>) -> Option<RunEvent> 
     let tool = || data.tool_name.id().unwrap_or_default().into_owned();
     let event = match event {
         "turn_ended" | "compacted" => {
-            let usage = data.usage.object::<CallTokens<'_>>().unwrap_or_default().usage();
+            let usage = data.usage.as_ref().map(CallTokens::usage).unwrap_or_default();
             let (cost_usd, took) = (data.cost_usd.number(), Duration::ZERO);
             let spending =
                 Spending { model: owned(data.model), usage, cost_usd, tool_calls: 0, took };
@@ -130,10 +133,6 @@ fn event_of(event: &str, agent: AgentName, data: &Data<'_>) -> Option<RunEvent> 
         "model_waits" => {
             let delay = Duration::from_millis(data.delay_ms.count().unwrap_or_default());
             RunEvent::ModelWaits { agent, reason: owned(data.reason), delay }
-        }
-        "tool_started" => {
-            let input = telling(data.tool_input);
-            RunEvent::ToolStarted { agent, call: call(), tool: tool(), input }
         }
         "tool_ended" => RunEvent::ToolEnded(ToolEnded {
             agent,

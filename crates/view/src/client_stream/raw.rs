@@ -1,38 +1,45 @@
-//! Reads parts of a JSON text without copying them. A part of an unexpected type counts as absent,
-//! so that a new version of a client cannot make a whole line unreadable.
+//! The values of known fields. A value of an unexpected type counts as absent, so that a new
+//! version of a client cannot make a whole line unreadable.
 
 use std::borrow::Cow;
-use std::fmt;
-use std::marker::PhantomData;
+use std::collections::BTreeMap;
 
 use pitcrew_protocol::from_text;
 use serde::Deserialize;
-use serde::de::value::MapAccessDeserializer;
-use serde::de::{Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
-use serde_json::value::RawValue;
+
+use super::json::{Cursor, Field, Fields, Read};
 
 /// Maximum length of an id, in bytes. The ids of clients have up to 40.
 const ID_BYTES_MOST: usize = 400;
 
-/// A value as its JSON text. It is read only when it is needed.
-#[derive(Clone, Copy, Debug, Default, Deserialize)]
-#[serde(transparent)]
-pub(super) struct Raw<'a>(#[serde(borrow)] Option<&'a RawValue>);
+/// A value as a part of the JSON text. It is read only when it is needed.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) enum Raw<'a> {
+    /// No value, or null.
+    #[default]
+    Absent,
+    /// A text that has no escapes in JSON, without its quotes.
+    Text(&'a str),
+    /// A text with escapes, as JSON.
+    Escaped(&'a str),
+    /// Any other value, as JSON.
+    Other(&'a str),
+}
 
 impl<'a> Raw<'a> {
     /// Whether the value is this text. The text must need no escape in JSON.
     pub(super) fn is(self, text: &str) -> bool {
-        self.quoted() == Some(text)
+        matches!(self, Self::Text(own) if own == text)
     }
 
     /// Whether the value is there and not null.
     pub(super) fn is_some(self) -> bool {
-        self.0.is_some()
+        !matches!(self, Self::Absent)
     }
 
-    /// Returns the length of the JSON text in bytes.
-    pub(super) fn json_bytes(self) -> usize {
-        self.0.map_or(0, |value| value.get().len())
+    /// Whether the value is a text.
+    pub(super) fn is_text(self) -> bool {
+        matches!(self, Self::Text(_) | Self::Escaped(_))
     }
 
     /// Returns the value if it is a text that can be an id: not empty and not long.
@@ -42,100 +49,82 @@ impl<'a> Raw<'a> {
 
     /// Returns the value if it is a text that is not empty.
     pub(super) fn text(self) -> Option<Cow<'a, str>> {
-        let quoted = self.quoted()?;
-        let text = if quoted.contains('\\') {
-            Cow::Owned(from_text::<String>(self.0?.get()).ok()?)
-        } else {
-            Cow::Borrowed(quoted)
+        let text = match self {
+            Self::Text(text) => Cow::Borrowed(text),
+            Self::Escaped(json) => Cow::Owned(unescaped(json)?),
+            Self::Absent | Self::Other(_) => return None,
         };
         Some(text).filter(|text| !text.is_empty())
     }
 
     /// Returns the value if it is a whole number that is not negative.
     pub(super) fn count(self) -> Option<u64> {
-        self.0?.get().parse().ok()
+        self.other()?.parse().ok()
     }
 
     /// Returns the value if it is a number.
     pub(super) fn number(self) -> Option<f64> {
-        // The check for digits excludes `inf` and `nan`, which are no JSON.
-        let text = self.0?.get();
-        let is_number = text.starts_with(|c: char| c.is_ascii_digit() || c == '-');
-        text.parse().ok().filter(|number: &f64| is_number && number.is_finite())
+        self.other()?.parse().ok().filter(|number: &f64| number.is_finite())
     }
 
     /// Returns the value if it is `true` or `false`.
     pub(super) fn flag(self) -> Option<bool> {
-        self.0?.get().parse().ok()
+        self.other()?.parse().ok()
     }
 
-    /// Reads the value as a `T`.
+    /// Reads the value as a `T` that is not a text.
     pub(super) fn read<T: Deserialize<'a>>(self) -> Option<T> {
-        serde_json::from_str(self.0?.get()).ok()
+        serde_json::from_str(self.other()?).ok()
     }
 
-    /// Reads the value as a `T` if it is an object.
-    pub(super) fn object<T: Deserialize<'a>>(self) -> Option<T> {
-        self.read::<Object<T>>()?.0
+    /// Reads the value if it is an object.
+    pub(super) fn object<T: Fields<'a>>(self) -> Option<T> {
+        let mut object = T::default();
+        Cursor::new(self.other()?).object(&mut object).ok()?.then_some(object)
     }
 
-    /// Whether the value is a text.
-    pub(super) fn is_text(self) -> bool {
-        self.quoted().is_some()
+    /// Returns the ids in the value if it is a list, up to `most` of them.
+    pub(super) fn ids(self, most: usize) -> Vec<String> {
+        let mut ids = Vec::new();
+        // The value was checked when it was read.
+        let _ = Cursor::new(self.other().unwrap_or("[]")).list(|cursor| {
+            let id = cursor.raw()?.id().filter(|_| ids.len() < most);
+            ids.extend(id.map(Cow::into_owned));
+            Ok(())
+        });
+        ids
     }
 
-    fn quoted(self) -> Option<&'a str> {
-        self.0?.get().strip_prefix('"')?.strip_suffix('"')
-    }
-}
-
-/// A JSON object as a `T`, or nothing if the value is not an object.
-#[derive(Clone, Debug)]
-pub(super) struct Object<T>(pub(super) Option<T>);
-
-impl<T> Default for Object<T> {
-    fn default() -> Self {
-        Self(None)
-    }
-}
-
-/// Implements the methods of a visitor for values of these types: the values are read as nothing.
-macro_rules! absent {
-    ($($visit:ident($ty:ty)),*) => {
-        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-            f.write_str("any value")
+    fn other(self) -> Option<&'a str> {
+        match self {
+            Self::Other(json) => Some(json),
+            Self::Absent | Self::Text(_) | Self::Escaped(_) => None,
         }
+    }
+}
 
-        fn visit_unit<E>(self) -> Result<Self::Value, E> {
-            Ok(Self::Value::default())
+impl<'a> Field<'a> for Raw<'a> {
+    fn read(&mut self, cursor: &mut Cursor<'a>) -> Read<()> {
+        *self = cursor.raw()?;
+        Ok(())
+    }
+}
+
+/// Reads an object. Any other value is nothing.
+impl<'a, T: Fields<'a>> Field<'a> for Option<T> {
+    fn read(&mut self, cursor: &mut Cursor<'a>) -> Read<()> {
+        if !cursor.object(self.insert(T::default()))? {
+            *self = None;
         }
-
-        $(fn $visit<E>(self, _: $ty) -> Result<Self::Value, E> {
-            Ok(Self::Value::default())
-        })*
-    };
-}
-
-struct ObjectVisitor<T>(PhantomData<T>);
-
-impl<'de, T: Deserialize<'de>> Visitor<'de> for ObjectVisitor<T> {
-    type Value = Object<T>;
-
-    absent!(visit_bool(bool), visit_i64(i64), visit_u64(u64), visit_f64(f64), visit_str(&str));
-
-    fn visit_map<M: MapAccess<'de>>(self, map: M) -> Result<Self::Value, M::Error> {
-        T::deserialize(MapAccessDeserializer::new(map)).map(|read| Object(Some(read)))
-    }
-
-    fn visit_seq<S: SeqAccess<'de>>(self, mut seq: S) -> Result<Self::Value, S::Error> {
-        while seq.next_element::<IgnoredAny>()?.is_some() {}
-        Ok(Object(None))
+        Ok(())
     }
 }
 
-impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(ObjectVisitor(PhantomData))
+/// Reads the objects of a list.
+impl<'a, T: Fields<'a>> Field<'a> for Vec<T> {
+    fn read(&mut self, cursor: &mut Cursor<'a>) -> Read<()> {
+        *self = cursor.objects()?;
+        Ok(())
     }
 }
 
@@ -143,7 +132,7 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {
 #[derive(Clone, Debug)]
 pub(super) enum Content<'a, T> {
     /// A single text.
-    Text(Cow<'a, str>),
+    Text(Raw<'a>),
     /// A list of blocks. List entries that are not objects are left out.
     Blocks(Vec<T>),
 }
@@ -154,37 +143,49 @@ impl<T> Default for Content<'_, T> {
     }
 }
 
-struct ContentVisitor<'a, T>(PhantomData<(&'a str, T)>);
-
-impl<'de: 'a, 'a, T: Deserialize<'de>> Visitor<'de> for ContentVisitor<'a, T> {
-    type Value = Content<'a, T>;
-
-    absent!(visit_bool(bool), visit_i64(i64), visit_u64(u64), visit_f64(f64));
-
-    fn visit_borrowed_str<E>(self, text: &'de str) -> Result<Self::Value, E> {
-        Ok(Content::Text(Cow::Borrowed(text)))
-    }
-
-    fn visit_str<E>(self, text: &str) -> Result<Self::Value, E> {
-        Ok(Content::Text(Cow::Owned(text.to_owned())))
-    }
-
-    fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<Self::Value, M::Error> {
-        while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
-        Ok(Content::default())
-    }
-
-    fn visit_seq<S: SeqAccess<'de>>(self, mut seq: S) -> Result<Self::Value, S::Error> {
-        let mut blocks = Vec::new();
-        while let Some(Object(block)) = seq.next_element::<Object<T>>()? {
-            blocks.extend(block);
-        }
-        Ok(Content::Blocks(blocks))
+impl<'a, T: Fields<'a>> Field<'a> for Content<'a, T> {
+    fn read(&mut self, cursor: &mut Cursor<'a>) -> Read<()> {
+        *self = if cursor.peek() == Some(b'"') {
+            Self::Text(cursor.raw()?)
+        } else {
+            Self::Blocks(cursor.objects()?)
+        };
+        Ok(())
     }
 }
 
-impl<'de: 'a, 'a, T: Deserialize<'de>> Deserialize<'de> for Content<'a, T> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(ContentVisitor(PhantomData))
+/// Objects by their names, up to `MOST` of them.
+#[derive(Debug)]
+pub(super) struct Named<T, const MOST: usize>(pub(super) BTreeMap<String, T>);
+
+impl<T, const MOST: usize> Default for Named<T, MOST> {
+    fn default() -> Self {
+        Self(BTreeMap::new())
     }
+}
+
+impl<'a, T: Fields<'a>, const MOST: usize> Fields<'a> for Named<T, MOST> {
+    fn read_field(&mut self, name: &str, cursor: &mut Cursor<'a>) -> Read<()> {
+        if self.0.len() >= MOST && !self.0.contains_key(name) {
+            return cursor.skip();
+        }
+        let mut object = T::default();
+        if cursor.object(&mut object)? {
+            self.0.insert(name.to_owned(), object);
+        }
+        Ok(())
+    }
+}
+
+impl<'a, T: Fields<'a>, const MOST: usize> Field<'a> for Named<T, MOST> {
+    fn read(&mut self, cursor: &mut Cursor<'a>) -> Read<()> {
+        *self = Self::default();
+        cursor.object(self)?;
+        Ok(())
+    }
+}
+
+/// Reads a JSON text with escapes. Few have halves of a surrogate pair, which must be mended.
+pub(super) fn unescaped(json: &str) -> Option<String> {
+    serde_json::from_str(json).or_else(|_| from_text(json)).ok()
 }

@@ -1,11 +1,11 @@
 //! Cuts the bytes of a stream into lines, and reads each line.
 
 use std::borrow::Cow;
-use std::io::BufRead as _;
 
+use memchr::memchr;
 use serde::Serialize;
-use serde_json::Deserializer;
 
+use super::json::Cursor;
 use super::line::Line;
 use super::session::Session;
 use crate::state::TeamState;
@@ -60,9 +60,7 @@ impl ClientStream {
     /// that line is read with the bytes of a later call.
     pub fn feed(&mut self, state: &mut TeamState, mut bytes: &[u8]) {
         while !bytes.is_empty() {
-            let mut after = bytes;
-            // Reading from memory does not fail.
-            let length = after.skip_until(b'\n').unwrap_or(bytes.len());
+            let length = memchr(b'\n', bytes).map_or(bytes.len(), |at| at + 1);
             let (piece, rest) = bytes.split_at(length);
             bytes = rest;
             if self.begun.is_empty() && !self.is_too_long && piece.ends_with(b"\n") {
@@ -128,14 +126,14 @@ impl ClientStream {
     /// A line has one object. A lost line break leaves two objects in a line, and the examples of
     /// the stream document have a closing bracket too many.
     fn objects(&mut self, state: &mut TeamState, text: &str) -> bool {
-        let mut objects = Deserializer::from_str(text).into_iter::<Line<'_>>();
-        let mut read_to = 0;
-        while let Some(line) = objects.next() {
-            let Ok(line) = line else {
+        let mut cursor = Cursor::new(text);
+        while cursor.peek().is_some() {
+            let read_to = cursor.offset();
+            let mut line = Line::default();
+            if cursor.object(&mut line) != Ok(true) {
                 let rest = text.get(read_to..).unwrap_or_default();
                 return read_to > 0 && rest.chars().all(|c| c == '}' || c == ']');
-            };
-            read_to = objects.byte_offset();
+            }
             if !self.session.read(state, &line) {
                 self.read.unknown += 1;
             }

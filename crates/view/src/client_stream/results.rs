@@ -4,18 +4,15 @@
 
 use std::borrow::Cow;
 
-use pitcrew_protocol::{
-    AgentId, AgentName, Frame, Injected, PermissionMode, Status, normalised_id,
-};
+use pitcrew_protocol::{AgentId, AgentName, Frame, Injected, PermissionMode, Status, id_by_rank};
 use pitcrew_runtime::events::{AgentStarted, RunEvent};
-use serde_json::{Map, Value};
 
-use super::calls::{Ask, Call};
-use super::fact::StreamFact;
+use super::calls::Ask;
+use super::fact::{StreamFact, tell};
 use super::line::{ResultData, Routing};
 use super::raw::Raw;
-use super::session::{AGENTS_MOST, Session, lead, run, set_status, tell};
-use crate::fold::color_of;
+use super::session::{AGENTS_MOST, Session, lead, set_status};
+use crate::fold::{color_of, fold_run};
 use crate::state::{Cleanup, Happened, Mail, Route, TeamState, bounded};
 
 /// The status in the result of a call that started a teammate.
@@ -42,7 +39,7 @@ impl Session {
             self.cleaned_up(state, is_failure, text(data.message));
         } else if is_failure {
             // The message was not sent, or the task was not changed.
-        } else if let Some(routing) = &data.routing.0 {
+        } else if let Some(routing) = &data.routing {
             self.sent(state, ask.as_ref(), data, routing);
         } else if data.request_id.is_some() {
             self.requested(state, agent, ask.as_ref(), data);
@@ -52,9 +49,14 @@ impl Session {
     }
 
     /// Folds a call that was refused into the state.
-    pub(super) fn call_failed(&self, state: &mut TeamState, call: Option<&Call>, reason: String) {
-        if call.is_some_and(|call| matches!(call.ask, Ask::Cleanup)) {
-            self.cleaned_up(state, true, reason);
+    pub(super) fn call_failed(
+        &self,
+        state: &mut TeamState,
+        ask: Option<&Ask>,
+        reason: impl FnOnce() -> String,
+    ) {
+        if matches!(ask, Some(Ask::Cleanup)) {
+            self.cleaned_up(state, true, reason());
         }
     }
 
@@ -62,7 +64,7 @@ impl Session {
         let lead = data.lead_agent_id.text().map(|id| AgentId::foreign(&id).name());
         if state.lead.is_none() {
             let lead = lead.and_then(|name| AgentName::new(name.as_str()).ok());
-            tell(state, &StreamFact::Lead(lead.unwrap_or_else(AgentName::lead)));
+            tell(state, StreamFact::Lead(lead.unwrap_or_else(AgentName::lead)));
         }
         self.in_team(state, &text(data.team_name));
     }
@@ -73,7 +75,7 @@ impl Session {
         if team.is_empty() || (state.team == team && !is_over) {
             return;
         }
-        tell(state, &StreamFact::Team(team.to_owned()));
+        tell(state, StreamFact::Team(team));
         self.note(state, Happened::TeamCreated { team: team.to_owned() });
     }
 
@@ -104,7 +106,7 @@ impl Session {
                 cwd: self.cwd.clone(),
                 mode: mode.unwrap_or(self.mode.handed_down()),
             };
-            run(state, &RunEvent::AgentStarted(started));
+            fold_run(state, &RunEvent::AgentStarted(started));
             set_status(state, &agent, Status::Active);
         }
         self.note(state, Happened::Spawned { agent, color, agent_type, model });
@@ -112,10 +114,10 @@ impl Session {
 
     fn cleaned_up(&self, state: &mut TeamState, is_failure: bool, reason: String) {
         if is_failure {
-            tell(state, &StreamFact::Cleanup(Cleanup::Failed(reason.clone())));
+            tell(state, StreamFact::Cleanup(Cleanup::Failed(reason.clone())));
             return self.note(state, Happened::CleanupFailed { reason });
         }
-        tell(state, &StreamFact::Cleanup(Cleanup::CleanedUp));
+        tell(state, StreamFact::Cleanup(Cleanup::CleanedUp));
         let lead = state.lead.clone();
         let others = state.agents.iter().filter(|agent| Some(&agent.name) != lead.as_ref());
         let left = others.filter(|agent| !agent.status.is_over());
@@ -133,11 +135,10 @@ impl Session {
         data: &ResultData<'_>,
         routing: &Routing<'_>,
     ) {
-        let recipients: Vec<String> = data.recipients.read().unwrap_or_default();
-        let recipients = recipients.iter().take(RECIPIENTS_MOST);
-        let target = text(routing.target);
+        let target = routing.target.text().unwrap_or_default();
         let to = if target == "@team" {
-            Route::Team(recipients.filter_map(|name| AgentName::new(name).ok()).collect())
+            let recipients = data.recipients.ids(RECIPIENTS_MOST);
+            Route::Team(recipients.iter().filter_map(|name| AgentName::new(name).ok()).collect())
         } else {
             let Some(name) = name_of(&target) else { return };
             Route::Agent(name)
@@ -226,17 +227,14 @@ pub(super) fn name_of(text: &str) -> Option<AgentName> {
 }
 
 /// Returns the identity of a new teammate, by the normalisation rules of the stream document.
-fn identity(data: &ResultData<'_>) -> Option<String> {
-    let fields = [
-        ("teammate_id", data.teammate_id),
-        ("agent_id", data.agent_id),
-        ("agentId", data.agent_id_camel),
-        ("name", data.name),
-    ];
-    let given = fields.into_iter().filter_map(|(field, value)| {
-        Some((field.to_owned(), Value::from(value.text()?.into_owned())))
-    });
-    normalised_id(&Map::from_iter(given)).map(str::to_owned)
+fn identity<'a>(data: &ResultData<'a>) -> Option<Cow<'a, str>> {
+    id_by_rank(|field| match field {
+        "teammate_id" => data.teammate_id.text(),
+        "agent_id" => data.agent_id.text(),
+        "agentId" => data.agent_id_camel.text(),
+        "name" => data.name.text(),
+        _ => None,
+    })
 }
 
 /// Whether a result is the answer to a request to clean up the team.

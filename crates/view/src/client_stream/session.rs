@@ -5,19 +5,21 @@
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::path::PathBuf;
-use std::time::Duration;
 
 use pitcrew_model::Usage;
-use pitcrew_protocol::{AgentName, PermissionMode, Status, TeamEvent, parse_injected};
-use pitcrew_runtime::events::{AgentStarted, RunEvent, RunStarted, Spending, ToolEnded};
-use serde_json::{Value, json};
+use pitcrew_protocol::{
+    AgentName, CallEffect, PermissionMode, Status, TeamEvent, ToolTraits, parse_injected,
+};
+use pitcrew_runtime::events::{AgentStarted, RunEvent, RunStarted};
 
-use super::calls::{Ask, Call, Calls, telling};
-use super::fact::StreamFact;
+use super::calls::{Ask, Call, Calls};
+use super::fact::{StreamFact, tell};
+use super::input::Input;
 use super::line::{Block, CallTokens, Line, Message, ResultData};
 use super::raw::{Content, Raw};
-use crate::fold::{ViewEvent, fold};
+use crate::fold::fold_run;
 use crate::state::{Happened, TeamState, TimelineEntry, bounded};
+use crate::wording::brief_with;
 
 /// Maximum number of agents in the state. Later agents are only in the timeline.
 pub(super) const AGENTS_MOST: usize = 1_000;
@@ -61,26 +63,18 @@ impl Default for Session {
     }
 }
 
-pub(super) fn run(state: &mut TeamState, event: &RunEvent) {
-    *state = fold(std::mem::take(state), &ViewEvent::Run(event));
-}
-
-pub(super) fn tell(state: &mut TeamState, fact: &StreamFact) {
-    *state = fold(std::mem::take(state), &ViewEvent::Stream(fact));
-}
-
 pub(super) fn set_status(state: &mut TeamState, agent: &AgentName, status: Status) {
-    run(state, &RunEvent::AgentChanged { agent: agent.clone(), status, detail: None });
+    tell(state, StreamFact::Status(agent, status));
 }
 
 impl Session {
     /// Folds a line into the state of the team. Returns false if the line is not known.
     pub(super) fn read(&mut self, state: &mut TeamState, line: &Line<'_>) -> bool {
         if line.kind.is("assistant") {
-            let Some(message) = &line.message.0 else { return false };
+            let Some(message) = &line.message else { return false };
             self.answered(state, line, message);
         } else if line.kind.is("user") {
-            let Some(message) = &line.message.0 else { return false };
+            let Some(message) = &line.message else { return false };
             self.told(state, line, message);
         } else if line.kind.is("result") {
             self.ended(state, line);
@@ -97,15 +91,16 @@ impl Session {
     /// Adds an entry to the timeline.
     pub(super) fn note(&self, state: &mut TeamState, what: Happened) {
         let entry = TimelineEntry { line: self.line, what };
-        tell(state, &StreamFact::Happened(entry));
+        tell(state, StreamFact::Happened(entry));
     }
 
     fn started(&mut self, state: &mut TeamState, line: &Line<'_>) {
-        let id = line.session_id.text().unwrap_or_default().into_owned();
+        let id = line.session_id.text().unwrap_or_default();
         // Each input to a session begins with such a line.
-        if self.id.as_ref() == Some(&id) {
+        if self.id.as_deref() == Some(id.as_ref()) {
             return;
         }
+        let id = id.into_owned();
         self.id = Some(id.clone());
         self.cwd = PathBuf::from(line.cwd.text().unwrap_or_default().into_owned());
         let mode = line.permission_mode.text();
@@ -122,7 +117,7 @@ impl Session {
             agents: Vec::new(),
             resumed: false,
         };
-        run(state, &RunEvent::Started(started));
+        fold_run(state, &RunEvent::Started(started));
     }
 
     fn answered(&mut self, state: &mut TeamState, line: &Line<'_>, message: &Message<'_>) {
@@ -136,7 +131,7 @@ impl Session {
         };
         self.spend(state, &agent, message, u32::try_from(calls).unwrap_or(u32::MAX));
         match &message.content {
-            Content::Text(text) => self.said(state, &agent, text.clone()),
+            Content::Text(text) => self.said(state, &agent, text.text().unwrap_or_default()),
             Content::Blocks(blocks) => {
                 for block in blocks {
                     if block.kind.is("tool_use") {
@@ -176,7 +171,7 @@ impl Session {
             cwd: self.cwd.clone(),
             mode: self.mode,
         };
-        run(state, &RunEvent::AgentStarted(started));
+        fold_run(state, &RunEvent::AgentStarted(started));
         name
     }
 
@@ -189,32 +184,23 @@ impl Session {
         tool_calls: u32,
     ) {
         if self.has_team_events {
-            let (agent, usage) = (agent.clone(), Usage::default());
-            return tell(state, &StreamFact::TurnWentOn { agent, usage, tool_calls });
+            return tell(state, StreamFact::TurnWentOn(agent, Usage::default(), tool_calls));
         }
-        let usage = message.usage.object::<CallTokens<'_>>().map(|tokens| tokens.usage());
-        let usage = usage.unwrap_or_default();
+        let usage = message.usage.as_ref().map(CallTokens::usage).unwrap_or_default();
         let id = message.id.id();
-        let turn =
-            self.turns.get_mut(agent).filter(|turn| id.as_deref() == Some(turn.message.as_str()));
-        if let Some(turn) = turn {
-            let more = beyond(usage, turn.counted);
-            turn.counted += more;
-            let fact = StreamFact::TurnWentOn { agent: agent.clone(), usage: more, tool_calls };
-            return tell(state, &fact);
+        if let Some(turn) = self.turns.get_mut(agent) {
+            if id.as_deref() == Some(turn.message.as_str()) {
+                let more = beyond(usage, turn.counted);
+                turn.counted += more;
+                return tell(state, StreamFact::TurnWentOn(agent, more, tool_calls));
+            }
+            id.unwrap_or_default().as_ref().clone_into(&mut turn.message);
+            turn.counted = usage;
+        } else if self.turns.len() < AGENTS_MOST {
+            let message = id.unwrap_or_default().into_owned();
+            self.turns.insert(agent.clone(), Turn { message, counted: usage });
         }
-        let message_id = id.unwrap_or_default().into_owned();
-        if self.turns.len() < AGENTS_MOST || self.turns.contains_key(agent) {
-            self.turns.insert(agent.clone(), Turn { message: message_id, counted: usage });
-        }
-        let spending = Spending {
-            model: message.model.id().unwrap_or_default().into_owned(),
-            usage,
-            cost_usd: None,
-            tool_calls,
-            took: Duration::ZERO,
-        };
-        run(state, &RunEvent::TurnEnded { agent: agent.clone(), spending });
+        tell(state, StreamFact::TurnBegan(agent, usage, tool_calls));
     }
 
     fn said(&self, state: &mut TeamState, agent: &AgentName, text: Cow<'_, str>) {
@@ -225,44 +211,43 @@ impl Session {
 
     fn called(&mut self, state: &mut TeamState, agent: &AgentName, block: &Block<'_>) {
         let (Some(id), Some(tool)) = (block.id.id(), block.name.id()) else { return };
-        let ask = Ask::of(&tool, block.input);
-        let tool = tool.into_owned();
-        self.calls.put(&id, Call { agent: agent.clone(), tool: tool.clone(), ask });
-        let event = RunEvent::ToolStarted {
-            agent: agent.clone(),
-            call: id.into_owned(),
-            tool,
-            input: telling(block.input),
-        };
-        run(state, &event);
+        let traits = ToolTraits::of(&tool);
+        let none = Input::default();
+        let input = block.input.as_ref().unwrap_or(&none);
+        let ask = Ask::of(&tool, traits, input);
+        let doing = brief_with(&tool, input.telling().as_deref());
+        tell(state, StreamFact::CallStarted(agent, doing));
+        let call = Call { agent: agent.clone(), effect: traits.effect, ask };
+        self.calls.put(id.into_owned(), call);
     }
 
     fn told(&mut self, state: &mut TeamState, line: &Line<'_>, message: &Message<'_>) {
         let blocks = match &message.content {
-            Content::Text(text) => return self.heard(state, line, text),
+            Content::Text(text) => return self.heard(state, line, *text),
             Content::Blocks(blocks) => blocks,
         };
         let is_result = |block: &&Block<'_>| block.kind.is("tool_result");
         // The data in the line belong to one result only.
         let data = match blocks.iter().filter(is_result).count() {
-            1 => line.tool_use_result,
-            _ => Raw::default(),
+            1 => line.tool_use_result.as_ref(),
+            _ => None,
         };
         for block in blocks {
             if block.kind.is("tool_result") {
                 self.call_ended(state, line, block, data);
             } else if block.kind.is("text") {
-                self.heard(state, line, &block.text.text().unwrap_or_default());
+                self.heard(state, line, block.text);
             }
         }
     }
 
     /// Reads the mail in a text that was put into the lead's conversation.
-    fn heard(&mut self, state: &mut TeamState, line: &Line<'_>, text: &str) {
-        if line.parent_tool_use_id.is_some() || !text.contains("<teammate") {
+    fn heard(&mut self, state: &mut TeamState, line: &Line<'_>, text: Raw<'_>) {
+        if line.parent_tool_use_id.is_some() {
             return;
         }
-        for mail in parse_injected(text) {
+        let Some(text) = text.text().filter(|text| text.contains("<teammate")) else { return };
+        for mail in parse_injected(&text) {
             self.received(state, mail);
         }
     }
@@ -272,38 +257,30 @@ impl Session {
         state: &mut TeamState,
         line: &Line<'_>,
         block: &Block<'_>,
-        data: Raw<'_>,
+        data: Option<&ResultData<'_>>,
     ) {
         let id = block.tool_use_id.id().unwrap_or_default();
-        let call = self.calls.take(&id);
-        let agent = match &call {
-            Some(call) => call.agent.clone(),
-            None => self.agent(state, line, Raw::default()),
+        let (agent, effect, ask) = match self.calls.take(&id) {
+            Some(Call { agent, effect, ask }) => (agent, effect, Some(ask)),
+            None => (self.agent(state, line, Raw::default()), CallEffect::None, None),
         };
         let is_error = block.is_error.flag() == Some(true);
-        let is_of_team = !matches!(&call, Some(Call { ask: Ask::Other, .. }));
-        let data: ResultData<'_> =
-            if is_of_team { data.object().unwrap_or_default() } else { ResultData::default() };
-        let reason = if is_error { block.content.text() } else { None };
-        let reason = bounded(reason.unwrap_or_default());
-        let ended = ToolEnded {
-            agent: agent.clone(),
-            parent_call: line.parent_tool_use_id.text().map(Cow::into_owned),
-            call: id.as_ref().to_owned(),
-            tool: call.as_ref().map(|call| call.tool.clone()).unwrap_or_default(),
-            text: reason.clone(),
-            data: status_change(&data),
-            is_error,
-        };
-        run(state, &RunEvent::ToolEnded(ended));
+        if is_error {
+            tell(state, StreamFact::CallFailed(&agent));
+        } else {
+            let status = data.and_then(status_change);
+            tell(state, StreamFact::CallEnded(&agent, effect, status.as_deref()));
+        }
         if let Some(subagent) = self.subagents.remove(id.as_ref()) {
             let status = if is_error { Status::Failed } else { Status::Completed };
             set_status(state, &subagent, status);
         }
         if is_error {
-            self.call_failed(state, call.as_ref(), reason);
-        } else if is_of_team {
-            self.team_result(state, &agent, call.map(|call| call.ask), &data);
+            let reason = || bounded(block.content.text().unwrap_or_default());
+            self.call_failed(state, ask.as_ref(), reason);
+        } else if !matches!(ask, Some(Ask::Other)) {
+            let none = ResultData::default();
+            self.team_result(state, &agent, ask, data.unwrap_or(&none));
         }
     }
 }
@@ -313,7 +290,7 @@ pub(super) fn lead(state: &mut TeamState) -> AgentName {
     if let Some(lead) = &state.lead {
         return lead.clone();
     }
-    tell(state, &StreamFact::Lead(AgentName::lead()));
+    tell(state, StreamFact::Lead(AgentName::lead()));
     AgentName::lead()
 }
 
@@ -331,10 +308,7 @@ fn beyond(usage: Usage, counted: Usage) -> Usage {
     }
 }
 
-/// Returns the part of a result that the fold of a run reads.
-fn status_change(data: &ResultData<'_>) -> Value {
-    match data.status_change.0.as_ref().and_then(|change| change.to.text()) {
-        Some(to) => json!({"statusChange": {"to": to}}),
-        None => Value::Null,
-    }
+/// Returns the new status of the task that a call changed.
+fn status_change<'a>(data: &ResultData<'a>) -> Option<Cow<'a, str>> {
+    data.status_change.as_ref()?.to.text()
 }

@@ -5,17 +5,17 @@ use pitcrew_protocol::{
 };
 
 use super::calls::Ask;
-use super::fact::StreamFact;
+use super::fact::{StreamFact, tell};
 use super::line::{ResultData, TaskData};
-use super::raw::{Content, Raw};
-use super::session::{Session, tell};
+use super::raw::Raw;
+use super::session::Session;
 use crate::state::{Happened, TeamState, bounded};
 
 /// Maximum number of tasks in the state. Later tasks are only in the timeline.
 const TASKS_MOST: usize = 10_000;
 
 /// Maximum number of edges of one task.
-const EDGES_MOST: usize = 1_000;
+pub(super) const EDGES_MOST: usize = 1_000;
 
 impl Session {
     /// Folds the result of a task tool into the state.
@@ -26,15 +26,15 @@ impl Session {
         ask: Option<Ask>,
         data: &ResultData<'_>,
     ) {
-        if let Some(shown) = &data.task.0 {
+        if let Some(shown) = &data.task {
             match ask {
                 Some(Ask::CreateTask(input)) => self.task_created(state, agent, input, shown),
                 Some(_) | None => show(state, shown),
             }
         } else if let Some(Ask::ChangeTask(input)) = ask {
             self.task_changed(state, agent, input);
-        } else if let Content::Blocks(tasks) = &data.tasks {
-            for shown in tasks {
+        } else {
+            for shown in &data.tasks {
                 show(state, shown);
             }
         }
@@ -49,9 +49,9 @@ impl Session {
     ) {
         let Some(id) = task_id(shown.id) else { return };
         let task = Task {
-            subject: bounded(input.subject.into()),
+            subject: input.subject,
             description: input.description,
-            active_form: input.active_form.map(|text| bounded(text.into())),
+            active_form: input.active_form,
             ..new_task(id.clone())
         };
         let change = format!("created: {}", task.subject);
@@ -63,16 +63,16 @@ impl Session {
         let Some(id) = TaskId::parse(&input.task_id) else { return };
         let change = in_words(&input);
         if input.status == Some(StatusChange::Deleted) {
-            tell(state, &StreamFact::TaskDeleted(id.clone()));
+            tell(state, StreamFact::TaskDeleted(&id));
             return self.note(state, Happened::Task { id, by: by.clone(), change });
         }
         let mut task = known(state, &id);
         if let Some(StatusChange::To(status)) = input.status {
             task.status = status;
         }
-        task.subject = input.subject.map_or(task.subject, |text| bounded(text.into()));
+        task.subject = input.subject.unwrap_or(task.subject);
         task.description = input.description.unwrap_or(task.description);
-        task.owner = input.owner.map(|owner| bounded(owner.into())).or(task.owner);
+        task.owner = input.owner.or(task.owner);
         for other in ids(&input.add_blocks) {
             let mut blocked = known(state, &other);
             add(&mut blocked.blocked_by, &id);
@@ -98,12 +98,15 @@ fn show(state: &mut TeamState, shown: &TaskData<'_>) {
     task.subject = text(shown.subject).unwrap_or(task.subject);
     task.description = text(shown.description).unwrap_or(task.description);
     task.owner = text(shown.owner).or(task.owner);
-    task.status = shown.status.read::<TaskStatus>().unwrap_or(task.status);
+    let status = shown.status.text().and_then(|name| StatusChange::from_name(&name));
+    if let Some(StatusChange::To(status)) = status {
+        task.status = status;
+    }
     // A list of tasks leaves out the blockers that are completed. They stay in the state.
     for (edges, shown) in
         [(&mut task.blocks, shown.blocks), (&mut task.blocked_by, shown.blocked_by)]
     {
-        for other in ids(&shown.read::<Vec<String>>().unwrap_or_default()) {
+        for other in ids(&shown.ids(EDGES_MOST)) {
             add(edges, &other);
         }
     }
@@ -115,7 +118,7 @@ fn task_id(raw: Raw<'_>) -> Option<TaskId> {
 }
 
 fn ids(texts: &[String]) -> Vec<TaskId> {
-    texts.iter().take(EDGES_MOST).filter_map(|text| TaskId::parse(text)).collect()
+    texts.iter().filter_map(|text| TaskId::parse(text)).collect()
 }
 
 fn add(edges: &mut Vec<TaskId>, id: &TaskId) {
@@ -150,14 +153,14 @@ fn new_task(id: TaskId) -> Task {
 fn put(state: &mut TeamState, task: Task) {
     let is_known = state.tasks.binary_search_by(|known| known.id.cmp(&task.id)).is_ok();
     if is_known || state.tasks.len() < TASKS_MOST {
-        tell(state, &StreamFact::Task(Box::new(task)));
+        tell(state, StreamFact::Task(task));
     }
 }
 
 /// Returns the change of a task in words.
 fn in_words(input: &TaskUpdateInput) -> String {
     let numbered = |ids: &[String]| {
-        let ids: Vec<String> = ids.iter().take(EDGES_MOST).map(|id| format!("#{id}")).collect();
+        let ids: Vec<String> = ids.iter().map(|id| format!("#{id}")).collect();
         Some(ids.join(", ")).filter(|ids| !ids.is_empty())
     };
     let parts = [
