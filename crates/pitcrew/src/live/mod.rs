@@ -11,13 +11,11 @@
 //! - [`warnings`] passes warnings to the display that uses the terminal.
 //! - [`signals`] receives Ctrl-C, and [`keys`] receives what the user types.
 //! - [`watch`] is the event loop that connects these modules.
-//! - [`attached`] is the event loop for a team that another process runs, and [`host_link`] is its
-//!   connection to that process.
+//! - [`attached`] is the event loop for a team that another process runs.
 
 pub(crate) mod agent_screen;
 pub(crate) mod attached;
 pub(crate) mod board;
-mod host_link;
 mod keys;
 pub(crate) mod log;
 mod panel;
