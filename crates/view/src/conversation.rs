@@ -2,8 +2,9 @@
 //! of the model, the results, and the summaries.
 //!
 //! [`Conversation::of_transcript`] reads the transcript of an agent that pitcrew runs.
-//! [`Conversation::of_client`] reads the conversation that another client recorded. This module does
-//! no I/O. The texts are as they were written; a user interface must make them safe to show.
+//! [`Conversation::of_client`] reads the conversation that another client recorded.
+//! [`Conversation::add_answer`] adds an answer that is not in the transcript yet. This module does no
+//! I/O. The texts are as they were written; a user interface must make them safe to show.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -15,7 +16,10 @@ use serde::Serialize;
 use serde_json::Value;
 
 mod client;
+mod events;
 mod steps;
+
+pub use events::follows_written_steps;
 
 /// A conversation as a person reads it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
