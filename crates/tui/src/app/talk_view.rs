@@ -5,6 +5,7 @@ use pitcrew_view::conversation::Part;
 use ratatui::text::Line;
 
 use super::part_lines::{Length, part_lines};
+use crate::panels::Scroll;
 use crate::theme::Theme;
 
 /// The lines of a conversation, and the place to which the user has scrolled.
@@ -14,11 +15,8 @@ pub(crate) struct TalkView {
     /// Whether earlier parts exist that are not in the entries.
     is_cut: bool,
     width: u16,
-    /// The number of rows of the last drawing.
-    height: usize,
     length: Length,
-    /// The first line on the screen. `None` means that the end is on the screen and stays there.
-    top: Option<Place>,
+    scroll: Scroll,
 }
 
 /// A part of the conversation, with its lines if they were laid out.
@@ -28,11 +26,12 @@ struct Entry {
     lines: Option<Vec<Line<'static>>>,
 }
 
-/// A line of the conversation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Place {
-    entry: usize,
-    line: usize,
+/// How an entry is laid out.
+#[derive(Clone, Copy)]
+struct Layout<'a> {
+    width: u16,
+    length: Length,
+    theme: &'a Theme,
 }
 
 impl TalkView {
@@ -44,27 +43,19 @@ impl TalkView {
             Some(first) if is_cut => self.entries.iter().position(|entry| entry.part == **first),
             Some(_) | None => None,
         };
-        let gone = gone.unwrap_or(0);
-        self.entries.drain(..gone);
-        if let Some(top) = &mut self.top {
-            top.entry = top.entry.saturating_sub(gone);
-        }
+        self.entries.drain(..gone.unwrap_or(0));
+        let known = self.entries.len();
         let mut count = 0;
         for part in parts {
             match self.entries.get_mut(count) {
                 Some(entry) if entry.part == *part => {}
-                Some(entry) => *entry = Entry { part: part.clone(), lines: None },
-                None => self.entries.push(Entry { part: part.clone(), lines: None }),
+                Some(entry) => *entry = Entry::new(part),
+                None => self.entries.push(Entry::new(part)),
             }
             count += 1;
         }
         self.entries.truncate(count);
-        // The first part says whether earlier parts exist.
-        if (gone > 0 || self.is_cut != is_cut)
-            && let Some(first) = self.entries.first_mut()
-        {
-            first.lines = None;
-        }
+        self.scroll.added(count.saturating_sub(known));
         self.is_cut = is_cut;
     }
 
@@ -76,134 +67,59 @@ impl TalkView {
         }
     }
 
-    /// Returns the lines for an area of this size. At most `height` lines are returned.
+    /// Returns the place to which the user has scrolled.
+    pub(crate) fn scroll(&mut self) -> &mut Scroll {
+        &mut self.scroll
+    }
+
+    /// Returns the lines for an area of this size, at most `height` of them.
     pub(crate) fn lines(&mut self, width: u16, height: usize, theme: &Theme) -> Vec<Line<'static>> {
         if self.width != width {
             self.width = width;
             self.forget_lines();
         }
-        self.height = height;
-        let top = match self.top {
-            Some(top) if self.fills_from(top, theme) => top,
-            Some(_) | None => {
-                self.top = None;
-                self.back(self.end(), height, theme)
+        let layout = Layout { width, length: self.length, theme };
+        // The scroll counts entries from the end. The notice about earlier parts is one more.
+        let items = self.entries.len() + usize::from(self.is_cut);
+        let entries = &mut self.entries;
+        let shown = self.scroll.window(items, height, |item| {
+            entry_at(entries, item).map_or(1, |entry| entry.lines(layout).len())
+        });
+        let mut lines = Vec::with_capacity(height);
+        for part in shown {
+            match entry_at(entries, part.item) {
+                Some(entry) => {
+                    let shown = entry.lines(layout).iter().skip(part.skip).take(part.rows);
+                    lines.extend(shown.cloned());
+                }
+                None => lines.push(Line::styled("earlier parts are not shown", theme.dim)),
             }
-        };
-        self.from(top, height, theme)
-    }
-
-    /// Scrolls towards the beginning.
-    pub(crate) fn up(&mut self, lines: usize, theme: &Theme) {
-        let top = match self.top {
-            Some(top) => top,
-            None => self.back(self.end(), self.height, theme),
-        };
-        self.top = Some(self.back(top, lines, theme));
-    }
-
-    /// Scrolls towards the end. At the end, new lines are followed again.
-    pub(crate) fn down(&mut self, lines: usize, theme: &Theme) {
-        let Some(mut place) = self.top else { return };
-        for _ in 0..lines {
-            place = self.next(place, theme);
         }
-        self.top = self.fills_from(place, theme).then_some(place);
-    }
-
-    /// Scrolls to the end, and follows new lines.
-    pub(crate) fn to_end(&mut self) {
-        self.top = None;
-    }
-
-    /// Whether the end is on the screen.
-    pub(crate) fn is_at_end(&self) -> bool {
-        self.top.is_none()
+        lines
     }
 
     fn forget_lines(&mut self) {
         self.entries.iter_mut().for_each(|entry| entry.lines = None);
     }
+}
 
-    /// The place behind the last line.
-    fn end(&self) -> Place {
-        Place { entry: self.entries.len(), line: 0 }
+impl Entry {
+    fn new(part: &Part) -> Self {
+        Self { part: part.clone(), lines: None }
     }
 
-    /// Returns the number of lines of an entry.
-    fn count(&mut self, entry: usize, theme: &Theme) -> usize {
-        self.lines_of(entry, theme).len()
-    }
-
-    fn lines_of(&mut self, entry: usize, theme: &Theme) -> &[Line<'static>] {
-        let (width, length) = (self.width, self.length);
-        let is_first = entry == 0;
-        let is_cut = self.is_cut && is_first;
-        let Some(entry) = self.entries.get_mut(entry) else { return &[] };
-        entry.lines.get_or_insert_with(|| {
-            let mut lines = Vec::new();
-            if is_cut {
-                lines.push(Line::styled("earlier parts are not shown", theme.dim));
-            }
-            if is_cut || !is_first {
-                lines.push(Line::default());
-            }
-            lines.extend(part_lines(&entry.part, width, length, theme));
+    /// Returns the lines of the entry. The last one is empty, and parts the entry from the next.
+    fn lines(&mut self, Layout { width, length, theme }: Layout<'_>) -> &[Line<'static>] {
+        self.lines.get_or_insert_with(|| {
+            let mut lines = part_lines(&self.part, width, length, theme);
+            lines.push(Line::default());
             lines
         })
     }
+}
 
-    /// Whether there are enough lines from this place on to fill the screen.
-    fn fills_from(&mut self, place: Place, theme: &Theme) -> bool {
-        let mut left = self.height;
-        let mut skipped = place.line;
-        for entry in place.entry..self.entries.len() {
-            let count = self.count(entry, theme).saturating_sub(skipped);
-            skipped = 0;
-            left = left.saturating_sub(count);
-            if left == 0 {
-                return true;
-            }
-        }
-        false
-    }
-
-    /// Returns the place that is so many lines before another.
-    fn back(&mut self, place: Place, lines: usize, theme: &Theme) -> Place {
-        let mut left = lines;
-        let mut at = place;
-        loop {
-            if at.line >= left {
-                return Place { line: at.line - left, ..at };
-            }
-            left -= at.line;
-            let Some(entry) = at.entry.checked_sub(1) else {
-                return Place { entry: 0, line: 0 };
-            };
-            at = Place { entry, line: self.count(entry, theme) };
-        }
-    }
-
-    fn next(&mut self, place: Place, theme: &Theme) -> Place {
-        let mut next = Place { line: place.line + 1, ..place };
-        while next.entry < self.entries.len() && next.line >= self.count(next.entry, theme) {
-            next = Place { entry: next.entry + 1, line: 0 };
-        }
-        next
-    }
-
-    fn from(&mut self, top: Place, height: usize, theme: &Theme) -> Vec<Line<'static>> {
-        let mut shown = Vec::with_capacity(height);
-        let mut skipped = top.line;
-        for entry in top.entry..self.entries.len() {
-            let room = height - shown.len();
-            if room == 0 {
-                break;
-            }
-            let lines = self.lines_of(entry, theme).iter().skip(skipped).take(room);
-            shown.extend(lines.cloned());
-            skipped = 0;
-        }
-        shown
-    }
+/// Returns an entry, which is counted from the end.
+fn entry_at(entries: &mut [Entry], item: usize) -> Option<&mut Entry> {
+    let at = entries.len().checked_sub(item + 1)?;
+    entries.get_mut(at)
 }
