@@ -29,7 +29,6 @@ use pitcrew_view::host::OpenQuestion;
 
 pub use input::{Action, Begin, Done, Input, Left};
 use part_lines::Length;
-pub use talk::Recorded;
 use talk::{Reading, Talk};
 
 use crate::composer::Composer;
@@ -81,8 +80,8 @@ pub enum CanStart {
 enum Stage {
     /// There is no team. The next text of the user is the goal of a new one.
     Goal,
-    /// A run is being started.
-    Starting,
+    /// A run is being started. The outcome is that of the team's run before.
+    Starting(Option<Box<RunOutcome>>),
     /// A team is displayed, and the host is there.
     Running,
     /// A team is displayed, and no process runs it.
@@ -230,8 +229,9 @@ impl App {
     /// Returns whether a run goes on without this terminal interface.
     fn is_at_work(&self) -> bool {
         match self.stage {
-            Stage::Starting | Stage::Running => true,
-            Stage::Goal | Stage::NoHost | Stage::Over(_) => false,
+            Stage::Running => true,
+            // Without its starter, a run that is being started ends.
+            Stage::Goal | Stage::Starting(_) | Stage::NoHost | Stage::Over(_) => false,
         }
     }
 }

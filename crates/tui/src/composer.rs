@@ -105,6 +105,11 @@ impl Composer {
         self.edit(|area| _ = area.insert_str(printable(&shown)))
     }
 
+    /// Whether a list of completions is open.
+    pub(crate) fn has_completions(&self) -> bool {
+        self.completion.is_some()
+    }
+
     /// Closes the list of completions. Returns whether it was open.
     pub(crate) fn close_completions(&mut self) -> bool {
         self.completion.take().is_some()

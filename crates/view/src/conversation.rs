@@ -29,6 +29,9 @@ pub struct Conversation {
     /// The numbers of the lines that cannot be read, starting at 1.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub unread_lines: Vec<usize>,
+    /// Whether the lines that were read are only the last ones of the transcript.
+    #[serde(skip)]
+    pub is_cut: bool,
     /// The calls without a result, as indexes into `parts`.
     #[serde(skip)]
     open: HashMap<String, usize>,
@@ -137,13 +140,15 @@ pub struct CallResult {
 }
 
 impl Conversation {
-    /// Reads the lines of a transcript. Lines that are not valid steps are skipped.
+    /// Reads the lines of a transcript, or its last lines. Lines that are not valid steps are
+    /// skipped.
     ///
     /// # Errors
     /// When a later version of pitcrew wrote a line.
     pub fn of_transcript(lines: &[String]) -> Result<Self, NewerTranscript> {
         let Read { entries, unread } = read(lines)?;
-        let mut conversation = Self { unread_lines: unread, ..Self::default() };
+        let is_cut = entries.first().is_some_and(|entry| entry.seq > 1);
+        let mut conversation = Self { unread_lines: unread, is_cut, ..Self::default() };
         entries.iter().for_each(|entry| conversation.add_step(&entry.step));
         Ok(conversation)
     }

@@ -5,6 +5,7 @@ use crossterm::event::Event as Key;
 use pitcrew_protocol::LEAD_NAME;
 use pitcrew_runtime::run::RunOutcome;
 use pitcrew_team::Team;
+use pitcrew_tui::Keys;
 use pitcrew_view::asking::{Chosen, Questions};
 use pitcrew_view::client::{self, HostLink, News};
 use pitcrew_view::host::{HostEvent, HostState, What};
@@ -15,7 +16,6 @@ use serde::Serialize;
 
 use super::agent_screen::Typed;
 use super::board::Board;
-use super::keys::Keys;
 use super::log;
 use super::signals::{EndSignal, Signals};
 use super::warnings::Remarks;

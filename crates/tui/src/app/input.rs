@@ -6,8 +6,7 @@ use pitcrew_runtime::run::RunOutcome;
 use pitcrew_view::TeamState;
 use pitcrew_view::asking::Chosen;
 use pitcrew_view::client::News;
-
-use super::talk::Recorded;
+use pitcrew_view::conversation::Conversation;
 
 /// Something that the application must handle.
 #[derive(Debug)]
@@ -52,7 +51,7 @@ pub enum Done {
         /// The agent.
         agent: AgentName,
         /// The end of the transcript.
-        recorded: Option<Recorded>,
+        recorded: Option<Conversation>,
     },
     /// The names of files that begin with a text.
     Files {

@@ -150,7 +150,7 @@ impl App {
     /// Handles that no process runs the team.
     fn lost(&mut self) -> Vec<Action> {
         match self.stage {
-            Stage::Goal | Stage::Starting | Stage::Over(_) => return Vec::new(),
+            Stage::Goal | Stage::Starting(_) | Stage::Over(_) => return Vec::new(),
             Stage::Running | Stage::NoHost => {}
         }
         self.stage = Stage::NoHost;
@@ -176,7 +176,7 @@ impl App {
     fn team_gone(&mut self) -> Vec<Action> {
         match self.stage {
             // A completed team is moved into the archive.
-            Stage::Over(_) | Stage::Goal | Stage::Starting => Vec::new(),
+            Stage::Over(_) | Stage::Goal | Stage::Starting(_) => Vec::new(),
             Stage::Running | Stage::NoHost => {
                 vec![Action::Leave(Left::TeamGone { team: self.team_name() })]
             }

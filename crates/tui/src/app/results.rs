@@ -2,8 +2,9 @@
 
 use pitcrew_protocol::{AgentName, MessageId};
 use pitcrew_view::asking::Chosen;
+use pitcrew_view::conversation::Conversation;
 
-use super::{Action, App, Done, Recorded, Stage, read};
+use super::{Action, App, Done, Stage, read};
 
 impl App {
     pub(super) fn done(&mut self, done: Done) -> Vec<Action> {
@@ -36,7 +37,11 @@ impl App {
                 {
                     self.composer.set(&queued.text);
                 }
-                self.stage = Stage::Goal;
+                self.stage = match std::mem::replace(&mut self.stage, Stage::Goal) {
+                    Stage::Starting(Some(outcome)) => Stage::Over(outcome),
+                    Stage::Starting(None) => Stage::Goal,
+                    stage @ (Stage::Goal | Stage::Running | Stage::NoHost | Stage::Over(_)) => stage,
+                };
                 self.problem(format!("not started: {reason}"));
             }
         }
@@ -84,7 +89,7 @@ impl App {
         Vec::new()
     }
 
-    fn was_read(&mut self, agent: &AgentName, recorded: Option<Recorded>) -> Vec<Action> {
+    fn was_read(&mut self, agent: &AgentName, recorded: Option<Conversation>) -> Vec<Action> {
         let talk = match &mut self.peeked {
             Some(peeked) if peeked.agent() == agent => peeked,
             Some(_) | None if self.lead.agent() == agent => &mut self.lead,

@@ -39,7 +39,7 @@ impl App {
     fn message(&mut self, text: String) -> Vec<Action> {
         match &self.stage {
             Stage::Goal => self.start(Begin::New { goal: text.clone() }, text),
-            Stage::Starting => {
+            Stage::Starting(_) => {
                 self.problem("the team is being started; send this when it runs");
                 Vec::new()
             }
@@ -67,7 +67,12 @@ impl App {
         self.queued.push(Queued { to: AgentName::lead(), text: text.clone(), id: None });
         self.accepted(text);
         self.peeked = None;
-        self.stage = Stage::Starting;
+        self.stage = match std::mem::replace(&mut self.stage, Stage::Goal) {
+            Stage::Over(outcome) => Stage::Starting(Some(outcome)),
+            Stage::Goal | Stage::Starting(_) | Stage::Running | Stage::NoHost => {
+                Stage::Starting(None)
+            }
+        };
         self.tell("starting the team");
         vec![Action::Start(begin)]
     }
@@ -127,7 +132,7 @@ impl App {
                 Left::Ended { outcome, state }
             }
             Stage::NoHost => Left::HostGone { team: self.team_name() },
-            Stage::Goal | Stage::Starting => Left::ByUser { team: None },
+            Stage::Goal | Stage::Starting(_) => Left::ByUser { team: None },
             Stage::Running => Left::ByUser { team: self.team.clone() },
         }
     }

@@ -19,7 +19,7 @@ const LIVE_BYTES_MOST: usize = 256 * 1024;
 pub(crate) struct Talk {
     agent: AgentName,
     /// What the transcript contained when it was last read.
-    recorded: Recorded,
+    recorded: Conversation,
     /// The answers that came after the transcript was read, each with its number.
     answers: Vec<(u64, Conversation)>,
     /// The text that the model is writing.
@@ -31,15 +31,6 @@ pub(crate) struct Talk {
     /// Whether the transcript changed after the running read began.
     is_stale: bool,
     view: TalkView,
-}
-
-/// The last part of a transcript.
-#[derive(Debug, Default)]
-pub struct Recorded {
-    /// The conversation.
-    pub conversation: Conversation,
-    /// Whether the transcript has earlier lines that were not read.
-    pub is_cut: bool,
 }
 
 /// Whether the transcript must be read.
@@ -57,7 +48,7 @@ impl Talk {
     pub(crate) fn new(agent: AgentName) -> Self {
         Self {
             agent,
-            recorded: Recorded::default(),
+            recorded: Conversation::default(),
             answers: Vec::new(),
             live: String::new(),
             latest: 0,
@@ -79,7 +70,7 @@ impl Talk {
 
     /// Returns whether the conversation has no part yet.
     pub(crate) fn is_empty(&self) -> bool {
-        self.recorded.conversation.parts.is_empty()
+        self.recorded.parts.is_empty()
             && self.answers.is_empty()
             && self.live.is_empty()
     }
@@ -96,7 +87,7 @@ impl Talk {
     }
 
     /// Takes the result of a read. `None` means that the transcript could not be read.
-    pub(crate) fn read(&mut self, recorded: Option<Recorded>) -> Reading {
+    pub(crate) fn read(&mut self, recorded: Option<Conversation>) -> Reading {
         let began = self.reading.take();
         if let (Some(recorded), Some(began)) = (recorded, began) {
             self.recorded = recorded;
@@ -168,7 +159,7 @@ impl Talk {
         let answers = self.answers.iter().flat_map(|(_, answer)| &answer.parts);
         let live = Part::Text { text: self.live.clone() };
         let live = (!self.live.trim().is_empty()).then_some(&live);
-        let parts = self.recorded.conversation.parts.iter().chain(answers).chain(live);
+        let parts = self.recorded.parts.iter().chain(answers).chain(live);
         self.view.set(parts, self.recorded.is_cut);
     }
 }
