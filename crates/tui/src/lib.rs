@@ -1,1 +1,3 @@
 //! The terminal interface.
+
+pub mod panels;
