@@ -15,6 +15,8 @@
 mod cell;
 pub mod picker;
 mod query;
+#[cfg(test)]
+mod sample;
 pub mod scroll;
 pub mod task_board;
 pub mod team_list;

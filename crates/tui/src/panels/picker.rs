@@ -215,3 +215,116 @@ fn line(
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use insta::assert_snapshot;
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::panels::sample::{key, screen};
+    use crate::theme::ThemeKind;
+
+    fn items(list: &[(&str, &str, &str)]) -> Vec<PickerItem> {
+        let item = |(group, label, detail): &(&str, &str, &str)| PickerItem {
+            group: (*group).to_owned(),
+            label: (*label).to_owned(),
+            detail: (*detail).to_owned(),
+        };
+        list.iter().map(item).collect()
+    }
+
+    fn teams() -> Vec<PickerItem> {
+        items(&[
+            ("~/code/parser", "parser", "runs, 4 members  make the tests pass"),
+            ("~/code/parser", "parser-2", "stopped, 2 of 5 tasks  write the docs"),
+            ("~/code/site\u{1b}[2J", "site", "ended, $1.20  a page for the release"),
+        ])
+    }
+
+    fn drawn(picker: &mut Picker, size: (u16, u16), items: &[PickerItem]) -> String {
+        let theme = Theme::new(ThemeKind::Dark);
+        screen(size, |frame, area| picker.draw(frame, area, items, &theme, true))
+    }
+
+    fn typed(picker: &mut Picker, text: &str) {
+        for c in text.chars() {
+            picker.key(key(KeyCode::Char(c)));
+        }
+    }
+
+    #[test]
+    fn a_list_is_grouped_and_searched() {
+        let mut picker = Picker::new("resume");
+        assert_snapshot!(drawn(&mut picker, (60, 12), &teams()), @"");
+        typed(&mut picker, "RELEASE");
+        assert_snapshot!(drawn(&mut picker, (60, 12), &teams()), @"");
+        assert_eq!(picker.key(key(KeyCode::Enter)), PanelAct::Chosen(2));
+        assert_eq!(picker.key(key(KeyCode::Esc)), PanelAct::Redraw);
+        drawn(&mut picker, (60, 12), &teams());
+        assert_eq!(picker.key(key(KeyCode::Esc)), PanelAct::Close);
+    }
+
+    #[test]
+    fn the_same_item_stays_selected_when_the_list_changes() {
+        let (mut picker, mut list) = (Picker::new("attach"), teams());
+        drawn(&mut picker, (60, 12), &list);
+        picker.key(key(KeyCode::Down));
+        drawn(&mut picker, (60, 12), &list);
+        list.remove(0);
+        drawn(&mut picker, (60, 12), &list);
+        assert_eq!(picker.key(key(KeyCode::Enter)), PanelAct::Chosen(0));
+        list.remove(0);
+        drawn(&mut picker, (60, 12), &list);
+        assert_eq!(picker.key(key(KeyCode::Enter)), PanelAct::Chosen(0), "the first one now");
+        assert!(drawn(&mut picker, (60, 12), &[]).contains("nothing to choose from"));
+        assert_eq!(picker.key(key(KeyCode::Enter)), PanelAct::None);
+    }
+
+    #[test]
+    fn a_search_that_was_not_drawn_yet_chooses_nothing() {
+        let mut picker = Picker::new("resume");
+        drawn(&mut picker, (60, 12), &teams());
+        typed(&mut picker, "site");
+        assert_eq!(picker.key(key(KeyCode::Enter)), PanelAct::None);
+    }
+
+    proptest! {
+        #[test]
+        fn the_chosen_item_is_the_marked_one_and_was_found(
+            labels in prop::collection::vec("[a-c]{1,4}", 0..30),
+            search in "[a-c]{0,2}",
+            moves in prop::collection::vec(0..6_usize, 0..20),
+            height in 3..12_u16,
+        ) {
+            let items: Vec<PickerItem> = labels
+                .iter()
+                .enumerate()
+                .map(|(n, label)| PickerItem {
+                    group: format!("group {}", n / 4),
+                    label: format!("{label}.{n}"),
+                    detail: String::new(),
+                })
+                .collect();
+            let mut picker = Picker::new("resume");
+            typed(&mut picker, &search);
+            drawn(&mut picker, (40, height), &items);
+            let codes = [
+                KeyCode::Up, KeyCode::Down, KeyCode::PageUp, KeyCode::PageDown, KeyCode::Home,
+                KeyCode::End,
+            ];
+            for at in moves {
+                picker.key(key(codes[at]));
+            }
+            let shown = drawn(&mut picker, (40, height), &items);
+            let marked = shown.lines().find_map(|line| line.strip_prefix("> "));
+            match picker.key(key(KeyCode::Enter)) {
+                PanelAct::Chosen(index) => {
+                    prop_assert_eq!(marked.map(str::trim), Some(items[index].label.as_str()));
+                    prop_assert!(items[index].label.contains(&search));
+                }
+                _ => prop_assert!(!labels.iter().any(|label| label.contains(&search))),
+            }
+        }
+    }
+}

@@ -80,7 +80,7 @@ fn needs_input(agent: &AgentState, questions: &[OpenQuestion]) -> Option<String>
             Some(reason) => format!("failed: {reason}"),
             None => "failed".to_owned(),
         }),
-        Status::AwaitingPlanApproval => Some("its plan waits for an answer".to_owned()),
+        Status::AwaitingPlanApproval => Some("its plan waits for the lead's answer".to_owned()),
         Status::Completed | Status::Killed => None,
         Status::Pending
         | Status::Active
@@ -97,6 +97,9 @@ fn asked_by(name: &AgentName, questions: &[OpenQuestion]) -> Option<String> {
     let mut asked = questions.iter().filter(|open| open.question.asker == *name);
     let first = asked.next()?;
     let more = asked.count();
-    let asks = format!("asks permission for {}", first.question.tool);
+    let asks = match first.question.is_plan() {
+        true => "asks to approve its plan".to_owned(),
+        false => format!("asks permission for {}", first.question.tool),
+    };
     Some(if more == 0 { asks } else { format!("{asks} (and {more} more)") })
 }
