@@ -1,0 +1,138 @@
+use crossterm::event::KeyCode;
+use insta::assert_snapshot;
+use pitcrew_view::state::{Happened, Route};
+
+use super::*;
+use crate::panels::sample::{happened, key, mail, name, screen, session, team};
+use crate::theme::{Theme, ThemeKind};
+
+fn drawn(view: &mut TimelineView, size: (u16, u16), state: &TeamState) -> String {
+    let theme = Theme::new(ThemeKind::Dark);
+    screen(size, |frame, area| view.draw(frame, area, state, &theme, true))
+}
+
+fn keys(view: &mut TimelineView, text: &str) {
+    for c in text.chars() {
+        view.key(key(KeyCode::Char(c)));
+    }
+}
+
+/// A team whose timeline has `count` numbered messages of bob to the lead.
+fn numbered(count: usize) -> TeamState {
+    let to = Route::Agent(name("team-lead"));
+    happened(team(), (0..count).map(|n| mail("bob", to.clone(), &format!("message {n}."))))
+}
+
+#[test]
+fn the_timeline_shows_mail_tasks_and_agents_in_order() {
+    let state = happened(team(), session());
+    assert_snapshot!(drawn(&mut TimelineView::new(), (80, 24), &state), @"");
+}
+
+#[test]
+fn whole_texts_are_opened_and_folded_by_key() {
+    let state = happened(team(), session());
+    let mut view = TimelineView::new();
+    assert_eq!(view.key(key(KeyCode::Char('o'))), PanelAct::Redraw);
+    assert_snapshot!(drawn(&mut view, (40, 24), &state), @"");
+    view.key(key(KeyCode::Char('o')));
+    assert!(!drawn(&mut view, (40, 24), &state).contains("parser.rs"));
+}
+
+#[test]
+fn a_filter_shows_one_kind_and_a_search_finds_words_and_agents() {
+    let state = happened(team(), session());
+    let mut view = TimelineView::new();
+    keys(&mut view, "f");
+    assert_snapshot!(drawn(&mut view, (60, 8), &state), @"");
+    keys(&mut view, "/@bob EARLY");
+    assert!(view.is_searching());
+    assert_snapshot!(drawn(&mut view, (60, 8), &state), @"");
+    keys(&mut view, "x");
+    assert!(drawn(&mut view, (60, 8), &state).contains("nothing found"));
+    assert_eq!(view.key(key(KeyCode::Esc)), PanelAct::Redraw);
+    assert!(drawn(&mut view, (60, 8), &state).contains("Please begin."));
+    assert_eq!(view.key(key(KeyCode::Esc)), PanelAct::Redraw, "the kind is reset too");
+    assert_eq!(view.key(key(KeyCode::Esc)), PanelAct::Close);
+}
+
+#[test]
+fn a_timeline_at_its_end_follows_and_another_one_stays() {
+    let mut view = TimelineView::new();
+    drawn(&mut view, (60, 10), &numbered(100));
+    assert!(drawn(&mut view, (60, 10), &numbered(101)).contains("message 100."));
+    view.key(key(KeyCode::PageUp));
+    let before = drawn(&mut view, (60, 10), &numbered(101));
+    assert!(before.contains("(End follows it)") && !before.contains("message 100."), "{before}");
+    assert_eq!(drawn(&mut view, (60, 10), &numbered(150)), before);
+    view.key(key(KeyCode::End));
+    assert!(drawn(&mut view, (60, 10), &numbered(150)).contains("message 149."));
+    view.key(key(KeyCode::Home));
+    assert!(drawn(&mut view, (60, 10), &numbered(150)).contains("message 0."));
+}
+
+#[test]
+fn a_filtered_timeline_stays_where_it_is_while_others_write() {
+    let state = numbered(40);
+    let mut view = TimelineView::new();
+    keys(&mut view, "/@bob");
+    drawn(&mut view, (60, 10), &state);
+    view.key(key(KeyCode::PageUp));
+    let before = drawn(&mut view, (60, 10), &state);
+    let to = Route::Agent(name("ann"));
+    let others = (0..30).map(|_| mail("carl", to.clone(), "for ann"));
+    let state = happened(state, others);
+    assert_eq!(drawn(&mut view, (60, 10), &state), before);
+    let state = happened(state, [mail("bob", to, "one more")]);
+    assert_eq!(drawn(&mut view, (60, 10), &state), before);
+    view.key(key(KeyCode::End));
+    let end = drawn(&mut view, (60, 10), &state);
+    assert!(end.contains("one more") && !end.contains("for ann"), "{end}");
+}
+
+#[test]
+fn entries_that_left_the_timeline_are_gone_from_the_screen() {
+    let most = pitcrew_view::state::Timeline::ENTRIES_MOST;
+    let state = numbered(most);
+    let mut view = TimelineView::new();
+    drawn(&mut view, (60, 10), &state);
+    view.key(key(KeyCode::Home));
+    assert!(drawn(&mut view, (60, 10), &state).contains("message 0."));
+    let said = |n| Happened::Said { agent: name("ann"), text: format!("text {n}") };
+    let state = happened(state, (0..50).map(said));
+    let shown = drawn(&mut view, (60, 10), &state);
+    assert!(shown.contains("message 50.") && !shown.contains("message 49."), "{shown}");
+}
+
+#[test]
+fn the_timeline_of_another_run_begins_at_its_end() {
+    let mut view = TimelineView::new();
+    drawn(&mut view, (60, 10), &numbered(100));
+    view.key(key(KeyCode::Home));
+    drawn(&mut view, (60, 10), &numbered(100));
+    let other = happened(team(), session());
+    assert!(drawn(&mut view, (60, 10), &other).contains("session ended: success"));
+}
+
+#[test]
+fn a_drawing_looks_only_at_the_entries_that_it_needs() {
+    let state = numbered(10_000);
+    let mut view = TimelineView::new();
+    drawn(&mut view, (60, 10), &state);
+    assert!(view.matches.count() < 20, "{}", view.matches.count());
+    keys(&mut view, "/mess");
+    drawn(&mut view, (60, 10), &state);
+    assert!(view.matches.count() < 20, "{}", view.matches.count());
+}
+
+#[test]
+fn a_tiny_area_and_an_empty_timeline_are_drawn_too() {
+    let state = happened(team(), session());
+    for size in [(1, 1), (2, 2), (7, 3), (80, 1)] {
+        let mut view = TimelineView::new();
+        drawn(&mut view, size, &state);
+        keys(&mut view, "o");
+        drawn(&mut view, size, &state);
+    }
+    assert!(drawn(&mut TimelineView::new(), (40, 5), &team()).contains("nothing happened yet"));
+}
