@@ -104,17 +104,16 @@ pub async fn run(options: FaceOptions<'_>) -> Result<Left, FaceError> {
     // terminal.
     let opened = tokio::select! {
         opened = first_news(link.as_mut()) => opened?,
-        () = &mut end => return Ok(Left::Signal),
+        () = &mut end => return Ok(Left::Signal { team: name_of(team.as_ref()) }),
     };
     match opened {
         Some(News::Nobody) => return Ok(Left::NobodyRuns),
         Some(News::TeamGone) => {
-            let team = team.map(|team| team.name().to_string()).unwrap_or_default();
-            return Ok(Left::TeamGone { team });
+            return Ok(Left::TeamGone { team: name_of(team.as_ref()).unwrap_or_default() });
         }
         Some(News::Open(_) | News::Snapshot(_) | News::Event(_) | News::Unwatched(_)) | None => {}
     }
-    let name = team.as_ref().map(|team| team.name().to_string());
+    let name = name_of(team.as_ref());
     let can_start = if start.is_some() { CanStart::Yes } else { CanStart::No };
     let sources = Sources {
         link,
@@ -137,6 +136,10 @@ pub async fn run(options: FaceOptions<'_>) -> Result<Left, FaceError> {
     }
 }
 
+fn name_of(team: Option<&Team>) -> Option<String> {
+    team.map(|team| team.name().to_string())
+}
+
 /// Waits for the first news of the host. Without a team, there is none.
 async fn first_news(link: Option<&mut HostLink>) -> Result<Option<News>, LeadError> {
     match link {
@@ -150,7 +153,7 @@ impl<'a> Face<'a> {
         loop {
             // The terminal is gone if it cannot be drawn on.
             if self.screen.draw(&mut self.app).is_err() {
-                return Ok(Left::Signal);
+                return Ok(self.signalled());
             }
             let mut wake = Some(self.sources.next().await);
             // What is there already is handled before the screen is drawn again.
@@ -172,10 +175,14 @@ impl<'a> Face<'a> {
                 self.sources.starting = None;
                 Input::Done(Done::Started(self.started(result)))
             }
-            Wake::End => return Ok(Some(Left::Signal)),
+            Wake::End => return Ok(Some(self.signalled())),
         };
         let actions = self.app.handle(input);
         self.carry_out(actions)
+    }
+
+    fn signalled(&self) -> Left {
+        Left::Signal { team: name_of(self.team.as_ref()) }
     }
 
     /// Follows a team that was started, and returns its name.

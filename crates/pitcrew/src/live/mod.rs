@@ -11,11 +11,13 @@
 //! - [`warnings`] passes warnings to the display that uses the terminal.
 //! - [`signals`] receives Ctrl-C.
 //! - [`watch`] is the event loop that connects these modules.
-//! - [`attached`] is the event loop for a team that another process runs.
+//! - [`face`] opens the terminal interface, which is the crate `pitcrew_tui`.
+//! - [`attached`] is the plain event loop for a team that another process runs.
 
 pub(crate) mod agent_screen;
 pub(crate) mod attached;
 pub(crate) mod board;
+pub(crate) mod face;
 pub(crate) mod log;
 mod panel;
 pub(crate) mod signals;

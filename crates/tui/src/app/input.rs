@@ -135,7 +135,10 @@ pub enum Left {
         team: Option<String>,
     },
     /// The process must end, or its terminal is gone. The team goes on.
-    Signal,
+    Signal {
+        /// The team's name. `None` if no team was started.
+        team: Option<String>,
+    },
     /// The host ended without a word, for example because it was killed.
     HostGone {
         /// The team's name.
