@@ -53,9 +53,10 @@ fn the_same_agent_stays_selected_when_the_order_changes() {
 fn the_selected_agent_of_a_long_list_is_visible() {
     let names: Vec<String> = (0..50).map(|n| format!("agent-{n}")).collect();
     let agents = names.iter().map(|name| agent(name, None, pitcrew_protocol::Status::Idle));
-    let state = TeamState { agents: agents.collect(), ..TeamState::default() };
+    let mut state = TeamState::default();
+    state.agents = agents.collect();
     let (mut list, theme) = (TeamList::new(), theme());
-    let mut draw = |list: &mut TeamList| {
+    let draw = |list: &mut TeamList| {
         screen((40, 10), |frame, area| list.draw(frame, area, &state, &[], &theme, true))
     };
     assert!(draw(&mut list).contains("agent-0"));
