@@ -25,8 +25,7 @@ pub(super) fn screen(
     let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
     terminal.draw(|frame| draw(frame, frame.area())).unwrap();
     let screen = terminal.backend().to_string();
-    let lines: Vec<&str> =
-        screen.lines().map(|line| line.trim_matches('"').trim_end()).collect();
+    let lines: Vec<&str> = screen.lines().map(|line| line.trim_matches('"').trim_end()).collect();
     lines.join("\n").trim_end().to_owned()
 }
 
@@ -121,10 +120,7 @@ pub(super) fn mail(from: &str, to: Route, text: &str) -> Happened {
 }
 
 /// Adds entries to the timeline of a team.
-pub(super) fn happened(
-    state: TeamState,
-    entries: impl IntoIterator<Item = Happened>,
-) -> TeamState {
+pub(super) fn happened(state: TeamState, entries: impl IntoIterator<Item = Happened>) -> TeamState {
     let mut line = state.timeline.entries().next_back().map_or(0, |entry| entry.line);
     entries.into_iter().fold(state, |state, what| {
         line += 1;
