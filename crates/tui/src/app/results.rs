@@ -40,10 +40,8 @@ impl App {
 
     fn started(&mut self, result: Result<String, String>) -> Vec<Action> {
         match result {
-            Ok(team) => {
-                self.team = Some(team);
-                self.stage = Stage::NoHost;
-            }
+            // The stage changes when the host answers.
+            Ok(team) => self.team = Some(team),
             Err(reason) => {
                 // The goal can be corrected and sent again.
                 if let Some(queued) = self.queued.pop()
