@@ -28,8 +28,9 @@ use serde_json::json;
 
 const AGENTS: usize = 50;
 const TASKS: u64 = 200;
-/// The length of most messages, in bytes. One in a hundred is as long as an entry can be.
-const TEXT_BYTES: usize = 200;
+/// The length of most messages, in bytes. A timeline has room for 100,000 of them.
+const TEXT_BYTES: usize = 80;
+/// The length of each thousandth message, in bytes. It is about the longest that an entry can have.
 const LONG_TEXT_BYTES: usize = 16_000;
 const ROUNDS: usize = 50;
 const LIMIT: Duration = Duration::from_millis(16);
@@ -74,7 +75,7 @@ fn name(n: usize) -> AgentName {
 
 fn message(line: u64) -> TimelineEntry {
     let n = usize::try_from(line).unwrap();
-    let length = if n.is_multiple_of(100) { LONG_TEXT_BYTES } else { TEXT_BYTES };
+    let length = if n.is_multiple_of(1_000) { LONG_TEXT_BYTES } else { TEXT_BYTES };
     let text = format!("Message {n}: the parser drops the last line of a file. ");
     let text: String = text.chars().cycle().take(length).collect();
     let mail = Mail {
@@ -201,6 +202,7 @@ fn vain_search(size: (u16, u16), state: &TeamState) -> Times {
 fn main() -> ExitCode {
     let mut state = state();
     let entries = state.timeline.entries().len();
+    assert_eq!(entries, Timeline::ENTRIES_MOST);
     println!("{AGENTS} agents, {TASKS} tasks, {entries} timeline entries; {ROUNDS} rounds each");
     let mut is_fast = true;
     for size in [(80, 24), (200, 60)] {

@@ -1,3 +1,4 @@
 //! The terminal interface.
 
+pub mod choose;
 pub mod panels;

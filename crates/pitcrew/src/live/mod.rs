@@ -18,7 +18,7 @@ pub(crate) mod agent_screen;
 pub(crate) mod attached;
 pub(crate) mod board;
 mod host_link;
-mod keys;
+pub(crate) mod keys;
 pub(crate) mod log;
 mod panel;
 pub(crate) mod signals;
