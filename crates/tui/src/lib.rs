@@ -1,4 +1,12 @@
 //! The terminal interface.
 
+#![cfg_attr(
+    test,
+    allow(clippy::disallowed_methods, reason = "tests arrange files, the environment and times")
+)]
+
 pub mod choose;
 pub mod panels;
+pub mod question;
+pub mod render;
+pub mod theme;

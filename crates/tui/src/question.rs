@@ -1,0 +1,241 @@
+//! The permission request that waits for the user. It stays on the screen until it is answered.
+//!
+//! - A call is shown whole. If it does not fit, the user scrolls.
+//! - A call cannot be allowed before every row of it was on the screen, or before the user skipped
+//!   the rest with a key of its own.
+//! - A key counts only for the request that was drawn last. If the request changed while the user
+//!   looked at it, the first key only says so.
+//!
+//! `body` lays out the call, `answers` the possible answers, and `seen` remembers what was on the
+//! screen. The caller sends the answers to the host.
+
+mod answers;
+mod body;
+mod layout;
+mod seen;
+
+use crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
+use pitcrew_runtime::question::{Choice, Keep, Offer};
+use pitcrew_view::asking::{self, Chosen};
+use pitcrew_view::host::OpenQuestion;
+use ratatui::Frame;
+use ratatui::layout::Rect;
+
+use crate::theme::{Theme, ThemeKind};
+use layout::Layout;
+use seen::Reading;
+
+/// The permission request on the screen, and what the user has seen of it.
+#[derive(Debug, Default)]
+pub struct QuestionView {
+    question: Option<OpenQuestion>,
+    /// The number of requests that wait, including this one.
+    waiting: usize,
+    /// Whether this request was drawn. Keys that came before were meant for something else.
+    is_drawn: bool,
+    /// Whether another request was on the screen, which went away without the user's answer.
+    has_changed: bool,
+    /// The request for which the user types the reason of a refusal.
+    refusing: Option<OpenQuestion>,
+    reading: Reading,
+    /// The first row of the call on the screen.
+    top: usize,
+    layout: Option<Layout>,
+}
+
+/// The effect of a key on the permission request.
+#[derive(Clone, Debug, PartialEq)]
+pub enum QuestionAct {
+    /// The key is not for the permission request.
+    None,
+    /// The screen must be drawn again.
+    Redraw,
+    /// Nothing was answered. The text says why.
+    Refused(String),
+    /// The answer to send to the host.
+    Answer(Chosen),
+    /// The user wants to refuse the call. The caller reads the reason, and passes it to
+    /// [`QuestionView::refuse`].
+    Edit,
+}
+
+impl QuestionView {
+    /// Creates a view without a permission request.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Shows a permission request, or none. `waiting` is the number of all requests that wait. If
+    /// the request is already shown, the same part of it stays on the screen.
+    pub fn set(&mut self, question: Option<&OpenQuestion>, waiting: usize) {
+        if self.waiting != waiting {
+            self.waiting = waiting;
+            self.layout = None;
+        }
+        if self.question.as_ref() == question {
+            return;
+        }
+        self.has_changed |= self.is_drawn;
+        self.is_drawn = false;
+        self.question = question.cloned();
+        self.reading = Reading::default();
+        self.top = 0;
+        self.layout = None;
+    }
+
+    /// Whether a permission request is shown.
+    #[must_use]
+    pub fn is_open(&self) -> bool {
+        self.question.is_some()
+    }
+
+    /// Returns the number of rows that the permission request takes, at most `most`.
+    pub fn height(&mut self, width: u16, most: u16) -> u16 {
+        let Some(question) = &self.question else { return 0 };
+        let (before, size) = (self.layout.take(), (width, most));
+        // The height does not depend on the theme. The theme of before keeps the layout of before.
+        let theme = before.as_ref().map(|layout| layout.theme.clone());
+        let theme = theme.unwrap_or_else(|| Theme::new(ThemeKind::NoColor));
+        let layout = Layout::kept(before, question, self.waiting, size, &theme);
+        let height = layout.height();
+        self.layout = Some(layout);
+        u16::try_from(height).unwrap_or(u16::MAX).min(most)
+    }
+
+    /// Draws the permission request. What was drawn counts as seen.
+    pub fn draw(&mut self, frame: &mut Frame<'_>, area: Rect, theme: &Theme) {
+        let area = area.intersection(frame.area());
+        self.is_drawn = false;
+        let Some(question) = self.question.as_ref().filter(|_| !area.is_empty()) else { return };
+        let size = (area.width, area.height);
+        let layout = Layout::kept(self.layout.take(), question, self.waiting, size, theme);
+        self.reading.laid_out(&layout.body);
+        self.top = self.top.min(layout.last_top());
+        self.reading.saw(layout.shown(self.top));
+        let lines = layout.lines(self.top, &self.reading, theme);
+        for (line, y) in lines.iter().zip(area.top()..area.bottom()) {
+            frame.render_widget(line, Rect { y, height: 1, ..area });
+        }
+        self.layout = Some(layout);
+        self.is_drawn = true;
+    }
+
+    /// Interprets a key. The caller passes only keys that are not for the line of input.
+    pub fn key(&mut self, key: KeyEvent) -> QuestionAct {
+        let with_command = key.modifiers.intersects(KeyModifiers::CONTROL | KeyModifiers::ALT);
+        if self.question.is_none() || key.kind == KeyEventKind::Release || with_command {
+            return QuestionAct::None;
+        }
+        let page = self.layout.as_ref().map_or(1, |layout| layout.window.saturating_sub(1).max(1));
+        match key.code {
+            KeyCode::PageDown => self.scroll(self.top.saturating_add(page)),
+            KeyCode::PageUp => self.scroll(self.top.saturating_sub(page)),
+            KeyCode::Down => self.scroll(self.top.saturating_add(1)),
+            KeyCode::Up => self.scroll(self.top.saturating_sub(1)),
+            KeyCode::Home => self.scroll(0),
+            KeyCode::End => self.scroll(usize::MAX),
+            KeyCode::Char(c) => {
+                let is_upper = key.modifiers.contains(KeyModifiers::SHIFT);
+                self.letter(if is_upper { c.to_ascii_uppercase() } else { c })
+            }
+            _ => QuestionAct::None,
+        }
+    }
+
+    /// Refuses the call, for the request at which the user pressed the key for a refusal. An empty
+    /// reason is no reason.
+    pub fn refuse(&mut self, reason: &str) -> QuestionAct {
+        let refusing = self.refusing.take();
+        if refusing.is_none() || refusing != self.question {
+            let why = "the permission request of this reason is not open any more";
+            return QuestionAct::Refused(why.to_owned());
+        }
+        let reason = Some(reason.trim()).filter(|reason| !reason.is_empty());
+        self.answer(Choice::No { reason: reason.map(str::to_owned) })
+    }
+
+    fn scroll(&mut self, top: usize) -> QuestionAct {
+        let last = self.layout.as_ref().map_or(0, Layout::last_top);
+        self.top = top.min(last);
+        QuestionAct::Redraw
+    }
+
+    fn letter(&mut self, letter: char) -> QuestionAct {
+        let offered = |key: char| self.offer(key).map(|offer| (offer, Keep::Run));
+        let always = match letter {
+            'a' | 'p' => offered(letter),
+            'A' | 'P' => offered(letter.to_ascii_lowercase())
+                .filter(|(offer, _)| offer.rule().is_some())
+                .map(|(offer, _)| (offer, Keep::Saved)),
+            _ => None,
+        };
+        let is_for_this = match letter {
+            'y' | 'Y' | 'n' | 'N' => true,
+            's' | 'S' => self.reading.unseen_rows() > 0,
+            _ => always.is_some(),
+        };
+        if !is_for_this {
+            return QuestionAct::None;
+        }
+        if let Err(why) = self.meant_for_this() {
+            return QuestionAct::Refused(why);
+        }
+        match (letter, always) {
+            (_, Some((offer, keep))) => self.allow(Choice::Always { offer, keep }),
+            ('y' | 'Y', None) => self.allow(Choice::Once),
+            ('n' | 'N', None) => {
+                self.refusing.clone_from(&self.question);
+                QuestionAct::Edit
+            }
+            _ => {
+                self.reading.skip();
+                QuestionAct::Redraw
+            }
+        }
+    }
+
+    fn offer(&self, key: char) -> Option<Offer> {
+        let offers = &self.question.as_ref()?.question.offers;
+        offers.iter().find(|offer| asking::key(offer) == key).cloned()
+    }
+
+    /// Checks that the user saw this request when the key was pressed.
+    fn meant_for_this(&mut self) -> Result<(), String> {
+        if !self.is_drawn {
+            return Err("this permission request is new: nothing was answered".to_owned());
+        }
+        if std::mem::take(&mut self.has_changed) {
+            return Err("the permission request has changed: nothing was answered, press the key \
+                        again to answer the one on the screen"
+                .to_owned());
+        }
+        Ok(())
+    }
+
+    fn allow(&mut self, choice: Choice) -> QuestionAct {
+        let unseen = self.reading.unseen_rows();
+        if unseen > 0 {
+            let rows = if unseen == 1 { "1 row".to_owned() } else { format!("{unseen} rows") };
+            return QuestionAct::Refused(format!(
+                "{rows} of this call were not on the screen yet: PgDn reads on, s skips them unread"
+            ));
+        }
+        let is_rule = matches!(choice, Choice::Always { .. });
+        if is_rule && !self.reading.has_seen_rules() {
+            let why = "the rule was not on the screen yet: PgDn reads on";
+            return QuestionAct::Refused(why.to_owned());
+        }
+        self.answer(choice)
+    }
+
+    fn answer(&mut self, choice: Choice) -> QuestionAct {
+        let Some(question) = self.question.clone() else { return QuestionAct::None };
+        // A second key must not answer the request again, or answer the next one.
+        self.is_drawn = false;
+        QuestionAct::Answer(Chosen { question, choice })
+    }
+}
+
+#[cfg(test)]
+mod tests;
