@@ -25,6 +25,7 @@ pub(crate) mod run_host;
 pub(crate) mod sandbox_exec;
 pub(crate) mod send;
 pub(crate) mod shutdown;
+pub(crate) mod start;
 pub(crate) mod task;
 pub(crate) mod team;
 pub(crate) mod transcript;

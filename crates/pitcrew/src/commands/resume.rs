@@ -7,16 +7,17 @@ use std::process::Command;
 
 use clap_complete::engine::ArgValueCompleter;
 use pitcrew_protocol::ErrorCode;
+use pitcrew_runtime::run::Begin;
 use pitcrew_tui::choose::choose;
 use pitcrew_tui::panels::PickerItem;
-use pitcrew_tui::theme::{Theme, ThemeKind};
 use pitcrew_view::running::Running;
 use serde::Serialize;
 
+use super::run::RunArgs;
 use crate::completing;
 use crate::context::Context;
 use crate::failure::Failure;
-use crate::live::keys::Keys;
+use crate::live::face;
 use crate::live::signals::Signals;
 use crate::output::{self, FAINT, Form, STRONG, first_line, printable, shell_word};
 use crate::past_runs::{PastRun, PastRuns};
@@ -32,7 +33,9 @@ const GOAL_CHARS: usize = 50;
 /// search it, and press Enter to choose a team: pitcrew attaches to a team that runs, and resumes
 /// one that was stopped, was killed or is in the archive. Without a terminal, the list is printed.
 ///
-/// With TEAM, pitcrew goes on with that team at once. `run --resume` takes the options of a run.
+/// With TEAM, pitcrew goes on with that team at once. On a terminal, a resumed team runs in the
+/// background, as with `run --resume TEAM --detach`, and pitcrew attaches to it. `run --resume` takes
+/// the options of a run.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   pitcrew resume                 choose from the list
@@ -71,34 +74,39 @@ struct Row {
     is_here: bool,
 }
 
-/// What to do with a team.
-#[derive(Clone, Copy, Debug)]
-enum GoOn<'a> {
-    /// The team runs: attach to it.
-    Attach(&'a str),
-    /// Nobody runs the team: resume it.
-    Resume(&'a str),
-}
-
 impl Resume {
     pub(crate) fn run(self, context: &Context) -> Result<(), Failure> {
         if let Some(team) = &self.team {
-            let is_running = context.briefly(is_running(context, team))?;
-            return replace_process(context, GoOn::of(team, is_running));
+            return go_on(context, team);
         }
         let listed = context.briefly(Listed::read(context, self.running))?;
-        let is_chosen_from =
-            context.output.form() == Form::Text && context.has_terminal() && std::io::stdout().is_terminal();
+        let is_chosen_from = context.output.form() == Form::Text
+            && face::is_possible(context)
+            && std::io::stdout().is_terminal();
         if !is_chosen_from || listed.teams.is_empty() {
             return context.output.answer(&listed, |listed| listed.text(context));
         }
         let title = if self.running { "teams that run" } else { "teams to go on with" };
         let chosen = context.briefly(choose_from(&listed.items(context), title))?;
         match chosen.and_then(|index| listed.teams.get(index)) {
-            Some(row) => replace_process(context, GoOn::of(&row.run.id, row.is_running)),
+            // This process still has a thread that reads keys. It ends with the process.
+            Some(row) => Err(replaced_by(context, &["resume", "--", &row.run.id])),
             None => Ok(()),
         }
     }
+}
+
+/// Attaches to a team that runs, and resumes another one.
+fn go_on(context: &Context, team: &str) -> Result<(), Failure> {
+    if context.briefly(is_running(context, team))? {
+        return Err(replaced_by(context, &["attach", "--", team]));
+    }
+    let how = RunArgs::default();
+    if context.output.form() == Form::Text && face::is_possible(context) {
+        let team = how.resume_detached(context, team)?;
+        return Err(replaced_by(context, &["attach", "--", &team]));
+    }
+    how.run(context, Begin::Resume { team: team.to_owned(), goal: None })
 }
 
 /// Whether a pitcrew process runs this team. A team that does not exist is not running: it may be in
@@ -117,29 +125,17 @@ async fn is_running(context: &Context, team: &str) -> Result<bool, Failure> {
 /// Lets the user choose a team on the terminal. Returns its index, or `None` if the user leaves.
 async fn choose_from(items: &[PickerItem], title: &str) -> Result<Option<usize>, Failure> {
     let mut signals = Signals::listen()?;
-    let mut keys = Keys::open().map_err(Failure::internal)?;
     let mut ended = None;
-    let next = async || {
-        tokio::select! {
-            event = keys.next() => Some(event),
-            signal = signals.next() => {
-                ended = Some(signal);
-                None
-            }
-        }
-    };
-    let has_color = anstream::AutoStream::choice(&std::io::stderr()) != anstream::ColorChoice::Never;
-    let theme = Theme::new(if has_color { ThemeKind::Dark } else { ThemeKind::NoColor });
-    let chosen = choose(std::io::stderr(), title, items, &theme, next).await;
+    let end = async { ended = Some(signals.next().await) };
+    let chosen = choose(title, items, face::theme(), end).await.map_err(Failure::internal)?;
     match ended {
         Some(signal) => Err(Failure::new(signal.failure(), "stopped before a team was chosen")),
-        None => chosen.map_err(Failure::internal),
+        None => Ok(chosen),
     }
 }
 
-/// Replaces this process by the command that goes on with a team. The thread that read the keys of
-/// the list ends with this process, so it takes no key from that command.
-fn replace_process(context: &Context, go_on: GoOn<'_>) -> Result<(), Failure> {
+/// Replaces this process by another command of pitcrew. Returns only if that fails.
+fn replaced_by(context: &Context, words: &[&str]) -> Failure {
     let mut command = Command::new(&context.exe);
     if let Some(root) = &context.given_root {
         command.arg("--root").arg(root);
@@ -152,26 +148,15 @@ fn replace_process(context: &Context, go_on: GoOn<'_>) -> Result<(), Failure> {
         anstream::ColorChoice::AlwaysAnsi | anstream::ColorChoice::Always => "always",
         anstream::ColorChoice::Never => "never",
     });
-    match go_on {
-        // `--` keeps a name that begins with `-` from being an option.
-        GoOn::Attach(team) => command.args(["attach", "--", team]),
-        GoOn::Resume(team) => command.arg("run").arg(format!("--resume={team}")),
-    };
-    Err(Failure::internal(command.exec()))
+    Failure::internal(command.args(words).exec())
 }
 
-impl<'a> GoOn<'a> {
-    fn of(team: &'a str, is_running: bool) -> Self {
-        if is_running { Self::Attach(team) } else { Self::Resume(team) }
-    }
-
-    /// Returns the command for the user.
-    fn in_words(self, context: &Context) -> String {
-        let root = context.root_flag();
-        match self {
-            Self::Attach(team) => format!("pitcrew{root} attach {}", shell_word(team)),
-            Self::Resume(team) => format!("pitcrew{root} run --resume {}", shell_word(team)),
-        }
+/// Returns the command that goes on with a team.
+fn command(context: &Context, team: &str, is_running: bool) -> String {
+    let (root, team) = (context.root_flag(), shell_word(team));
+    match is_running {
+        true => format!("pitcrew{root} attach {team}"),
+        false => format!("pitcrew{root} run --resume {team}"),
     }
 }
 
@@ -185,7 +170,7 @@ impl Listed {
             let is_running = run.is_running();
             Row {
                 is_here: run.repository.as_ref() == Some(&here),
-                command: GoOn::of(&run.id, is_running).in_words(context),
+                command: command(context, &run.id, is_running),
                 is_running,
                 run,
             }

@@ -56,8 +56,9 @@ const HOMES: &[(&str, &[&str])] = &[
     ("globset", &["model", "tools"]),
     ("clap", &["chaos", "pitcrew"]),
     ("crossterm", &["pitcrew", "tui"]),
-    ("comfy-table", &["pitcrew"]),
     ("ratatui", &["tui"]),
+    ("syntect", &["tui"]),
+    ("comfy-table", &["pitcrew"]),
 ];
 
 /// Reads the manifests. Returns each crate with its dependencies. Dependencies that only tests use
