@@ -27,6 +27,9 @@ use crate::when::day;
 /// The maximum number of characters of a goal in the list.
 const GOAL_CHARS: usize = 50;
 
+/// The title of the list of teams that run.
+const TITLE_RUNNING: &str = "teams that run";
+
 /// List the teams that run and those that can be resumed, and go on with one
 ///
 /// The list has the teams of all repositories, those of this one first. On a terminal, type to
@@ -86,13 +89,31 @@ impl Resume {
         if !is_chosen_from || listed.teams.is_empty() {
             return context.output.answer(&listed, |listed| listed.text(context));
         }
-        let title = if self.running { "teams that run" } else { "teams to go on with" };
+        let title = if self.running { TITLE_RUNNING } else { "teams to go on with" };
         let chosen = context.briefly(choose_from(&listed.items(context), title))?;
         match chosen.and_then(|index| listed.teams.get(index)) {
             // This process still has a thread that reads keys. It ends with the process.
             Some(row) => Err(replaced_by(context, &["resume", "--", &row.run.id])),
             None => Ok(()),
         }
+    }
+}
+
+/// Lets the user choose a team that runs, and attaches to it. `otherwise` is the failure if none
+/// runs.
+///
+/// # Errors
+/// Returns `otherwise`, or an error if the list cannot be shown.
+pub(crate) async fn choose_running(context: &Context, otherwise: Failure) -> Result<(), Failure> {
+    let listed = Listed::read(context, true).await?;
+    if listed.teams.is_empty() {
+        return Err(otherwise);
+    }
+    let chosen = choose_from(&listed.items(context), TITLE_RUNNING).await?;
+    match chosen.and_then(|index| listed.teams.get(index)) {
+        // This process still has a thread that reads keys. It ends with the process.
+        Some(row) => Err(replaced_by(context, &["attach", "--", &row.run.id])),
+        None => Ok(()),
     }
 }
 

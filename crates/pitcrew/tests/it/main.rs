@@ -58,6 +58,7 @@ mod prices;
 mod processes;
 mod recorded_forms;
 mod recordings;
+mod resume;
 mod rooms;
 mod run;
 mod running;
