@@ -108,11 +108,9 @@ fn task(n: u64) -> Task {
 }
 
 fn state() -> TeamState {
-    let state = TeamState {
-        agents: (0..AGENTS).map(agent).collect(),
-        tasks: (1..=TASKS).map(task).collect(),
-        ..TeamState::default()
-    };
+    let mut state = TeamState::default();
+    state.agents = (0..AGENTS).map(agent).collect();
+    state.tasks = (1..=TASKS).map(task).collect();
     let entries = Timeline::ENTRIES_MOST as u64;
     (0..entries).fold(state, |state, line| with(state, message(line)))
 }

@@ -39,7 +39,9 @@ pub(super) fn name(name: &str) -> AgentName {
 }
 
 pub(super) fn agent(of: &str, color: Option<Color>, status: Status) -> AgentState {
-    AgentState { color, status, ..AgentState::new(name(of)) }
+    let mut agent = AgentState::new(name(of));
+    (agent.color, agent.status) = (color, status);
+    agent
 }
 
 pub(super) fn asked_by(asker: &str, tool: &str) -> OpenQuestion {
@@ -70,18 +72,15 @@ pub(super) fn team() -> TeamState {
     bob.usage.output_tokens = 900;
     let mut dora = agent("dora", Some(Color::Red), Status::Failed);
     dora.reason = Some("the model refused the key\nsee the log\u{1b}[2J".to_owned());
-    let state = TeamState {
-        team: "crew".to_owned(),
-        agents: vec![
-            lead,
-            agent("ann", Some(Color::Green), Status::Idle),
-            bob,
-            agent("carl", Some(Color::Yellow), Status::AwaitingPlanApproval),
-            dora,
-            agent("eve", Some(Color::Pink), Status::Completed),
-        ],
-        ..TeamState::default()
-    };
+    let mut state = TeamState::default();
+    state.agents = vec![
+        lead,
+        agent("ann", Some(Color::Green), Status::Idle),
+        bob,
+        agent("carl", Some(Color::Yellow), Status::AwaitingPlanApproval),
+        dora,
+        agent("eve", Some(Color::Pink), Status::Completed),
+    ];
     let runs = RunEvent::ToolStarted {
         agent: name("bob"),
         call: "c1".to_owned(),

@@ -26,7 +26,32 @@ fn numbered(count: usize) -> TeamState {
 #[test]
 fn the_timeline_shows_mail_tasks_and_agents_in_order() {
     let state = happened(team(), session());
-    assert_snapshot!(drawn(&mut TimelineView::new(), (80, 24), &state), @"");
+    assert_snapshot!(drawn(&mut TimelineView::new(), (80, 24), &state), @"
+    timeline ━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━
+    agent  team crew created
+    agent  ann started (general-purpose, haiku)
+    agent  bob started (general-purpose, haiku)
+    mail   team-lead to team (ann, bob): Please begin.
+    task   bob: task #2 in progress
+    text   bob: I read the parser first.
+    mail   bob to team-lead: Found it
+    mail   team-lead to ann, shutdown request:
+    agent  session ended: success
+
+
+
+
+
+
+
+
+
+
+
+
+
+    /: search  f: mail  o: whole texts
+    ");
 }
 
 #[test]
@@ -34,7 +59,32 @@ fn whole_texts_are_opened_and_folded_by_key() {
     let state = happened(team(), session());
     let mut view = TimelineView::new();
     assert_eq!(view.key(key(KeyCode::Char('o'))), PanelAct::Redraw);
-    assert_snapshot!(drawn(&mut view, (40, 24), &state), @"");
+    assert_snapshot!(drawn(&mut view, (40, 24), &state), @"
+    timeline ━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━
+    team crew created
+    ann started (general-purpose, haiku)
+    bob started (general-purpose, haiku)
+    team-lead to team (ann, bob):
+      Please begin.
+    bob: task #2 in progress
+    bob: I read the parser first.
+    bob to team-lead: Found it
+      I found it: the loop ends one line too
+      early.
+      The test is in parser.rs.�[2J
+    team-lead to ann, shutdown request:
+    session ended: success
+
+
+
+
+
+
+
+
+
+    /: search  f: mail  o: short texts
+    ");
     view.key(key(KeyCode::Char('o')));
     assert!(!drawn(&mut view, (40, 24), &state).contains("parser.rs"));
 }
@@ -44,10 +94,28 @@ fn a_filter_shows_one_kind_and_a_search_finds_words_and_agents() {
     let state = happened(team(), session());
     let mut view = TimelineView::new();
     keys(&mut view, "f");
-    assert_snapshot!(drawn(&mut view, (60, 8), &state), @"");
+    assert_snapshot!(drawn(&mut view, (60, 8), &state), @"
+    timeline  mail ━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━
+    mail   team-lead to team (ann, bob): Please begin.
+    mail   bob to team-lead: Found it
+    mail   team-lead to ann, shutdown request:
+
+
+
+    /: search  f: tasks  o: whole texts
+    ");
     keys(&mut view, "/@bob EARLY");
     assert!(view.is_searching());
-    assert_snapshot!(drawn(&mut view, (60, 8), &state), @"");
+    assert_snapshot!(drawn(&mut view, (60, 8), &state), @"
+    timeline  mail: @bob EARLY ━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━
+    mail   bob to team-lead: Found it
+
+
+
+
+
+    /@bob EARLY_
+    ");
     keys(&mut view, "x");
     assert!(drawn(&mut view, (60, 8), &state).contains("nothing found"));
     assert_eq!(view.key(key(KeyCode::Esc)), PanelAct::Redraw);
