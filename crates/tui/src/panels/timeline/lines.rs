@@ -135,7 +135,8 @@ impl EntryLines<'_> {
             kind => format!(", {}", cut(&kind.replace('_', " "), NAME_WIDTH)),
         };
         let between = Span::styled(" to ", self.theme.dim);
-        let head = vec![self.name(&mail.from), between, to, Span::raw(format!("{kind}: "))];
+        let colon = if mail.text.is_empty() { "" } else { ": " };
+        let head = vec![self.name(&mail.from), between, to, Span::raw(format!("{kind}{colon}"))];
         match &mail.summary {
             Some(summary) if !summary.is_empty() && *summary != mail.text => {
                 Parts { head, brief: Cow::Borrowed(summary), whole: Some(&mail.text) }

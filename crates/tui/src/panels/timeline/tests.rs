@@ -35,7 +35,7 @@ fn the_timeline_shows_mail_tasks_and_agents_in_order() {
     task   bob: task #2 in progress
     text   bob: I read the parser first.
     mail   bob to team-lead: Found it
-    mail   team-lead to ann, shutdown request:
+    mail   team-lead to ann, shutdown request
     agent  session ended: success
 
 
@@ -72,7 +72,7 @@ fn whole_texts_are_opened_and_folded_by_key() {
       I found it: the loop ends one line too
       early.
       The test is in parser.rs.�[2J
-    team-lead to ann, shutdown request:
+    team-lead to ann, shutdown request
     session ended: success
 
 
@@ -98,7 +98,7 @@ fn a_filter_shows_one_kind_and_a_search_finds_words_and_agents() {
     timeline  mail ━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━
     mail   team-lead to team (ann, bob): Please begin.
     mail   bob to team-lead: Found it
-    mail   team-lead to ann, shutdown request:
+    mail   team-lead to ann, shutdown request
 
 
 
