@@ -243,3 +243,6 @@ fn read(reading: Reading, agent: &AgentName) -> Vec<Action> {
         Reading::No => Vec::new(),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -76,7 +76,7 @@ impl<'a> Displays<'a> {
     fn open(&self, name: &str) {
         let own = env!("CARGO_BIN_EXE_pitcrew");
         let shell = format!(
-            "sh -c 'echo $$ > {name}.pid; exec {own} attach work'; echo $? > {name}.code; exec sleep 1000"
+            "sh -c 'echo $$ > {name}.pid; exec {own} attach --plain work'; echo $? > {name}.code; exec sleep 1000"
         );
         self.tmux(&["new-session", "-d", "-s", name, "-x", "100", "-y", "30", "sh", "-c", &shell]);
         self.shows(name, "attached to team work");

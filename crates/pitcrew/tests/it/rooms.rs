@@ -25,7 +25,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("panes", &["process", "protocol"]),
     ("runtime", &["agent", "model", "panes", "permission", "process", "protocol", "team", "tools"]),
     ("view", &["agent", "model", "permission", "process", "protocol", "runtime", "team"]),
-    ("tui", &["permission", "protocol", "runtime", "team", "view"]),
+    ("tui", &["protocol", "runtime", "team", "view"]),
     (
         "pitcrew",
         &[

@@ -106,20 +106,14 @@ impl App {
         {
             return self.leave();
         }
+        if self.refusing.is_some() && key.code == KeyCode::Enter && self.composer.is_empty() {
+            return self.refuse("");
+        }
         // With a typed text, each key belongs to the text.
-        if !self.questions.is_empty() && self.refusing.is_none() && self.composer.is_empty() {
-            match self.question.key(key) {
-                QuestionAct::None => {}
-                QuestionAct::Redraw => return Vec::new(),
-                QuestionAct::Refused(why) => {
-                    self.problem(why);
-                    return Vec::new();
-                }
-                QuestionAct::Answer(chosen) => return self.answer(chosen),
-                QuestionAct::Edit => {
-                    self.refusing = self.questions.front().cloned();
-                    return Vec::new();
-                }
+        if self.refusing.is_none() && self.composer.is_empty() {
+            let act = self.question.key(key);
+            if let Some(actions) = self.asked(act) {
+                return actions;
             }
         }
         if key.code == KeyCode::Esc {
@@ -130,6 +124,19 @@ impl App {
             self.scroll(key);
         }
         self.composed(act)
+    }
+
+    /// Handles the effect of a key on the permission request. Returns `None` if the key was not for
+    /// it.
+    pub(super) fn asked(&mut self, act: QuestionAct) -> Option<Vec<Action>> {
+        match act {
+            QuestionAct::None => return None,
+            QuestionAct::Redraw => {}
+            QuestionAct::Refused(why) => self.problem(why),
+            QuestionAct::Answer(chosen) => return Some(self.answer(chosen)),
+            QuestionAct::Edit => self.refusing = self.questions.front().cloned(),
+        }
+        Some(Vec::new())
     }
 
     fn scroll(&mut self, key: KeyEvent) {

@@ -14,7 +14,10 @@ const USER: &str = "user";
 /// The maximum number of characters of a text that is shown as one line.
 const BRIEF_CHARS: usize = 160;
 
-/// How much is shown of long outputs, thoughts and notices.
+/// The maximum number of rows of a call, unless all of it is shown.
+const CALL_ROWS: usize = 24;
+
+/// How much is shown of long calls, outputs, thoughts and notices.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Length {
     /// Their beginnings.
@@ -86,31 +89,26 @@ fn brief(text: &str, style: Style, width: u16) -> Vec<Line<'static>> {
 }
 
 fn call_lines(call: &Call, width: u16, length: Length, theme: &Theme) -> Vec<Line<'static>> {
-    let inner = width.saturating_sub(2);
-    let mut lines = marked(render::call(&call.tool, &call.input, inner, theme), theme);
+    let mut lines = render::call(&call.tool, &call.input, width, theme);
+    let left_out = lines.len().saturating_sub(CALL_ROWS);
+    if length == Length::Short && left_out > 0 {
+        lines.truncate(CALL_ROWS);
+        lines.push(Line::styled(format!("  … {left_out} more lines: Ctrl-O"), theme.dim));
+    }
     match &call.permission {
         Some(Permission::Asked) => lines.push(Line::styled("  asks permission", theme.warning)),
         Some(Permission::Denied(reason)) => {
             let text = format!("denied: {reason}");
+            let inner = width.saturating_sub(2);
             lines.extend(indented(render::wrap(&text, inner, theme.error), "  "));
         }
         Some(Permission::Allowed) | None => {}
     }
-    let Some(result) = &call.result else { return lines };
-    let is_open = length == Length::Whole;
-    let output = render::output(&result.text, result.is_error, is_open, inner, theme);
-    lines.extend(indented(output, "  "));
+    if let Some(result) = &call.result {
+        let is_open = length == Length::Whole;
+        lines.extend(render::output(&result.text, result.is_error, is_open, width, theme));
+    }
     lines
-}
-
-/// Puts a mark in front of the first line, and aligns the others with it.
-fn marked(lines: Vec<Line<'static>>, theme: &Theme) -> Vec<Line<'static>> {
-    let mut lines = lines.into_iter();
-    let first = lines.next().map(|mut line| {
-        line.spans.insert(0, Span::styled("* ", theme.accent));
-        line
-    });
-    first.into_iter().chain(indented(lines, "  ")).collect()
 }
 
 fn indented(

@@ -1,8 +1,6 @@
 //! Handles a text that the user sends: a goal, a message, a command, or the reason of a refusal.
 
 use pitcrew_protocol::AgentName;
-use pitcrew_runtime::question::Choice;
-use pitcrew_view::asking::Chosen;
 
 use super::status::costs;
 use super::{Action, App, Begin, CanStart, Focus, Leaving, Left, Queued, Stage};
@@ -11,10 +9,8 @@ use crate::commands::{self, Command};
 impl App {
     /// Handles a text that the user sends. A text that cannot be sent stays in the composer.
     pub(super) fn submit(&mut self, text: String) -> Vec<Action> {
-        if let Some(question) = self.refusing.take() {
-            self.composer.clear();
-            let choice = Choice::No { reason: Some(text) };
-            return self.answer(Chosen { question, choice });
+        if self.refusing.is_some() {
+            return self.refuse(&text);
         }
         match commands::parse(&text) {
             Err(problem) => {
@@ -27,6 +23,14 @@ impl App {
             }
             Ok(None) => self.message(text),
         }
+    }
+
+    /// Refuses the call of the permission request, for the reason that the user typed.
+    pub(super) fn refuse(&mut self, reason: &str) -> Vec<Action> {
+        self.refusing = None;
+        self.composer.clear();
+        let act = self.question.refuse(reason);
+        self.asked(act).unwrap_or_default()
     }
 
     /// Empties the composer, because its text was taken.
