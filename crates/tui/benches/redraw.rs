@@ -18,9 +18,8 @@ use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use pitcrew_protocol::{AgentName, Color, Status, Task};
 use pitcrew_tui::panels::{TaskBoard, TeamList, TimelineView};
 use pitcrew_tui::theme::{Theme, ThemeKind};
-use pitcrew_view::client_stream::StreamFact;
 use pitcrew_view::state::{Happened, Mail, Route, Timeline, TimelineEntry};
-use pitcrew_view::{AgentState, TeamState, ViewEvent, fold};
+use pitcrew_view::{AgentState, TeamState};
 use ratatui::backend::TestBackend;
 use ratatui::layout::{Constraint, Layout};
 use ratatui::{Frame, Terminal};
@@ -111,12 +110,8 @@ fn state() -> TeamState {
     let mut state = TeamState::default();
     state.agents = (0..AGENTS).map(agent).collect();
     state.tasks = (1..=TASKS).map(task).collect();
-    let entries = Timeline::ENTRIES_MOST as u64;
-    (0..entries).fold(state, |state, line| with(state, message(line)))
-}
-
-fn with(state: TeamState, entry: TimelineEntry) -> TeamState {
-    fold(state, &ViewEvent::Stream(&StreamFact::Happened(entry)))
+    (0..Timeline::ENTRIES_MOST as u64).for_each(|line| state.timeline.push(message(line)));
+    state
 }
 
 /// The times of one case.
@@ -178,7 +173,7 @@ fn redraw(
     Times::of(|| {
         if grows {
             let line = state.timeline.entries().next_back().unwrap().line + 1;
-            *state = with(std::mem::take(state), message(line));
+            state.timeline.push(message(line));
         }
         timed(|| {
             screen.keys(each);

@@ -7,7 +7,6 @@ use pitcrew_permission::gate::{Call, Gate};
 use pitcrew_protocol::{AgentName, Color, Status, Task, TaskId};
 use pitcrew_runtime::events::RunEvent;
 use pitcrew_runtime::question::{AskedCall, PermissionQuestion};
-use pitcrew_view::client_stream::StreamFact;
 use pitcrew_view::host::OpenQuestion;
 use pitcrew_view::state::{CurrentTask, Happened, Mail, Route, TimelineEntry};
 use pitcrew_view::{AgentState, TeamState, ViewEvent, fold};
@@ -121,15 +120,14 @@ pub(super) fn mail(from: &str, to: Route, text: &str) -> Happened {
 
 /// Adds entries to the timeline of a team.
 pub(super) fn happened(
-    state: TeamState,
+    mut state: TeamState,
     entries: impl IntoIterator<Item = Happened>,
 ) -> TeamState {
-    let mut line = state.timeline.entries().next_back().map_or(0, |entry| entry.line);
-    entries.into_iter().fold(state, |state, what| {
-        line += 1;
-        let entry = TimelineEntry { line, what };
-        fold(state, &ViewEvent::Stream(&StreamFact::Happened(entry)))
-    })
+    let last = state.timeline.entries().next_back().map_or(0, |entry| entry.line);
+    for (line, what) in (last + 1..).zip(entries) {
+        state.timeline.push(TimelineEntry { line, what });
+    }
+    state
 }
 
 /// The entries of a short session, of all kinds.

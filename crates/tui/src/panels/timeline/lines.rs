@@ -2,8 +2,10 @@
 
 use std::borrow::Cow;
 
+use jiff::Timestamp;
 use pitcrew_view::AgentState;
 use pitcrew_view::state::{Happened, Mail, Route, TimelineEntry};
+use pitcrew_view::team_log::LogEntry;
 use ratatui::text::{Line, Span};
 
 use super::filter::Kind;
@@ -114,11 +116,23 @@ impl EntryLines<'_> {
                 let started = format!("started{known}");
                 short(vec![self.name(agent.as_str()), Span::raw(" ")], Cow::Owned(started))
             }
+            Happened::Logged(entry) => self.logged(entry),
             Happened::TeamCreated { .. }
             | Happened::CleanedUp
             | Happened::CleanupFailed { .. }
             | Happened::SessionEnded { .. } => short(Vec::new(), Cow::Owned(entry.text())),
         }
+    }
+
+    fn logged<'e>(self, entry: &'e LogEntry) -> Parts<'e> {
+        let at = Timestamp::from_millisecond(entry.at_ms).unwrap_or_default();
+        let mut head = vec![Span::styled(at.strftime("%H:%M ").to_string(), self.theme.dim)];
+        if let Some(agent) = &entry.agent {
+            head.extend([self.name(agent), Span::raw(" ")]);
+        }
+        // The text of the entry ends with the first line of its content.
+        let whole = entry.content.as_deref().filter(|content| !entry.text.ends_with(content));
+        Parts { head, brief: Cow::Borrowed(&entry.text), whole }
     }
 
     fn mail<'e>(self, mail: &'e Mail) -> Parts<'e> {
@@ -158,6 +172,7 @@ fn kind(entry: &TimelineEntry) -> &'static str {
         Kind::Mail => "mail",
         Kind::Tasks => "task",
         Kind::Texts => "text",
+        Kind::Requests => "ask",
         Kind::Agents => "agent",
     }
 }

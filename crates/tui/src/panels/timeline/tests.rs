@@ -1,6 +1,7 @@
 use crossterm::event::KeyCode;
 use insta::assert_snapshot;
 use pitcrew_view::state::{Happened, Route};
+use serde_json::json;
 
 use super::*;
 use crate::panels::sample::{happened, key, mail, name, screen, session, team};
@@ -52,6 +53,31 @@ fn the_timeline_shows_mail_tasks_and_agents_in_order() {
 
     /: search  f: mail  o: whole texts
     ");
+}
+
+#[test]
+fn the_log_of_a_team_of_pitcrew_is_shown_with_clock_times() {
+    let entry = |minute: i64, kind: &str, agent: Option<&str>, text: &str, content: Option<&str>| {
+        let at_ms = 1_795_168_800_000 + minute * 60_000;
+        let entry = json!({
+            "at_ms": at_ms, "kind": kind, "event": "e", "agent": agent, "to": ["ann"],
+            "text": text, "content": content,
+        });
+        Happened::Logged(serde_json::from_value(entry).unwrap())
+    };
+    let entries = [
+        entry(0, "run", None, "the run starts: mend it", None),
+        entry(1, "mail", Some("bob"), "writes to ann: look", Some("look\nat the parser")),
+        entry(61, "permission", Some("bob"), "asks permission for Bash", None),
+        entry(62, "task", Some("a\u{1b}[2J"), "claims task #1", None),
+    ];
+    let state = happened(team(), entries);
+    let mut view = TimelineView::new();
+    keys(&mut view, "o");
+    assert_snapshot!(drawn(&mut view, (60, 8), &state), @"");
+    keys(&mut view, "/@ann parser");
+    let found = drawn(&mut view, (60, 8), &state);
+    assert!(found.contains("at the parser") && !found.contains("asks permission"), "{found}");
 }
 
 #[test]
