@@ -8,13 +8,14 @@
 //! Every text comes from outside. `text` replaces its control characters and invisible characters,
 //! `wrap` measures the width of each character on the screen.
 //!
-//! - `markdown` and `table` draw markdown.
+//! - `markdown` and `table` draw markdown, and `live` draws markdown that is still being written.
 //! - `code` highlights program code, and `diff` compares two texts.
 //! - `call` draws a call of a tool, and `output` its result.
 
 mod call;
 mod code;
 mod diff;
+mod live;
 mod markdown;
 mod output;
 mod table;
@@ -24,6 +25,7 @@ mod wrap;
 pub use call::call;
 pub use code::code;
 pub use diff::diff;
+pub use live::LiveMarkdown;
 pub use markdown::{hides_text, markdown};
 pub use output::{OUTPUT_ROWS, output};
 pub use wrap::wrap;

@@ -27,6 +27,8 @@ pub(super) struct Layout {
     /// The number of rows for the call.
     pub(super) window: usize,
     answers: Vec<Line<'static>>,
+    /// Whether the answers are in their short form.
+    is_short: bool,
     size: (u16, u16),
     pub(super) theme: Theme,
 }
@@ -44,6 +46,7 @@ impl Layout {
             let most = usize::from(size.1);
             // A request that fits has the same layout in each height in which it fits.
             let fits = layout.fits(usize::from(layout.size.1)) && layout.fits(most);
+            let fits = fits && !layout.is_short;
             layout.size.0 == size.0 && (layout.size.1 == size.1 || fits) && layout.theme == *theme
         };
         match before.filter(is_right) {
@@ -68,7 +71,8 @@ impl Layout {
         let mut body = Body::of(question, long_heading, width, theme);
         let mut answers = answers::whole(question, width, theme);
         let for_call = body.rows.len().min(ROWS_FOR_CALL);
-        if heading.len() + answers.len() + for_call > height {
+        let is_short = heading.len() + answers.len() + for_call > height;
+        if is_short {
             answers = answers::short(question, width, theme);
             body.add_rules(&body::rules_of(question), theme);
         }
@@ -76,7 +80,8 @@ impl Layout {
         if heading.len() + answers.len() + 2 > height {
             heading.clear();
         }
-        let mut layout = Self { heading, body, window: 0, answers, size, theme: theme.clone() };
+        let mut layout =
+            Self { heading, body, window: 0, answers, is_short, size, theme: theme.clone() };
         layout.resize(size);
         layout
     }

@@ -171,7 +171,7 @@ fn a_refusal_takes_a_reason_and_belongs_to_the_request_of_its_key() {
 #[test]
 fn a_long_call_is_not_allowed_before_its_end_was_on_the_screen() {
     let question = command("q1", &long_command());
-    for (width, height) in [(80, 24), (40, 12), (200, 60), (24, 8)] {
+    for (width, height) in [(80, 24), (40, 12), (200, 40), (24, 8)] {
         let mut screen = Screen::new(&question, width, height);
         for letter in ['y', 'a'] {
             let why = why(screen.letter(letter));

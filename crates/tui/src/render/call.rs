@@ -122,7 +122,7 @@ impl Drawing<'_> {
         let each: Vec<String> =
             fields.iter().map(|(name, value)| format!("{name}: {}", written(value))).collect();
         let joined = each.join(", ");
-        let room = self.width.saturating_sub(INDENT + tool.len() + 1);
+        let room = self.width.saturating_sub(2 * INDENT + tool.len() + 1);
         if !joined.contains('\n') && width_of(&[Span::raw(clean(&joined))]) <= room {
             self.heading(tool, &joined);
         } else {

@@ -121,6 +121,11 @@ impl Default for Effort {
 }
 
 impl Effort {
+    /// No highlighting at all.
+    pub(super) fn none() -> Self {
+        Self { bytes: 0, until: None }
+    }
+
     /// Takes the effort for a line. Returns `false` if too little is left.
     fn take(&mut self, line: &str) -> bool {
         let until = *self.until.get_or_insert_with(|| Instant::now() + MOST_TIME);

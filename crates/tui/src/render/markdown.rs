@@ -17,12 +17,51 @@ const CODE_INDENT: usize = 2;
 /// Draws a markdown text.
 #[must_use]
 pub fn markdown(text: &str, width: u16, theme: &Theme) -> Vec<Line<'static>> {
+    write(text, width, theme, IsGrowing::No)
+}
+
+/// Whether more text will follow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum IsGrowing {
+    Yes,
+    No,
+}
+
+/// Draws a markdown text. A code block at the end of a growing text is not highlighted, because it
+/// is drawn again soon.
+pub(super) fn write(
+    text: &str,
+    width: u16,
+    theme: &Theme,
+    is_growing: IsGrowing,
+) -> Vec<Line<'static>> {
     let mut writer = Writer::new(usize::from(width), theme);
-    for event in Parser::new_ext(text, options()) {
+    for (event, range) in Parser::new_ext(text, options()).into_offset_iter() {
+        if is_growing == IsGrowing::Yes && range.end == text.len() {
+            writer.effort = Effort::none();
+        }
         writer.event(event);
     }
     writer.flush();
     writer.lines
+}
+
+/// Returns the place at which the last block of a text begins. More text at the end does not change
+/// how the blocks before it are drawn.
+pub(super) fn last_block(text: &str) -> usize {
+    let (mut last, mut depth) = (0, 0_usize);
+    for (event, range) in Parser::new_ext(text, options()).into_offset_iter() {
+        if depth == 0 {
+            last = range.start;
+        }
+        match event {
+            Event::Start(_) => depth += 1,
+            Event::End(_) => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+    }
+    // The indentation belongs to the block.
+    text.get(..last).and_then(|before| before.rfind('\n')).map_or(0, |end| end + 1)
 }
 
 /// Whether [`markdown`] would leave out letters or digits of the text, such as a definition of a
