@@ -13,6 +13,7 @@ use futures_util::{FutureExt as _, StreamExt as _};
 use pitcrew_team::Team;
 use pitcrew_view::client::{HostLink, News};
 use pitcrew_view::lead::LeadError;
+use pitcrew_view::team_log::{LogPart, follow_log};
 use rustix::process::Signal;
 use tokio::signal::unix::{Signal as Signals, SignalKind, signal};
 
@@ -80,6 +81,8 @@ struct Sources<'a> {
     doing: FuturesUnordered<LocalBoxFuture<'a, Done>>,
     /// The start of a run.
     starting: Option<LocalBoxFuture<'a, Result<Team, String>>>,
+    /// The team's log, if the user has looked at the timeline.
+    log: Option<LocalBoxStream<'a, LogPart>>,
 }
 
 /// The event loop.
@@ -123,6 +126,7 @@ pub async fn run(options: FaceOptions<'_>) -> Result<Left, FaceError> {
         resumed: signal(SignalKind::from_raw(Signal::CONT.as_raw()))?,
         doing: FuturesUnordered::new(),
         starting: None,
+        log: None,
     };
     let app = App::new(theme, name, can_start);
     let screen = Screen::open()?;
@@ -151,6 +155,7 @@ async fn first_news(link: Option<&mut HostLink>) -> Result<Option<News>, LeadErr
 impl<'a> Face<'a> {
     async fn until_left(mut self) -> Result<Left, FaceError> {
         loop {
+            self.follow_log();
             // The terminal is gone if it cannot be drawn on.
             if self.screen.draw(|frame| self.app.draw(frame)).is_err() {
                 return Ok(self.signalled());
@@ -164,6 +169,14 @@ impl<'a> Face<'a> {
                 }
                 wake = self.sources.next().now_or_never();
             }
+        }
+    }
+
+    /// Begins to read the team's log when the user looks at the timeline. A long log takes a while.
+    fn follow_log(&mut self) {
+        if self.sources.log.is_none() && self.app.shows_timeline() {
+            let team = self.team.clone();
+            self.sources.log = team.map(|team| follow_log(team).fuse().boxed_local());
         }
     }
 
@@ -190,6 +203,7 @@ impl<'a> Face<'a> {
         let team = result?;
         let name = team.name().to_string();
         self.sources.link = Some(HostLink::new(team.clone()));
+        self.sources.log = None;
         self.team = Some(team);
         Ok(name)
     }
@@ -244,7 +258,20 @@ impl Sources<'_> {
             started = ready(self.starting.as_mut()) => Wake::Started(started),
             news = news(self.link.as_mut()) => Wake::Linked(news),
             Some(remark) = self.remarks.next() => Wake::Input(Input::Remark(remark)),
+            part = log_part(self.log.as_mut()) => Wake::Input(Input::Log(part)),
         }
+    }
+}
+
+/// Waits for the next part of the log. Without a log, and after its end, this function waits forever.
+async fn log_part(log: Option<&mut LocalBoxStream<'_, LogPart>>) -> LogPart {
+    let part = match log {
+        Some(log) => log.next().await,
+        None => None,
+    };
+    match part {
+        Some(part) => part,
+        None => std::future::pending().await,
     }
 }
 

@@ -7,6 +7,7 @@ use pitcrew_view::TeamState;
 use pitcrew_view::asking::Chosen;
 use pitcrew_view::client::News;
 use pitcrew_view::conversation::Conversation;
+use pitcrew_view::team_log::LogPart;
 
 /// Something that the application must handle.
 #[derive(Debug)]
@@ -17,6 +18,8 @@ pub enum Input {
     Host(News),
     /// The result of an action.
     Done(Done),
+    /// A part of the team's log, which is read when the user looks at the timeline.
+    Log(LogPart),
     /// A warning or another remark of this process.
     Remark(String),
     /// The process was resumed after it had been suspended.

@@ -62,7 +62,10 @@ impl App {
     }
 
     fn replaced(&mut self, state: HostState) -> Vec<Action> {
+        // The timeline comes from the team's log, not from the host.
+        let timeline = std::mem::take(&mut self.state.timeline);
         self.state = state.team;
+        self.state.timeline = timeline;
         self.questions = state.questions.into();
         self.show_question();
         Vec::new()

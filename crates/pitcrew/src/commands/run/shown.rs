@@ -4,6 +4,7 @@ use pitcrew_runtime::run::RunOutcome;
 use pitcrew_view::TeamState;
 use pitcrew_view::outcome;
 use pitcrew_view::result::result_event;
+use serde_json::Value;
 
 use super::OutputFormat;
 use crate::failure::Failure;
