@@ -209,7 +209,10 @@ fn main() -> ExitCode {
             ("one entry more", redraw(size, &mut state, &[], &[], true)),
             ("a page down from the start", redraw(size, &mut state, &open(""), &page, false)),
             ("the same with whole texts", redraw(size, &mut state, &open("o"), &page, false)),
-            ("mail of one agent, one more", redraw(size, &mut state, &typed("/@agent-7"), &[], true)),
+            (
+                "mail of one agent, one more",
+                redraw(size, &mut state, &typed("/@agent-7"), &[], true),
+            ),
             ("a word is searched", redraw(size, &mut state, &typed("/parser"), &[], true)),
             ("a search that finds nothing", vain_search(size, &state)),
         ];

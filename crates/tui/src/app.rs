@@ -2,7 +2,7 @@
 //! drawn. It does no I/O and waits for nothing.
 //!
 //! - `input` lists everything that reaches the application and everything that it asks for.
-//! - `logged` handles the team's log. `news` handles the host's events, `results` the results of actions, and `keys` the keys.
+//! - `news` handles the host's events, `results` the results of actions, and `keys` the keys.
 //! - `submit` handles a text that the user sends.
 //! - `talk` is the conversation of an agent, `talk_view` its lines, `part_lines` those of one part.
 //! - `draw` lays out the screen, `status` has its short texts, and `help` the keys.
@@ -11,7 +11,6 @@ mod draw;
 mod help;
 mod input;
 mod keys;
-mod logged;
 mod news;
 mod part_lines;
 mod results;
@@ -165,22 +164,12 @@ impl App {
             Input::Terminal(event) => self.terminal(event),
             Input::Host(news) => self.heard(news),
             Input::Done(done) => self.done(done),
-            Input::Log(part) => {
-                self.logged(part);
-                Vec::new()
-            }
             Input::Remark(text) => {
                 self.problem(text);
                 Vec::new()
             }
             Input::Resumed => vec![Action::Redraw],
         }
-    }
-
-    /// Whether the timeline is on the screen, so that the team's log must be read.
-    #[must_use]
-    pub fn shows_timeline(&self) -> bool {
-        self.focus == Focus::Timeline
     }
 
     /// Sends a first text, as if the user had typed it.

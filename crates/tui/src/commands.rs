@@ -128,7 +128,10 @@ mod tests {
     fn a_text_with_a_slash_is_a_command_and_any_other_text_a_message() {
         assert_eq!(parse("/tasks"), Ok(Some(Command::Tasks)));
         assert_eq!(parse("look at a/b"), Ok(None));
-        assert_eq!((parse("//etc is a folder"), message("//etc is a folder")), (Ok(None), "/etc is a folder"));
+        assert_eq!(
+            (parse("//etc is a folder"), message("//etc is a folder")),
+            (Ok(None), "/etc is a folder")
+        );
         let bob = AgentName::new("bob").unwrap();
         let mode = PermissionMode::AcceptEdits;
         assert_eq!(parse("/mode acceptedits bob"), Ok(Some(Command::Mode { member: bob, mode })));

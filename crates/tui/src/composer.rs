@@ -292,10 +292,7 @@ mod tests {
         let _changed = typed(&mut composer, "see ");
         let _changed = composer.paste(&long);
         let _changed = composer.paste("a short one");
-        assert_eq!(
-            composer.text.lines().join("\n"),
-            "see [pasted text 1: 40 lines]a short one"
-        );
+        assert_eq!(composer.text.lines().join("\n"), "see [pasted text 1: 40 lines]a short one");
         let whole = format!("see {}a short one", "line\n".repeat(40));
         assert_eq!(pressed(&mut composer, KeyCode::Enter), ComposerAct::Send(whole));
     }

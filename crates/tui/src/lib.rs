@@ -5,8 +5,8 @@
 //! [`Input`], returns [`Action`]s, and draws itself. [`run`] is the event loop around it.
 //!
 //! - [`app`] is the application, `commands` and `composer` are what the user types.
-//! - `run` is the event loop, `actions` carries out what reaches the team, `terminal` is the screen,
-//!   and `keyboard` reads keys.
+//! - `run` is the event loop, `actions` and `team_log` carry out what reaches the team, `terminal` is
+//!   the screen, and `keyboard` reads keys.
 //! - [`render`] draws texts, [`question`] a permission request, [`panels`] the lists beside the
 //!   conversation, and [`theme`] has the styles.
 //! - [`choose`](mod@choose) lets the user choose an item of a list, without the application.
@@ -29,6 +29,7 @@ pub mod panels;
 pub mod question;
 pub mod render;
 mod run;
+mod team_log;
 mod terminal;
 pub mod theme;
 

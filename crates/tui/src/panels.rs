@@ -132,11 +132,8 @@ fn titled(
         true => (BorderType::Thick, theme.accent),
         false => (BorderType::Plain, theme.dim),
     };
-    let block = Block::new()
-        .borders(Borders::TOP)
-        .border_type(border)
-        .border_style(style)
-        .title(title);
+    let block =
+        Block::new().borders(Borders::TOP).border_type(border).border_style(style).title(title);
     let inner = block.inner(area);
     frame.render_widget(block, area);
     inner

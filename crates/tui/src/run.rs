@@ -13,13 +13,14 @@ use futures_util::{FutureExt as _, StreamExt as _};
 use pitcrew_team::Team;
 use pitcrew_view::client::{HostLink, News};
 use pitcrew_view::lead::LeadError;
-use pitcrew_view::team_log::{LogPart, follow_log};
+use pitcrew_view::state::Happened;
 use rustix::process::Signal;
 use tokio::signal::unix::{Signal as Signals, SignalKind, signal};
 
 use crate::actions::{self, Outside};
 use crate::app::{Action, App, Begin, CanStart, Done, Input, Left};
 use crate::keyboard::Keys;
+use crate::team_log::LogReader;
 use crate::terminal::Screen;
 use crate::theme::ThemeKind;
 
@@ -79,10 +80,24 @@ struct Sources<'a> {
     resumed: Signals,
     /// The actions that are being carried out.
     doing: FuturesUnordered<LocalBoxFuture<'a, Done>>,
+    log: Log<'a>,
     /// The start of a run.
     starting: Option<LocalBoxFuture<'a, Result<Team, String>>>,
-    /// The team's log, if the user has looked at the timeline.
-    log: Option<LocalBoxStream<'a, LogPart>>,
+}
+
+/// The log of the team.
+enum Log<'a> {
+    /// Nobody has asked for it.
+    None,
+    /// It was read up to the position of the reader.
+    Read(LogReader),
+    /// It is being read.
+    Reading {
+        /// Returns the reader with the new entries.
+        reading: LocalBoxFuture<'a, (LogReader, Vec<Happened>)>,
+        /// Whether it must be read again afterwards.
+        is_stale: bool,
+    },
 }
 
 /// The event loop.
@@ -125,8 +140,8 @@ pub async fn run(options: FaceOptions<'_>) -> Result<Left, FaceError> {
         end,
         resumed: signal(SignalKind::from_raw(Signal::CONT.as_raw()))?,
         doing: FuturesUnordered::new(),
+        log: Log::None,
         starting: None,
-        log: None,
     };
     let app = App::new(theme, name, can_start);
     let screen = Screen::open()?;
@@ -155,9 +170,8 @@ async fn first_news(link: Option<&mut HostLink>) -> Result<Option<News>, LeadErr
 impl<'a> Face<'a> {
     async fn until_left(mut self) -> Result<Left, FaceError> {
         loop {
-            self.follow_log();
             // The terminal is gone if it cannot be drawn on.
-            if self.screen.draw(|frame| self.app.draw(frame)).is_err() {
+            if self.screen.draw(&mut self.app).is_err() {
                 return Ok(self.signalled());
             }
             let mut wake = Some(self.sources.next().await);
@@ -169,14 +183,6 @@ impl<'a> Face<'a> {
                 }
                 wake = self.sources.next().now_or_never();
             }
-        }
-    }
-
-    /// Begins to read the team's log when the user looks at the timeline. A long log takes a while.
-    fn follow_log(&mut self) {
-        if self.sources.log.is_none() && self.app.shows_timeline() {
-            let team = self.team.clone();
-            self.sources.log = team.map(|team| follow_log(team).fuse().boxed_local());
         }
     }
 
@@ -203,7 +209,7 @@ impl<'a> Face<'a> {
         let team = result?;
         let name = team.name().to_string();
         self.sources.link = Some(HostLink::new(team.clone()));
-        self.sources.log = None;
+        self.sources.log = Log::None;
         self.team = Some(team);
         Ok(name)
     }
@@ -233,9 +239,21 @@ impl<'a> Face<'a> {
                 }
                 Action::EndTeam => self.outside(Outside::EndTeam),
                 Action::Read(agent) => self.outside(Outside::Read(agent)),
+                Action::ReadLog => self.read_log(),
             }
         }
         Ok(None)
+    }
+
+    /// Begins to read what is new in the team's log.
+    fn read_log(&mut self) {
+        let Some(team) = &self.team else { return };
+        let log = &mut self.sources.log;
+        *log = match std::mem::replace(log, Log::None) {
+            Log::None => Log::reading(LogReader::new(team.clone())),
+            Log::Read(reader) => Log::reading(reader),
+            Log::Reading { reading, .. } => Log::Reading { reading, is_stale: true },
+        };
     }
 
     /// Begins an action on the team. Without a team, there is nothing to act on.
@@ -243,6 +261,21 @@ impl<'a> Face<'a> {
         if let Some(team) = self.team.clone() {
             self.sources.doing.push(actions::done(team, action).boxed_local());
         }
+    }
+}
+
+impl Log<'_> {
+    fn reading(reader: LogReader) -> Self {
+        Self::Reading { reading: reader.more().boxed_local(), is_stale: false }
+    }
+
+    /// Waits for the entries that are being read. Without any, this function waits forever. It is
+    /// cancel-safe.
+    async fn next(&mut self) -> Vec<Happened> {
+        let Self::Reading { reading, is_stale } = self else { return std::future::pending().await };
+        let (reader, entries) = reading.await;
+        *self = if *is_stale { Self::reading(reader) } else { Self::Read(reader) };
+        entries
     }
 }
 
@@ -255,23 +288,11 @@ impl Sources<'_> {
             key = self.keys.next() => Wake::Input(Input::Terminal(key)),
             _ = self.resumed.recv() => Wake::Input(Input::Resumed),
             Some(done) = self.doing.next() => Wake::Input(Input::Done(done)),
+            entries = self.log.next() => Wake::Input(Input::Done(Done::Happened(entries))),
             started = ready(self.starting.as_mut()) => Wake::Started(started),
             news = news(self.link.as_mut()) => Wake::Linked(news),
             Some(remark) = self.remarks.next() => Wake::Input(Input::Remark(remark)),
-            part = log_part(self.log.as_mut()) => Wake::Input(Input::Log(part)),
         }
-    }
-}
-
-/// Waits for the next part of the log. Without a log, and after its end, this function waits forever.
-async fn log_part(log: Option<&mut LocalBoxStream<'_, LogPart>>) -> LogPart {
-    let part = match log {
-        Some(log) => log.next().await,
-        None => None,
-    };
-    match part {
-        Some(part) => part,
-        None => std::future::pending().await,
     }
 }
 

@@ -1,8 +1,8 @@
 //! The log of a team: what happened in it, in words and in order. It is computed from the team's
 //! journal and mail, so a finished team has the same log as a running one.
 //!
-//! [`TeamLog`] converts journal entries into [`LogEntry`]s. It does no I/O. [`LogReading`] reads the
-//! files of a team for it, and [`follow_log`] goes on with a running team.
+//! [`TeamLog`] converts journal entries into [`LogEntry`]s. A caller that follows a running team
+//! passes the new journal entries again and again. This module does no I/O.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -13,10 +13,8 @@ use pitcrew_team::{Mail, sent_at_ms};
 mod entry;
 mod events;
 mod mail;
-mod reading;
 
 pub use entry::{LogEntry, LogKind};
-pub use reading::{LogPart, LogReading, follow_log};
 
 /// The longest time between the copies of one broadcast, in milliseconds.
 const BROADCAST_MS: i64 = 2_000;

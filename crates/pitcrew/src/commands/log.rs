@@ -6,12 +6,14 @@ use clap_complete::engine::ArgValueCompleter;
 use futures_util::StreamExt as _;
 use pitcrew_team::TeamRecords;
 use pitcrew_team::store::{Change, Watch};
-use pitcrew_view::team_log::{LogEntry, LogKind, LogReading};
+use pitcrew_view::team_log::{LogEntry, LogKind};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 mod lines;
+mod reading;
 
 use lines::Lines;
+use reading::Reading;
 
 use crate::completing;
 use crate::context::Context;
@@ -124,7 +126,7 @@ impl Log {
                 }
                 TeamRecords::Live(_) | TeamRecords::Archived(..) => None,
             };
-            let mut reading = LogReading::of(records).await?;
+            let mut reading = Reading::of(records).await?;
             let first = reading.all().await?;
             let filter = self.filter(context, &reading, &first).await?;
             let mut lines = Lines::new(reading.longest_name());
@@ -149,7 +151,7 @@ impl Log {
     async fn filter(
         &self,
         context: &Context,
-        reading: &LogReading,
+        reading: &Reading,
         entries: &[LogEntry],
     ) -> Result<Filter, Failure> {
         let mut agents = Vec::new();
@@ -171,7 +173,7 @@ impl Log {
 
 /// Shows new entries until the user presses Ctrl-C or the team is gone.
 async fn follow(
-    reading: &mut LogReading,
+    reading: &mut Reading,
     (mut changes, mut interrupt): (Watch, Signal),
     mut show: impl FnMut(Vec<LogEntry>) -> Result<(), Failure>,
 ) -> Result<(), Failure> {

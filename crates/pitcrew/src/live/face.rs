@@ -155,11 +155,7 @@ async fn start(context: &Context, how: RunArgs, begin: run::Begin) -> Result<Tea
     })
 }
 
-async fn started(
-    context: &Context,
-    how: RunArgs,
-    mut begin: run::Begin,
-) -> Result<Team, Failure> {
+async fn started(context: &Context, how: RunArgs, mut begin: run::Begin) -> Result<Team, Failure> {
     let is_restored = archive::bring_back(context, &mut begin).await?;
     let started = starter::start_unseen(context, begin.clone(), how).await;
     if is_restored && started.is_err() {

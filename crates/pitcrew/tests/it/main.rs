@@ -29,6 +29,7 @@ mod git_folders;
 mod help;
 mod hostile_files;
 mod hostile_repository;
+mod interface;
 mod interop;
 mod kitty;
 mod lead;

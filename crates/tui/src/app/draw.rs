@@ -101,7 +101,8 @@ impl App {
         let has_team = self.state.agents.len() > 1;
         let is_wide = area.width >= WIDE && (has_team || self.focus != Focus::Conversation);
         if is_wide {
-            let columns = [Constraint::Min(0), Constraint::Length(1), Constraint::Length(PANEL_WIDTH)];
+            let columns =
+                [Constraint::Min(0), Constraint::Length(1), Constraint::Length(PANEL_WIDTH)];
             let [left, _gap, right] = Layout::horizontal(columns).areas(area);
             self.draw_conversation(frame, left);
             self.draw_panel(frame, right);
@@ -118,7 +119,8 @@ impl App {
             None => area,
             Some(peeked) => {
                 let title = format!(" {}: Esc goes back to the lead ", peeked.agent());
-                let block = Block::new().borders(Borders::TOP).border_style(theme.accent).title(title);
+                let block =
+                    Block::new().borders(Borders::TOP).border_style(theme.accent).title(title);
                 let inner = block.inner(area);
                 frame.render_widget(block, area);
                 inner
@@ -178,10 +180,8 @@ impl App {
     fn draw_edge(&mut self, frame: &mut Frame<'_>, area: Rect) {
         let is_away = !self.shown().view().scroll().is_at_end();
         let style = self.theme.dim;
-        let mut edge = Block::new()
-            .borders(Borders::TOP)
-            .border_type(BorderType::Plain)
-            .border_style(style);
+        let mut edge =
+            Block::new().borders(Borders::TOP).border_type(BorderType::Plain).border_style(style);
         if is_away {
             edge = edge.title(" more below: PageDown ");
         }
@@ -208,8 +208,11 @@ impl App {
             Leaving::Pressed => ("Ctrl-C again leaves".to_owned(), self.theme.warning),
             Leaving::Ending => ("the team is being ended".to_owned(), self.theme.warning),
             Leaving::No => {
-                let (left, right) = (about(&self.state, self.receiver()), "/help  Tab: team");
-                return draw_ends(frame, area, (&left, right), self.theme.dim);
+                let left = match self.team {
+                    Some(_) => about(&self.state, self.receiver()),
+                    None => String::new(),
+                };
+                return draw_ends(frame, area, (&left, "/help  Tab: team"), self.theme.dim);
             }
         };
         frame.render_widget(Paragraph::new(Line::styled(text, style)), area);

@@ -5,18 +5,16 @@ use ratatui::text::{Line, Span};
 use crate::commands::COMMANDS;
 use crate::theme::Theme;
 
-/// The keys, each with its meaning.
+/// The keys, each with its meaning. Keys and commands together fit on 24 rows.
 const KEYS: &[(&str, &str)] = &[
     ("Enter", "send; Alt-Enter or Ctrl-J breaks the line"),
-    ("Esc", "close, or interrupt the agent's turn; with a typed text, clear it"),
-    ("Ctrl-C twice", "leave; it asks what becomes of a team at work"),
+    ("Esc", "close, clear a typed text, or interrupt the agent's turn"),
+    ("Ctrl-C twice, Ctrl-Z", "leave (it asks about a team at work); suspend"),
     ("Tab", "conversation, team, tasks, timeline"),
     ("Ctrl-T Ctrl-K Ctrl-L", "team, tasks, timeline"),
     ("Ctrl-O", "long outputs whole, or their beginnings"),
-    ("PageUp PageDown", "scroll"),
+    ("PageUp/Down, Up/Down", "scroll; earlier messages"),
     ("@ and /", "names of files and commands; Tab completes"),
-    ("Up Down", "earlier messages"),
-    ("Ctrl-Z", "suspend"),
 ];
 
 /// Returns the lines of the help.
@@ -26,7 +24,7 @@ pub(super) fn lines(theme: &Theme) -> Vec<Line<'static>> {
         let name = format!("/{} {}", command.name, command.arguments);
         row(name.trim_end(), command.about, theme)
     });
-    keys.chain([Line::default()]).chain(commands).collect()
+    keys.chain(commands).collect()
 }
 
 fn row(name: &str, about: &'static str, theme: &Theme) -> Line<'static> {

@@ -7,7 +7,7 @@ use pitcrew_view::TeamState;
 use pitcrew_view::asking::Chosen;
 use pitcrew_view::client::News;
 use pitcrew_view::conversation::Conversation;
-use pitcrew_view::team_log::LogPart;
+use pitcrew_view::state::Happened;
 
 /// Something that the application must handle.
 #[derive(Debug)]
@@ -18,8 +18,6 @@ pub enum Input {
     Host(News),
     /// The result of an action.
     Done(Done),
-    /// A part of the team's log, which is read when the user looks at the timeline.
-    Log(LogPart),
     /// A warning or another remark of this process.
     Remark(String),
     /// The process was resumed after it had been suspended.
@@ -56,6 +54,8 @@ pub enum Done {
         /// The end of the transcript.
         recorded: Option<Conversation>,
     },
+    /// The next entries of the timeline.
+    Happened(Vec<Happened>),
     /// The names of files that begin with a text.
     Files {
         /// The text.
@@ -93,6 +93,8 @@ pub enum Action {
     EndTeam,
     /// Read the end of an agent's transcript.
     Read(AgentName),
+    /// Read what is new in the log of the team.
+    ReadLog,
     /// List the names of files that begin with a text.
     ListFiles(String),
     /// Suspend the process, as Ctrl-Z does.

@@ -69,21 +69,32 @@ impl App {
     /// Handles a key that means the same everywhere. Returns `None` for any other key.
     fn key_for_all(&mut self, key: KeyEvent) -> Option<Vec<Action>> {
         if key.code == KeyCode::Tab && !self.composer.has_completions() {
-            self.focus = next_focus(self.focus);
-            return Some(Vec::new());
+            return Some(self.focus_on(next_focus(self.focus)));
         }
         if key.modifiers != KeyModifiers::CONTROL {
             return None;
         }
         let toggled = |focus: Focus, to: Focus| if focus == to { Focus::Conversation } else { to };
-        match key.code {
-            KeyCode::Char('t') => self.focus = toggled(self.focus, Focus::Team),
-            KeyCode::Char('k') => self.focus = toggled(self.focus, Focus::Tasks),
-            KeyCode::Char('l') => self.focus = toggled(self.focus, Focus::Timeline),
-            KeyCode::Char('o') => self.toggle_length(),
+        let focus = match key.code {
+            KeyCode::Char('t') => toggled(self.focus, Focus::Team),
+            KeyCode::Char('k') => toggled(self.focus, Focus::Tasks),
+            KeyCode::Char('l') => toggled(self.focus, Focus::Timeline),
+            KeyCode::Char('o') => {
+                self.toggle_length();
+                return Some(Vec::new());
+            }
             _ => return None,
+        };
+        Some(self.focus_on(focus))
+    }
+
+    /// Gives the keys to another part of the screen.
+    pub(super) fn focus_on(&mut self, focus: Focus) -> Vec<Action> {
+        self.focus = focus;
+        match focus {
+            Focus::Timeline => vec![Action::ReadLog],
+            Focus::Conversation | Focus::Team | Focus::Tasks | Focus::Help => Vec::new(),
         }
-        Some(Vec::new())
     }
 
     fn toggle_length(&mut self) {

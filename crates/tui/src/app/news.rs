@@ -4,12 +4,13 @@ use pitcrew_protocol::LEAD_NAME;
 use pitcrew_runtime::events::RunEvent;
 use pitcrew_runtime::run::RunOutcome;
 use pitcrew_view::client::News;
+use pitcrew_view::conversation::follows_written_steps;
 use pitcrew_view::host::{HostEvent, HostState, What};
 use pitcrew_view::text::printable;
 use pitcrew_view::{ViewEvent, fold};
 
-use super::{Action, App, Leaving, Left, Stage, read};
-use crate::app::status::end_in_words;
+use super::status::end_in_words;
+use super::{Action, App, Focus, Leaving, Left, Stage, read};
 
 /// How many ids of delivered messages are kept. An id is needed only for the moment between the
 /// delivery and the receipt.
@@ -90,7 +91,7 @@ impl App {
         Vec::new()
     }
 
-    fn fold(&mut self, event: &ViewEvent<'_>) {
+    pub(super) fn fold(&mut self, event: &ViewEvent<'_>) {
         self.state = fold(std::mem::take(&mut self.state), event);
     }
 
@@ -134,6 +135,9 @@ impl App {
         if let Some(peeked) = &mut self.peeked {
             let reading = peeked.happened(event);
             actions.extend(read(reading, peeked.agent()));
+        }
+        if self.focus == Focus::Timeline && follows_written_steps(event) {
+            actions.push(Action::ReadLog);
         }
         actions
     }

@@ -42,7 +42,8 @@ pub(crate) fn part_lines(
             // A frame is JSON for programs. Its sender's summary says more to a person.
             Some(kind) => {
                 let summary = summary.as_deref().map(|text| format!(": {text}"));
-                let text = format!("{from}: {}{}", kind.replace('_', " "), summary.unwrap_or_default());
+                let text =
+                    format!("{from}: {}{}", kind.replace('_', " "), summary.unwrap_or_default());
                 brief(&text, theme.dim, width)
             }
         },

@@ -1,8 +1,11 @@
 //! Handles the results of actions.
 
 use pitcrew_protocol::{AgentName, MessageId};
+use pitcrew_view::ViewEvent;
 use pitcrew_view::asking::Chosen;
+use pitcrew_view::client_stream::StreamFact;
 use pitcrew_view::conversation::Conversation;
+use pitcrew_view::state::{Happened, TimelineEntry};
 
 use super::{Action, App, Done, Stage, read};
 
@@ -17,11 +20,22 @@ impl App {
                 Vec::new()
             }
             Done::Read { agent, recorded } => self.was_read(&agent, recorded),
+            Done::Happened(entries) => {
+                entries.into_iter().for_each(|what| self.add_to_timeline(what));
+                Vec::new()
+            }
             Done::Files { prefix, names } => {
                 self.composer.know_files(&prefix, names);
                 Vec::new()
             }
         }
+    }
+
+    fn add_to_timeline(&mut self, what: Happened) {
+        let entries = self.state.timeline.entries();
+        let line = entries.last().map_or(1, |latest| latest.line + 1);
+        let entry = TimelineEntry { line, what };
+        self.fold(&ViewEvent::Stream(&StreamFact::Happened(entry)));
     }
 
     fn started(&mut self, result: Result<String, String>) -> Vec<Action> {
@@ -40,7 +54,9 @@ impl App {
                 self.stage = match std::mem::replace(&mut self.stage, Stage::Goal) {
                     Stage::Starting(Some(outcome)) => Stage::Over(outcome),
                     Stage::Starting(None) => Stage::Goal,
-                    stage @ (Stage::Goal | Stage::Running | Stage::NoHost | Stage::Over(_)) => stage,
+                    stage @ (Stage::Goal | Stage::Running | Stage::NoHost | Stage::Over(_)) => {
+                        stage
+                    }
                 };
                 self.problem(format!("not started: {reason}"));
             }

@@ -12,9 +12,8 @@ const REASON_CHARS: usize = 100;
 
 /// Counts the agents by what they do: those that work, and those that rest.
 pub(super) fn counts(state: &TeamState) -> String {
-    let count = |is_it: fn(Status) -> bool| {
-        state.agents.iter().filter(|agent| is_it(agent.status)).count()
-    };
+    let count =
+        |is_it: fn(Status) -> bool| state.agents.iter().filter(|agent| is_it(agent.status)).count();
     let working = count(|status| status == Status::Active);
     let idle = count(|status| status == Status::Idle);
     let parts = [(working, "working"), (idle, "idle")];

@@ -83,10 +83,10 @@ impl App {
 
     fn command(&mut self, command: Command) -> Vec<Action> {
         match command {
-            Command::Help => self.focus = Focus::Help,
-            Command::Team => self.focus = Focus::Team,
-            Command::Tasks => self.focus = Focus::Tasks,
-            Command::Timeline => self.focus = Focus::Timeline,
+            Command::Help => return self.focus_on(Focus::Help),
+            Command::Team => return self.focus_on(Focus::Team),
+            Command::Tasks => return self.focus_on(Focus::Tasks),
+            Command::Timeline => return self.focus_on(Focus::Timeline),
             Command::Peek(agent) => return self.peek_known(agent),
             Command::Mode { member, mode } => return vec![Action::ChangeMode { member, mode }],
             Command::Cost => self.tell(costs(&self.state)),

@@ -70,9 +70,7 @@ impl Talk {
 
     /// Returns whether the conversation has no part yet.
     pub(crate) fn is_empty(&self) -> bool {
-        self.recorded.parts.is_empty()
-            && self.answers.is_empty()
-            && self.live.is_empty()
+        self.recorded.parts.is_empty() && self.answers.is_empty() && self.live.is_empty()
     }
 
     /// Decides whether the transcript must be read now, because it may have changed.

@@ -116,9 +116,9 @@ fn team() -> TeamState {
     let active = json!({
         "event": "agent_changed", "agent": "team-lead", "status": "running", "detail": null,
     });
-    [started, bob, active].into_iter().fold(TeamState::default(), |state, event| {
-        fold(state, &ViewEvent::Run(&run_event(event)))
-    })
+    [started, bob, active]
+        .into_iter()
+        .fold(TeamState::default(), |state, event| fold(state, &ViewEvent::Run(&run_event(event))))
 }
 
 fn answered(agent: &str, blocks: Value) -> Value {
@@ -217,7 +217,8 @@ fn an_answer_is_shown_while_it_is_written_and_once_after_it_is_in_the_transcript
 fn an_answer_that_the_model_begins_again_is_not_shown_twice() {
     let mut person = Person::with_team();
     person.runs(json!({"event": "text_delta", "agent": "team-lead", "text": "One half"}));
-    let waits = json!({"event": "model_waits", "agent": "team-lead", "reason": "busy", "delay_ms": 1});
+    let waits =
+        json!({"event": "model_waits", "agent": "team-lead", "reason": "busy", "delay_ms": 1});
     person.runs(waits);
     person.runs(json!({"event": "text_delta", "agent": "team-lead", "text": "One whole"}));
     let screen = person.sees(SMALL);
@@ -257,9 +258,7 @@ fn a_refusal_can_have_a_reason() {
     person.presses(KeyCode::Enter);
     let took = person.took();
     let reason = Some("use nextest".to_owned());
-    let is_it = |action: &Action| {
-        matches!(action, Action::Answer(chosen) if chosen.choice == Choice::No { reason: reason.clone() })
-    };
+    let is_it = |action: &Action| matches!(action, Action::Answer(chosen) if chosen.choice == Choice::No { reason: reason.clone() });
     assert!(took.iter().any(is_it), "{took:?}");
 }
 
@@ -335,7 +334,9 @@ fn esc_interrupts_the_lead_and_clears_a_typed_text_first() {
     assert!(person.took().iter().all(|action| !matches!(action, Action::Interrupt(_))));
     assert!(!person.sees(SMALL).contains("> wait"));
     person.presses(KeyCode::Esc);
-    assert!(matches!(person.took().last(), Some(Action::Interrupt(agent)) if agent.as_str() == "team-lead"));
+    assert!(
+        matches!(person.took().last(), Some(Action::Interrupt(agent)) if agent.as_str() == "team-lead")
+    );
 }
 
 #[test]
@@ -401,7 +402,8 @@ fn the_panels_are_drawn_in_place_of_the_conversation_or_beside_it() {
 fn the_screen_can_have_any_size() {
     let mut person = Person::with_team();
     person.happens(What::QuestionOpened(Box::new(question("q1", &"echo x; ".repeat(90)))));
-    person.reads("team-lead", &[json!({"seq": 1, "kind": "told", "text": "Mend it.\n".repeat(90)})]);
+    person
+        .reads("team-lead", &[json!({"seq": 1, "kind": "told", "text": "Mend it.\n".repeat(90)})]);
     for width in [1, 2, 7, 20, 80, 111, 300] {
         for height in [1, 2, 5, 12, 24, 80] {
             for _panel in 0..5 {

@@ -44,8 +44,7 @@ pub(super) fn lines(
 fn blocked_by<'a>(id: &TaskId, task: &'a Task, tasks: &'a [Task]) -> Vec<&'a TaskId> {
     let named_here = task.blocks.iter();
     let named_there = tasks.iter().filter(|other| other.blocked_by.contains(id));
-    let mut blocked: Vec<&TaskId> =
-        named_here.chain(named_there.map(|other| &other.id)).collect();
+    let mut blocked: Vec<&TaskId> = named_here.chain(named_there.map(|other| &other.id)).collect();
     blocked.sort();
     blocked.dedup();
     blocked

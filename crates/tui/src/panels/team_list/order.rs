@@ -86,9 +86,7 @@ fn needs_input(agent: &AgentState, questions: &[OpenQuestion]) -> Option<String>
         | Status::Active
         | Status::Idle
         | Status::Parked
-        | Status::ShutdownRequested => {
-            agent.process.as_ref()?.waits_for().map(str::to_owned)
-        }
+        | Status::ShutdownRequested => agent.process.as_ref()?.waits_for().map(str::to_owned),
     }
 }
 

@@ -166,8 +166,7 @@ fn the_selected_agent_of_a_long_list_is_visible() {
 fn an_empty_team_and_a_tiny_area_are_drawn_too() {
     let (mut list, theme) = (TeamList::new(), theme());
     let empty = TeamState::default();
-    let shown =
-        screen((30, 4), |frame, area| list.draw(frame, area, &empty, &[], &theme, false));
+    let shown = screen((30, 4), |frame, area| list.draw(frame, area, &empty, &[], &theme, false));
     assert!(shown.contains("no agents yet"), "{shown}");
     assert_eq!(list.key(key(KeyCode::Enter)), PanelAct::None);
     for size in [(1, 1), (2, 2), (5, 3), (80, 1)] {
