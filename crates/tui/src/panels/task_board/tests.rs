@@ -35,7 +35,7 @@ fn a_narrow_board_keeps_titles_and_blockers() {
     ready (1)
     - #3 Measure it
     blocked (1)
-    . #4 Write the…  after #2, #3
+    . #4 Write the…   after #2, #3
     completed (1)
     x #1 Read the code
     ");

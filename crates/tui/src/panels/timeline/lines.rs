@@ -39,8 +39,8 @@ struct Parts<'a> {
     head: Vec<Span<'static>>,
     /// What happened, for one line.
     brief: Cow<'a, str>,
-    /// The whole text, if it is more than `brief`.
-    whole: Option<&'a str>,
+    /// A title and the whole text below it, if they are more than `brief`.
+    whole: Option<(&'a str, &'a str)>,
 }
 
 impl EntryLines<'_> {
@@ -56,7 +56,7 @@ impl EntryLines<'_> {
         let used = self.used(&head);
         let fits = !brief.contains('\n') && used + width_of(&brief) <= usize::from(self.width);
         let (first, below) = match whole {
-            Some(whole) => (brief.as_ref(), whole),
+            Some(whole) => whole,
             None if fits => (brief.as_ref(), ""),
             None => ("", brief.as_ref()),
         };
@@ -130,8 +130,11 @@ impl EntryLines<'_> {
         if let Some(agent) = &entry.agent {
             head.extend([self.name(agent), Span::raw(" ")]);
         }
-        // The text of the entry ends with the first line of its content.
-        let whole = entry.content.as_deref().filter(|content| !entry.text.ends_with(content));
+        let whole = entry.content.as_deref().and_then(|content| {
+            // The text of the entry ends with the first line of its content.
+            let (title, first) = entry.text.split_once(": ")?;
+            (first != content).then_some((title, content))
+        });
         Parts { head, brief: Cow::Borrowed(&entry.text), whole }
     }
 
@@ -153,7 +156,8 @@ impl EntryLines<'_> {
         let head = vec![self.name(&mail.from), between, to, Span::raw(format!("{kind}{colon}"))];
         match &mail.summary {
             Some(summary) if !summary.is_empty() && *summary != mail.text => {
-                Parts { head, brief: Cow::Borrowed(summary), whole: Some(&mail.text) }
+                let whole = Some((summary.as_str(), mail.text.as_str()));
+                Parts { head, brief: Cow::Borrowed(summary), whole }
             }
             Some(_) | None => Parts { head, brief: Cow::Borrowed(&mail.text), whole: None },
         }

@@ -74,7 +74,16 @@ fn the_log_of_a_team_of_pitcrew_is_shown_with_clock_times() {
     let state = happened(team(), entries);
     let mut view = TimelineView::new();
     keys(&mut view, "o");
-    assert_snapshot!(drawn(&mut view, (60, 8), &state), @"");
+    assert_snapshot!(drawn(&mut view, (60, 8), &state), @"
+    timeline ━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━
+    agent  10:00 the run starts: mend it
+    mail   10:01 bob writes to ann
+      look
+      at the parser
+    ask    11:01 bob asks permission for Bash
+    task   11:02 a�[2J claims task #1
+    /: search  f: mail  o: short texts
+    ");
     keys(&mut view, "/@ann parser");
     let found = drawn(&mut view, (60, 8), &state);
     assert!(found.contains("at the parser") && !found.contains("asks permission"), "{found}");
