@@ -1,17 +1,17 @@
 //! `pitcrew resume`: the list of the teams that run and of those that can be resumed, as a table, as
 //! JSON, and on a real terminal.
 
-use std::fs;
-use std::path::PathBuf;
-use std::process::Command;
-
 use insta::assert_snapshot;
 use regex::Regex;
 use serde_json::{Value, json};
 
-use crate::detached::Detached;
+use crate::attach::Displays;
+use crate::detached::{Detached, hosts};
 use crate::patience;
 use crate::test_env::{Ran, TestEnv};
+
+/// The columns and rows of a small terminal.
+const SMALL: (u16, u16) = (80, 24);
 
 /// The script of a lead that works until its run is stopped.
 const WORKING: &str = "
@@ -47,71 +47,9 @@ fn redacted(room: &TestEnv, text: &str) -> String {
     Regex::new(r"-\d{8}T\d{6}Z-[0-9a-f]{8}").unwrap().replace_all(&text, "-[id]").into_owned()
 }
 
-/// A terminal of a private tmux server on which one command runs.
-struct Display<'a> {
-    room: &'a TestEnv,
-    socket: PathBuf,
-}
-
-impl Drop for Display<'_> {
-    fn drop(&mut self) {
-        let _either = self.tmux_command(&["kill-server"]).output();
-    }
-}
-
-impl<'a> Display<'a> {
-    /// Runs a command of pitcrew on a terminal with 80 columns and 24 rows. Its exit code is in the
-    /// file `code` afterwards. If tmux is not installed, prints a message and returns `None`.
-    fn of(room: &'a TestEnv, command: &str) -> Option<Self> {
-        if Command::new("tmux").arg("-V").output().is_err() {
-            eprintln!("skipped: tmux is not installed");
-            return None;
-        }
-        let display = Self { room, socket: room.temporary().join("tmux") };
-        let own = env!("CARGO_BIN_EXE_pitcrew");
-        let shell = format!("{own} {command}; echo $? > code; exec sleep 1000");
-        display.tmux(&["new-session", "-d", "-x", "80", "-y", "24", "sh", "-c", &shell]);
-        Some(display)
-    }
-
-    fn tmux_command(&self, args: &[&str]) -> Command {
-        let mut command = self.room.tool("tmux", &["-u", "-f", "/dev/null", "-S"]);
-        command.arg(&self.socket).args(args).env("SHELL", "/bin/sh");
-        command
-    }
-
-    #[track_caller]
-    fn tmux(&self, args: &[&str]) -> String {
-        let output = self.tmux_command(args).output().unwrap();
-        assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
-        String::from_utf8(output.stdout).unwrap()
-    }
-
-    fn screen(&self) -> String {
-        let screen = self.tmux(&["capture-pane", "-p"]);
-        screen.lines().map(str::trim_end).collect::<Vec<_>>().join("\n").trim_end().to_owned()
-    }
-
-    #[track_caller]
-    fn shows(&self, text: &str) -> String {
-        let look = || Some(self.screen()).filter(|screen| screen.contains(text));
-        patience::until(text, look, || self.screen())
-    }
-
-    fn types(&self, text: &str) {
-        self.tmux(&["send-keys", "-l", text]);
-    }
-
-    fn key(&self, key: &str) {
-        self.tmux(&["send-keys", key]);
-    }
-
-    #[track_caller]
-    fn code(&self) -> String {
-        let read = || fs::read_to_string(self.room.work().join("code")).ok();
-        let whole = || read().filter(|text| text.ends_with('\n'));
-        patience::until("the command ends", whole, || self.screen()).trim().to_owned()
-    }
+/// Types a text without Enter.
+fn search(displays: &Displays<'_>, text: &str) {
+    displays.tmux(&["send-keys", "-t", "one", "-l", text]);
 }
 
 #[test]
@@ -164,19 +102,19 @@ fn a_named_team_is_resumed_and_an_unknown_one_is_an_error_with_the_known_names()
 #[test]
 fn on_a_terminal_a_team_is_searched_and_attached_to() {
     let detached = finished_and_running();
-    let Some(display) = Display::of(&detached.room, "resume") else { return };
-    let shown = display.shows("Enter chooses");
+    let Some(displays) = Displays::of(&detached.room) else { return };
+    displays.start("one", SMALL, "resume");
+    let shown = displays.shows("one", "Enter chooses");
     assert_snapshot!(redacted(&detached.room, &shown), @"");
-    display.types("docs");
-    display.shows("(1 of 2)");
-    assert!(!display.screen().contains("mend the parser"), "{}", display.screen());
-    display.key("Escape");
-    display.shows("(2 of 2)");
-    display.types("parser");
-    display.shows("(1 of 2)");
-    display.key("Enter");
-    display.shows("team-lead");
-    display.shows("Bash(sleep 600)");
+    search(&displays, "docs");
+    let found = displays.shows("one", "(1 of 2)");
+    assert!(!found.contains("mend the parser"), "{found}");
+    displays.key("one", "Escape");
+    displays.shows("one", "(2 of 2)");
+    search(&displays, "parser");
+    displays.shows("one", "(1 of 2)");
+    displays.key("one", "Enter");
+    displays.shows("one", "sleep 600");
     detached.room.ok(&["shutdown", "work", "--force"]);
     detached.until_no_host();
 }
@@ -187,26 +125,45 @@ fn on_a_terminal_a_team_of_the_archive_is_resumed_in_the_background() {
     let model = detached.room.script(DONE);
     detached.room.ok(&["run", "go", "--team", "old", "--model", &model]);
     detached.room.script(WORKING);
-    let Some(display) = Display::of(&detached.room, "resume") else { return };
-    display.shows("Enter chooses");
-    display.key("Enter");
-    display.shows("team-lead");
+    let Some(displays) = Displays::of(&detached.room) else { return };
+    displays.start("one", SMALL, "resume");
+    displays.shows("one", "Enter chooses");
+    displays.key("one", "Enter");
     let listed = || detached.room.json(&["resume"])["teams"][0].clone();
     let runs = || Some(listed()).filter(|team| team["is_running"] == true);
-    let team = patience::until("the team runs", runs, || display.screen());
+    let team = patience::until("the team runs", runs, || displays.screen("one"));
     assert_eq!((&team["team"], &team["is_archived"]), (&"old".into(), &false.into()));
+    displays.shows("one", "sleep 600");
+    assert_eq!(hosts(&detached.room).len(), 1);
+}
+
+#[test]
+fn attach_lists_the_teams_that_run_if_there_are_several() {
+    let detached = finished_and_running();
+    let model = detached.room.script(WORKING);
+    let second = ["run", "port it", "--yes", "--detach", "--team", "second", "--model", &model];
+    detached.room.ok(&second);
+    let Some(displays) = Displays::of(&detached.room) else { return };
+    displays.start("one", SMALL, "attach");
+    let listed = displays.shows("one", "(2 of 2)");
+    assert!(listed.contains("teams that run") && !listed.contains("write the docs"), "{listed}");
+    search(&displays, "mend");
+    displays.shows("one", "(1 of 2)");
+    displays.key("one", "Enter");
+    displays.shows("one", "sleep 600");
+    displays.shows("one", "work");
 }
 
 #[test]
 fn leaving_the_list_changes_nothing_and_restores_the_terminal() {
     let detached = finished_and_running();
-    for key in ["Escape", "C-c"] {
-        let Some(display) = Display::of(&detached.room, "resume") else { return };
-        display.shows("Enter chooses");
-        display.key(key);
-        assert_eq!(display.code(), "0");
-        assert_eq!(display.screen(), "", "the list was on the second screen");
-        fs::remove_file(detached.room.work().join("code")).unwrap();
+    let Some(displays) = Displays::of(&detached.room) else { return };
+    for (name, key) in [("one", "Escape"), ("two", "C-c")] {
+        displays.start(name, SMALL, "resume");
+        displays.shows(name, "Enter chooses");
+        displays.key(name, key);
+        assert_eq!(displays.code(name), "0");
+        assert_eq!(displays.screen(name), "", "the list was on the second screen");
     }
-    assert_eq!(detached.room.json(&["resume"])["teams"][0]["is_running"], true);
+    assert_eq!(hosts(&detached.room).len(), 1);
 }
