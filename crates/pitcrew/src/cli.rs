@@ -11,8 +11,8 @@ use clap::{CommandFactory, Parser, Subcommand, ValueEnum};
 
 use crate::commands::{
     agent, attach, broadcast, completions, demo, doctor, history, inbox, join, log, man, member,
-    message, models, pane, pane_exec, pane_probe, plan, prune, run, run_host, sandbox_exec, send,
-    shutdown, start, task, team, transcript, trust,
+    message, models, pane, pane_exec, pane_probe, plan, prune, resume, run, run_host, sandbox_exec,
+    send, shutdown, start, task, team, transcript, trust,
 };
 use crate::completing;
 use crate::context::{Context, Surroundings};
@@ -71,6 +71,7 @@ enum Command {
     Start(Box<start::Start>),
     Run(Box<run::Run>),
     Attach(attach::Attach),
+    Resume(resume::Resume),
     Join(Box<join::Join>),
     Agent(Box<agent::Agent>),
     Demo(demo::Demo),
@@ -111,6 +112,7 @@ impl Command {
             Self::Start(command) => command.run(context),
             Self::Run(command) => command.run(context),
             Self::Attach(command) => command.run(context),
+            Self::Resume(command) => command.run(context),
             Self::Join(command) => command.run(context),
             Self::Agent(command) => command.run(context),
             Self::Demo(command) => command.run(context),
@@ -312,6 +314,7 @@ fn after_help() -> String {
   pitcrew run \"make the tests pass\"              run a team on the repository you stand in
   pitcrew run --detach \"make the tests pass\"     the same without this terminal
   pitcrew attach                                 watch it, answer it and write to it
+  pitcrew resume                                 choose a team that runs or was stopped
   pitcrew team show                              the team, its members and its tasks
   pitcrew send bob \"look at parser.rs first\"     write to a teammate while it works
   pitcrew inbox team-lead --follow               read along

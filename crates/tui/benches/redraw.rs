@@ -18,9 +18,8 @@ use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use pitcrew_protocol::{AgentName, Color, Status, Task};
 use pitcrew_tui::panels::{TaskBoard, TeamList, TimelineView};
 use pitcrew_tui::theme::{Theme, ThemeKind};
-use pitcrew_view::client_stream::StreamFact;
 use pitcrew_view::state::{Happened, Mail, Route, Timeline, TimelineEntry};
-use pitcrew_view::{AgentState, TeamState, ViewEvent, fold};
+use pitcrew_view::{AgentState, TeamState};
 use ratatui::backend::TestBackend;
 use ratatui::layout::{Constraint, Layout};
 use ratatui::{Frame, Terminal};
@@ -28,8 +27,9 @@ use serde_json::json;
 
 const AGENTS: usize = 50;
 const TASKS: u64 = 200;
-/// The length of most messages, in bytes. One in a hundred is as long as an entry can be.
-const TEXT_BYTES: usize = 200;
+/// The length of most messages, in bytes. A timeline has room for 100,000 of them.
+const TEXT_BYTES: usize = 80;
+/// The length of each thousandth message, in bytes. It is about the longest that an entry can have.
 const LONG_TEXT_BYTES: usize = 16_000;
 const ROUNDS: usize = 50;
 const LIMIT: Duration = Duration::from_millis(16);
@@ -74,7 +74,7 @@ fn name(n: usize) -> AgentName {
 
 fn message(line: u64) -> TimelineEntry {
     let n = usize::try_from(line).unwrap();
-    let length = if n.is_multiple_of(100) { LONG_TEXT_BYTES } else { TEXT_BYTES };
+    let length = if n.is_multiple_of(1_000) { LONG_TEXT_BYTES } else { TEXT_BYTES };
     let text = format!("Message {n}: the parser drops the last line of a file. ");
     let text: String = text.chars().cycle().take(length).collect();
     let mail = Mail {
@@ -107,17 +107,11 @@ fn task(n: u64) -> Task {
 }
 
 fn state() -> TeamState {
-    let state = TeamState {
-        agents: (0..AGENTS).map(agent).collect(),
-        tasks: (1..=TASKS).map(task).collect(),
-        ..TeamState::default()
-    };
-    let entries = Timeline::ENTRIES_MOST as u64;
-    (0..entries).fold(state, |state, line| with(state, message(line)))
-}
-
-fn with(state: TeamState, entry: TimelineEntry) -> TeamState {
-    fold(state, &ViewEvent::Stream(&StreamFact::Happened(entry)))
+    let mut state = TeamState::default();
+    state.agents = (0..AGENTS).map(agent).collect();
+    state.tasks = (1..=TASKS).map(task).collect();
+    (0..Timeline::ENTRIES_MOST as u64).for_each(|line| state.timeline.push(message(line)));
+    state
 }
 
 /// The times of one case.
@@ -179,7 +173,7 @@ fn redraw(
     Times::of(|| {
         if grows {
             let line = state.timeline.entries().next_back().unwrap().line + 1;
-            *state = with(std::mem::take(state), message(line));
+            state.timeline.push(message(line));
         }
         timed(|| {
             screen.keys(each);
@@ -201,6 +195,7 @@ fn vain_search(size: (u16, u16), state: &TeamState) -> Times {
 fn main() -> ExitCode {
     let mut state = state();
     let entries = state.timeline.entries().len();
+    assert_eq!(entries, Timeline::ENTRIES_MOST);
     println!("{AGENTS} agents, {TASKS} tasks, {entries} timeline entries; {ROUNDS} rounds each");
     let mut is_fast = true;
     for size in [(80, 24), (200, 60)] {

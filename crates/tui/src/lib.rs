@@ -9,6 +9,7 @@
 //!   the screen, and `keyboard` reads keys.
 //! - [`render`] draws texts, [`question`] a permission request, [`panels`] the lists beside the
 //!   conversation, and [`theme`] has the styles.
+//! - [`choose`](mod@choose) lets the user choose an item of a list, without the application.
 //!
 //! This crate reads no arguments, no environment and no home folder, and starts no process. Its
 //! caller passes what it needs in [`FaceOptions`].
@@ -20,6 +21,7 @@
 
 mod actions;
 pub mod app;
+pub mod choose;
 mod commands;
 mod composer;
 mod keyboard;

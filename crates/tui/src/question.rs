@@ -25,6 +25,9 @@ use crate::theme::{Theme, ThemeKind};
 use layout::Layout;
 use seen::Reading;
 
+/// Minimum width at which a row counts as seen. On a narrower screen, wide characters are cut.
+const LEAST_WIDTH: u16 = 8;
+
 /// The permission request on the screen, and what the user has seen of it.
 #[derive(Debug, Default)]
 pub struct QuestionView {
@@ -45,6 +48,10 @@ pub struct QuestionView {
 
 /// The effect of a key on the permission request.
 #[derive(Clone, Debug, PartialEq)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "there is one value for each key, and it is moved on"
+)]
 pub enum QuestionAct {
     /// The key is not for the permission request.
     None,
@@ -112,7 +119,9 @@ impl QuestionView {
         let layout = Layout::kept(self.layout.take(), question, self.waiting, size, theme);
         self.reading.laid_out(&layout.body);
         self.top = self.top.min(layout.last_top());
-        self.reading.saw(layout.shown(self.top));
+        if area.width >= LEAST_WIDTH {
+            self.reading.saw(layout.shown(self.top));
+        }
         let lines = layout.lines(self.top, &self.reading, theme);
         for (line, y) in lines.iter().zip(area.top()..area.bottom()) {
             frame.render_widget(line, Rect { y, height: 1, ..area });

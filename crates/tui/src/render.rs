@@ -24,7 +24,7 @@ mod wrap;
 
 pub use call::call;
 pub use code::code;
-pub use diff::diff;
+pub use diff::{DiffPlace, DiffRow, diff, diff_rows};
 pub use live::LiveMarkdown;
 pub use markdown::{hides_text, markdown};
 pub use output::{OUTPUT_ROWS, output};

@@ -171,7 +171,7 @@ impl<'a> Face<'a> {
     async fn until_left(mut self) -> Result<Left, FaceError> {
         loop {
             // The terminal is gone if it cannot be drawn on.
-            if self.screen.draw(&mut self.app).is_err() {
+            if self.screen.draw(|frame| self.app.draw(frame)).is_err() {
                 return Ok(self.signalled());
             }
             let mut wake = Some(self.sources.next().await);

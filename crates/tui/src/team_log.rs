@@ -1,10 +1,9 @@
 //! Reads the journal and the mail of a team for the timeline, first all of them and then what is
 //! new. The events of a host do not contain the texts of messages.
 
-use pitcrew_protocol::AgentName;
 use pitcrew_team::{Team, TeamRecords};
-use pitcrew_view::state::{Happened, Mail, Route};
-use pitcrew_view::team_log::{LogEntry, LogKind, TeamLog};
+use pitcrew_view::state::Happened;
+use pitcrew_view::team_log::{LogEntry, TeamLog};
 
 /// The position in the log of a team up to which it was read.
 #[derive(Debug)]
@@ -22,8 +21,10 @@ impl LogReader {
 
     /// Reads what is new. If the team cannot be read, nothing is new: its host says what happened.
     pub(crate) async fn more(mut self) -> (Self, Vec<Happened>) {
-        let entries = self.entries().await.unwrap_or_default();
-        let happened = entries.iter().filter_map(happened).collect();
+        let entries = self.entries().await.unwrap_or_default().into_iter();
+        // `pitcrew log --kind all` shows the details too.
+        let entries = entries.filter(|entry| !entry.kind.is_detail());
+        let happened = entries.map(|entry| Happened::Logged(Box::new(entry))).collect();
         (self, happened)
     }
 
@@ -38,36 +39,5 @@ impl LogReader {
         }
         self.position = position;
         Some(self.log.entries(&journal))
-    }
-}
-
-/// Returns an entry of the log as an entry of the timeline. Entries that the timeline does not have,
-/// such as those of model calls, are left out.
-fn happened(entry: &LogEntry) -> Option<Happened> {
-    let agent = || AgentName::new(entry.agent.as_deref()?).ok();
-    match entry.kind {
-        LogKind::Mail => {
-            let to: Vec<AgentName> =
-                entry.to.iter().filter_map(|name| AgentName::new(name).ok()).collect();
-            let to = match <[AgentName; 1]>::try_from(to) {
-                Ok([one]) => Route::Agent(one),
-                Err(all) => Route::Team(all),
-            };
-            let text = entry.content.clone().unwrap_or_else(|| entry.text.clone());
-            let from = entry.agent.clone().unwrap_or_default();
-            let kind = entry.event.clone();
-            Some(Happened::Mail(Mail { from, to, kind, summary: None, text }))
-        }
-        LogKind::Task => Some(Happened::Task {
-            id: entry.task.clone()?,
-            by: agent()?,
-            change: entry.text.clone(),
-        }),
-        LogKind::Member | LogKind::Plan => {
-            Some(Happened::Said { agent: agent()?, text: entry.text.clone() })
-        }
-        LogKind::Run | LogKind::State | LogKind::Delivery | LogKind::Permission | LogKind::Turn => {
-            None
-        }
     }
 }

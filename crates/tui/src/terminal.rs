@@ -10,11 +10,9 @@ use crossterm::terminal::{
     disable_raw_mode, enable_raw_mode,
 };
 use crossterm::{execute, queue};
-use ratatui::Terminal;
 use ratatui::backend::CrosstermBackend;
+use ratatui::{Frame, Terminal};
 use rustix::process::{Signal, kill_current_process_group};
-
-use crate::app::App;
 
 /// The size of the buffer for one drawing. A drawing is written at once, unless it is longer.
 const BUFFER_BYTES: usize = 64 * 1024;
@@ -38,13 +36,13 @@ impl Screen {
         Ok(screen)
     }
 
-    /// Draws the application. Only the cells that changed are written.
+    /// Draws the screen. Only the cells that changed are written.
     ///
     /// # Errors
     /// Returns an error if the terminal is gone.
-    pub(crate) fn draw(&mut self, app: &mut App) -> io::Result<()> {
+    pub(crate) fn draw(&mut self, draw: impl FnOnce(&mut Frame<'_>)) -> io::Result<()> {
         queue!(self.terminal.backend_mut(), BeginSynchronizedUpdate)?;
-        self.terminal.draw(|frame| app.draw(frame))?;
+        self.terminal.draw(draw)?;
         queue!(self.terminal.backend_mut(), EndSynchronizedUpdate)?;
         io::Write::flush(self.terminal.backend_mut())
     }

@@ -6,6 +6,7 @@ use pitcrew_protocol::{ApiError, ErrorCode};
 use pitcrew_team::Team;
 use pitcrew_view::running::Running;
 
+use super::resume;
 use super::run::{OutputFormat, shown};
 use crate::context::Context;
 use crate::failure::{Failure, FailureKind};
@@ -22,7 +23,7 @@ use crate::selection::{self, Purpose, TeamWord};
 /// It opens the terminal interface on a team that `pitcrew run --detach`, `pitcrew start` or another
 /// terminal runs: the conversation with the lead, the team, its tasks and its questions. /help shows
 /// the keys. A question is shown in every display of the team, and the first answer counts. Leaving
-/// does not end the team.
+/// does not end the team. If several teams run here, or only others run, it lists them to choose one.
 ///
 /// With --plain, events are lines that scroll. A line you type is a message to the lead, or the
 /// answer to the shown question. Esc interrupts the lead's turn. Ctrl-C leaves.
@@ -73,7 +74,14 @@ impl Attach {
 
     /// Displays the team in the terminal interface.
     async fn in_interface(&self, context: &Context) -> Result<(), Failure> {
-        let team = selection::open(context, self.team.name(), Purpose::Change).await?;
+        let team = match selection::open(context, self.team.name(), Purpose::Change).await {
+            Ok(team) => team,
+            // No team is meant without a name. The user can choose one that runs.
+            Err(failure) if self.team.name().is_none() => {
+                return resume::choose_running(context, failure).await;
+            }
+            Err(failure) => return Err(failure),
+        };
         let closed = face::follow(context, team.clone()).await?;
         end_of(context, &team, AttachFace::Terminal, closed.left).await
     }

@@ -19,6 +19,7 @@ pub(crate) mod pane_exec;
 pub(crate) mod pane_probe;
 pub(crate) mod plan;
 pub(crate) mod prune;
+pub(crate) mod resume;
 pub(crate) mod run;
 pub(crate) mod run_host;
 pub(crate) mod sandbox_exec;

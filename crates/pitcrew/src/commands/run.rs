@@ -86,7 +86,7 @@ pub(crate) struct Run {
 }
 
 /// The options of a run, both for a new team and for a resumed one.
-#[derive(Clone, Debug, clap::Args, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, clap::Args, Serialize, Deserialize)]
 pub(crate) struct RunArgs {
     /// The format of the answer on stdout [default: text; json with --json]
     #[arg(long, value_name = "FORMAT")]
@@ -111,7 +111,7 @@ pub(crate) struct RunArgs {
 }
 
 /// The options that choose the agents' models.
-#[derive(Clone, Debug, clap::Args, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, clap::Args, Serialize, Deserialize)]
 #[command(next_help_heading = "Models")]
 pub(crate) struct Models {
     /// The lead's model: anthropic/NAME, openai/NAME, ollama/NAME, script:FILE, or opus, sonnet,
@@ -124,7 +124,7 @@ pub(crate) struct Models {
 }
 
 /// The options that control the agents' permissions.
-#[derive(Clone, Debug, clap::Args, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, clap::Args, Serialize, Deserialize)]
 #[command(next_help_heading = "Permissions")]
 pub(crate) struct PermissionArgs {
     /// The permission mode: default, acceptEdits, plan, delegate, dontAsk or bypassPermissions
@@ -151,7 +151,7 @@ pub(crate) struct PermissionArgs {
 }
 
 /// The limits at which the run stops by itself. Its teammates stay in the team.
-#[derive(Clone, Debug, clap::Args, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, clap::Args, Serialize, Deserialize)]
 #[command(next_help_heading = "Limits")]
 pub(crate) struct LimitArgs {
     /// The maximum number of model calls of each agent
@@ -228,6 +228,25 @@ impl RunArgs {
             self.settle(context, &folder)?;
             starter::start(context, begin, self, team)
         })
+    }
+
+    /// Resumes a team in a process of its own. Returns the team's name when the team runs.
+    ///
+    /// # Errors
+    /// Returns an error if the run cannot be started.
+    pub(crate) fn resume_detached(&self, context: &Context, team: &str) -> Result<String, Failure> {
+        let begin = Begin::Resume { team: team.to_owned(), goal: None };
+        let mut running = String::new();
+        restored(context, begin, |begin, team| {
+            let folder =
+                context.briefly(run_options::run_folder(context, &begin, context.cwd.clone()))?;
+            self.settle(context, &folder)?;
+            let start = starter::start_unseen(context, begin, self.clone());
+            running = context.briefly(start)?;
+            team.get_or_init(|| running.clone());
+            Ok(())
+        })?;
+        Ok(running)
     }
 
     /// Checks the settings of a run that a host process will start, and asks about trust. The host

@@ -59,6 +59,7 @@ mod prices;
 mod processes;
 mod recorded_forms;
 mod recordings;
+mod resume;
 mod rooms;
 mod run;
 mod running;

@@ -91,7 +91,7 @@ impl App {
         Vec::new()
     }
 
-    pub(super) fn fold(&mut self, event: &ViewEvent<'_>) {
+    fn fold(&mut self, event: &ViewEvent<'_>) {
         self.state = fold(std::mem::take(&mut self.state), event);
     }
 

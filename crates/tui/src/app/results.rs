@@ -1,11 +1,9 @@
 //! Handles the results of actions.
 
 use pitcrew_protocol::{AgentName, MessageId};
-use pitcrew_view::ViewEvent;
 use pitcrew_view::asking::Chosen;
-use pitcrew_view::client_stream::StreamFact;
 use pitcrew_view::conversation::Conversation;
-use pitcrew_view::state::{Happened, TimelineEntry};
+use pitcrew_view::state::{Happened, Timeline, TimelineEntry};
 
 use super::{Action, App, Done, Stage, read};
 
@@ -32,16 +30,19 @@ impl App {
     }
 
     fn add_to_timeline(&mut self, what: Happened) {
-        let entries = self.state.timeline.entries();
-        let line = entries.last().map_or(1, |latest| latest.line + 1);
-        let entry = TimelineEntry { line, what };
-        self.fold(&ViewEvent::Stream(&StreamFact::Happened(entry)));
+        let latest = self.state.timeline.entries().next_back();
+        let line = latest.map_or(1, |latest| latest.line + 1);
+        self.state.timeline.push(TimelineEntry { line, what });
     }
 
     fn started(&mut self, result: Result<String, String>) -> Vec<Action> {
         match result {
             // The stage changes when the host answers.
-            Ok(team) => self.team = Some(team),
+            Ok(team) => {
+                self.team = Some(team);
+                // The log of the team is read from its beginning.
+                self.state.timeline = Timeline::default();
+            }
             Err(reason) => {
                 // The goal can be corrected and sent again.
                 if let Some(queued) = self.queued.pop()

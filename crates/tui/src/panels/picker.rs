@@ -256,9 +256,22 @@ mod tests {
     #[test]
     fn a_list_is_grouped_and_searched() {
         let mut picker = Picker::new("resume");
-        assert_snapshot!(drawn(&mut picker, (60, 12), &teams()), @"");
+        assert_snapshot!(drawn(&mut picker, (60, 12), &teams()), @"
+        resume (3 of 3) ━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━
+        type to search, Enter chooses, Esc leaves
+        ~/code/parser
+        > parser    runs, 4 members  make the tests pass
+          parser-2  stopped, 2 of 5 tasks  write the docs
+        ~/code/site�[2J
+          site      ended, $1.20  a page for the release
+        ");
         typed(&mut picker, "RELEASE");
-        assert_snapshot!(drawn(&mut picker, (60, 12), &teams()), @"");
+        assert_snapshot!(drawn(&mut picker, (60, 12), &teams()), @"
+        resume (1 of 3) ━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━
+        search: RELEASE_
+        ~/code/site�[2J
+        > site  ended, $1.20  a page for the release
+        ");
         assert_eq!(picker.key(key(KeyCode::Enter)), PanelAct::Chosen(2));
         assert_eq!(picker.key(key(KeyCode::Esc)), PanelAct::Redraw);
         drawn(&mut picker, (60, 12), &teams());

@@ -7,7 +7,6 @@ use pitcrew_permission::gate::{Call, Gate};
 use pitcrew_protocol::{AgentName, Color, Status, Task, TaskId};
 use pitcrew_runtime::events::RunEvent;
 use pitcrew_runtime::question::{AskedCall, PermissionQuestion};
-use pitcrew_view::client_stream::StreamFact;
 use pitcrew_view::host::OpenQuestion;
 use pitcrew_view::state::{CurrentTask, Happened, Mail, Route, TimelineEntry};
 use pitcrew_view::{AgentState, TeamState, ViewEvent, fold};
@@ -25,7 +24,8 @@ pub(super) fn screen(
     let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
     terminal.draw(|frame| draw(frame, frame.area())).unwrap();
     let screen = terminal.backend().to_string();
-    let lines: Vec<&str> = screen.lines().map(|line| line.trim_matches('"').trim_end()).collect();
+    let lines: Vec<&str> =
+        screen.lines().map(|line| line.trim_matches('"').trim_end()).collect();
     lines.join("\n").trim_end().to_owned()
 }
 
@@ -72,7 +72,6 @@ pub(super) fn team() -> TeamState {
     let mut dora = agent("dora", Some(Color::Red), Status::Failed);
     dora.reason = Some("the model refused the key\nsee the log\u{1b}[2J".to_owned());
     let mut state = TeamState::default();
-    state.team = "crew".to_owned();
     state.agents = vec![
         lead,
         agent("ann", Some(Color::Green), Status::Idle),
@@ -120,13 +119,15 @@ pub(super) fn mail(from: &str, to: Route, text: &str) -> Happened {
 }
 
 /// Adds entries to the timeline of a team.
-pub(super) fn happened(state: TeamState, entries: impl IntoIterator<Item = Happened>) -> TeamState {
-    let mut line = state.timeline.entries().next_back().map_or(0, |entry| entry.line);
-    entries.into_iter().fold(state, |state, what| {
-        line += 1;
-        let entry = TimelineEntry { line, what };
-        fold(state, &ViewEvent::Stream(&StreamFact::Happened(entry)))
-    })
+pub(super) fn happened(
+    mut state: TeamState,
+    entries: impl IntoIterator<Item = Happened>,
+) -> TeamState {
+    let last = state.timeline.entries().next_back().map_or(0, |entry| entry.line);
+    for (line, what) in (last + 1..).zip(entries) {
+        state.timeline.push(TimelineEntry { line, what });
+    }
+    state
 }
 
 /// The entries of a short session, of all kinds.

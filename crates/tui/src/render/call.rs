@@ -98,8 +98,8 @@ impl Drawing<'_> {
     /// Draws a changed file. The whole width is used, because code is wide.
     fn change(&mut self, old: &str, new: &str, file: &str, numbers: Numbers) {
         let width = self.width.saturating_sub(INDENT);
-        for line in diff::changes(old, new, file, width, self.theme, numbers) {
-            self.push_indented(line);
+        for row in diff::changes(old, new, file, width, self.theme, numbers) {
+            self.push_indented(row.line);
         }
     }
 

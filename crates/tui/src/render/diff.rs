@@ -25,9 +25,38 @@ pub(super) enum Numbers {
     Hidden,
 }
 
+/// A row of a diff, with its place in the file.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DiffRow {
+    /// The row as it is drawn.
+    pub line: Line<'static>,
+    /// The line of the file to which the row belongs. `None` for a row of its own, such as the sign
+    /// for lines that are left out.
+    pub place: Option<DiffPlace>,
+}
+
+/// A line in one of the two versions of a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DiffPlace {
+    /// The number of the line, from 1 on. It is the number in the old version if the line was
+    /// removed, and otherwise the number in the new version.
+    pub number: usize,
+    /// `+` for an added line, `-` for a removed line, a blank for an unchanged line.
+    pub sign: char,
+    /// The text of the line.
+    pub text: String,
+}
+
 /// Draws the difference between two versions of the file `path`. The lines have their numbers.
 #[must_use]
 pub fn diff(old: &str, new: &str, path: &str, width: u16, theme: &Theme) -> Vec<Line<'static>> {
+    diff_rows(old, new, path, width, theme).into_iter().map(|row| row.line).collect()
+}
+
+/// Draws the difference between two versions of the file `path`. Each row has its place in the
+/// file.
+#[must_use]
+pub fn diff_rows(old: &str, new: &str, path: &str, width: u16, theme: &Theme) -> Vec<DiffRow> {
     changes(old, new, path, usize::from(width), theme, Numbers::Shown)
 }
 
@@ -39,11 +68,12 @@ pub(super) fn changes(
     width: usize,
     theme: &Theme,
     numbers: Numbers,
-) -> Vec<Line<'static>> {
+) -> Vec<DiffRow> {
     let compared = TextDiff::configure().timeout(MOST_TIME).diff_lines(old, new);
     let hunks = compared.grouped_ops(CONTEXT_LINES);
     if hunks.is_empty() {
-        return vec![Line::styled("no difference", theme.dim)];
+        let line = Line::styled("no difference", theme.dim);
+        return vec![DiffRow { line, place: None }];
     }
     let breaks = Breaks::of(old, new);
     // Each version is highlighted from its start, because the meaning of a line depends on the
@@ -63,7 +93,7 @@ pub(super) fn changes(
         },
         old: highlighted(&mut compared.iter_old_slices()),
         new: highlighted(&mut compared.iter_new_slices()),
-        lines: Vec::new(),
+        rows: Vec::new(),
     };
     for (at, hunk) in hunks.iter().enumerate() {
         if at > 0 {
@@ -73,7 +103,7 @@ pub(super) fn changes(
             drawing.change(&change);
         }
     }
-    drawing.lines
+    drawing.rows
 }
 
 fn last_line(operation: &DiffOp) -> usize {
@@ -112,14 +142,14 @@ struct Drawing<'t> {
     digits: usize,
     old: Vec<Vec<Span<'static>>>,
     new: Vec<Vec<Span<'static>>>,
-    lines: Vec<Line<'static>>,
+    rows: Vec<DiffRow>,
 }
 
 impl Drawing<'_> {
     /// Draws the sign for lines that are left out.
     fn gap(&mut self) {
         let gutter = " ".repeat(self.digits);
-        self.lines.push(Line::styled(format!("{gutter}⋮"), self.theme.dim));
+        self.push(Line::styled(format!("{gutter}⋮"), self.theme.dim), None);
     }
 
     fn change(&mut self, change: &Change<&str>) {
@@ -133,21 +163,23 @@ impl Drawing<'_> {
         };
         let spans = spans.cloned().unwrap_or_default();
         let number = change.new_index().or(change.old_index()).map_or(0, |index| index + 1);
-        self.line(number, Span::styled(sign.to_string(), style.patch(whole)), &spans, whole);
+        let text: String = spans.iter().map(|span| span.content.as_ref()).collect();
+        let sign_span = Span::styled(sign.to_string(), style.patch(whole));
+        self.line(&DiffPlace { number, sign, text }, sign_span, &spans, whole);
         // A piece of a file does not end with a line break where the file has one.
         if change.missing_newline() && self.digits > 0 {
             let gutter = " ".repeat(self.gutter());
             let note = format!("{gutter}(no line break at the end)");
-            self.lines.push(Line::styled(note, self.theme.dim));
+            self.push(Line::styled(note, self.theme.dim), None);
         }
     }
 
     /// Draws one line of a text. It takes several rows if it is too wide.
-    fn line(&mut self, number: usize, sign: Span<'static>, spans: &[Span<'_>], whole: Style) {
+    fn line(&mut self, place: &DiffPlace, sign: Span<'static>, spans: &[Span<'_>], whole: Style) {
         let gutter = self.gutter();
         let number = match self.digits {
             0 => String::new(),
-            digits => format!("{number:>digits$} "),
+            digits => format!("{:>digits$} ", place.number),
         };
         let first =
             [Span::styled(number, self.theme.dim.patch(whole)), sign, Span::styled(" ", whole)];
@@ -165,8 +197,12 @@ impl Drawing<'_> {
             let left = self.width.saturating_sub(width_of(&line));
             let is_filled = whole.bg.is_some_and(|color| color != Color::Reset) && left > 0;
             line.extend(is_filled.then(|| Span::styled(" ".repeat(left), whole)));
-            self.lines.push(Line::from(line));
+            self.push(Line::from(line), Some(place.clone()));
         }
+    }
+
+    fn push(&mut self, line: Line<'static>, place: Option<DiffPlace>) {
+        self.rows.push(DiffRow { line, place });
     }
 
     /// Returns the width of everything before the text of a line: the number, the sign, and a blank

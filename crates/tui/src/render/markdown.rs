@@ -8,7 +8,7 @@ use ratatui::text::{Line, Span};
 use super::code::{Effort, Highlighter, grammar};
 use super::table::{self, Table};
 use super::text::clean;
-use super::wrap::{Blanks, rows, width_of};
+use super::wrap::{Blanks, rows};
 use crate::theme::Theme;
 
 /// The indentation of a code block.
@@ -46,13 +46,19 @@ pub(super) fn write(
     writer.lines
 }
 
-/// Returns the place at which the last block of a text begins. More text at the end does not change
-/// how the blocks before it are drawn.
+/// Returns the place of the last block that follows a blank line. More text at the end does not
+/// change how the blocks before it are drawn.
 pub(super) fn last_block(text: &str) -> usize {
     let (mut last, mut depth) = (0, 0_usize);
     for (event, range) in Parser::new_ext(text, options()).into_offset_iter() {
         if depth == 0 {
-            last = range.start;
+            let before = text.get(..range.start).unwrap_or_default();
+            // The indentation belongs to the block.
+            let start = before.rfind('\n').map_or(0, |end| end + 1);
+            let before = before.get(..start).unwrap_or_default();
+            if before.lines().next_back().is_some_and(|line| line.trim().is_empty()) {
+                last = start;
+            }
         }
         match event {
             Event::Start(_) => depth += 1,
@@ -60,8 +66,7 @@ pub(super) fn last_block(text: &str) -> usize {
             _ => {}
         }
     }
-    // The indentation belongs to the block.
-    text.get(..last).and_then(|before| before.rfind('\n')).map_or(0, |end| end + 1)
+    last
 }
 
 /// Whether [`markdown`] would leave out letters or digits of the text, such as a definition of a
@@ -161,6 +166,8 @@ struct Writer<'t> {
     table: Option<Table>,
     effort: Effort,
     wants_gap: bool,
+    /// The blank row before the next row. A block without rows does not draw it.
+    gap: Option<Line<'static>>,
 }
 
 impl<'t> Writer<'t> {
@@ -178,6 +185,7 @@ impl<'t> Writer<'t> {
             table: None,
             effort: Effort::default(),
             wants_gap: false,
+            gap: None,
         }
     }
 
@@ -393,12 +401,11 @@ impl<'t> Writer<'t> {
         self.spans.push(Span::styled(clean(text).into_owned(), style));
     }
 
-    /// Begins a block. A blank row separates it from the block before it.
+    /// Begins a block. A blank row separates its rows from the block before it.
     fn begin_block(&mut self) {
         self.flush();
-        if std::mem::take(&mut self.wants_gap) {
-            let quotes = self.quotes();
-            self.lines.push(Line::from(quotes));
+        if std::mem::take(&mut self.wants_gap) && self.gap.is_none() {
+            self.gap = Some(Line::from(self.quotes()));
         }
     }
 
@@ -420,6 +427,7 @@ impl<'t> Writer<'t> {
 
     /// Draws one row, after the signs of the containers around it.
     fn row(&mut self, row: Vec<Span<'static>>) {
+        self.lines.extend(self.gap.take());
         let mut spans = self.prefix();
         spans.extend(row);
         self.lines.push(Line::from(spans));

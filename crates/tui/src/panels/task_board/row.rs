@@ -51,7 +51,7 @@ impl Columns {
         };
         let rest = self.width.saturating_sub(MARK_WIDTH + self.id + 1 + self.owner);
         // The title takes what the blockers leave, but at least half of the row.
-        let waits_for = cut(&blockers(waits_for), rest / 2);
+        let waits_for = cut(&blockers(waits_for, rest / 2), rest / 2);
         let waits_width = if waits_for.is_empty() { 0 } else { width_of(&waits_for) + GAP };
         let mut spans = vec![
             Span::styled(group.mark(), style),
@@ -70,15 +70,18 @@ impl Columns {
     }
 }
 
-/// Returns what a task waits for, in words. Returns an empty text if it waits for nothing.
-fn blockers(ids: &[TaskId]) -> String {
+/// Returns what a task waits for, in words, shorter if there is no room. Returns an empty text if it
+/// waits for nothing.
+fn blockers(ids: &[TaskId], room: usize) -> String {
     if ids.is_empty() {
         return String::new();
     }
-    format!("waits for {}", list(ids))
+    let ids = list(ids);
+    let long = format!("waits for {ids}");
+    if width_of(&long) <= room { long } else { format!("after {ids}") }
 }
 
 /// Returns ids as a list.
-pub(super) fn list(ids: &[TaskId]) -> String {
+fn list(ids: &[TaskId]) -> String {
     ids.iter().map(|id| format!("#{id}")).collect::<Vec<_>>().join(", ")
 }

@@ -13,12 +13,32 @@ fn drawn(board: &mut TaskBoard, size: (u16, u16), tasks: &[Task]) -> String {
 
 #[test]
 fn the_tasks_are_in_groups_and_blocked_ones_name_their_open_blockers() {
-    assert_snapshot!(drawn(&mut TaskBoard::new(), (80, 24), &tasks()), @"");
+    assert_snapshot!(drawn(&mut TaskBoard::new(), (80, 24), &tasks()), @"
+    tasks  1 of 4 completed ━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━
+    in progress (1)
+    * #2 Mend the parser, which drops the last line of a file without a l…  bob
+    ready (1)
+    - #3 Measure it
+    blocked (1)
+    . #4 Write the release notes                          waits for #2, #3
+    completed (1)
+    x #1 Read the code                                                      ann
+    ");
 }
 
 #[test]
 fn a_narrow_board_keeps_titles_and_blockers() {
-    assert_snapshot!(drawn(&mut TaskBoard::new(), (30, 12), &tasks()), @"");
+    assert_snapshot!(drawn(&mut TaskBoard::new(), (30, 12), &tasks()), @"
+    tasks  1 of 4 completed ━━━━━━
+    in progress (1)
+    * #2 Mend the parser, which d…
+    ready (1)
+    - #3 Measure it
+    blocked (1)
+    . #4 Write the…   after #2, #3
+    completed (1)
+    x #1 Read the code
+    ");
 }
 
 #[test]
@@ -27,7 +47,28 @@ fn the_details_of_the_selected_task_open_below_the_list() {
     drawn(&mut board, (60, 20), &tasks());
     assert_eq!(board.key(key(KeyCode::Char('p'))), PanelAct::Peek(name("bob")));
     assert_eq!(board.key(key(KeyCode::Enter)), PanelAct::Redraw);
-    assert_snapshot!(drawn(&mut board, (60, 20), &tasks()), @"");
+    assert_snapshot!(drawn(&mut board, (60, 20), &tasks()), @"
+    tasks  1 of 4 completed ━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━
+    in progress (1)
+    * #2 Mend the parser, which drops the last line o…  bob
+    ready (1)
+    - #3 Measure it
+    blocked (1)
+    . #4 Write the release notes      waits for #2, #3
+    completed (1)
+    x #1 Read the code                                  ann
+
+
+    task #2 ────────────────────────────────────────────────────
+    Mend the parser, which drops the last line of a file without
+    a line break at its end
+    in progress, owner: bob
+    blocks #4 Write the release notes
+
+    First a test.
+
+    Then the parser.
+    ");
     assert_eq!(board.key(key(KeyCode::Down)), PanelAct::Redraw);
     let other = drawn(&mut board, (60, 20), &tasks());
     assert!(other.contains("task #3") && other.contains("blocks #4 Write"), "{other}");

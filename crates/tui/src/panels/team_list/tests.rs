@@ -17,18 +17,113 @@ fn drawn(list: &mut TeamList, size: (u16, u16), questions: &[OpenQuestion]) -> S
 #[test]
 fn agents_that_need_input_come_first_with_their_reason() {
     let questions = [asked_by("bob", "Bash"), asked_by("bob", "Write")];
-    assert_snapshot!(drawn(&mut TeamList::new(), (80, 24), &questions), @"");
+    assert_snapshot!(drawn(&mut TeamList::new(), (80, 24), &questions), @"
+    team  3 needs input  1 working  1 idle  1 ended ━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━
+    needs input (3)
+    ! bob        asks permission for Bash (and 1 more)                 900     $0.00
+    ! carl       its plan waits for the lead's answer                    -         -
+    ! dora       failed: the model refused the key | see the log…        -         -
+    working (1)
+    * team-lead  thinks                                              23.4k     $1.25
+    idle (1)
+    - ann        idle                                                    -         -
+    ended (1)
+      eve        ended                                                   -         -
+
+
+
+
+
+
+
+
+
+
+
+
+    Enter: conversation  m: message  o: pane
+    ");
 }
 
 #[test]
 fn a_wide_list_has_tasks_and_models() {
-    assert_snapshot!(drawn(&mut TeamList::new(), (200, 60), &[]), @"");
+    assert_snapshot!(drawn(&mut TeamList::new(), (200, 60), &[]), @"
+    team  2 needs input  2 working  1 idle  1 ended ━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━
+    needs input (2)
+    ! carl       its plan waits for the lead's answer                                                                                                                  -                         -         -
+    ! dora       failed: the model refused the key | see the log�[2J                                                                                                   -                         -         -
+    working (2)
+    * team-lead  thinks                                                                                                                                                claude-opus-4-6       23.4k     $1.25
+    * bob        Bash(cargo test -p parser)                                                                 #2 Mend the parser                                         -                       900     $0.00
+    idle (1)
+    - ann        idle                                                                                                                                                  -                         -         -
+    ended (1)
+      eve        ended                                                                                                                                                 -                         -         -
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+    Enter: conversation  m: message  o: pane
+    ");
 }
 
 #[test]
 fn a_list_at_the_side_keeps_names_and_reasons() {
     let questions = [asked_by("bob", "ExitPlanMode")];
-    assert_snapshot!(drawn(&mut TeamList::new(), (30, 8), &questions), @"");
+    assert_snapshot!(drawn(&mut TeamList::new(), (30, 8), &questions), @"
+    team  3 needs input  1 worki…
+    needs input (3)
+    ! bob        asks to approve…
+    ! carl       its plan waits f…
+    ! dora       failed: the mode…
+    working (1)
+    * team-lead  thinks
+    Enter: conversation  m: messa…
+    ");
 }
 
 #[test]

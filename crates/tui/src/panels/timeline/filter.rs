@@ -3,6 +3,7 @@
 use std::fmt;
 
 use pitcrew_view::state::{Happened, Mail, Route, TimelineEntry};
+use pitcrew_view::team_log::LogKind;
 
 use crate::panels::query::{Query, Searched, begins_with, contains};
 
@@ -17,6 +18,8 @@ pub(super) enum Kind {
     Mail,
     Tasks,
     Texts,
+    /// Plans and permission requests.
+    Requests,
     /// The starts and ends of the team and its agents.
     Agents,
 }
@@ -28,7 +31,8 @@ impl Kind {
             Self::All => Self::Mail,
             Self::Mail => Self::Tasks,
             Self::Tasks => Self::Texts,
-            Self::Texts => Self::Agents,
+            Self::Texts => Self::Requests,
+            Self::Requests => Self::Agents,
             Self::Agents => Self::All,
         }
     }
@@ -39,6 +43,13 @@ impl Kind {
             Happened::Mail(_) => Self::Mail,
             Happened::Task { .. } => Self::Tasks,
             Happened::Said { .. } => Self::Texts,
+            Happened::Logged(entry) => match entry.kind {
+                LogKind::Mail | LogKind::Delivery => Self::Mail,
+                LogKind::Task => Self::Tasks,
+                LogKind::Turn => Self::Texts,
+                LogKind::Plan | LogKind::Permission => Self::Requests,
+                LogKind::Run | LogKind::Member | LogKind::State => Self::Agents,
+            },
             Happened::TeamCreated { .. }
             | Happened::Spawned { .. }
             | Happened::CleanedUp
@@ -55,6 +66,7 @@ impl fmt::Display for Kind {
             Self::Mail => "mail",
             Self::Tasks => "tasks",
             Self::Texts => "texts",
+            Self::Requests => "requests",
             Self::Agents => "agents",
         })
     }
@@ -71,7 +83,9 @@ impl Filter {
     pub(super) fn selects(&self, entry: &TimelineEntry) -> bool {
         let is_of_kind = match self.kind {
             Kind::All => true,
-            Kind::Mail | Kind::Tasks | Kind::Texts | Kind::Agents => self.kind == Kind::of(entry),
+            Kind::Mail | Kind::Tasks | Kind::Texts | Kind::Requests | Kind::Agents => {
+                self.kind == Kind::of(entry)
+            }
         };
         is_of_kind && self.query.finds(&Fields(entry))
     }
@@ -112,6 +126,7 @@ impl Searched for Fields<'_> {
             Happened::Spawned { agent, .. }
             | Happened::Said { agent, .. }
             | Happened::Task { by: agent, .. } => begins(agent.as_str()),
+            Happened::Logged(entry) => entry.agent.iter().chain(&entry.to).any(|name| begins(name)),
             Happened::TeamCreated { .. }
             | Happened::CleanedUp
             | Happened::CleanupFailed { .. }
@@ -133,6 +148,10 @@ impl Searched for Fields<'_> {
             Happened::Said { agent, text } => has(text) || has(agent.as_str()),
             Happened::Task { id, by, change } => {
                 has(change) || has(by.as_str()) || has(&format!("task #{id}"))
+            }
+            Happened::Logged(entry) => {
+                let names = entry.agent.iter().chain(&entry.to);
+                has(&entry.text) || names.chain(&entry.content).any(|text| has(text))
             }
             Happened::TeamCreated { .. }
             | Happened::CleanedUp

@@ -2,8 +2,10 @@
 
 use std::borrow::Cow;
 
+use jiff::Timestamp;
 use pitcrew_view::AgentState;
 use pitcrew_view::state::{Happened, Mail, Route, TimelineEntry};
+use pitcrew_view::team_log::LogEntry;
 use ratatui::text::{Line, Span};
 
 use super::filter::Kind;
@@ -37,8 +39,8 @@ struct Parts<'a> {
     head: Vec<Span<'static>>,
     /// What happened, for one line.
     brief: Cow<'a, str>,
-    /// The whole text, if it is more than `brief`.
-    whole: Option<&'a str>,
+    /// A title and the whole text below it, if they are more than `brief`.
+    whole: Option<(&'a str, &'a str)>,
 }
 
 impl EntryLines<'_> {
@@ -54,7 +56,7 @@ impl EntryLines<'_> {
         let used = self.used(&head);
         let fits = !brief.contains('\n') && used + width_of(&brief) <= usize::from(self.width);
         let (first, below) = match whole {
-            Some(whole) => (brief.as_ref(), whole),
+            Some(whole) => whole,
             None if fits => (brief.as_ref(), ""),
             None => ("", brief.as_ref()),
         };
@@ -114,11 +116,26 @@ impl EntryLines<'_> {
                 let started = format!("started{known}");
                 short(vec![self.name(agent.as_str()), Span::raw(" ")], Cow::Owned(started))
             }
+            Happened::Logged(entry) => self.logged(entry),
             Happened::TeamCreated { .. }
             | Happened::CleanedUp
             | Happened::CleanupFailed { .. }
             | Happened::SessionEnded { .. } => short(Vec::new(), Cow::Owned(entry.text())),
         }
+    }
+
+    fn logged<'e>(self, entry: &'e LogEntry) -> Parts<'e> {
+        let at = Timestamp::from_millisecond(entry.at_ms).unwrap_or_default();
+        let mut head = vec![Span::styled(at.strftime("%H:%M ").to_string(), self.theme.dim)];
+        if let Some(agent) = &entry.agent {
+            head.extend([self.name(agent), Span::raw(" ")]);
+        }
+        let whole = entry.content.as_deref().and_then(|content| {
+            // The text of the entry ends with the first line of its content.
+            let (title, first) = entry.text.split_once(": ")?;
+            (first != content).then_some((title, content))
+        });
+        Parts { head, brief: Cow::Borrowed(&entry.text), whole }
     }
 
     fn mail<'e>(self, mail: &'e Mail) -> Parts<'e> {
@@ -135,10 +152,12 @@ impl EntryLines<'_> {
             kind => format!(", {}", cut(&kind.replace('_', " "), NAME_WIDTH)),
         };
         let between = Span::styled(" to ", self.theme.dim);
-        let head = vec![self.name(&mail.from), between, to, Span::raw(format!("{kind}: "))];
+        let colon = if mail.text.is_empty() { "" } else { ": " };
+        let head = vec![self.name(&mail.from), between, to, Span::raw(format!("{kind}{colon}"))];
         match &mail.summary {
             Some(summary) if !summary.is_empty() && *summary != mail.text => {
-                Parts { head, brief: Cow::Borrowed(summary), whole: Some(&mail.text) }
+                let whole = Some((summary.as_str(), mail.text.as_str()));
+                Parts { head, brief: Cow::Borrowed(summary), whole }
             }
             Some(_) | None => Parts { head, brief: Cow::Borrowed(&mail.text), whole: None },
         }
@@ -157,6 +176,7 @@ fn kind(entry: &TimelineEntry) -> &'static str {
         Kind::Mail => "mail",
         Kind::Tasks => "task",
         Kind::Texts => "text",
+        Kind::Requests => "ask",
         Kind::Agents => "agent",
     }
 }

@@ -1,6 +1,7 @@
 use crossterm::event::KeyCode;
 use insta::assert_snapshot;
 use pitcrew_view::state::{Happened, Route};
+use serde_json::json;
 
 use super::*;
 use crate::panels::sample::{happened, key, mail, name, screen, session, team};
@@ -26,7 +27,66 @@ fn numbered(count: usize) -> TeamState {
 #[test]
 fn the_timeline_shows_mail_tasks_and_agents_in_order() {
     let state = happened(team(), session());
-    assert_snapshot!(drawn(&mut TimelineView::new(), (80, 24), &state), @"");
+    assert_snapshot!(drawn(&mut TimelineView::new(), (80, 24), &state), @"
+    timeline ━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━
+    agent  team crew created
+    agent  ann started (general-purpose, haiku)
+    agent  bob started (general-purpose, haiku)
+    mail   team-lead to team (ann, bob): Please begin.
+    task   bob: task #2 in progress
+    text   bob: I read the parser first.
+    mail   bob to team-lead: Found it
+    mail   team-lead to ann, shutdown request
+    agent  session ended: success
+
+
+
+
+
+
+
+
+
+
+
+
+
+    /: search  f: mail  o: whole texts
+    ");
+}
+
+#[test]
+fn the_log_of_a_team_of_pitcrew_is_shown_with_clock_times() {
+    let entry = |minute: i64, kind: &str, agent: Option<&str>, text: &str, content: Option<&str>| {
+        let at_ms = 1_795_168_800_000 + minute * 60_000;
+        let entry = json!({
+            "at_ms": at_ms, "kind": kind, "event": "e", "agent": agent, "to": ["ann"],
+            "text": text, "content": content,
+        });
+        Happened::Logged(serde_json::from_value(entry).unwrap())
+    };
+    let entries = [
+        entry(0, "run", None, "the run starts: mend it", None),
+        entry(1, "mail", Some("bob"), "writes to ann: look", Some("look\nat the parser")),
+        entry(61, "permission", Some("bob"), "asks permission for Bash", None),
+        entry(62, "task", Some("a\u{1b}[2J"), "claims task #1", None),
+    ];
+    let state = happened(team(), entries);
+    let mut view = TimelineView::new();
+    keys(&mut view, "o");
+    assert_snapshot!(drawn(&mut view, (60, 8), &state), @"
+    timeline ━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━
+    agent  10:00 the run starts: mend it
+    mail   10:01 bob writes to ann
+      look
+      at the parser
+    ask    11:01 bob asks permission for Bash
+    task   11:02 a�[2J claims task #1
+    /: search  f: mail  o: short texts
+    ");
+    keys(&mut view, "/@ann parser");
+    let found = drawn(&mut view, (60, 8), &state);
+    assert!(found.contains("at the parser") && !found.contains("asks permission"), "{found}");
 }
 
 #[test]
@@ -34,7 +94,32 @@ fn whole_texts_are_opened_and_folded_by_key() {
     let state = happened(team(), session());
     let mut view = TimelineView::new();
     assert_eq!(view.key(key(KeyCode::Char('o'))), PanelAct::Redraw);
-    assert_snapshot!(drawn(&mut view, (40, 24), &state), @"");
+    assert_snapshot!(drawn(&mut view, (40, 24), &state), @"
+    timeline ━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━
+    team crew created
+    ann started (general-purpose, haiku)
+    bob started (general-purpose, haiku)
+    team-lead to team (ann, bob):
+      Please begin.
+    bob: task #2 in progress
+    bob: I read the parser first.
+    bob to team-lead: Found it
+      I found it: the loop ends one line too
+      early.
+      The test is in parser.rs.�[2J
+    team-lead to ann, shutdown request
+    session ended: success
+
+
+
+
+
+
+
+
+
+    /: search  f: mail  o: short texts
+    ");
     view.key(key(KeyCode::Char('o')));
     assert!(!drawn(&mut view, (40, 24), &state).contains("parser.rs"));
 }
@@ -44,10 +129,28 @@ fn a_filter_shows_one_kind_and_a_search_finds_words_and_agents() {
     let state = happened(team(), session());
     let mut view = TimelineView::new();
     keys(&mut view, "f");
-    assert_snapshot!(drawn(&mut view, (60, 8), &state), @"");
+    assert_snapshot!(drawn(&mut view, (60, 8), &state), @"
+    timeline  mail ━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━
+    mail   team-lead to team (ann, bob): Please begin.
+    mail   bob to team-lead: Found it
+    mail   team-lead to ann, shutdown request
+
+
+
+    /: search  f: tasks  o: whole texts
+    ");
     keys(&mut view, "/@bob EARLY");
     assert!(view.is_searching());
-    assert_snapshot!(drawn(&mut view, (60, 8), &state), @"");
+    assert_snapshot!(drawn(&mut view, (60, 8), &state), @"
+    timeline  mail: @bob EARLY ━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━
+    mail   bob to team-lead: Found it
+
+
+
+
+
+    /@bob EARLY_
+    ");
     keys(&mut view, "x");
     assert!(drawn(&mut view, (60, 8), &state).contains("nothing found"));
     assert_eq!(view.key(key(KeyCode::Esc)), PanelAct::Redraw);

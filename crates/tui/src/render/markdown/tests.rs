@@ -1,6 +1,7 @@
 //! Tests for markdown.
 
 use super::*;
+use crate::render::wrap::width_of;
 use crate::theme::ThemeKind;
 
 fn drawn(text: &str, width: u16) -> String {
