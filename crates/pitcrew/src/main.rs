@@ -28,6 +28,7 @@ mod notifier;
 mod openable;
 mod output;
 mod owners;
+mod past_runs;
 mod reference_client;
 mod report;
 mod run_options;

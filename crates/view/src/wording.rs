@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+pub use pitcrew_model::in_dollars;
 use pitcrew_protocol::{CallEffect, Status, ToolTraits};
 use pitcrew_runtime::events::{RunEvent, waiting_for_model};
 use pitcrew_runtime::question::visible;

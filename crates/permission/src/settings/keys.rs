@@ -65,6 +65,7 @@ const SECTIONS: [Section; 6] = [
             "teammateMode",
             "teammateProgram",
             "teams",
+            "theme",
         ],
     },
     Section { path: "pitcrew.notify", is_ours: true, names: &["command", "desktop", "terminal"] },

@@ -91,7 +91,7 @@ pub(crate) struct Run {
 }
 
 /// The options of a run, both for a new team and for a resumed one.
-#[derive(Clone, Debug, clap::Args, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, clap::Args, Serialize, Deserialize)]
 pub(crate) struct RunArgs {
     /// The format of the answer on stdout [default: text; json with --json]
     #[arg(long, value_name = "FORMAT")]
@@ -116,7 +116,7 @@ pub(crate) struct RunArgs {
 }
 
 /// The options that choose the agents' models.
-#[derive(Clone, Debug, clap::Args, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, clap::Args, Serialize, Deserialize)]
 #[command(next_help_heading = "Models")]
 pub(crate) struct Models {
     /// The lead's model: anthropic/NAME, openai/NAME, ollama/NAME, script:FILE, or opus, sonnet,
@@ -129,7 +129,7 @@ pub(crate) struct Models {
 }
 
 /// The options that control the agents' permissions.
-#[derive(Clone, Debug, clap::Args, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, clap::Args, Serialize, Deserialize)]
 #[command(next_help_heading = "Permissions")]
 pub(crate) struct PermissionArgs {
     /// The permission mode: default, acceptEdits, plan, delegate, dontAsk or bypassPermissions
@@ -156,7 +156,7 @@ pub(crate) struct PermissionArgs {
 }
 
 /// The limits at which the run stops by itself. Its teammates stay in the team.
-#[derive(Clone, Debug, clap::Args, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, clap::Args, Serialize, Deserialize)]
 #[command(next_help_heading = "Limits")]
 pub(crate) struct LimitArgs {
     /// The maximum number of model calls of each agent
@@ -260,13 +260,45 @@ impl RunArgs {
         restored(context, begin, |begin, team| {
             let folder =
                 context.briefly(run_options::run_folder(context, &begin, context.cwd.clone()))?;
-            // The host process has no terminal to ask at. It reads the same files again.
-            let mut layer = self.permissions.settings(self.settings.as_deref())?;
-            context.settings_with(&folder, Some(Value::Object(layer.clone())))?;
-            let format = OutputFormat::chosen(None, context);
-            self.permissions.settle_trust(context, &folder, format, &mut layer)?;
+            self.settle(context, &folder)?;
             starter::start(context, begin, self, team)
         })
+    }
+
+    /// Resumes a team in a process of its own. Returns the team's name when the team runs.
+    ///
+    /// # Errors
+    /// Returns an error if the run cannot be started.
+    pub(crate) fn resume_detached(&self, context: &Context, team: &str) -> Result<String, Failure> {
+        let begin = Begin::Resume { team: team.to_owned(), goal: None };
+        let mut running = String::new();
+        restored(context, begin, |begin, team| {
+            let folder =
+                context.briefly(run_options::run_folder(context, &begin, context.cwd.clone()))?;
+            self.settle(context, &folder)?;
+            let start = starter::start_unseen(context, begin, self.clone());
+            running = context.briefly(start)?;
+            team.get_or_init(|| running.clone());
+            Ok(())
+        })?;
+        Ok(running)
+    }
+
+    /// Checks the settings of a run that a host process will start, and asks about trust. The host
+    /// process has no terminal to ask at. It reads the same files again.
+    ///
+    /// # Errors
+    /// Returns an error if the settings or the options cannot be used.
+    pub(crate) fn settle(&self, context: &Context, folder: &Path) -> Result<(), Failure> {
+        let mut layer = self.permissions.settings(self.settings.as_deref())?;
+        context.settings_with(folder, Some(Value::Object(layer.clone())))?;
+        let format = OutputFormat::chosen(None, context);
+        self.permissions.settle_trust(context, folder, format, &mut layer)
+    }
+
+    /// Whether an option chooses the output of the run.
+    pub(crate) fn chooses_output(&self) -> bool {
+        self.output_format.is_some() || self.include_team_events
     }
 
     /// Runs a team in this process, which is the host process of a detached run. Sets
@@ -552,7 +584,7 @@ fn goal(given: String) -> Result<String, Failure> {
 }
 
 /// Returns the default name of a team, which is the name of the repository's folder.
-fn team_name(context: &Context) -> String {
+pub(crate) fn team_name(context: &Context) -> String {
     repository_name(&context.cwd).unwrap_or_else(|| NAMELESS_TEAM.to_owned())
 }
 

@@ -1,5 +1,5 @@
-//! The connection of `pitcrew attach` to the host of a team. It is opened again after the host was
-//! gone: a change of the team's files says when to look for the host.
+//! The lasting connection of a user interface to the host of a team. It is opened again after the
+//! host was gone: a change of the team's files says when to look for the host.
 
 use std::time::Duration;
 
@@ -7,13 +7,13 @@ use futures_util::StreamExt as _;
 use pitcrew_runtime::control_socket::{KnockError, Notifies};
 use pitcrew_team::Team;
 use pitcrew_team::store::{Change, StoreError, Watch};
-use pitcrew_view::client::{self, Following, FromHost, Since};
-use pitcrew_view::host::{HostEvent, HostState};
-use pitcrew_view::lead::LeadError;
-use pitcrew_view::notification::Notification;
 use tokio::time::{Instant, sleep_until};
 
-use crate::failure::Failure;
+use super::{Following, FromHost, Since};
+use crate::ViewError;
+use crate::host::{HostEvent, HostState};
+use crate::lead::LeadError;
+use crate::notification::Notification;
 
 /// The first pause before this process knocks again at a host that does not open its socket yet.
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
@@ -22,7 +22,7 @@ const FIRST_PAUSE: Duration = Duration::from_millis(20);
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 
 /// The connection to the host of a team, or the search for a host.
-pub(super) struct HostLink {
+pub struct HostLink {
     team: Team,
     notifies: Notifies,
     /// The changes of the team. `None` while there is a connection, because then the host tells of
@@ -55,7 +55,7 @@ struct Knock {
 
 /// What the connection says.
 #[derive(Debug)]
-pub(super) enum News {
+pub enum News {
     /// The connection is open. The value is the version of pitcrew in the host.
     Open(String),
     /// The whole state of the host. It replaces everything that was known.
@@ -72,19 +72,22 @@ pub(super) enum News {
 
 impl HostLink {
     /// Prepares a connection. The first call of [`Self::next`] opens it.
-    pub(super) fn new(team: Team) -> Self {
+    #[must_use]
+    pub fn new(team: Team) -> Self {
         let connection = Connection::Closed { knock: Some(Knock::now()) };
         let notifies = Notifies::No;
         Self { team, notifies, changes: None, connection, since: None, pause: FIRST_PAUSE }
     }
 
     /// Offers the terminal of this process for notifications.
-    pub(super) fn notifying(self, notifies: Notifies) -> Self {
+    #[must_use]
+    pub fn notifying(self, notifies: Notifies) -> Self {
         Self { notifies, ..self }
     }
 
     /// Returns true if this process must show a notification of the host on its terminal.
-    pub(super) fn shows(&self, notification: &Notification) -> bool {
+    #[must_use]
+    pub fn shows(&self, notification: &Notification) -> bool {
         match &self.connection {
             Connection::Open(following) => following.shows(notification),
             Connection::Closed { .. } => false,
@@ -95,7 +98,7 @@ impl HostLink {
     ///
     /// # Errors
     /// Returns an error if the host refuses this process, or if the team cannot be read.
-    pub(super) async fn next(&mut self) -> Result<News, Failure> {
+    pub async fn next(&mut self) -> Result<News, LeadError> {
         loop {
             match &mut self.connection {
                 Connection::Open(following) => match following.next().await {
@@ -124,7 +127,10 @@ impl HostLink {
                         changes @ None => match self.team.watch().await {
                             Ok(watch) => changes.insert(watch),
                             Err(StoreError::NoTeam { .. }) => return Ok(News::TeamGone),
-                            Err(error) => return Err(Failure::internal(error)),
+                            Err(source) => {
+                                let team = self.team.dir().clone();
+                                return Err(ViewError::Store { team, source }.into());
+                            }
                         },
                     };
                     let news = tokio::select! {
@@ -159,12 +165,12 @@ impl HostLink {
     }
 
     /// Tries to connect.
-    async fn knock(&mut self) -> Result<Option<News>, Failure> {
+    async fn knock(&mut self) -> Result<Option<News>, LeadError> {
         let Connection::Closed { knock: Some(knock) } = self.connection else { return Ok(None) };
         let since = self.since.clone();
         let followed = match self.notifies {
-            Notifies::No => client::follow(&self.team, since).await,
-            Notifies::OnTerminal => client::follow_on_terminal(&self.team, since).await,
+            Notifies::No => super::follow(&self.team, since).await,
+            Notifies::OnTerminal => super::follow_on_terminal(&self.team, since).await,
         };
         match followed {
             Ok(Some(following)) => {
@@ -185,7 +191,7 @@ impl HostLink {
                 self.connection = Connection::Closed { knock: Some(knock.later()) };
                 Ok(None)
             }
-            Err(error) => Err(error.into()),
+            Err(error) => Err(error),
         }
     }
 }
