@@ -61,6 +61,9 @@ struct Listed {
     total: usize,
     /// The number of teams and archives that cannot be read.
     unreadable: usize,
+    /// Whether teams that do not run are left out.
+    #[serde(skip)]
+    only_running: bool,
 }
 
 /// A team that runs or can be resumed.
@@ -198,12 +201,17 @@ impl Listed {
         });
         let rows: Vec<Row> = rows.filter(|row| row.is_running || !only_running).collect();
         let teams = grouped(rows);
-        Ok(Self { total: teams.len(), teams, unreadable })
+        Ok(Self { total: teams.len(), teams, unreadable, only_running })
     }
 
     fn text(&self, context: &Context) -> String {
         if self.teams.is_empty() {
-            return "no team runs or can be resumed; `pitcrew run \"GOAL\"` starts one".to_owned();
+            return match self.only_running {
+                true => "no team runs; `pitcrew resume` lists those that can be resumed".to_owned(),
+                false => {
+                    "no team runs or can be resumed; `pitcrew run \"GOAL\"` starts one".to_owned()
+                }
+            };
         }
         let groups = self.teams.chunk_by(|one, other| one.run.repository == other.run.repository);
         let tables = groups.map(|rows| {
