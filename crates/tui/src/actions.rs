@@ -79,10 +79,7 @@ pub(crate) async fn done(team: Team, action: Outside) -> Done {
         }
         Outside::EndTeam => {
             let request = ControlRequest::EndTeam { wait_seconds: Some(LEAVE_SECONDS) };
-            Done::Told(match asked(&team, &request).await {
-                Ok(()) => "the teammates are asked to leave".to_owned(),
-                Err(reason) => format!("the team is not ended: {reason}"),
-            })
+            Done::Ending(asked(&team, &request).await)
         }
         Outside::Read(agent) => {
             let recorded = recorded(&team, &agent).await;

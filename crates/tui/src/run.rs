@@ -189,7 +189,14 @@ impl<'a> Face<'a> {
     fn woken(&mut self, wake: Wake) -> Result<Option<Left>, FaceError> {
         let input = match wake {
             Wake::Input(input) => input,
-            Wake::Linked(news) => Input::Host(news?),
+            Wake::Linked(news) => {
+                let news = news?;
+                // The link of a team that is gone would say so again and again.
+                if matches!(news, News::TeamGone) {
+                    self.sources.link = None;
+                }
+                Input::Host(news)
+            }
             Wake::Started(result) => {
                 self.sources.starting = None;
                 Input::Done(Done::Started(self.started(result)))

@@ -10,6 +10,7 @@ use pitcrew_protocol::is_unseen;
 use pitcrew_runtime::run;
 use pitcrew_team::Team;
 use pitcrew_tui::{self as tui, FaceError, FaceOptions, ThemeKind};
+use serde_json::Value;
 
 use super::attached::Left;
 use super::board::is_in_foreground;
@@ -91,7 +92,7 @@ async fn open(
         })
     });
     let options = FaceOptions {
-        theme: theme(),
+        theme: theme(context),
         team,
         goal,
         start,
@@ -131,12 +132,18 @@ fn failure(error: FaceError) -> Failure {
 }
 
 /// Returns the theme for the terminal at stderr.
-pub(crate) fn theme() -> ThemeKind {
-    match anstream::AutoStream::choice(&std::io::stderr()) {
-        anstream::ColorChoice::Never => ThemeKind::NoColor,
-        anstream::ColorChoice::Auto
-        | anstream::ColorChoice::AlwaysAnsi
-        | anstream::ColorChoice::Always => ThemeKind::Dark,
+pub(crate) /// Returns the theme that the settings name. Without colour in the output, it has no colour.
+fn theme(context: &Context) -> ThemeKind {
+    let choice = anstream::AutoStream::choice(&std::io::stderr());
+    if choice == anstream::ColorChoice::Never {
+        return ThemeKind::NoColor;
+    }
+    let settings = context.usable_settings();
+    match settings.pitcrew("theme").and_then(Value::as_str) {
+        Some("light") => ThemeKind::Light,
+        Some("colorBlind") => ThemeKind::ColorBlind,
+        Some("none") => ThemeKind::NoColor,
+        Some(_) | None => ThemeKind::Dark,
     }
 }
 

@@ -45,6 +45,8 @@ pub enum Done {
         /// The reason why the host did not take the answer.
         result: Result<(), String>,
     },
+    /// The host was asked to end the team. An error is the reason why it does not.
+    Ending(Result<(), String>),
     /// An action without an own result was carried out. The text reports it.
     Told(String),
     /// The transcript of an agent was read. `None` means that it cannot be read.

@@ -157,8 +157,8 @@ impl App {
     /// Handles that no process runs the team.
     fn lost(&mut self) -> Vec<Action> {
         match self.stage {
-            Stage::Goal | Stage::Starting(_) | Stage::Over(_) => return Vec::new(),
-            Stage::Running | Stage::NoHost => {}
+            Stage::Goal | Stage::Over(_) => return Vec::new(),
+            Stage::Starting(_) | Stage::Running | Stage::NoHost => {}
         }
         self.stage = Stage::NoHost;
         self.no_host();

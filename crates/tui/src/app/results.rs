@@ -5,7 +5,7 @@ use pitcrew_view::asking::Chosen;
 use pitcrew_view::conversation::Conversation;
 use pitcrew_view::state::{Happened, Timeline, TimelineEntry};
 
-use super::{Action, App, Done, Stage, read};
+use super::{Action, App, Done, Leaving, Stage, read};
 
 impl App {
     pub(super) fn done(&mut self, done: Done) -> Vec<Action> {
@@ -13,6 +13,12 @@ impl App {
             Done::Started(result) => self.started(result),
             Done::Sent { to, text, result } => self.sent(&to, text, result),
             Done::Answered { chosen, result } => self.answered(chosen, result),
+            Done::Ending(Ok(())) => Vec::new(),
+            Done::Ending(Err(reason)) => {
+                self.leaving = Leaving::No;
+                self.problem(format!("the team is not ended: {reason}"));
+                Vec::new()
+            }
             Done::Told(text) => {
                 self.tell(text);
                 Vec::new()
@@ -37,9 +43,9 @@ impl App {
 
     fn started(&mut self, result: Result<String, String>) -> Vec<Action> {
         match result {
+            // The stage changes when the host answers.
             Ok(team) => {
                 self.team = Some(team);
-                self.stage = Stage::NoHost;
                 // The log of the team is read from its beginning.
                 self.state.timeline = Timeline::default();
             }

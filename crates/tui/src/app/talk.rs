@@ -6,7 +6,7 @@
 
 use pitcrew_protocol::AgentName;
 use pitcrew_runtime::events::RunEvent;
-use pitcrew_view::conversation::{Conversation, Part, follows_written_steps};
+use pitcrew_view::conversation::{Conversation, follows_written_steps};
 
 use super::talk_view::TalkView;
 
@@ -155,10 +155,8 @@ impl Talk {
 
     fn update_parts(&mut self) {
         let answers = self.answers.iter().flat_map(|(_, answer)| &answer.parts);
-        let live = Part::Text { text: self.live.clone() };
-        let live = (!self.live.trim().is_empty()).then_some(&live);
-        let parts = self.recorded.parts.iter().chain(answers).chain(live);
-        self.view.set(parts, self.recorded.is_cut);
+        let parts = self.recorded.parts.iter().chain(answers);
+        self.view.set(parts, &self.live, self.recorded.is_cut);
     }
 }
 

@@ -6,12 +6,15 @@ use ratatui::text::Line;
 
 use super::part_lines::{Length, part_lines};
 use crate::panels::Scroll;
+use crate::render::LiveMarkdown;
 use crate::theme::Theme;
 
 /// The lines of a conversation, and the place to which the user has scrolled.
 #[derive(Debug, Default)]
 pub(crate) struct TalkView {
     entries: Vec<Entry>,
+    /// The text that the model is writing.
+    live: Option<Live>,
     /// Whether earlier parts exist that are not in the entries.
     is_cut: bool,
     width: u16,
@@ -26,6 +29,13 @@ struct Entry {
     lines: Option<Vec<Line<'static>>>,
 }
 
+/// A text that is being written.
+#[derive(Debug, Default)]
+struct Live {
+    text: String,
+    markdown: LiveMarkdown,
+}
+
 /// How an entry is laid out.
 #[derive(Clone, Copy)]
 struct Layout<'a> {
@@ -35,8 +45,14 @@ struct Layout<'a> {
 }
 
 impl TalkView {
-    /// Replaces the parts. Parts that stay keep their lines and their place on the screen.
-    pub(crate) fn set<'a>(&mut self, parts: impl Iterator<Item = &'a Part>, is_cut: bool) {
+    /// Replaces the parts, and the text that is being written after them. Parts that stay keep their
+    /// lines and their place on the screen.
+    pub(crate) fn set<'a>(
+        &mut self,
+        parts: impl Iterator<Item = &'a Part>,
+        live: &str,
+        is_cut: bool,
+    ) {
         let mut parts = parts.peekable();
         // If the window of the transcript moved, the first parts are gone.
         let gone = match parts.peek() {
@@ -44,7 +60,7 @@ impl TalkView {
             Some(_) | None => None,
         };
         self.entries.drain(..gone.unwrap_or(0));
-        let known = self.entries.len();
+        let known = self.entries.len() + usize::from(self.live.is_some());
         let mut count = 0;
         for part in parts {
             match self.entries.get_mut(count) {
@@ -55,8 +71,23 @@ impl TalkView {
             count += 1;
         }
         self.entries.truncate(count);
-        self.scroll.added(count.saturating_sub(known));
+        self.set_live(live);
         self.is_cut = is_cut;
+        let now = count + usize::from(self.live.is_some());
+        self.scroll.added(now.saturating_sub(known));
+    }
+
+    fn set_live(&mut self, text: &str) {
+        if text.trim().is_empty() {
+            self.live = None;
+            return;
+        }
+        let live = self.live.get_or_insert_default();
+        // Only a text that continues the text before keeps the lines of that text.
+        if !text.starts_with(&live.text) {
+            *live = Live::default();
+        }
+        text.clone_into(&mut live.text);
     }
 
     /// Shows whole outputs and thoughts, or only their beginnings.
@@ -79,19 +110,15 @@ impl TalkView {
             self.forget_lines();
         }
         let layout = Layout { width, length: self.length, theme };
-        // The scroll counts entries from the end. The notice about earlier parts is one more.
-        let items = self.entries.len() + usize::from(self.is_cut);
-        let entries = &mut self.entries;
-        let shown = self.scroll.window(items, height, |item| {
-            entry_at(entries, item).map_or(1, |entry| entry.lines(layout).len())
-        });
+        let mut parts = Parts { entries: &mut self.entries, live: self.live.as_mut() };
+        // The notice about earlier parts is one item more.
+        let items = parts.count() + usize::from(self.is_cut);
+        let shown =
+            self.scroll.window(items, height, |item| parts.lines(item, layout).map_or(1, <[_]>::len));
         let mut lines = Vec::with_capacity(height);
         for part in shown {
-            match entry_at(entries, part.item) {
-                Some(entry) => {
-                    let shown = entry.lines(layout).iter().skip(part.skip).take(part.rows);
-                    lines.extend(shown.cloned());
-                }
+            match parts.lines(part.item, layout) {
+                Some(all) => lines.extend(all.iter().skip(part.skip).take(part.rows).cloned()),
                 None => lines.push(Line::styled("earlier parts are not shown", theme.dim)),
             }
         }
@@ -118,8 +145,28 @@ impl Entry {
     }
 }
 
-/// Returns an entry, which is counted from the end.
-fn entry_at(entries: &mut [Entry], item: usize) -> Option<&mut Entry> {
-    let at = entries.len().checked_sub(item + 1)?;
-    entries.get_mut(at)
+/// The parts of the conversation, counted from the end.
+struct Parts<'a> {
+    entries: &'a mut [Entry],
+    live: Option<&'a mut Live>,
+}
+
+impl Parts<'_> {
+    fn count(&self) -> usize {
+        self.entries.len() + usize::from(self.live.is_some())
+    }
+
+    /// Returns the lines of a part.
+    fn lines(&mut self, item: usize, layout: Layout<'_>) -> Option<&[Line<'static>]> {
+        let before_live = match &mut self.live {
+            Some(live) if item == 0 => {
+                live.markdown.update(&live.text, layout.width, layout.theme);
+                return Some(live.markdown.lines());
+            }
+            Some(_) => item - 1,
+            None => item,
+        };
+        let at = self.entries.len().checked_sub(before_live + 1)?;
+        Some(self.entries.get_mut(at)?.lines(layout))
+    }
 }

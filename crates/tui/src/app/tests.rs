@@ -9,6 +9,7 @@ use pitcrew_permission::gate::{Call, Gate};
 use pitcrew_protocol::{AgentName, MessageId};
 use pitcrew_runtime::events::RunEvent;
 use pitcrew_runtime::question::{AskedCall, Choice, PermissionQuestion};
+use pitcrew_runtime::run::{RunEnd, RunOutcome};
 use pitcrew_view::client::News;
 use pitcrew_view::conversation::Conversation;
 use pitcrew_view::host::{Closed, HostEvent, HostState, OpenQuestion, What};
@@ -412,4 +413,41 @@ fn the_screen_can_have_any_size() {
             }
         }
     }
+}
+
+#[test]
+fn a_team_that_could_not_be_ended_goes_on() {
+    let mut person = Person::with_team();
+    person.types("/stop");
+    person.presses(KeyCode::Enter);
+    assert!(person.took().iter().any(|action| matches!(action, Action::EndTeam)));
+    assert!(person.sees(SMALL).contains("the team is being ended"));
+    person.gives(Input::Done(Done::Ending(Err("its lead is busy".to_owned()))));
+    let screen = person.sees(SMALL);
+    assert!(screen.contains("the team is not ended: its lead is busy"), "{screen}");
+    assert!(!screen.contains("the team is being ended"), "{screen}");
+}
+
+#[test]
+fn after_the_end_a_message_continues_the_team_and_enter_closes() {
+    let mut person = Person::new();
+    person.types("mend it");
+    person.presses(KeyCode::Enter);
+    person.gives(Input::Done(Done::Started(Ok("work".to_owned()))));
+    person.hears(News::Open(env!("CARGO_PKG_VERSION").to_owned()));
+    person.took();
+    let mut outcome = RunOutcome::broken("work");
+    outcome.end = RunEnd::Success { text: "All is done.".to_owned() };
+    person.happens(What::Ended(Box::new(outcome)));
+    let screen = person.sees(SMALL);
+    assert!(screen.contains("the run is complete"), "{screen}");
+    person.types("and document it");
+    person.presses(KeyCode::Enter);
+    let took = person.took();
+    let [Action::Start(Begin::Resume { team, goal })] = took.as_slice() else { panic!("{took:?}") };
+    assert_eq!((team.as_str(), goal.as_str()), ("work", "and document it"));
+    person.gives(Input::Done(Done::Started(Err("it is archived just now".to_owned()))));
+    person.presses_ctrl('u');
+    person.presses(KeyCode::Enter);
+    assert!(matches!(person.took().as_slice(), [Action::Leave(Left::Ended { .. })]));
 }
