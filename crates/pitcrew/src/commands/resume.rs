@@ -93,7 +93,7 @@ impl Resume {
             return context.output.answer(&listed, |listed| listed.text(context));
         }
         let title = if self.running { TITLE_RUNNING } else { "teams to go on with" };
-        let chosen = context.briefly(choose_from(&listed.items(context), title))?;
+        let chosen = context.briefly(choose_from(context, &listed, title))?;
         match chosen.and_then(|index| listed.teams.get(index)) {
             // This process still has a thread that reads keys. It ends with the process.
             Some(row) => Err(replaced_by(context, &["resume", "--", &row.run.id])),
@@ -112,7 +112,7 @@ pub(crate) async fn choose_running(context: &Context, otherwise: Failure) -> Res
     if listed.teams.is_empty() {
         return Err(otherwise);
     }
-    let chosen = choose_from(&listed.items(context), TITLE_RUNNING).await?;
+    let chosen = choose_from(context, &listed, TITLE_RUNNING).await?;
     match chosen.and_then(|index| listed.teams.get(index)) {
         // This process still has a thread that reads keys. It ends with the process.
         Some(row) => Err(replaced_by(context, &["attach", "--", &row.run.id])),
@@ -147,11 +147,16 @@ async fn is_running(context: &Context, team: &str) -> Result<bool, Failure> {
 }
 
 /// Lets the user choose a team on the terminal. Returns its index, or `None` if the user leaves.
-async fn choose_from(items: &[PickerItem], title: &str) -> Result<Option<usize>, Failure> {
+async fn choose_from(
+    context: &Context,
+    listed: &Listed,
+    title: &str,
+) -> Result<Option<usize>, Failure> {
+    let (items, theme) = (listed.items(context), face::theme(context));
     let mut signals = Signals::listen()?;
     let mut ended = None;
     let end = async { ended = Some(signals.next().await) };
-    let chosen = choose(title, items, face::theme(), end).await.map_err(Failure::internal)?;
+    let chosen = choose(title, &items, theme, end).await.map_err(Failure::internal)?;
     match ended {
         Some(signal) => Err(Failure::new(signal.failure(), "stopped before a team was chosen")),
         None => Ok(chosen),
