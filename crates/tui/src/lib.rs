@@ -7,4 +7,5 @@
 
 pub mod question;
 pub mod render;
+pub mod review;
 pub mod theme;
