@@ -2,7 +2,7 @@
 //! that runs one of them.
 
 use std::ffi::OsString;
-use std::io;
+use std::io::{self, IsTerminal as _};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -11,8 +11,8 @@ use clap::{CommandFactory, Parser, Subcommand, ValueEnum};
 
 use crate::commands::{
     agent, attach, broadcast, completions, demo, doctor, history, inbox, join, log, man, member,
-    message, models, pane, pane_exec, pane_probe, plan, prune, run, run_host, sandbox_exec, send,
-    shutdown, task, team, transcript, trust,
+    message, models, pane, pane_exec, pane_probe, plan, prune, resume, run, run_host, sandbox_exec,
+    send, shutdown, start, task, team, transcript, trust,
 };
 use crate::completing;
 use crate::context::{Context, Surroundings};
@@ -68,8 +68,10 @@ pub(crate) enum Color {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    Start(Box<start::Start>),
     Run(Box<run::Run>),
     Attach(attach::Attach),
+    Resume(resume::Resume),
     Join(Box<join::Join>),
     Agent(Box<agent::Agent>),
     Demo(demo::Demo),
@@ -107,8 +109,10 @@ enum Command {
 impl Command {
     fn run(self, context: &Context) -> Result<(), Failure> {
         match self {
+            Self::Start(command) => command.run(context),
             Self::Run(command) => command.run(context),
             Self::Attach(command) => command.run(context),
+            Self::Resume(command) => command.run(context),
             Self::Join(command) => command.run(context),
             Self::Agent(command) => command.run(context),
             Self::Demo(command) => command.run(context),
@@ -150,7 +154,8 @@ pub(crate) fn start() -> ExitCode {
         Ok(true) => return ExitCode::SUCCESS,
         Err(failure) => return failure.exit_code(),
     }
-    let args = with_agent_command(surroundings.args.clone());
+    let is_interactive = io::stdin().is_terminal() && io::stderr().is_terminal();
+    let args = with_command(surroundings.args.clone(), is_interactive);
     let cli = match Cli::try_parse_from(&args) {
         Ok(cli) => cli,
         Err(error) => return not_understood(without_hidden(error), &args),
@@ -173,16 +178,21 @@ pub(crate) fn start() -> ExitCode {
     }
 }
 
-/// Inserts the word `agent` into a command line that has a teammate's flags and no command. Another
-/// client's lead calls pitcrew with such a command line if the user configured pitcrew as the
-/// program for that client's teammates.
-fn with_agent_command(mut args: Vec<OsString>) -> Vec<OsString> {
+/// Inserts the name of the command into a command line without one. With a teammate's flags it is
+/// `agent`: another client's lead calls pitcrew with such a command line if the user configured
+/// pitcrew as the program for that client's teammates. With a goal, or with nothing at a terminal, it
+/// is `start`.
+fn with_command(mut args: Vec<OsString>, is_interactive: bool) -> Vec<OsString> {
     let mut at = 1;
+    let mut is_json = false;
     while let Some(arg) = args.get(at).map(|arg| arg.to_string_lossy()) {
         match arg.as_ref() {
             // This loop skips the global options, because they can come before the command.
             "--root" | "--color" => at += 2,
-            "--json" => at += 1,
+            "--json" => {
+                is_json = true;
+                at += 1;
+            }
             other if other.starts_with("--root=") || other.starts_with("--color=") => at += 1,
             other => {
                 let name = other.split_once('=').map_or(other, |(name, _)| name);
@@ -190,12 +200,24 @@ fn with_agent_command(mut args: Vec<OsString>) -> Vec<OsString> {
                 // that command.
                 if TEAMMATE_FLAGS.contains(&name) {
                     args.insert(at, "agent".into());
+                } else if is_goal(other) {
+                    args.insert(at, start::NAME.into());
                 }
-                break;
+                return args;
             }
         }
     }
+    // An option without its value is an error, which must be reported.
+    if is_interactive && !is_json && at == args.len() {
+        args.push(start::NAME.into());
+    }
     args
+}
+
+/// Whether the first word of a command line is a goal. A goal has several words. A single word is the
+/// name of a command, perhaps a misspelled one.
+fn is_goal(word: &str) -> bool {
+    !word.starts_with('-') && word.trim().contains(char::is_whitespace)
 }
 
 /// Returns the output format that a command line requests. This works even if the rest of the line
@@ -286,10 +308,13 @@ impl From<Color> for anstream::ColorChoice {
 fn after_help() -> String {
     format!(
         "Examples:
+  pitcrew                                        open the terminal interface, which asks for a goal
+  pitcrew \"make the tests pass\"                  open it with a goal
   pitcrew demo                                   watch a scripted team mend a small crate
   pitcrew run \"make the tests pass\"              run a team on the repository you stand in
   pitcrew run --detach \"make the tests pass\"     the same without this terminal
   pitcrew attach                                 watch it, answer it and write to it
+  pitcrew resume                                 choose a team that runs or was stopped
   pitcrew team show                              the team, its members and its tasks
   pitcrew send bob \"look at parser.rs first\"     write to a teammate while it works
   pitcrew inbox team-lead --follow               read along
@@ -345,7 +370,24 @@ mod tests {
             ("pitcrew -- --agent-id bob@crew", "pitcrew -- --agent-id bob@crew"),
             ("pitcrew --root", "pitcrew --root"),
         ] {
-            assert_eq!(with_agent_command(words(given)), words(meant), "{given}");
+            assert_eq!(with_command(words(given), false), words(meant), "{given}");
+        }
+    }
+
+    #[test]
+    fn a_goal_or_nothing_at_a_terminal_opens_the_terminal_interface() {
+        let words = |line: &str| line.split(',').map(OsString::from).collect::<Vec<_>>();
+        for (given, at_terminal, elsewhere) in [
+            ("pitcrew", "pitcrew,start", "pitcrew"),
+            ("pitcrew,--root,/r", "pitcrew,--root,/r,start", "pitcrew,--root,/r"),
+            ("pitcrew,--root", "pitcrew,--root", "pitcrew,--root"),
+            ("pitcrew,--json", "pitcrew,--json", "pitcrew,--json"),
+            ("pitcrew,atach", "pitcrew,atach", "pitcrew,atach"),
+            ("pitcrew,--help", "pitcrew,--help", "pitcrew,--help"),
+            ("pitcrew,mend it,--yes", "pitcrew,start,mend it,--yes", "pitcrew,start,mend it,--yes"),
+        ] {
+            assert_eq!(with_command(words(given), true), words(at_terminal), "{given}");
+            assert_eq!(with_command(words(given), false), words(elsewhere), "{given}");
         }
     }
 

@@ -26,6 +26,7 @@ mod live;
 mod openable;
 mod output;
 mod owners;
+mod past_runs;
 mod reference_client;
 mod report;
 mod run_options;

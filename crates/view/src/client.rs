@@ -1,4 +1,7 @@
-//! Follows the host of a team from another process, and sends answers to it.
+//! Follows the host of a team from another process, and sends answers to it. A [`Following`] is one
+//! connection. A [`HostLink`] connects again after the host was gone.
+
+mod host_link;
 
 use std::io;
 
@@ -11,6 +14,8 @@ use crate::asking::Chosen;
 use crate::host::{HostEvent, HostState, Line, read_line};
 use crate::lead::{LeadError, ask, failed, process_of};
 use crate::text::printable;
+
+pub use host_link::{HostLink, News};
 
 /// The connection to a host that sends its events.
 #[derive(Debug)]

@@ -2,8 +2,9 @@
 //! of the model, the results, and the summaries.
 //!
 //! [`Conversation::of_transcript`] reads the transcript of an agent that pitcrew runs.
-//! [`Conversation::of_client`] reads the conversation that another client recorded. This module does
-//! no I/O. The texts are as they were written; a user interface must make them safe to show.
+//! [`Conversation::of_client`] reads the conversation that another client recorded.
+//! [`Conversation::add_answer`] adds an answer that is not in the transcript yet. This module does no
+//! I/O. The texts are as they were written; a user interface must make them safe to show.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -15,7 +16,10 @@ use serde::Serialize;
 use serde_json::Value;
 
 mod client;
+mod events;
 mod steps;
+
+pub use events::follows_written_steps;
 
 /// A conversation as a person reads it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -25,6 +29,9 @@ pub struct Conversation {
     /// The numbers of the lines that cannot be read, starting at 1.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub unread_lines: Vec<usize>,
+    /// Whether the lines that were read are only the last ones of the transcript.
+    #[serde(skip)]
+    pub is_cut: bool,
     /// The calls without a result, as indexes into `parts`.
     #[serde(skip)]
     open: HashMap<String, usize>,
@@ -133,13 +140,15 @@ pub struct CallResult {
 }
 
 impl Conversation {
-    /// Reads the lines of a transcript. Lines that are not valid steps are skipped.
+    /// Reads the lines of a transcript, or its last lines. Lines that are not valid steps are
+    /// skipped.
     ///
     /// # Errors
     /// When a later version of pitcrew wrote a line.
     pub fn of_transcript(lines: &[String]) -> Result<Self, NewerTranscript> {
         let Read { entries, unread } = read(lines)?;
-        let mut conversation = Self { unread_lines: unread, ..Self::default() };
+        let is_cut = entries.first().is_some_and(|entry| entry.seq > 1);
+        let mut conversation = Self { unread_lines: unread, is_cut, ..Self::default() };
         entries.iter().for_each(|entry| conversation.add_step(&entry.step));
         Ok(conversation)
     }

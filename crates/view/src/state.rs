@@ -193,14 +193,13 @@ impl AgentState {
         }
     }
 
-    /// Returns the agent's activity, tokens and cost as one line of text. The line does not contain
-    /// the agent's name.
+    /// Returns the agent's current activity as one line of text.
     #[must_use]
-    pub fn line(&self) -> String {
-        let doing = match (&self.doing, self.status) {
+    pub fn now(&self) -> String {
+        match (&self.doing, self.status) {
             (Some(doing), _) => first_line(doing, DOING_CHARS),
             // If the agent runs in another process, its permission request can become known before
-            // the turn that contains the call. In this case, the line shows that the agent asks for
+            // the turn that contains the call. In this case, the text says that the agent asks for
             // a permission.
             (None, Status::Active) => {
                 self.asks.values().next().map_or_else(|| "thinks".to_owned(), |tool| asks_for(tool))
@@ -208,14 +207,34 @@ impl AgentState {
             (None, Status::Completed) => "ended".to_owned(),
             (None, Status::ShutdownRequested) => "shutting down".to_owned(),
             (None, status) => status.as_str().replace('_', " "),
-        };
-        let mut line = format!("{doing:<30}");
+        }
+    }
+
+    /// Returns the number of the agent's tokens in a short form. Returns `None` if no tokens are
+    /// known.
+    #[must_use]
+    pub fn tokens(&self) -> Option<String> {
         let tokens = self.usage.context_tokens();
-        if tokens > 0 {
-            let _ = write!(line, "  {} tokens", short(tokens));
-            if self.has_price {
-                let _ = write!(line, "  {}", in_dollars(self.cost_usd));
-            }
+        (tokens > 0).then(|| short(tokens))
+    }
+
+    /// Returns the agent's cost in dollars. Returns `None` if no tokens are known, or if the price
+    /// of a model call is not known.
+    #[must_use]
+    pub fn cost(&self) -> Option<String> {
+        (self.has_price && self.usage.context_tokens() > 0).then(|| in_dollars(self.cost_usd))
+    }
+
+    /// Returns the agent's activity, tokens and cost as one line of text. The line does not contain
+    /// the agent's name.
+    #[must_use]
+    pub fn line(&self) -> String {
+        let mut line = format!("{:<30}", self.now());
+        if let Some(tokens) = self.tokens() {
+            let _ = write!(line, "  {tokens} tokens");
+        }
+        if let Some(cost) = self.cost() {
+            let _ = write!(line, "  {cost}");
         }
         line.trim_end().to_owned()
     }

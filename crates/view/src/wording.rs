@@ -1,5 +1,6 @@
 //! Short texts that describe what an agent is doing. All user interfaces use these texts.
 
+pub use pitcrew_model::in_dollars;
 use pitcrew_runtime::events::{RunEvent, waiting_for_model};
 use pitcrew_runtime::question::visible;
 use serde_json::Value;

@@ -64,6 +64,7 @@ const SECTIONS: [Section; 5] = [
             "teammateMode",
             "teammateProgram",
             "teams",
+            "theme",
         ],
     },
     Section {

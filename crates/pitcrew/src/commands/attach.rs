@@ -6,10 +6,12 @@ use pitcrew_protocol::{ApiError, ErrorCode};
 use pitcrew_team::Team;
 use pitcrew_view::running::Running;
 
+use super::resume;
 use super::run::{OutputFormat, shown};
 use crate::context::Context;
 use crate::failure::{Failure, FailureKind};
 use crate::live::attached::{AttachFace, Left, attach};
+use crate::live::face;
 use crate::live::signals::Signals;
 use crate::live::watch::Watched;
 use crate::output::{self, Form, shell_word};
@@ -18,10 +20,13 @@ use crate::selection::{self, Purpose, TeamWord};
 
 /// Watch a team that runs, answer its questions and write to it
 ///
-/// It shows a team that `pitcrew run --detach` or another terminal runs. A line you type is a
-/// message to the lead, or the answer to the shown question. A question is shown in every display of
-/// the team, and the first answer counts. Esc interrupts the lead's turn. Ctrl-C leaves, and the
-/// team goes on.
+/// It opens the terminal interface on a team that `pitcrew run --detach`, `pitcrew start` or another
+/// terminal runs: the conversation with the lead, the team, its tasks and its questions. /help shows
+/// the keys. A question is shown in every display of the team, and the first answer counts. Leaving
+/// does not end the team. If several teams run here, or only others run, it lists them to choose one.
+///
+/// With --plain, events are lines that scroll. A line you type is a message to the lead, or the
+/// answer to the shown question. Esc interrupts the lead's turn. Ctrl-C leaves.
 ///
 /// If the process of the team is killed, the display says so and waits until the team is resumed.
 /// Then it goes on. Without a terminal, it prints one line per event, and ends when the run or its
@@ -30,8 +35,12 @@ use crate::selection::{self, Purpose, TeamWord};
 #[command(after_help = "Examples:
   pitcrew attach                   the team that runs in this repository
   pitcrew attach backend
+  pitcrew attach backend --plain   lines that scroll, in place of the interface
   pitcrew attach backend --json    a JSON line per event, after a snapshot of the state")]
 pub(crate) struct Attach {
+    /// Show events as lines that scroll. This is always so on a terminal with TERM=dumb
+    #[arg(long)]
+    plain: bool,
     #[command(flatten)]
     team: TeamWord,
 }
@@ -40,6 +49,9 @@ impl Attach {
     pub(crate) fn run(self, context: &Context) -> Result<(), Failure> {
         let face = match context.output.form() {
             Form::Json => AttachFace::Lines,
+            Form::Text if !self.plain && face::is_possible(context) => {
+                return context.briefly(self.in_interface(context));
+            }
             Form::Text if context.has_terminal() => AttachFace::Terminal,
             Form::Text => AttachFace::Log,
         };
@@ -47,7 +59,7 @@ impl Attach {
             let signals = Signals::listen()?;
             let team = selection::open(context, self.team.name(), Purpose::Change).await?;
             let left = attach(team.clone(), face, signals).await?;
-            end(context, &team, face, left).await
+            end_of(context, &team, face, left).await
         });
         match (ended, face) {
             // The output consists of JSON lines, and the error is the last line.
@@ -59,12 +71,48 @@ impl Attach {
             (ended, _) => ended,
         }
     }
+
+    /// Displays the team in the terminal interface.
+    async fn in_interface(&self, context: &Context) -> Result<(), Failure> {
+        let team = match selection::open(context, self.team.name(), Purpose::Change).await {
+            Ok(team) => team,
+            // No team is meant without a name. The user can choose one that runs.
+            Err(failure) if self.team.name().is_none() => {
+                return resume::choose_running(context, failure).await;
+            }
+            Err(failure) => return Err(failure),
+        };
+        let closed = face::follow(context, team.clone()).await?;
+        end_of(context, &team, AttachFace::Terminal, closed.left).await
+    }
 }
 
-/// Tells the user why the display ended, and returns the result of the command.
-async fn end(context: &Context, team: &Team, face: AttachFace, left: Left) -> Result<(), Failure> {
-    let (root, word) = (context.root_flag(), shell_word(team.name().as_str()).into_owned());
-    let resume = format!("`pitcrew{root} run --resume {word}` goes on with it");
+/// Tells the user why the display of a team ended, and returns the result of the command.
+async fn end_of(
+    context: &Context,
+    team: &Team,
+    face: AttachFace,
+    left: Left,
+) -> Result<(), Failure> {
+    match left {
+        Left::NobodyRuns => Err(nobody_runs(context, team).await?),
+        left @ (Left::Ended { .. }
+        | Left::ByUser
+        | Left::Signal(_)
+        | Left::HostGone
+        | Left::TeamGone) => end(context, team.name().as_str(), face, left),
+    }
+}
+
+/// Tells the user why the display of the team with this name ended, and returns the result of the
+/// command.
+pub(crate) fn end(
+    context: &Context,
+    team: &str,
+    face: AttachFace,
+    left: Left,
+) -> Result<(), Failure> {
+    let (root, word) = (context.root_flag(), shell_word(team).into_owned());
     match left {
         Left::Ended { outcome, state } => {
             let resume = report::resume(&outcome);
@@ -82,12 +130,10 @@ async fn end(context: &Context, team: &Team, face: AttachFace, left: Left) -> Re
             let work = report::Work::default();
             shown(watched, OutputFormat::Text, (&summary, &work), resume.as_deref())
         }
-        Left::NobodyRuns => Err(nobody_runs(team, resume).await?),
         Left::ByUser => {
             if face != AttachFace::Lines {
                 output::remark(&format!(
-                    "team {} goes on; `pitcrew{root} attach {word}` shows it again, `pitcrew{root} shutdown {word}` ends it",
-                    team.name()
+                    "team {team} goes on; `pitcrew{root} attach {word}` shows it again, `pitcrew{root} shutdown {word}` ends it"
                 ));
             }
             Ok(())
@@ -95,17 +141,23 @@ async fn end(context: &Context, team: &Team, face: AttachFace, left: Left) -> Re
         Left::Signal(signal) => Err(Failure::new(signal.failure(), "the display was stopped")
             .hint(format!("the team goes on; `pitcrew{root} attach {word}` shows it again"))),
         Left::HostGone => {
-            let said = format!("the process that ran team {} ended without a word", team.name());
-            Err(Failure::new(FailureKind::HostGone, said).hint(resume))
+            let said = format!("the process that ran team {team} ended without a word");
+            Err(Failure::new(FailureKind::HostGone, said).hint(goes_on(context, team)))
         }
-        Left::TeamGone => {
-            Err(Failure::new(FailureKind::NotFound, format!("team {} is gone", team.name())))
+        Left::TeamGone | Left::NobodyRuns => {
+            Err(Failure::new(FailureKind::NotFound, format!("team {team} is gone")))
         }
     }
 }
 
+/// Returns the hint with the command that continues a team.
+fn goes_on(context: &Context, team: &str) -> String {
+    let (root, word) = (context.root_flag(), shell_word(team));
+    format!("`pitcrew{root} run --resume {word}` goes on with it")
+}
+
 /// Builds the error for a team that no pitcrew process runs.
-async fn nobody_runs(team: &Team, resume: String) -> Result<Failure, Failure> {
+async fn nobody_runs(context: &Context, team: &Team) -> Result<Failure, Failure> {
     let running = Running::of(team, team.config().await?.as_ref()).await?;
     let said = match &running {
         Running::No | Running::ByPitcrew { .. } => {
@@ -122,7 +174,9 @@ async fn nobody_runs(team: &Team, resume: String) -> Result<Failure, Failure> {
         ApiError::new(ErrorCode::InvalidStatus, said).with("team_name", team.name().as_str());
     let failure = Failure::from(error);
     Ok(match running {
-        Running::No | Running::ByPitcrew { .. } => failure.hint(resume),
+        Running::No | Running::ByPitcrew { .. } => {
+            failure.hint(goes_on(context, team.name().as_str()))
+        }
         Running::BySession { .. }
         | Running::Stale { .. }
         | Running::Elsewhere { .. }

@@ -1,17 +1,16 @@
 //! `pitcrew run`: runs a team in the repository of the working folder.
 
+mod shown;
+
 use std::cell::{Cell, OnceCell};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use clap::ValueEnum;
 use clap_complete::engine::ArgValueCompleter;
-use pitcrew_runtime::run::{Ask, Asks, Begin, RunLimits, RunOutcome};
+use pitcrew_runtime::run::{Ask, Asks, Begin, RunLimits};
 use pitcrew_team::RunBounds;
-use pitcrew_view::TeamState;
 use pitcrew_view::asking;
-use pitcrew_view::outcome;
-use pitcrew_view::result::result_event;
 use pitcrew_view::stream::Stream;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
@@ -28,12 +27,14 @@ use crate::failure::Failure;
 use crate::hosting::HostingArgs;
 use crate::live::signals::Signals;
 use crate::live::stream;
-use crate::live::watch::{Face, Watched, watch};
-use crate::output::{self, Form, printable};
+use crate::live::watch::{Face, watch};
+use crate::output::Form;
 use crate::report::{self, Work};
 use crate::run_options::{self, Plan, StartedRun};
 use crate::selection::repository_name;
 use crate::trusting;
+
+pub(crate) use shown::shown;
 
 /// The default team name if no name can be derived from the working folder.
 const NAMELESS_TEAM: &str = "crew";
@@ -85,7 +86,7 @@ pub(crate) struct Run {
 }
 
 /// The options of a run, both for a new team and for a resumed one.
-#[derive(Clone, Debug, clap::Args, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, clap::Args, Serialize, Deserialize)]
 pub(crate) struct RunArgs {
     /// The format of the answer on stdout [default: text; json with --json]
     #[arg(long, value_name = "FORMAT")]
@@ -110,7 +111,7 @@ pub(crate) struct RunArgs {
 }
 
 /// The options that choose the agents' models.
-#[derive(Clone, Debug, clap::Args, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, clap::Args, Serialize, Deserialize)]
 #[command(next_help_heading = "Models")]
 pub(crate) struct Models {
     /// The lead's model: anthropic/NAME, openai/NAME, ollama/NAME, script:FILE, or opus, sonnet,
@@ -123,7 +124,7 @@ pub(crate) struct Models {
 }
 
 /// The options that control the agents' permissions.
-#[derive(Clone, Debug, clap::Args, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, clap::Args, Serialize, Deserialize)]
 #[command(next_help_heading = "Permissions")]
 pub(crate) struct PermissionArgs {
     /// The permission mode: default, acceptEdits, plan, delegate, dontAsk or bypassPermissions
@@ -150,7 +151,7 @@ pub(crate) struct PermissionArgs {
 }
 
 /// The limits at which the run stops by itself. Its teammates stay in the team.
-#[derive(Clone, Debug, clap::Args, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, clap::Args, Serialize, Deserialize)]
 #[command(next_help_heading = "Limits")]
 pub(crate) struct LimitArgs {
     /// The maximum number of model calls of each agent
@@ -224,13 +225,45 @@ impl RunArgs {
         restored(context, begin, |begin, team| {
             let folder =
                 context.briefly(run_options::run_folder(context, &begin, context.cwd.clone()))?;
-            // The host process has no terminal to ask at. It reads the same files again.
-            let mut layer = self.permissions.settings(self.settings.as_deref())?;
-            context.settings_with(&folder, Some(Value::Object(layer.clone())))?;
-            let format = OutputFormat::chosen(None, context);
-            self.permissions.settle_trust(context, &folder, format, &mut layer)?;
+            self.settle(context, &folder)?;
             starter::start(context, begin, self, team)
         })
+    }
+
+    /// Resumes a team in a process of its own. Returns the team's name when the team runs.
+    ///
+    /// # Errors
+    /// Returns an error if the run cannot be started.
+    pub(crate) fn resume_detached(&self, context: &Context, team: &str) -> Result<String, Failure> {
+        let begin = Begin::Resume { team: team.to_owned(), goal: None };
+        let mut running = String::new();
+        restored(context, begin, |begin, team| {
+            let folder =
+                context.briefly(run_options::run_folder(context, &begin, context.cwd.clone()))?;
+            self.settle(context, &folder)?;
+            let start = starter::start_unseen(context, begin, self.clone());
+            running = context.briefly(start)?;
+            team.get_or_init(|| running.clone());
+            Ok(())
+        })?;
+        Ok(running)
+    }
+
+    /// Checks the settings of a run that a host process will start, and asks about trust. The host
+    /// process has no terminal to ask at. It reads the same files again.
+    ///
+    /// # Errors
+    /// Returns an error if the settings or the options cannot be used.
+    pub(crate) fn settle(&self, context: &Context, folder: &Path) -> Result<(), Failure> {
+        let mut layer = self.permissions.settings(self.settings.as_deref())?;
+        context.settings_with(folder, Some(Value::Object(layer.clone())))?;
+        let format = OutputFormat::chosen(None, context);
+        self.permissions.settle_trust(context, folder, format, &mut layer)
+    }
+
+    /// Whether an option chooses the output of the run.
+    pub(crate) fn chooses_output(&self) -> bool {
+        self.output_format.is_some() || self.include_team_events
     }
 
     /// Runs a team in this process, which is the host process of a detached run. Sets
@@ -502,73 +535,6 @@ impl PermissionArgs {
     }
 }
 
-/// Prints the result of the run to stdout in the chosen format. Returns an error if the run did not
-/// succeed; the error determines the exit code. If writing to stdout fails, the summary, the result
-/// and the resume command are printed to stderr. `work` is added to the result in JSON.
-pub(crate) fn shown(
-    watched: Watched,
-    format: OutputFormat,
-    (summary, work): (&str, &Work),
-    resume: Option<&str>,
-) -> Result<(), Failure> {
-    let Watched { outcome, signal, state, unwritten, watched: _ } = watched;
-    let ended = report::ended(&outcome, signal, resume);
-    // The summary is printed to stderr, so that stdout contains only the lead's last message.
-    if format == OutputFormat::Text {
-        output::remark(summary);
-        if let Some(refused) = report::refused(state.would_allow.iter().map(String::as_str)) {
-            output::remark(&refused);
-        }
-    }
-    let written = match (unwritten, format) {
-        (Some(failure), _) => Err(failure),
-        (None, OutputFormat::Text) => {
-            outcome::last_words(&outcome).map_or(Ok(()), |text| output::line(&printable(text)))
-        }
-        (None, OutputFormat::Json) => json_result(&outcome, (&state, work), resume, &ended),
-        (None, OutputFormat::StreamJson) => {
-            stream::print(&result_event(&state, &outcome, stream::new_id()).into())
-        }
-    };
-    match (written, format) {
-        (Ok(()), OutputFormat::Json) => ended.map_err(Failure::into_told),
-        (Ok(()), OutputFormat::Text | OutputFormat::StreamJson) => ended,
-        (Err(failure), _) => {
-            if format != OutputFormat::Text {
-                output::remark(summary);
-            }
-            Err(match ended {
-                Ok(()) => failure
-                    .hint("the run itself is completed; only its answer could not be written"),
-                Err(ended) => {
-                    let failure =
-                        failure.hint(format!("the end of the run itself: {}", ended.chain()));
-                    ended.hints().into_iter().fold(failure, Failure::hint)
-                }
-            })
-        }
-    }
-}
-
-/// Writes the result of a run as one JSON document.
-fn json_result(
-    outcome: &RunOutcome,
-    (state, work): (&TeamState, &Work),
-    resume: Option<&str>,
-    ended: &Result<(), Failure>,
-) -> Result<(), Failure> {
-    let mut result = serde_json::to_value(result_event(state, outcome, stream::new_id()))
-        .map_err(Failure::internal)?;
-    if let Value::Object(result) = &mut result {
-        result.extend(outcome::document(outcome, resume));
-        if let Value::Object(work) = serde_json::to_value(work).map_err(Failure::internal)? {
-            result.extend(work);
-        }
-        result.extend(ended.as_ref().err().map(Failure::document).unwrap_or_default());
-    }
-    output::line(&serde_json::to_string_pretty(&result).map_err(Failure::internal)?)
-}
-
 /// Returns the goal from the command line. If the goal is `-`, reads it from stdin.
 fn goal(given: String) -> Result<String, Failure> {
     let goal = content(given)?;
@@ -580,7 +546,7 @@ fn goal(given: String) -> Result<String, Failure> {
 }
 
 /// Returns the default name of a team, which is the name of the repository's folder.
-fn team_name(context: &Context) -> String {
+pub(crate) fn team_name(context: &Context) -> String {
     repository_name(&context.cwd).unwrap_or_else(|| NAMELESS_TEAM.to_owned())
 }
 

@@ -8,7 +8,7 @@ use pitcrew_runtime::run::Begin;
 use rustix::process::{Pid, Signal, kill_process};
 use serde::Serialize;
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
-use tokio::process::{Child, ChildStdout, Command};
+use tokio::process::{Child, ChildStderr, ChildStdout, Command};
 
 use super::order::{Order, REPORT_MOST, Report, RunningTeam};
 use crate::commands::run::RunArgs;
@@ -42,10 +42,8 @@ pub(crate) fn start(
     how: RunArgs,
     started: &OnceCell<String>,
 ) -> Result<(), Failure> {
-    let order = serde_json::to_vec(&Order { begin, how }).map_err(|error| {
-        Failure::usage(format!("the options cannot be passed to a process: {error}"))
-    })?;
-    let running = context.briefly(host_process(context, &order))?;
+    let order = order_of(begin, how)?;
+    let running = context.briefly(host_process(context, &order, Errors::Inherited))?;
     started.get_or_init(|| running.team.clone());
     let (root, word) = (context.root_flag(), shell_word(&running.team).into_owned());
     let answer = Answer {
@@ -55,6 +53,36 @@ pub(crate) fn start(
         running,
     };
     context.output.answer(&answer, Answer::text)
+}
+
+/// Starts a host process for the run of a terminal interface. Returns the team's name when the team
+/// runs. Warnings about the start are passed to the interface. If the future is dropped, the run does
+/// not start.
+///
+/// # Errors
+/// Returns the error because of which the run did not start.
+pub(crate) async fn start_unseen(
+    context: &Context,
+    begin: Begin,
+    how: RunArgs,
+) -> Result<String, Failure> {
+    let order = order_of(begin, how)?;
+    Ok(host_process(context, &order, Errors::Remarks).await?.team)
+}
+
+/// Where the host process's standard error goes until the team runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Errors {
+    /// To the standard error of this process.
+    Inherited,
+    /// To the display that uses the terminal, as remarks.
+    Remarks,
+}
+
+fn order_of(begin: Begin, how: RunArgs) -> Result<Vec<u8>, Failure> {
+    serde_json::to_vec(&Order { begin, how }).map_err(|error| {
+        Failure::usage(format!("the options cannot be passed to a process: {error}"))
+    })
 }
 
 impl Answer {
@@ -72,9 +100,18 @@ impl Answer {
 }
 
 /// Starts the host process and waits for its report.
-async fn host_process(context: &Context, order: &[u8]) -> Result<RunningTeam, Failure> {
+async fn host_process(
+    context: &Context,
+    order: &[u8],
+    errors: Errors,
+) -> Result<RunningTeam, Failure> {
     let mut signals = Signals::listen()?;
-    let mut child = command(context).spawn().map_err(Failure::internal)?;
+    let mut command = command(context);
+    if errors == Errors::Remarks {
+        command.stderr(Stdio::piped());
+    }
+    let mut child = command.spawn().map_err(Failure::internal)?;
+    let warnings = child.stderr.take();
     let (stdin, stdout) = (child.stdin.take(), child.stdout.take());
     let report = async {
         if let Some(mut stdin) = stdin {
@@ -82,7 +119,7 @@ async fn host_process(context: &Context, order: &[u8]) -> Result<RunningTeam, Fa
             // this error.
             let _is_reported_below = stdin.write_all(order).await;
         }
-        report(stdout).await
+        report_beside(report(stdout), passed_on(warnings)).await
     };
     tokio::pin!(report);
     tokio::select! {
@@ -111,6 +148,29 @@ fn command(context: &Context) -> Command {
     // Until the team runs, stderr is that of the starter: warnings about the start are for the user.
     command.arg(run_host::NAME).stdin(Stdio::piped()).stdout(Stdio::piped());
     command
+}
+
+/// Waits for a report, and carries out `other` until the report is there.
+async fn report_beside(
+    report: impl Future<Output = Option<Report>>,
+    other: impl Future<Output = ()>,
+) -> Option<Report> {
+    tokio::pin!(report, other);
+    tokio::select! {
+        // What the process wrote before its report is passed on first.
+        biased;
+        () = &mut other => report.await,
+        report = &mut report => report,
+    }
+}
+
+/// Passes the lines of a host process's standard error to the display that uses the terminal.
+async fn passed_on(stderr: Option<ChildStderr>) {
+    let Some(stderr) = stderr else { return };
+    let mut lines = BufReader::new(stderr.take(REPORT_MOST)).lines();
+    while let Ok(Some(line)) = lines.next_line().await {
+        output::remark(&line);
+    }
 }
 
 /// Reads the report of a host process. Returns `None` if the host process ended without a report.

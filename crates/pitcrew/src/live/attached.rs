@@ -5,17 +5,17 @@ use crossterm::event::Event as Key;
 use pitcrew_protocol::LEAD_NAME;
 use pitcrew_runtime::run::RunOutcome;
 use pitcrew_team::Team;
+use pitcrew_tui::Keys;
 use pitcrew_view::asking::{Chosen, Questions};
-use pitcrew_view::client;
+use pitcrew_view::client::{self, HostLink, News};
 use pitcrew_view::host::{HostEvent, HostState, What};
+use pitcrew_view::lead::LeadError;
 use pitcrew_view::remark::{Remark, follow};
 use pitcrew_view::{TeamState, ViewEvent, fold};
 use serde::Serialize;
 
 use super::agent_screen::Typed;
 use super::board::Board;
-use super::host_link::{HostLink, News};
-use super::keys::Keys;
 use super::log;
 use super::signals::{EndSignal, Signals};
 use super::warnings::Remarks;
@@ -58,7 +58,7 @@ pub(crate) enum Left {
 
 /// An input for which the event loop waits.
 enum Wake {
-    News(Result<News, Failure>),
+    News(Result<News, LeadError>),
     Signal(EndSignal),
     Key(Key),
     Remark(String),

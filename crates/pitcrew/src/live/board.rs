@@ -120,7 +120,7 @@ impl Board {
 
 /// Returns whether this process is in the foreground and may read from the terminal. The system
 /// stops a background process that reads from the terminal.
-fn is_in_foreground() -> bool {
+pub(super) fn is_in_foreground() -> bool {
     tcgetpgrp(io::stdin()).is_ok_and(|group| group == getpgrp())
 }
 

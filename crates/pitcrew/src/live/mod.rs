@@ -9,16 +9,15 @@
 //! - [`panel`] lays out a question.
 //! - [`trust_prompt`] asks whether a project is trusted.
 //! - [`warnings`] passes warnings to the display that uses the terminal.
-//! - [`signals`] receives Ctrl-C, and [`keys`] receives what the user types.
+//! - [`signals`] receives Ctrl-C.
 //! - [`watch`] is the event loop that connects these modules.
-//! - [`attached`] is the event loop for a team that another process runs, and [`host_link`] is its
-//!   connection to that process.
+//! - [`face`] opens the terminal interface, which is the crate `pitcrew_tui`.
+//! - [`attached`] is the plain event loop for a team that another process runs.
 
 pub(crate) mod agent_screen;
 pub(crate) mod attached;
 pub(crate) mod board;
-mod host_link;
-mod keys;
+pub(crate) mod face;
 pub(crate) mod log;
 mod panel;
 pub(crate) mod signals;

@@ -8,6 +8,7 @@ use pitcrew_protocol::{LEAD_NAME, SendMessageInput};
 use pitcrew_runtime::events::RunEvent;
 use pitcrew_runtime::run::{Ask, RunHandle, RunOutcome};
 use pitcrew_team::{Actor, Team};
+use pitcrew_tui::Keys;
 use pitcrew_view::TeamState;
 use pitcrew_view::asking::{Chosen, Questions};
 use pitcrew_view::host::{Host, HostEvent, OpenQuestion, What};
@@ -17,7 +18,6 @@ use tokio::sync::mpsc;
 
 use super::agent_screen::Typed;
 use super::board::Board;
-use super::keys::Keys;
 use super::log;
 use super::signals::{EndSignal, Signals};
 use super::stream;

@@ -37,7 +37,7 @@ agents:
 "#;
 
 /// Terminals of a private tmux server. Each of them displays the team `work`.
-struct Displays<'a> {
+pub(crate) struct Displays<'a> {
     room: &'a TestEnv,
     socket: PathBuf,
 }
@@ -50,7 +50,7 @@ impl Drop for Displays<'_> {
 
 impl<'a> Displays<'a> {
     /// If tmux is not installed, prints a message and returns `None`.
-    fn of(room: &'a TestEnv) -> Option<Self> {
+    pub(crate) fn of(room: &'a TestEnv) -> Option<Self> {
         if Command::new("tmux").arg("-V").output().is_err() {
             eprintln!("skipped: tmux is not installed");
             return None;
@@ -65,7 +65,7 @@ impl<'a> Displays<'a> {
     }
 
     #[track_caller]
-    fn tmux(&self, args: &[&str]) -> String {
+    pub(crate) fn tmux(&self, args: &[&str]) -> String {
         let output = self.tmux_command(args).output().unwrap();
         assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
         String::from_utf8(output.stdout).unwrap()
@@ -74,21 +74,40 @@ impl<'a> Displays<'a> {
     /// Opens a display with this name, and waits until it is attached.
     #[track_caller]
     fn open(&self, name: &str) {
-        let own = env!("CARGO_BIN_EXE_pitcrew");
-        let shell = format!(
-            "sh -c 'echo $$ > {name}.pid; exec {own} attach work'; echo $? > {name}.code; exec sleep 1000"
-        );
-        self.tmux(&["new-session", "-d", "-s", name, "-x", "100", "-y", "30", "sh", "-c", &shell]);
+        self.start(name, (100, 30), "attach --plain work");
         self.shows(name, "attached to team work");
     }
 
-    fn screen(&self, name: &str) -> String {
+    /// Starts a pitcrew command in a terminal of this size. Afterwards its process id and its exit
+    /// code are in files.
+    pub(crate) fn start(&self, name: &str, (columns, rows): (u16, u16), command: &str) {
+        let own = env!("CARGO_BIN_EXE_pitcrew");
+        let shell = format!(
+            "sh -c 'echo $$ > {name}.pid; exec {own} {command}'; echo $? > {name}.code; exec sleep 1000"
+        );
+        let (columns, rows) = (columns.to_string(), rows.to_string());
+        self.tmux(&[
+            "new-session",
+            "-d",
+            "-s",
+            name,
+            "-x",
+            &columns,
+            "-y",
+            &rows,
+            "sh",
+            "-c",
+            &shell,
+        ]);
+    }
+
+    pub(crate) fn screen(&self, name: &str) -> String {
         let screen = self.tmux(&["capture-pane", "-p", "-t", name]);
         screen.lines().map(str::trim_end).collect::<Vec<_>>().join("\n").trim_end().to_owned()
     }
 
     #[track_caller]
-    fn until(&self, name: &str, what: &str, is_so: impl Fn(&str) -> bool) -> String {
+    pub(crate) fn until(&self, name: &str, what: &str, is_so: impl Fn(&str) -> bool) -> String {
         let look = || Some(self.screen(name)).filter(|screen| is_so(screen));
         patience::until(what, look, || {
             format!("{}\n{:?}", self.screen(name), journal_of(self.room).last())
@@ -96,26 +115,26 @@ impl<'a> Displays<'a> {
     }
 
     #[track_caller]
-    fn shows(&self, name: &str, text: &str) -> String {
+    pub(crate) fn shows(&self, name: &str, text: &str) -> String {
         self.until(name, text, |screen| screen.replace('\n', "").contains(text))
     }
 
-    fn types(&self, name: &str, line: &str) {
+    pub(crate) fn types(&self, name: &str, line: &str) {
         self.tmux(&["send-keys", "-t", name, "-l", line]);
         self.tmux(&["send-keys", "-t", name, "Enter"]);
     }
 
-    fn key(&self, name: &str, key: &str) {
+    pub(crate) fn key(&self, name: &str, key: &str) {
         self.tmux(&["send-keys", "-t", name, key]);
     }
 
     /// Returns the exit code of a display that ends.
     #[track_caller]
-    fn code(&self, name: &str) -> String {
+    pub(crate) fn code(&self, name: &str) -> String {
         self.content(&format!("{name}.code"))
     }
 
-    fn pid(&self, name: &str) -> u32 {
+    pub(crate) fn pid(&self, name: &str) -> u32 {
         self.content(&format!("{name}.pid")).parse().unwrap()
     }
 

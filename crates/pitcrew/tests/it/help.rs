@@ -17,6 +17,7 @@ fn the_help_shows_commands_and_examples() {
     Usage: pitcrew [OPTIONS] <COMMAND>
 
     Commands:
+      start        Open the terminal interface: a conversation with the lead of a new team
       run          Run a team on the repository you stand in
       attach       Watch a team that runs, answer its questions and write to it
       join         Join a team as a teammate, whoever leads it: a Claude Code session, or pitcrew
@@ -66,6 +67,8 @@ fn the_help_shows_commands_and_examples() {
               [default: auto]
 
     Examples:
+      pitcrew                                        open the terminal interface, which asks for a goal
+      pitcrew "make the tests pass"                  open it with a goal
       pitcrew demo                                   watch a scripted team mend a small crate
       pitcrew run "make the tests pass"              run a team on the repository you stand in
       pitcrew run --detach "make the tests pass"     the same without this terminal
@@ -135,9 +138,13 @@ fn the_help_of_attach_says_what_keys_do_and_when_it_ends() {
     assert_snapshot!(text, @r"
     Watch a team that runs, answer its questions and write to it
 
-    It shows a team that `pitcrew run --detach` or another terminal runs. A line you type is a message
-    to the lead, or the answer to the shown question. A question is shown in every display of the team,
-    and the first answer counts. Esc interrupts the lead's turn. Ctrl-C leaves, and the team goes on.
+    It opens the terminal interface on a team that `pitcrew run --detach`, `pitcrew start` or another
+    terminal runs: the conversation with the lead, the team, its tasks and its questions. /help shows the
+    keys. A question is shown in every display of the team, and the first answer counts. Leaving does not
+    end the team.
+
+    With --plain, events are lines that scroll. A line you type is a message to the lead, or the answer
+    to the shown question. Esc interrupts the lead's turn. Ctrl-C leaves.
 
     If the process of the team is killed, the display says so and waits until the team is resumed. Then
     it goes on. Without a terminal, it prints one line per event, and ends when the run or its process
@@ -147,6 +154,7 @@ fn the_help_of_attach_says_what_keys_do_and_when_it_ends() {
 
       pitcrew attach                   the team that runs in this repository
       pitcrew attach backend
+      pitcrew attach backend --plain   lines that scroll, in place of the interface
       pitcrew attach backend --json    a JSON line per event, after a snapshot of the state
     ");
 }

@@ -25,6 +25,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("panes", &["process", "protocol"]),
     ("runtime", &["agent", "model", "panes", "permission", "process", "protocol", "team", "tools"]),
     ("view", &["agent", "model", "permission", "process", "protocol", "runtime", "team"]),
+    ("tui", &["protocol", "runtime", "team", "view"]),
     (
         "pitcrew",
         &[
@@ -36,6 +37,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "protocol",
             "runtime",
             "team",
+            "tui",
             "view",
         ],
     ),
@@ -53,7 +55,9 @@ const HOMES: &[(&str, &[&str])] = &[
     ("grep-searcher", &["tools"]),
     ("globset", &["model", "tools"]),
     ("clap", &["chaos", "pitcrew"]),
-    ("crossterm", &["pitcrew"]),
+    ("crossterm", &["pitcrew", "tui"]),
+    ("ratatui", &["tui"]),
+    ("syntect", &["tui"]),
     ("comfy-table", &["pitcrew"]),
 ];
 

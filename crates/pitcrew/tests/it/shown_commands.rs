@@ -56,6 +56,7 @@ use Stage::{Alone, Empty, Follows, Lives, Named, Not, Panes, Planned, Stopped, T
 
 const BUILDS: &str = "it builds the repository, which the tests are a part of";
 const DEMO: &str = "the tests of the demo run it";
+const TERMINAL: &str = "it needs a terminal; the tests of `interface` run it there";
 const CLIENT: &str = "it needs Claude Code; the tests of `interop` run it where it can be had";
 
 /// All shown command lines without their comments, each with the situation in which it runs.
@@ -79,12 +80,15 @@ const SHOWN: &[(&str, Stage)] = &[
         Tmux,
     ),
     ("git diff | pitcrew send --team backend reviewer - --summary \"my changes\"", Stage::Running),
+    ("pitcrew", Not(TERMINAL)),
+    ("pitcrew \"make the tests pass\"", Not(TERMINAL)),
     ("pitcrew agent", Named),
     ("pitcrew agent --agent-id bob@backend --model haiku --permission-mode acceptEdits", Lives),
     ("pitcrew agent --team-name backend --agent-name bob", Lives),
     ("pitcrew attach", Follows),
     ("pitcrew attach backend", Follows),
     ("pitcrew attach backend --json", Follows),
+    ("pitcrew attach backend --plain", Follows),
     ("pitcrew completions SHELL", Empty),
     ("pitcrew completions bash > ~/.local/share/bash-completion/completions/pitcrew", Empty),
     ("pitcrew completions fish > ~/.config/fish/completions/pitcrew.fish", Empty),
@@ -139,6 +143,10 @@ const SHOWN: &[(&str, Stage)] = &[
     ("pitcrew prune --dry-run", Empty),
     ("pitcrew prune --older-than 0d --yes", Empty),
     ("pitcrew prune --older-than 90d", Empty),
+    ("pitcrew resume", Empty),
+    ("pitcrew resume --json", Empty),
+    ("pitcrew resume --running", Empty),
+    ("pitcrew resume backend", Alone),
     ("pitcrew run", Named),
     ("pitcrew run \"make the tests pass\"", Empty),
     ("pitcrew run \"make the tests pass\" --model opus --permission-mode acceptEdits", Empty),
@@ -170,6 +178,8 @@ const SHOWN: &[(&str, Stage)] = &[
     ("pitcrew shutdown backend", Stage::Running),
     ("pitcrew shutdown backend --force", Stage::Running),
     ("pitcrew shutdown backend --member bob --reason \"the parser is done\"", Stage::Running),
+    ("pitcrew start", Named),
+    ("pitcrew start --model opus --permission-mode acceptEdits", Not(TERMINAL)),
     ("pitcrew task claim --as bob", Stage::Running),
     ("pitcrew task claim 3 --as bob", Stage::Running),
     ("pitcrew task create \"Fix the parser\" \"Tests in tests/parser.rs fail\"", Stage::Running),

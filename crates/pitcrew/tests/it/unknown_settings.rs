@@ -30,6 +30,7 @@ fn settings_with_values_that_are_not_known_end_no_command_and_are_told_once_by_a
         (json!({"teammateMode": "hologram"}), "\"hologram\" is not one of auto"),
         (json!({"pitcrew": 7}), "`pitcrew`"),
         (json!({"pitcrew": {"durability": "yes"}}), "`pitcrew.durability`"),
+        (json!({"pitcrew": {"theme": "pink"}}), "`pitcrew.theme`"),
         (
             json!({"pitcrew": {"limits": {"teams": "many"}}}),
             "`pitcrew.limits.teams` in the user settings",

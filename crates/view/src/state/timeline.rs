@@ -8,6 +8,7 @@ use std::fmt;
 use pitcrew_protocol::{AgentName, Color, TaskId};
 use serde::{Deserialize, Serialize};
 
+use crate::team_log::LogEntry;
 use crate::text::in_one_line;
 
 /// Maximum length of a text in an entry, in bytes.
@@ -37,7 +38,8 @@ pub struct Timeline {
 /// Something that happened in a team.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TimelineEntry {
-    /// The number of the line in the stream that told it, from 1 up.
+    /// The number of the line in the stream that told it, from 1 up. For an entry of a team's log,
+    /// its number in the log.
     pub line: u64,
     /// What happened.
     pub what: Happened,
@@ -93,6 +95,8 @@ pub enum Happened {
         /// The outcome: `success`, or the kind of failure.
         outcome: String,
     },
+    /// An entry of the log of a team of pitcrew.
+    Logged(Box<LogEntry>),
 }
 
 /// A message between agents.
@@ -148,8 +152,8 @@ impl Timeline {
         self.left
     }
 
-    /// Adds an entry at the end.
-    pub(crate) fn push(&mut self, entry: TimelineEntry) {
+    /// Adds an entry at the end. The oldest entries leave if there is no room.
+    pub fn push(&mut self, entry: TimelineEntry) {
         self.bytes += entry.size();
         self.entries.push_back(entry);
         while self.entries.len() > Self::ENTRIES_MOST || self.bytes > Self::BYTES_MOST {
@@ -173,7 +177,9 @@ impl TimelineEntry {
             | Happened::TeamCreated { .. }
             | Happened::CleanedUp
             | Happened::CleanupFailed { .. }
-            | Happened::SessionEnded { .. } => None,
+            | Happened::SessionEnded { .. }
+            // The log names agents that are no members too, such as a person.
+            | Happened::Logged(_) => None,
         }
     }
 
@@ -194,6 +200,10 @@ impl TimelineEntry {
             Happened::CleanedUp => "team cleaned up".to_owned(),
             Happened::CleanupFailed { reason } => format!("team not cleaned up: {reason}"),
             Happened::SessionEnded { outcome } => format!("session ended: {outcome}"),
+            Happened::Logged(entry) => match &entry.agent {
+                Some(agent) => format!("{agent} {}", entry.text),
+                None => entry.text.clone(),
+            },
         })
     }
 
@@ -210,6 +220,7 @@ impl TimelineEntry {
                 }
                 Happened::Mail(mail) => mail.size(),
                 Happened::CleanedUp => 0,
+                Happened::Logged(entry) => entry.size(),
             }
     }
 }

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use pitcrew_protocol::TaskId;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::Used;
 use crate::text::{first_line, in_one_line};
@@ -12,7 +12,7 @@ use crate::text::{first_line, in_one_line};
 const SAID_CHARS: usize = 160;
 
 /// The subject of a log entry. Users filter a log by it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LogKind {
     /// The team and its runs.
@@ -84,7 +84,7 @@ impl fmt::Display for LogKind {
 }
 
 /// Something that happened in a team.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LogEntry {
     /// The time, in milliseconds since 1970.
     pub at_ms: i64,
@@ -95,7 +95,7 @@ pub struct LogEntry {
     /// The agent or person that did it, or that it happened to. `None` if it concerns the team.
     pub agent: Option<String>,
     /// The other agents that it concerns, such as the receivers of a message.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub to: Vec<String>,
     /// The entry in words, without the time and the agent. It is one line, safe for a terminal.
     pub text: String,
@@ -160,6 +160,13 @@ impl LogEntry {
     #[must_use]
     pub fn concerns(&self, agent: &str) -> bool {
         self.agent.as_deref() == Some(agent) || self.to.iter().any(|name| name == agent)
+    }
+
+    /// Returns the number of bytes of the texts.
+    pub(crate) fn size(&self) -> usize {
+        let optional = [&self.agent, &self.content].into_iter().flatten().map(String::len);
+        let names = self.to.iter().map(String::len);
+        self.event.len() + self.text.len() + optional.chain(names).sum::<usize>()
     }
 
     /// Whether `copy` is the same message to another receiver.

@@ -12,11 +12,11 @@ use pitcrew_runtime::question::Section;
 use pitcrew_runtime::run::{Ask, RunHandle};
 use pitcrew_team::store::{Change, Watch};
 use pitcrew_team::{Actor, MessageView, Team};
+use pitcrew_tui::Keys;
 use pitcrew_view::asking::{Questions, ShownPages};
 use pitcrew_view::host::{Host, HostEvent, OpenQuestion, What};
 use tokio::sync::mpsc;
 
-use super::super::keys::Keys;
 use super::super::signals::{EndSignal, Signals};
 use super::super::warnings::Remarks;
 use super::super::watch::Watched;

@@ -1,5 +1,5 @@
-//! The connection of `pitcrew attach` to the host of a team. It is opened again after the host was
-//! gone: a change of the team's files says when to look for the host.
+//! The lasting connection of a user interface to the host of a team. It is opened again after the
+//! host was gone: a change of the team's files says when to look for the host.
 
 use std::time::Duration;
 
@@ -7,12 +7,12 @@ use futures_util::StreamExt as _;
 use pitcrew_runtime::control_socket::KnockError;
 use pitcrew_team::Team;
 use pitcrew_team::store::{Change, StoreError, Watch};
-use pitcrew_view::client::{self, Following, FromHost, Since};
-use pitcrew_view::host::{HostEvent, HostState};
-use pitcrew_view::lead::LeadError;
 use tokio::time::{Instant, sleep_until};
 
-use crate::failure::Failure;
+use super::{Following, FromHost, Since};
+use crate::ViewError;
+use crate::host::{HostEvent, HostState};
+use crate::lead::LeadError;
 
 /// The first pause before this process knocks again at a host that does not open its socket yet.
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
@@ -21,7 +21,7 @@ const FIRST_PAUSE: Duration = Duration::from_millis(20);
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 
 /// The connection to the host of a team, or the search for a host.
-pub(super) struct HostLink {
+pub struct HostLink {
     team: Team,
     /// The changes of the team. `None` while there is a connection, because then the host tells of
     /// changes.
@@ -53,7 +53,7 @@ struct Knock {
 
 /// What the connection says.
 #[derive(Debug)]
-pub(super) enum News {
+pub enum News {
     /// The connection is open. The value is the version of pitcrew in the host.
     Open(String),
     /// The whole state of the host. It replaces everything that was known.
@@ -70,7 +70,8 @@ pub(super) enum News {
 
 impl HostLink {
     /// Prepares a connection. The first call of [`Self::next`] opens it.
-    pub(super) fn new(team: Team) -> Self {
+    #[must_use]
+    pub fn new(team: Team) -> Self {
         let connection = Connection::Closed { knock: Some(Knock::now()) };
         Self { team, changes: None, connection, since: None, pause: FIRST_PAUSE }
     }
@@ -79,7 +80,7 @@ impl HostLink {
     ///
     /// # Errors
     /// Returns an error if the host refuses this process, or if the team cannot be read.
-    pub(super) async fn next(&mut self) -> Result<News, Failure> {
+    pub async fn next(&mut self) -> Result<News, LeadError> {
         loop {
             match &mut self.connection {
                 Connection::Open(following) => match following.next().await {
@@ -108,7 +109,10 @@ impl HostLink {
                         changes @ None => match self.team.watch().await {
                             Ok(watch) => changes.insert(watch),
                             Err(StoreError::NoTeam { .. }) => return Ok(News::TeamGone),
-                            Err(error) => return Err(Failure::internal(error)),
+                            Err(source) => {
+                                let team = self.team.dir().clone();
+                                return Err(ViewError::Store { team, source }.into());
+                            }
                         },
                     };
                     let news = tokio::select! {
@@ -143,9 +147,9 @@ impl HostLink {
     }
 
     /// Tries to connect.
-    async fn knock(&mut self) -> Result<Option<News>, Failure> {
+    async fn knock(&mut self) -> Result<Option<News>, LeadError> {
         let Connection::Closed { knock: Some(knock) } = self.connection else { return Ok(None) };
-        match client::follow(&self.team, self.since.clone()).await {
+        match super::follow(&self.team, self.since.clone()).await {
             Ok(Some(following)) => {
                 let version = following.version().to_owned();
                 self.changes = None;
@@ -164,7 +168,7 @@ impl HostLink {
                 self.connection = Connection::Closed { knock: Some(knock.later()) };
                 Ok(None)
             }
-            Err(error) => Err(error.into()),
+            Err(error) => Err(error),
         }
     }
 }

@@ -15,7 +15,7 @@ const KEYS_WAITING: usize = 64;
 
 /// Receives the keys and size changes of the terminal.
 #[derive(Debug)]
-pub(crate) struct Keys(mpsc::Receiver<Event>);
+pub struct Keys(mpsc::Receiver<Event>);
 
 impl Keys {
     /// Starts the thread that reads keys. When [`Keys`] is dropped, the thread ends at the next
@@ -23,7 +23,7 @@ impl Keys {
     ///
     /// # Errors
     /// Returns an error if the system cannot start another thread.
-    pub(crate) fn open() -> io::Result<Self> {
+    pub fn open() -> io::Result<Self> {
         let (sender, keys) = mpsc::channel(KEYS_WAITING);
         thread::Builder::new().name("keys".to_owned()).spawn(move || {
             while let Ok(event) = read() {
@@ -36,7 +36,7 @@ impl Keys {
     }
 
     /// Waits for the next key. If the terminal is gone, this function waits forever.
-    pub(crate) async fn next(&mut self) -> Event {
+    pub async fn next(&mut self) -> Event {
         match self.0.recv().await {
             Some(event) => event,
             None => std::future::pending().await,

@@ -1,0 +1,60 @@
+//! `pitcrew start`: opens the terminal interface for a new team.
+
+use crate::context::Context;
+use crate::failure::Failure;
+use crate::live::attached::{AttachFace, Left};
+use crate::live::face::{self, NewRun};
+use crate::run_options;
+
+use super::attach::end;
+use super::run::RunArgs;
+
+/// The name of the command.
+pub(crate) const NAME: &str = "start";
+
+/// Open the terminal interface: a conversation with the lead of a new team
+///
+/// Without GOAL, the interface asks for it. `pitcrew` alone and `pitcrew "GOAL"` open it too. The
+/// team runs in the background, as with `pitcrew run --detach`. So it goes on if the terminal is
+/// lost, and `pitcrew attach` shows it again. Leaving the interface asks whether the team goes on.
+/// /help shows the keys and commands.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  pitcrew
+  pitcrew \"make the tests pass\"
+  pitcrew start --model opus --permission-mode acceptEdits")]
+pub(crate) struct Start {
+    /// The team's goal
+    goal: Option<String>,
+    /// The team's name; if it is taken, a number is appended [default: the name of the repository's
+    /// folder]
+    #[arg(long, short = 't', value_name = "TEAM")]
+    team: Option<String>,
+    #[command(flatten)]
+    how: RunArgs,
+}
+
+impl Start {
+    pub(crate) fn run(self, context: &Context) -> Result<(), Failure> {
+        if !face::is_possible(context) {
+            return Err(Failure::usage("the terminal interface needs a terminal")
+                .hint("`pitcrew run \"GOAL\"` runs a team without one"));
+        }
+        if self.how.chooses_output() {
+            return Err(Failure::usage("the terminal interface has no output format")
+                .hint("`pitcrew run \"GOAL\" --output-format FORMAT` has one"));
+        }
+        run_options::teams_must_be_on(context)?;
+        self.how.settle(context, &context.cwd)?;
+        let goal = self.goal.filter(|goal| !goal.trim().is_empty());
+        let new = NewRun { goal, team: self.team, how: self.how };
+        let closed = context.briefly(face::begin(context, new))?;
+        match (closed.team, closed.left) {
+            (Some(team), left) => end(context, &team, AttachFace::Terminal, left),
+            (None, Left::Signal(signal)) => {
+                Err(Failure::new(signal.failure(), "stopped before a team ran"))
+            }
+            (None, _nothing_ran) => Ok(()),
+        }
+    }
+}

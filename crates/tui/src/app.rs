@@ -1,0 +1,257 @@
+//! The application: all state of the terminal interface, what each input changes, and how it is
+//! drawn. It does no I/O and waits for nothing.
+//!
+//! - `input` lists everything that reaches the application and everything that it asks for.
+//! - `news` handles the host's events, `results` the results of actions, and `keys` the keys.
+//! - `submit` handles a text that the user sends.
+//! - `talk` is the conversation of an agent, `talk_view` its lines, `part_lines` those of one part.
+//! - `review` connects the review of the changes.
+//! - `draw` lays out the screen, `status` has its short texts, and `help` the keys.
+
+mod draw;
+mod help;
+mod input;
+mod keys;
+mod news;
+mod part_lines;
+mod results;
+mod review;
+mod status;
+mod submit;
+mod talk;
+mod talk_view;
+
+use std::collections::VecDeque;
+
+use pitcrew_protocol::{AgentName, MessageId};
+use pitcrew_runtime::run::RunOutcome;
+use pitcrew_view::TeamState;
+use pitcrew_view::asking::Chosen;
+use pitcrew_view::host::OpenQuestion;
+
+pub use input::{Action, Begin, Done, Input, Left};
+use part_lines::Length;
+use talk::{Reading, Talk};
+
+use crate::composer::Composer;
+use crate::panels::{TaskBoard, TeamList, TimelineView};
+use crate::question::QuestionView;
+use crate::review::ReviewView;
+use crate::theme::{Theme, ThemeKind};
+
+/// The terminal interface.
+pub struct App {
+    theme: Theme,
+    stage: Stage,
+    can_start: CanStart,
+    /// The team's name, as soon as it is known.
+    team: Option<String>,
+    state: TeamState,
+    questions: VecDeque<OpenQuestion>,
+    /// The permission request on the screen.
+    question: QuestionView,
+    /// The permission request whose refusal gets the reason that the user types.
+    refusing: Option<OpenQuestion>,
+    lead: Talk,
+    /// The conversation of another agent, if the user looks at one.
+    peeked: Option<Talk>,
+    composer: Composer,
+    queued: Vec<Queued>,
+    /// The messages that were delivered lately.
+    delivered: VecDeque<MessageId>,
+    team_list: TeamList,
+    task_board: TaskBoard,
+    timeline: TimelineView,
+    review: ReviewView,
+    /// What the user types for the review.
+    writing: Option<String>,
+    focus: Focus,
+    length: Length,
+    leaving: Leaving,
+    /// A short text about what happened last.
+    notice: Option<Notice>,
+}
+
+/// Whether the terminal interface can start a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CanStart {
+    /// It can start a team, and continue one whose run has ended.
+    Yes,
+    /// It only displays a run.
+    No,
+}
+
+/// The part of a run's life in which the terminal interface is.
+#[derive(Debug)]
+enum Stage {
+    /// There is no team. The next text of the user is the goal of a new one.
+    Goal,
+    /// A run is being started. The outcome is that of the team's run before.
+    Starting(Option<Box<RunOutcome>>),
+    /// A team is displayed, and the host is there.
+    Running,
+    /// A team is displayed, and no process runs it.
+    NoHost,
+    /// The run has ended.
+    Over(Box<RunOutcome>),
+}
+
+/// The part of the screen that gets the keys.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Focus {
+    Conversation,
+    Team,
+    Tasks,
+    Timeline,
+    Review,
+    Help,
+}
+
+/// How far the user is on the way out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Leaving {
+    No,
+    /// Ctrl-C was pressed once.
+    Pressed,
+    /// The user is asked what becomes of the team.
+    Asked,
+    /// The user ended the team. The terminal interface is closed when the run has ended.
+    Ending,
+}
+
+/// A message of the user that its receiver has not read yet.
+#[derive(Debug)]
+struct Queued {
+    to: AgentName,
+    text: String,
+    /// The id of the message, as soon as it was sent.
+    id: Option<MessageId>,
+}
+
+/// A short text about what happened last.
+#[derive(Debug)]
+struct Notice {
+    text: String,
+    is_problem: bool,
+}
+
+impl App {
+    /// Opens the terminal interface. `team` is the name of the team whose host is followed. Without
+    /// it, the first text that the user sends is the goal of a new team.
+    #[must_use]
+    pub fn new(theme: ThemeKind, team: Option<String>, can_start: CanStart) -> Self {
+        Self {
+            theme: Theme::new(theme),
+            stage: if team.is_some() { Stage::NoHost } else { Stage::Goal },
+            can_start,
+            team,
+            state: TeamState::default(),
+            questions: VecDeque::new(),
+            question: QuestionView::new(),
+            refusing: None,
+            lead: Talk::new(AgentName::lead()),
+            peeked: None,
+            composer: Composer::new(),
+            queued: Vec::new(),
+            delivered: VecDeque::new(),
+            team_list: TeamList::new(),
+            task_board: TaskBoard::new(),
+            timeline: TimelineView::new(),
+            review: ReviewView::default(),
+            writing: None,
+            focus: Focus::Conversation,
+            length: Length::Short,
+            leaving: Leaving::No,
+            notice: None,
+        }
+    }
+
+    /// Handles an input, and returns what must be done.
+    #[must_use]
+    pub fn handle(&mut self, input: Input) -> Vec<Action> {
+        match input {
+            Input::Terminal(event) => self.terminal(event),
+            Input::Host(news) => self.heard(news),
+            Input::Done(done) => self.done(done),
+            Input::Remark(text) => {
+                self.problem(text);
+                Vec::new()
+            }
+            Input::Resumed => vec![Action::Redraw],
+        }
+    }
+
+    /// Sends a first text, as if the user had typed it.
+    #[must_use]
+    pub fn begin(&mut self, text: String) -> Vec<Action> {
+        self.submit(text)
+    }
+
+    /// Returns the conversation on the screen.
+    fn shown(&mut self) -> &mut Talk {
+        self.peeked.as_mut().unwrap_or(&mut self.lead)
+    }
+
+    /// Returns the agent whose conversation is on the screen. It gets the user's messages.
+    fn receiver(&self) -> &AgentName {
+        self.peeked.as_ref().unwrap_or(&self.lead).agent()
+    }
+
+    /// Shows the conversation of an agent.
+    fn peek(&mut self, agent: AgentName) -> Vec<Action> {
+        self.focus = Focus::Conversation;
+        self.notice = None;
+        if agent == *self.lead.agent() {
+            self.peeked = None;
+            return Vec::new();
+        }
+        let mut talk = Talk::new(agent);
+        talk.view().set_length(self.length);
+        let reading = talk.refresh();
+        let agent = talk.agent().clone();
+        self.peeked = Some(talk);
+        read(reading, &agent)
+    }
+
+    /// Tells the user something that is not a problem.
+    fn tell(&mut self, text: impl Into<String>) {
+        self.notice = Some(Notice { text: text.into(), is_problem: false });
+    }
+
+    /// Tells the user that something did not work.
+    fn problem(&mut self, text: impl Into<String>) {
+        self.notice = Some(Notice { text: text.into(), is_problem: true });
+    }
+
+    /// Puts the first permission request on the screen.
+    fn show_question(&mut self) {
+        self.question.set(self.questions.front(), self.questions.len());
+    }
+
+    /// Takes the answered permission request from the screen, and sends the answer.
+    fn answer(&mut self, chosen: Chosen) -> Vec<Action> {
+        self.questions.retain(|question| question.id != chosen.question.id);
+        self.show_question();
+        vec![Action::Answer(chosen)]
+    }
+
+    /// Returns whether a run goes on without this terminal interface.
+    fn is_at_work(&self) -> bool {
+        match self.stage {
+            Stage::Running => true,
+            // Without its starter, a run that is being started ends.
+            Stage::Goal | Stage::Starting(_) | Stage::NoHost | Stage::Over(_) => false,
+        }
+    }
+}
+
+/// Returns the action of reading a transcript, if it must be read.
+fn read(reading: Reading, agent: &AgentName) -> Vec<Action> {
+    match reading {
+        Reading::Begin => vec![Action::Read(agent.clone())],
+        Reading::No => Vec::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests;

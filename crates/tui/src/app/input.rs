@@ -1,0 +1,189 @@
+//! Everything that reaches the application, and everything that it asks for.
+
+use crossterm::event::Event;
+use pitcrew_protocol::{AgentName, MessageId, PermissionMode};
+use pitcrew_runtime::run::RunOutcome;
+use pitcrew_view::TeamState;
+use pitcrew_view::asking::Chosen;
+use pitcrew_view::changes::{MemberChanges, Merged, Versions};
+use pitcrew_view::client::News;
+use pitcrew_view::conversation::Conversation;
+use pitcrew_view::state::Happened;
+
+/// Something that the application must handle.
+#[derive(Debug)]
+pub enum Input {
+    /// A key, a paste or a new size of the terminal.
+    Terminal(Event),
+    /// News of the host.
+    Host(News),
+    /// The result of an action.
+    Done(Done),
+    /// A warning or another remark of this process.
+    Remark(String),
+    /// The process was resumed after it had been suspended.
+    Resumed,
+}
+
+/// The result of an action.
+#[derive(Debug)]
+pub enum Done {
+    /// The team runs, or could not be started for this reason. The team has this name.
+    Started(Result<String, String>),
+    /// A message was sent to an agent.
+    Sent {
+        /// The receiver.
+        to: AgentName,
+        /// The text.
+        text: String,
+        /// The id of the message, or the reason why it was not sent.
+        result: Result<MessageId, String>,
+    },
+    /// An answer was sent to the host.
+    Answered {
+        /// The answer.
+        chosen: Chosen,
+        /// The reason why the host did not take the answer.
+        result: Result<(), String>,
+    },
+    /// The host was asked to end the team. An error is the reason why it does not.
+    Ending(Result<(), String>),
+    /// An action without an own result was carried out. The text reports it.
+    Told(String),
+    /// The transcript of an agent was read. `None` means that it cannot be read.
+    Read {
+        /// The agent.
+        agent: AgentName,
+        /// The end of the transcript.
+        recorded: Option<Conversation>,
+    },
+    /// The changes of the team's members were read, or could not be read for this reason.
+    Changes(Result<Vec<MemberChanges>, String>),
+    /// Both versions of a changed file were read.
+    Versions {
+        /// The member that changed the file.
+        author: AgentName,
+        /// The file.
+        file: String,
+        /// The versions, or the reason why they cannot be read.
+        result: Result<Versions, String>,
+    },
+    /// A merge was tried.
+    Merged {
+        /// The member whose work was to be merged.
+        author: AgentName,
+        /// The result, or the reason why git failed.
+        result: Result<Merged, String>,
+    },
+    /// The next entries of the timeline.
+    Happened(Vec<Happened>),
+    /// The names of files that begin with a text.
+    Files {
+        /// The text.
+        prefix: String,
+        /// The names.
+        names: Vec<String>,
+    },
+}
+
+/// Something that the application asks for. The caller carries it out and reports the result as a
+/// [`Done`].
+#[derive(Debug)]
+pub enum Action {
+    /// Start a team, or continue one.
+    Start(Begin),
+    /// Answer a permission request.
+    Answer(Chosen),
+    /// Send a message of the user to an agent.
+    Send {
+        /// The receiver.
+        to: AgentName,
+        /// The text.
+        text: String,
+    },
+    /// Interrupt the turn of an agent.
+    Interrupt(AgentName),
+    /// Change the permission mode of an agent.
+    ChangeMode {
+        /// The agent.
+        member: AgentName,
+        /// The new mode.
+        mode: PermissionMode,
+    },
+    /// Ask every teammate to leave, and end the team.
+    EndTeam,
+    /// Read the end of an agent's transcript.
+    Read(AgentName),
+    /// Read what is new in the log of the team.
+    ReadLog,
+    /// Read what each member of the team has changed.
+    ReadChanges,
+    /// Read both versions of a changed file.
+    ReadVersions {
+        /// The changes of the member.
+        changes: Box<MemberChanges>,
+        /// The file.
+        file: String,
+    },
+    /// Merge the changes of a member.
+    Merge(Box<MemberChanges>),
+    /// List the names of files that begin with a text.
+    ListFiles(String),
+    /// Suspend the process, as Ctrl-Z does.
+    Suspend,
+    /// Draw the whole screen again.
+    Redraw,
+    /// Close the terminal interface.
+    Leave(Left),
+}
+
+/// How a run begins.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Begin {
+    /// A new team works on this goal.
+    New {
+        /// The goal.
+        goal: String,
+    },
+    /// The team of an earlier run goes on.
+    Resume {
+        /// The team's name.
+        team: String,
+        /// The instruction for its lead.
+        goal: String,
+    },
+}
+
+/// Why the terminal interface was closed.
+#[derive(Debug)]
+pub enum Left {
+    /// The run has ended.
+    Ended {
+        /// The outcome that the host reported.
+        outcome: Box<RunOutcome>,
+        /// The state of the team at the end.
+        state: Box<TeamState>,
+    },
+    /// No process ran the team when the terminal interface was to be opened.
+    NobodyRuns,
+    /// The user left, and the team goes on.
+    ByUser {
+        /// The team's name. `None` if no team was started.
+        team: Option<String>,
+    },
+    /// The process must end, or its terminal is gone. The team goes on.
+    Signal {
+        /// The team's name. `None` if no team was started.
+        team: Option<String>,
+    },
+    /// The host ended without a word, for example because it was killed.
+    HostGone {
+        /// The team's name.
+        team: String,
+    },
+    /// The team was archived or deleted while no process ran it.
+    TeamGone {
+        /// The team's name.
+        team: String,
+    },
+}

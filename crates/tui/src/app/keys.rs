@@ -1,0 +1,255 @@
+//! Handles keys. A key goes to the part of the screen that has the focus, except the few keys that
+//! mean the same everywhere.
+
+use crossterm::event::{Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
+use pitcrew_protocol::Status;
+
+use super::{Action, App, Focus, Leaving, Length, Stage};
+use crate::composer::ComposerAct;
+use crate::panels::PanelAct;
+use crate::question::QuestionAct;
+
+/// The order in which Tab moves the focus.
+const FOCUS_ORDER: [Focus; 4] = [Focus::Conversation, Focus::Team, Focus::Tasks, Focus::Timeline];
+
+impl App {
+    pub(super) fn terminal(&mut self, event: Event) -> Vec<Action> {
+        match event {
+            Event::Key(key) if key.kind != KeyEventKind::Release => self.key(key),
+            Event::Paste(text) => {
+                if self.writing.is_none() {
+                    self.focus = Focus::Conversation;
+                }
+                let act = self.composer.paste(&text);
+                self.composed(act)
+            }
+            Event::Key(_)
+            | Event::Resize(..)
+            | Event::Mouse(_)
+            | Event::FocusGained
+            | Event::FocusLost => Vec::new(),
+        }
+    }
+
+    fn key(&mut self, key: KeyEvent) -> Vec<Action> {
+        if key.modifiers == KeyModifiers::CONTROL {
+            match key.code {
+                KeyCode::Char('c') => return self.ctrl_c(),
+                KeyCode::Char('z') => return vec![Action::Suspend],
+                _ => {}
+            }
+        }
+        match self.leaving {
+            Leaving::Asked => return self.leaving_key(key),
+            Leaving::Pressed => self.leaving = Leaving::No,
+            Leaving::No | Leaving::Ending => {}
+        }
+        if let Some(actions) = self.key_for_all(key) {
+            return actions;
+        }
+        match self.focus {
+            Focus::Conversation => self.conversation_key(key),
+            Focus::Team => {
+                let act = self.team_list.key(key);
+                self.panel(act)
+            }
+            Focus::Tasks => {
+                let act = self.task_board.key(key);
+                self.panel(act)
+            }
+            Focus::Timeline => {
+                let act = self.timeline.key(key);
+                self.panel(act)
+            }
+            Focus::Review => self.review_key(key),
+            Focus::Help => {
+                self.focus = Focus::Conversation;
+                Vec::new()
+            }
+        }
+    }
+
+    /// Handles a key that means the same everywhere. Returns `None` for any other key.
+    fn key_for_all(&mut self, key: KeyEvent) -> Option<Vec<Action>> {
+        let is_for_review = self.focus == Focus::Review;
+        if key.code == KeyCode::Tab && !self.composer.has_completions() && !is_for_review {
+            return Some(self.focus_on(next_focus(self.focus)));
+        }
+        if key.modifiers != KeyModifiers::CONTROL {
+            return None;
+        }
+        let toggled = |focus: Focus, to: Focus| if focus == to { Focus::Conversation } else { to };
+        let focus = match key.code {
+            KeyCode::Char('t') => toggled(self.focus, Focus::Team),
+            KeyCode::Char('k') => toggled(self.focus, Focus::Tasks),
+            KeyCode::Char('l') => toggled(self.focus, Focus::Timeline),
+            KeyCode::Char('r') if is_for_review => Focus::Conversation,
+            KeyCode::Char('r') => return Some(self.open_review()),
+            KeyCode::Char('o') => {
+                self.toggle_length();
+                return Some(Vec::new());
+            }
+            _ => return None,
+        };
+        Some(self.focus_on(focus))
+    }
+
+    /// Gives the keys to another part of the screen.
+    pub(super) fn focus_on(&mut self, focus: Focus) -> Vec<Action> {
+        self.focus = focus;
+        self.writing = None;
+        match focus {
+            Focus::Timeline => vec![Action::ReadLog],
+            Focus::Conversation | Focus::Team | Focus::Tasks | Focus::Review | Focus::Help => {
+                Vec::new()
+            }
+        }
+    }
+
+    fn toggle_length(&mut self) {
+        self.length = match self.length {
+            Length::Short => Length::Whole,
+            Length::Whole => Length::Short,
+        };
+        let length = self.length;
+        self.lead.view().set_length(length);
+        if let Some(peeked) = &mut self.peeked {
+            peeked.view().set_length(length);
+        }
+    }
+
+    /// Handles a key in the conversation: the permission request, the composer, and the scrolling.
+    fn conversation_key(&mut self, key: KeyEvent) -> Vec<Action> {
+        if matches!(self.stage, Stage::Over(_))
+            && key.code == KeyCode::Enter
+            && self.composer.is_empty()
+        {
+            return self.leave();
+        }
+        if self.refusing.is_some() && key.code == KeyCode::Enter && self.composer.is_empty() {
+            return self.refuse("");
+        }
+        // With a typed text, each key belongs to the text.
+        if self.refusing.is_none() && self.composer.is_empty() {
+            let act = self.question.key(key);
+            if let Some(actions) = self.asked(act) {
+                return actions;
+            }
+        }
+        if key.code == KeyCode::Esc {
+            return self.escape();
+        }
+        let act = self.composer.key(key);
+        if act == ComposerAct::Ignored {
+            self.scroll(key);
+        }
+        self.composed(act)
+    }
+
+    /// Handles the effect of a key on the permission request. Returns `None` if the key was not for
+    /// it.
+    pub(super) fn asked(&mut self, act: QuestionAct) -> Option<Vec<Action>> {
+        match act {
+            QuestionAct::None => return None,
+            QuestionAct::Redraw => {}
+            QuestionAct::Refused(why) => self.problem(why),
+            QuestionAct::Answer(chosen) => return Some(self.answer(chosen)),
+            QuestionAct::Edit => self.refusing = self.questions.front().cloned(),
+        }
+        Some(Vec::new())
+    }
+
+    fn scroll(&mut self, key: KeyEvent) {
+        let scroll = self.shown().view().scroll();
+        match key.code {
+            KeyCode::PageUp => scroll.page_up(),
+            KeyCode::PageDown => scroll.page_down(),
+            KeyCode::Up => scroll.up(1),
+            KeyCode::Down => scroll.down(1),
+            _ => {}
+        }
+    }
+
+    fn composed(&mut self, act: ComposerAct) -> Vec<Action> {
+        match act {
+            ComposerAct::Ignored | ComposerAct::Changed => Vec::new(),
+            ComposerAct::Send(text) => self.submit(text),
+            ComposerAct::ListFiles(prefix) => vec![Action::ListFiles(prefix)],
+        }
+    }
+
+    /// Esc closes or cancels the innermost thing. If nothing is open, it interrupts the lead.
+    fn escape(&mut self) -> Vec<Action> {
+        if self.composer.close_completions() {
+            return Vec::new();
+        }
+        if self.refusing.take().is_some() {
+            self.composer.clear();
+            self.tell("not answered");
+            return Vec::new();
+        }
+        if self.peeked.is_some() && self.composer.is_empty() {
+            self.peeked = None;
+            return Vec::new();
+        }
+        let agent = self.receiver().clone();
+        let is_active =
+            self.state.agent(&agent).is_some_and(|agent| agent.status == Status::Active);
+        if matches!(self.stage, Stage::Running) && is_active && self.composer.is_empty() {
+            return vec![Action::Interrupt(agent)];
+        }
+        self.composer.clear();
+        Vec::new()
+    }
+
+    fn panel(&mut self, act: PanelAct) -> Vec<Action> {
+        match act {
+            PanelAct::None | PanelAct::Redraw | PanelAct::Chosen(_) => Vec::new(),
+            PanelAct::Peek(agent) | PanelAct::Message(agent) => self.peek(agent),
+            PanelAct::OpenPane(agent) => {
+                let command = format!("pitcrew member show {agent}");
+                self.tell(format!("`{command}` shows the pane of {agent}"));
+                Vec::new()
+            }
+            PanelAct::Close => {
+                self.focus = Focus::Conversation;
+                Vec::new()
+            }
+        }
+    }
+
+    fn ctrl_c(&mut self) -> Vec<Action> {
+        match self.leaving {
+            // A third Ctrl-C leaves without an answer, and the team goes on.
+            Leaving::Asked | Leaving::Ending => {
+                self.leaving = Leaving::Asked;
+                self.leave()
+            }
+            Leaving::Pressed => self.leave(),
+            Leaving::No => {
+                self.composer.clear();
+                self.leaving = Leaving::Pressed;
+                Vec::new()
+            }
+        }
+    }
+
+    /// Handles the answer to the question what becomes of the team.
+    fn leaving_key(&mut self, key: KeyEvent) -> Vec<Action> {
+        match key.code {
+            KeyCode::Char('l') | KeyCode::Enter => self.leave(),
+            KeyCode::Char('s') => self.end_team(),
+            KeyCode::Esc | KeyCode::Char('c') => {
+                self.leaving = Leaving::No;
+                Vec::new()
+            }
+            _ => Vec::new(),
+        }
+    }
+}
+
+fn next_focus(focus: Focus) -> Focus {
+    let at = FOCUS_ORDER.iter().position(|other| *other == focus);
+    let next = at.map_or(0, |at| (at + 1) % FOCUS_ORDER.len());
+    FOCUS_ORDER.get(next).copied().unwrap_or(Focus::Conversation)
+}

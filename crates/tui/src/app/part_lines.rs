@@ -1,0 +1,123 @@
+//! Lays out one part of a conversation as lines.
+
+use pitcrew_view::conversation::{Call, Part, Permission};
+use pitcrew_view::text::{first_line, in_one_line};
+use ratatui::style::Style;
+use ratatui::text::{Line, Span};
+
+use crate::render;
+use crate::theme::Theme;
+
+/// The name under which a message of the person at the terminal is sent.
+const USER: &str = "user";
+
+/// The maximum number of characters of a text that is shown as one line.
+const BRIEF_CHARS: usize = 160;
+
+/// The maximum number of rows of a call, unless all of it is shown.
+const CALL_ROWS: usize = 24;
+
+/// How much is shown of long calls, outputs, thoughts and notices.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Length {
+    /// Their beginnings.
+    #[default]
+    Short,
+    /// All of them.
+    Whole,
+}
+
+/// Returns the lines of a part in this width.
+pub(crate) fn part_lines(
+    part: &Part,
+    width: u16,
+    length: Length,
+    theme: &Theme,
+) -> Vec<Line<'static>> {
+    match part {
+        Part::Prompt { text } => said("you", text, theme.accent, width, theme),
+        Part::Mail { from, summary, frame, text } => match frame {
+            None if from == USER => said("you", text, theme.accent, width, theme),
+            None => said(from, text, theme.heading, width, theme),
+            // A frame is JSON for programs. Its sender's summary says more to a person.
+            Some(kind) => {
+                let summary = summary.as_deref().map(|text| format!(": {text}"));
+                let text =
+                    format!("{from}: {}{}", kind.replace('_', " "), summary.unwrap_or_default());
+                brief(&text, theme.dim, width)
+            }
+        },
+        Part::Text { text } => render::markdown(text, width, theme),
+        Part::Notice { text } => whole_or_brief("note", text, width, length, theme),
+        Part::Thinking { text } => whole_or_brief("thinks", text, width, length, theme),
+        Part::Call(call) => call_lines(call, width, length, theme),
+        Part::Summary { text, .. } => whole_or_brief("summary", text, width, length, theme),
+        Part::Event { text } => brief(text, theme.dim, width),
+        Part::Ended { status, reason } => {
+            let reason = reason.as_deref().map(|reason| format!(": {reason}"));
+            let text = format!("ended, {status}{}", reason.unwrap_or_default());
+            brief(&text, theme.heading, width)
+        }
+    }
+}
+
+/// The lines of a message, with its sender in front of the first line.
+fn said(from: &str, text: &str, style: Style, width: u16, theme: &Theme) -> Vec<Line<'static>> {
+    let from = in_one_line(from);
+    let mut lines = vec![Line::styled(format!("{from}:"), style)];
+    lines.extend(indented(render::wrap(text, width.saturating_sub(2), theme.text), "  "));
+    lines
+}
+
+fn whole_or_brief(
+    name: &str,
+    text: &str,
+    width: u16,
+    length: Length,
+    theme: &Theme,
+) -> Vec<Line<'static>> {
+    let text = format!("{name}: {}", text.trim());
+    match length {
+        Length::Whole => render::wrap(&text, width, theme.dim),
+        Length::Short => brief(&in_one_line(&text), theme.dim, width),
+    }
+}
+
+/// A text as one line, which is cut at the width.
+fn brief(text: &str, style: Style, width: u16) -> Vec<Line<'static>> {
+    let text = first_line(&in_one_line(text), BRIEF_CHARS);
+    render::wrap(&text, width, style).into_iter().take(1).collect()
+}
+
+fn call_lines(call: &Call, width: u16, length: Length, theme: &Theme) -> Vec<Line<'static>> {
+    let mut lines = render::call(&call.tool, &call.input, width, theme);
+    let left_out = lines.len().saturating_sub(CALL_ROWS);
+    if length == Length::Short && left_out > 0 {
+        lines.truncate(CALL_ROWS);
+        lines.push(Line::styled(format!("  … {left_out} more lines: Ctrl-O"), theme.dim));
+    }
+    match &call.permission {
+        Some(Permission::Asked) => lines.push(Line::styled("  asks permission", theme.warning)),
+        Some(Permission::Denied(reason)) => {
+            let text = format!("denied: {reason}");
+            let inner = width.saturating_sub(2);
+            lines.extend(indented(render::wrap(&text, inner, theme.error), "  "));
+        }
+        Some(Permission::Allowed) | None => {}
+    }
+    if let Some(result) = &call.result {
+        let is_open = length == Length::Whole;
+        lines.extend(render::output(&result.text, result.is_error, is_open, width, theme));
+    }
+    lines
+}
+
+fn indented(
+    lines: impl IntoIterator<Item = Line<'static>>,
+    by: &'static str,
+) -> impl Iterator<Item = Line<'static>> {
+    lines.into_iter().map(move |mut line| {
+        line.spans.insert(0, Span::raw(by));
+        line
+    })
+}

@@ -1,0 +1,147 @@
+//! Handles a text that the user sends: a goal, a message, a command, or the reason of a refusal.
+
+use pitcrew_protocol::AgentName;
+
+use super::status::costs;
+use super::{Action, App, Begin, CanStart, Focus, Leaving, Left, Queued, Stage};
+use crate::commands::{self, Command};
+
+impl App {
+    /// Handles a text that the user sends. A text that cannot be sent stays in the composer.
+    pub(super) fn submit(&mut self, text: String) -> Vec<Action> {
+        if self.refusing.is_some() {
+            return self.refuse(&text);
+        }
+        if self.writing.is_some() {
+            return self.write_review(&text);
+        }
+        match commands::parse(&text) {
+            Err(problem) => {
+                self.problem(problem);
+                Vec::new()
+            }
+            Ok(Some(command)) => {
+                self.accepted(text);
+                self.command(command)
+            }
+            Ok(None) => self.message(text),
+        }
+    }
+
+    /// Refuses the call of the permission request, for the reason that the user typed.
+    pub(super) fn refuse(&mut self, reason: &str) -> Vec<Action> {
+        self.refusing = None;
+        self.composer.clear();
+        let act = self.question.refuse(reason);
+        self.asked(act).unwrap_or_default()
+    }
+
+    /// Empties the composer, because its text was taken.
+    fn accepted(&mut self, text: String) {
+        self.composer.remember(text);
+        self.composer.clear();
+        self.notice = None;
+    }
+
+    fn message(&mut self, text: String) -> Vec<Action> {
+        match &self.stage {
+            Stage::Goal => self.start(Begin::New { goal: text.clone() }, text),
+            Stage::Starting(_) => {
+                self.problem("the team is being started; send this when it runs");
+                Vec::new()
+            }
+            Stage::Over(_) if self.can_start == CanStart::No => {
+                let team = self.team_name();
+                self.problem(format!("the run has ended; `pitcrew run --resume {team}` goes on"));
+                Vec::new()
+            }
+            Stage::Over(outcome) => {
+                let team = outcome.team.clone();
+                self.start(Begin::Resume { team, goal: text.clone() }, text)
+            }
+            Stage::Running | Stage::NoHost => {
+                let to = self.receiver().clone();
+                let message = commands::message(&text).to_owned();
+                self.accepted(text);
+                self.shown().view().scroll().to_end();
+                self.queued.push(Queued { to: to.clone(), text: message.clone(), id: None });
+                vec![Action::Send { to, text: message }]
+            }
+        }
+    }
+
+    fn start(&mut self, begin: Begin, text: String) -> Vec<Action> {
+        self.queued.push(Queued { to: AgentName::lead(), text: text.clone(), id: None });
+        self.accepted(text);
+        self.peeked = None;
+        self.stage = match std::mem::replace(&mut self.stage, Stage::Goal) {
+            Stage::Over(outcome) => Stage::Starting(Some(outcome)),
+            Stage::Goal | Stage::Starting(_) | Stage::Running | Stage::NoHost => {
+                Stage::Starting(None)
+            }
+        };
+        self.tell("starting the team");
+        vec![Action::Start(begin)]
+    }
+
+    fn command(&mut self, command: Command) -> Vec<Action> {
+        match command {
+            Command::Help => return self.focus_on(Focus::Help),
+            Command::Team => return self.focus_on(Focus::Team),
+            Command::Tasks => return self.focus_on(Focus::Tasks),
+            Command::Timeline => return self.focus_on(Focus::Timeline),
+            Command::Review => return self.open_review(),
+            Command::Peek(agent) => return self.peek_known(agent),
+            Command::Mode { member, mode } => return vec![Action::ChangeMode { member, mode }],
+            Command::Cost => self.tell(costs(&self.state)),
+            Command::Interrupt => return vec![Action::Interrupt(self.receiver().clone())],
+            Command::Stop => return self.end_team(),
+            Command::Quit => return self.leave(),
+        }
+        Vec::new()
+    }
+
+    /// Shows the conversation of an agent, if the team has this agent.
+    fn peek_known(&mut self, agent: AgentName) -> Vec<Action> {
+        if agent != *self.lead.agent() && self.state.agent(&agent).is_none() {
+            let names: Vec<&str> =
+                self.state.agents.iter().map(|agent| agent.name.as_str()).collect();
+            self.problem(format!("no agent {agent}; the agents are: {}", names.join(", ")));
+            return Vec::new();
+        }
+        self.peek(agent)
+    }
+
+    /// Asks the host to end the team.
+    pub(super) fn end_team(&mut self) -> Vec<Action> {
+        if !matches!(self.stage, Stage::Running) {
+            self.problem("no process runs the team");
+            return Vec::new();
+        }
+        self.leaving = Leaving::Ending;
+        self.tell("the teammates are asked to leave; this closes when the run has ended");
+        vec![Action::EndTeam]
+    }
+
+    /// Leaves, or asks what becomes of a team at work.
+    pub(super) fn leave(&mut self) -> Vec<Action> {
+        if self.is_at_work() && self.leaving != Leaving::Asked {
+            self.leaving = Leaving::Asked;
+            return Vec::new();
+        }
+        vec![Action::Leave(self.left())]
+    }
+
+    /// Returns why the terminal interface is closed, if the user closes it now.
+    fn left(&mut self) -> Left {
+        match std::mem::replace(&mut self.stage, Stage::Goal) {
+            Stage::Over(outcome) => {
+                let state = Box::new(std::mem::take(&mut self.state));
+                Left::Ended { outcome, state }
+            }
+            Stage::NoHost => Left::HostGone { team: self.team_name() },
+            Stage::Goal | Stage::Starting(_) => Left::ByUser { team: None },
+            Stage::Running => Left::ByUser { team: self.team.clone() },
+        }
+    }
+}

@@ -1,0 +1,333 @@
+//! The event loop of the terminal interface. It passes keys, the news of the host and the results of
+//! actions to the [`App`], carries out the actions that the [`App`] asks for, and draws.
+//!
+//! Nothing here ticks: the loop waits until something happens.
+
+use std::future::Future;
+use std::io;
+use std::pin::Pin;
+
+use futures_util::future::LocalBoxFuture;
+use futures_util::stream::{FuturesUnordered, LocalBoxStream};
+use futures_util::{FutureExt as _, StreamExt as _};
+use pitcrew_team::Team;
+use pitcrew_view::changes::Worktrees;
+use pitcrew_view::client::{HostLink, News};
+use pitcrew_view::lead::LeadError;
+use pitcrew_view::state::Happened;
+use rustix::process::Signal;
+use tokio::signal::unix::{Signal as Signals, SignalKind, signal};
+
+use crate::actions::{self, Outside};
+use crate::app::{Action, App, Begin, CanStart, Done, Input, Left};
+use crate::keyboard::Keys;
+use crate::team_log::LogReader;
+use crate::terminal::Screen;
+use crate::theme::ThemeKind;
+
+/// The maximum number of inputs that are handled before the screen is drawn again.
+const INPUTS_AT_ONCE: usize = 256;
+
+/// Starts or continues a team, and returns it when it runs. An error is a text for the user. If the
+/// future is dropped, the run does not start.
+pub type StartTeam<'a> = Box<dyn Fn(Begin) -> LocalBoxFuture<'a, Result<Team, String>> + 'a>;
+
+/// Returns the names of the files that begin with a text.
+pub type ListFiles<'a> = Box<dyn Fn(&str) -> Vec<String> + 'a>;
+
+/// What the terminal interface needs from its caller.
+pub struct FaceOptions<'a> {
+    /// The theme.
+    pub theme: ThemeKind,
+    /// The team to follow. Without it, the first message of the user is the goal of a new team.
+    pub team: Option<Team>,
+    /// The first message, as if the user had typed it.
+    pub goal: Option<String>,
+    /// Starts or continues a team. `None` if the interface only displays a team.
+    pub start: Option<StartTeam<'a>>,
+    /// The git worktrees of teammates, for the review of their changes.
+    pub worktrees: Worktrees,
+    /// Lists files for completions.
+    pub list_files: ListFiles<'a>,
+    /// The warnings of this process. The stream does not end.
+    pub remarks: LocalBoxStream<'a, String>,
+    /// Is ready when the process must end.
+    pub end: LocalBoxFuture<'a, ()>,
+}
+
+/// Why the terminal interface failed.
+#[derive(Debug, thiserror::Error)]
+pub enum FaceError {
+    /// The host refused this process, or the team cannot be read.
+    #[error(transparent)]
+    Host(#[from] LeadError),
+    /// The terminal or the system refused something.
+    #[error("the terminal interface cannot be opened")]
+    Terminal(#[from] io::Error),
+}
+
+/// Something that wakes the event loop.
+enum Wake {
+    Input(Input),
+    Linked(Result<News, LeadError>),
+    Started(Result<Team, String>),
+    End,
+}
+
+/// The sources of the event loop.
+struct Sources<'a> {
+    link: Option<HostLink>,
+    keys: Keys,
+    remarks: LocalBoxStream<'a, String>,
+    end: LocalBoxFuture<'a, ()>,
+    resumed: Signals,
+    /// The actions that are being carried out.
+    doing: FuturesUnordered<LocalBoxFuture<'a, Done>>,
+    log: Log<'a>,
+    /// The start of a run.
+    starting: Option<LocalBoxFuture<'a, Result<Team, String>>>,
+}
+
+/// The log of the team.
+enum Log<'a> {
+    /// Nobody has asked for it.
+    None,
+    /// It was read up to the position of the reader.
+    Read(LogReader),
+    /// It is being read.
+    Reading {
+        /// Returns the reader with the new entries.
+        reading: LocalBoxFuture<'a, (LogReader, Vec<Happened>)>,
+        /// Whether it must be read again afterwards.
+        is_stale: bool,
+    },
+}
+
+/// The event loop.
+struct Face<'a> {
+    app: App,
+    screen: Screen,
+    sources: Sources<'a>,
+    start: Option<StartTeam<'a>>,
+    list_files: ListFiles<'a>,
+    worktrees: Worktrees,
+    team: Option<Team>,
+}
+
+/// Opens the terminal interface, and returns why it was closed. The terminal is then as it was
+/// before.
+///
+/// # Errors
+/// Returns an error if the host refuses this process, or if the terminal cannot be used.
+pub async fn run(options: FaceOptions<'_>) -> Result<Left, FaceError> {
+    let FaceOptions { theme, team, goal, start, worktrees, list_files, remarks, mut end } = options;
+    let mut link = team.clone().map(HostLink::new);
+    // The terminal is opened after the host, so that an error before that is printed on an ordinary
+    // terminal.
+    let opened = tokio::select! {
+        opened = first_news(link.as_mut()) => opened?,
+        () = &mut end => return Ok(Left::Signal { team: name_of(team.as_ref()) }),
+    };
+    match opened {
+        Some(News::Nobody) => return Ok(Left::NobodyRuns),
+        Some(News::TeamGone) => {
+            return Ok(Left::TeamGone { team: name_of(team.as_ref()).unwrap_or_default() });
+        }
+        Some(News::Open(_) | News::Snapshot(_) | News::Event(_) | News::Unwatched(_)) | None => {}
+    }
+    let name = name_of(team.as_ref());
+    let can_start = if start.is_some() { CanStart::Yes } else { CanStart::No };
+    let sources = Sources {
+        link,
+        keys: Keys::open()?,
+        remarks,
+        end,
+        resumed: signal(SignalKind::from_raw(Signal::CONT.as_raw()))?,
+        doing: FuturesUnordered::new(),
+        log: Log::None,
+        starting: None,
+    };
+    let app = App::new(theme, name, can_start);
+    let screen = Screen::open()?;
+    let mut face = Face { app, screen, sources, start, list_files, worktrees, team };
+    let first = opened.map(|news| face.app.handle(Input::Host(news)));
+    let goal = goal.map(|goal| face.app.begin(goal));
+    let actions = first.into_iter().chain(goal).flatten().collect();
+    match face.carry_out(actions)? {
+        Some(left) => Ok(left),
+        None => face.until_left().await,
+    }
+}
+
+fn name_of(team: Option<&Team>) -> Option<String> {
+    team.map(|team| team.name().to_string())
+}
+
+/// Waits for the first news of the host. Without a team, there is none.
+async fn first_news(link: Option<&mut HostLink>) -> Result<Option<News>, LeadError> {
+    match link {
+        Some(link) => link.next().await.map(Some),
+        None => Ok(None),
+    }
+}
+
+impl<'a> Face<'a> {
+    async fn until_left(mut self) -> Result<Left, FaceError> {
+        loop {
+            // The terminal is gone if it cannot be drawn on.
+            if self.screen.draw(|frame| self.app.draw(frame)).is_err() {
+                return Ok(self.signalled());
+            }
+            let mut wake = Some(self.sources.next().await);
+            // What is there already is handled before the screen is drawn again.
+            for _ in 0..INPUTS_AT_ONCE {
+                let Some(woken) = wake else { break };
+                if let Some(left) = self.woken(woken)? {
+                    return Ok(left);
+                }
+                wake = self.sources.next().now_or_never();
+            }
+        }
+    }
+
+    fn woken(&mut self, wake: Wake) -> Result<Option<Left>, FaceError> {
+        let input = match wake {
+            Wake::Input(input) => input,
+            Wake::Linked(news) => {
+                let news = news?;
+                // The link of a team that is gone would say so again and again.
+                if matches!(news, News::TeamGone) {
+                    self.sources.link = None;
+                }
+                Input::Host(news)
+            }
+            Wake::Started(result) => {
+                self.sources.starting = None;
+                Input::Done(Done::Started(self.started(result)))
+            }
+            Wake::End => return Ok(Some(self.signalled())),
+        };
+        let actions = self.app.handle(input);
+        self.carry_out(actions)
+    }
+
+    fn signalled(&self) -> Left {
+        Left::Signal { team: name_of(self.team.as_ref()) }
+    }
+
+    /// Follows a team that was started, and returns its name.
+    fn started(&mut self, result: Result<Team, String>) -> Result<String, String> {
+        let team = result?;
+        let name = team.name().to_string();
+        self.sources.link = Some(HostLink::new(team.clone()));
+        self.sources.log = Log::None;
+        self.team = Some(team);
+        Ok(name)
+    }
+
+    fn carry_out(&mut self, actions: Vec<Action>) -> Result<Option<Left>, FaceError> {
+        for action in actions {
+            match action {
+                Action::Leave(left) => return Ok(Some(left)),
+                Action::Suspend => self.screen.suspend()?,
+                Action::Redraw => self.screen.redraw()?,
+                Action::Start(begin) => {
+                    self.sources.starting = self.start.as_ref().map(|start| start(begin));
+                    // The host of the former run is gone.
+                    self.sources.link = None;
+                }
+                Action::ListFiles(prefix) => {
+                    let names = (self.list_files)(&prefix);
+                    let files = Input::Done(Done::Files { prefix, names });
+                    // This input asks for no further action.
+                    let _none = self.app.handle(files);
+                }
+                Action::Answer(chosen) => self.outside(Outside::Answer(chosen)),
+                Action::Send { to, text } => self.outside(Outside::Send { to, text }),
+                Action::Interrupt(agent) => self.outside(Outside::Interrupt(agent)),
+                Action::ChangeMode { member, mode } => {
+                    self.outside(Outside::ChangeMode { member, mode });
+                }
+                Action::EndTeam => self.outside(Outside::EndTeam),
+                Action::Read(agent) => self.outside(Outside::Read(agent)),
+                Action::ReadLog => self.read_log(),
+                Action::ReadChanges => {
+                    self.outside(Outside::ReadChanges(self.worktrees.clone()));
+                }
+                Action::ReadVersions { changes, file } => {
+                    let worktrees = self.worktrees.clone();
+                    self.outside(Outside::ReadVersions { changes, file, worktrees });
+                }
+                Action::Merge(changes) => {
+                    self.outside(Outside::Merge(changes, self.worktrees.clone()));
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    /// Begins to read what is new in the team's log.
+    fn read_log(&mut self) {
+        let Some(team) = &self.team else { return };
+        let log = &mut self.sources.log;
+        *log = match std::mem::replace(log, Log::None) {
+            Log::None => Log::reading(LogReader::new(team.clone())),
+            Log::Read(reader) => Log::reading(reader),
+            Log::Reading { reading, .. } => Log::Reading { reading, is_stale: true },
+        };
+    }
+
+    /// Begins an action on the team. Without a team, there is nothing to act on.
+    fn outside(&mut self, action: Outside) {
+        if let Some(team) = self.team.clone() {
+            self.sources.doing.push(actions::done(team, action).boxed_local());
+        }
+    }
+}
+
+impl Log<'_> {
+    fn reading(reader: LogReader) -> Self {
+        Self::Reading { reading: reader.more().boxed_local(), is_stale: false }
+    }
+
+    /// Waits for the entries that are being read. Without any, this function waits forever. It is
+    /// cancel-safe.
+    async fn next(&mut self) -> Vec<Happened> {
+        let Self::Reading { reading, is_stale } = self else { return std::future::pending().await };
+        let (reader, entries) = reading.await;
+        *self = if *is_stale { Self::reading(reader) } else { Self::Read(reader) };
+        entries
+    }
+}
+
+impl Sources<'_> {
+    /// Waits for the next input. It is cancel-safe.
+    async fn next(&mut self) -> Wake {
+        tokio::select! {
+            biased;
+            () = &mut self.end => Wake::End,
+            key = self.keys.next() => Wake::Input(Input::Terminal(key)),
+            _ = self.resumed.recv() => Wake::Input(Input::Resumed),
+            Some(done) = self.doing.next() => Wake::Input(Input::Done(done)),
+            entries = self.log.next() => Wake::Input(Input::Done(Done::Happened(entries))),
+            started = ready(self.starting.as_mut()) => Wake::Started(started),
+            news = news(self.link.as_mut()) => Wake::Linked(news),
+            Some(remark) = self.remarks.next() => Wake::Input(Input::Remark(remark)),
+        }
+    }
+}
+
+async fn news(link: Option<&mut HostLink>) -> Result<News, LeadError> {
+    match link {
+        Some(link) => link.next().await,
+        None => std::future::pending().await,
+    }
+}
+
+/// Waits for a future. Without one, this function waits forever.
+async fn ready<T>(future: Option<&mut Pin<Box<dyn Future<Output = T> + '_>>>) -> T {
+    match future {
+        Some(future) => future.await,
+        None => std::future::pending().await,
+    }
+}
