@@ -10,6 +10,7 @@ mod contents;
 mod error;
 mod git;
 mod repo_lock;
+mod review;
 
 use std::fs;
 use std::io;
@@ -25,6 +26,7 @@ pub use changes::{Changes, NewCommits};
 pub use error::{KeepReason, WorktreeError};
 use git::Git;
 use repo_lock::{Making, Turn, lock};
+pub use review::{BranchState, FileText, Merged, Versions};
 
 /// The name of pitcrew's marker file in the folder where git stores data about a worktree.
 const MARKER: &str = "pitcrew-worktree";

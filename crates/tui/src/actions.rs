@@ -6,8 +6,9 @@ use std::error::Error;
 use pitcrew_protocol::{AgentName, MessageId, PermissionMode, SendMessageInput};
 use pitcrew_runtime::control_socket::ControlRequest;
 use pitcrew_team::store::LogName;
-use pitcrew_team::{Actor, Team};
+use pitcrew_team::{Actor, Team, TeamRecords};
 use pitcrew_view::asking::Chosen;
+use pitcrew_view::changes::{self, MemberChanges, Worktrees};
 use pitcrew_view::conversation::Conversation;
 use pitcrew_view::lead::LeadError;
 use pitcrew_view::{client, lead};
@@ -49,6 +50,19 @@ pub(crate) enum Outside {
     EndTeam,
     /// Read the end of an agent's transcript.
     Read(AgentName),
+    /// Read what each member of the team has changed.
+    ReadChanges(Worktrees),
+    /// Read both versions of a changed file.
+    ReadVersions {
+        /// The changes of the member.
+        changes: Box<MemberChanges>,
+        /// The file.
+        file: String,
+        /// The worktrees of the team.
+        worktrees: Worktrees,
+    },
+    /// Merge the changes of a member.
+    Merge(Box<MemberChanges>, Worktrees),
 }
 
 /// Carries out an action, and returns its result.
@@ -84,6 +98,20 @@ pub(crate) async fn done(team: Team, action: Outside) -> Done {
         Outside::Read(agent) => {
             let recorded = recorded(&team, &agent).await;
             Done::Read { agent, recorded }
+        }
+        Outside::ReadChanges(worktrees) => {
+            let all = changes::of_team(&TeamRecords::Live(team), &worktrees).await;
+            Done::Changes(all.map_err(|error| chain(&error)))
+        }
+        Outside::ReadVersions { changes, file, worktrees } => {
+            let result = changes::versions(&changes, &file, &worktrees).await;
+            let result = result.map_err(|error| chain(&error));
+            Done::Versions { author: changes.author, file, result }
+        }
+        Outside::Merge(changes, worktrees) => {
+            let result = changes::accept(&changes, &worktrees).await;
+            let result = result.map_err(|error| chain(&error));
+            Done::Merged { author: changes.author, result }
         }
     }
 }

@@ -5,6 +5,7 @@
 //! - `news` handles the host's events, `results` the results of actions, and `keys` the keys.
 //! - `submit` handles a text that the user sends.
 //! - `talk` is the conversation of an agent, `talk_view` its lines, `part_lines` those of one part.
+//! - `review` connects the review of the changes.
 //! - `draw` lays out the screen, `status` has its short texts, and `help` the keys.
 
 mod draw;
@@ -14,6 +15,7 @@ mod keys;
 mod news;
 mod part_lines;
 mod results;
+mod review;
 mod status;
 mod submit;
 mod talk;
@@ -34,6 +36,7 @@ use talk::{Reading, Talk};
 use crate::composer::Composer;
 use crate::panels::{TaskBoard, TeamList, TimelineView};
 use crate::question::QuestionView;
+use crate::review::ReviewView;
 use crate::theme::{Theme, ThemeKind};
 
 /// The terminal interface.
@@ -59,6 +62,9 @@ pub struct App {
     team_list: TeamList,
     task_board: TaskBoard,
     timeline: TimelineView,
+    review: ReviewView,
+    /// What the user types for the review.
+    writing: Option<String>,
     focus: Focus,
     length: Length,
     leaving: Leaving,
@@ -97,6 +103,7 @@ enum Focus {
     Team,
     Tasks,
     Timeline,
+    Review,
     Help,
 }
 
@@ -150,6 +157,8 @@ impl App {
             team_list: TeamList::new(),
             task_board: TaskBoard::new(),
             timeline: TimelineView::new(),
+            review: ReviewView::default(),
+            writing: None,
             focus: Focus::Conversation,
             length: Length::Short,
             leaving: Leaving::No,

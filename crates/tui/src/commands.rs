@@ -13,6 +13,8 @@ pub(crate) enum Command {
     Tasks,
     /// Shows the timeline.
     Timeline,
+    /// Shows what each member has changed.
+    Review,
     /// Shows the conversation of an agent, to whom the next messages go.
     Peek(AgentName),
     /// Changes the permission mode of an agent.
@@ -53,6 +55,7 @@ pub(crate) const COMMANDS: &[Described] = &[
     described("team", "", "the agents: who needs you, who works, who is idle"),
     described("tasks", "", "the task board"),
     described("timeline", "", "what happened in the team"),
+    described("review", "", "what each member has changed: comment, merge, send back"),
     described("peek", "NAME", "show an agent's conversation; messages then go to it"),
     described("lead", "", "go back to the conversation with the lead"),
     described("mode", "MODE [NAME]", "change the permission mode of the lead or of NAME"),
@@ -79,6 +82,7 @@ pub(crate) fn parse(text: &str) -> Result<Option<Command>, String> {
         ("team", []) => Command::Team,
         ("tasks", []) => Command::Tasks,
         ("timeline", []) => Command::Timeline,
+        ("review", []) => Command::Review,
         ("peek", [agent]) => Command::Peek(agent_name(agent)?),
         ("lead", []) => Command::Peek(AgentName::lead()),
         ("mode", [mode]) => Command::Mode { member: AgentName::lead(), mode: mode_of(mode)? },

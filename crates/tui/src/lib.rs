@@ -8,7 +8,7 @@
 //! - `run` is the event loop, `actions` and `team_log` carry out what reaches the team, `terminal` is
 //!   the screen, and `keyboard` reads keys.
 //! - [`render`] draws texts, [`question`] a permission request, [`panels`] the lists beside the
-//!   conversation, and [`theme`] has the styles.
+//!   conversation, [`review`] the changes of the team, and [`theme`] has the styles.
 //! - [`choose`](mod@choose) lets the user choose an item of a list, without the application.
 //!
 //! This crate reads no arguments, no environment and no home folder, and starts no process. Its
@@ -28,6 +28,7 @@ mod keyboard;
 pub mod panels;
 pub mod question;
 pub mod render;
+pub mod review;
 mod run;
 mod team_log;
 mod terminal;

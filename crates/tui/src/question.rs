@@ -97,8 +97,10 @@ impl QuestionView {
         self.question.is_some()
     }
 
-    /// Returns the number of rows that the permission request takes, at most `most`.
+    /// Returns the number of rows that the permission request takes, at most `most`. A caller that
+    /// has no room does not draw it, so it counts as not drawn until [`QuestionView::draw`].
     pub fn height(&mut self, width: u16, most: u16) -> u16 {
+        self.is_drawn = false;
         let Some(question) = &self.question else { return 0 };
         let (before, size) = (self.layout.take(), (width, most));
         // The height does not depend on the theme. The theme of before keeps the layout of before.

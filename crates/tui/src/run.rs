@@ -12,6 +12,7 @@ use futures_util::stream::{FuturesUnordered, LocalBoxStream};
 use futures_util::{FutureExt as _, StreamExt as _};
 use pitcrew_runtime::control_socket::Notifies;
 use pitcrew_team::Team;
+use pitcrew_view::changes::Worktrees;
 use pitcrew_view::client::{HostLink, News};
 use pitcrew_view::host::What;
 use pitcrew_view::lead::LeadError;
@@ -52,6 +53,8 @@ pub struct FaceOptions<'a> {
     pub start: Option<StartTeam<'a>>,
     /// Makes signals of notifications. `None` if the terminal gets no signals.
     pub signal_of: Option<SignalOf<'a>>,
+    /// The git worktrees of teammates, for the review of their changes.
+    pub worktrees: Worktrees,
     /// Lists files for completions.
     pub list_files: ListFiles<'a>,
     /// The warnings of this process. The stream does not end.
@@ -116,6 +119,7 @@ struct Face<'a> {
     start: Option<StartTeam<'a>>,
     signal_of: Option<SignalOf<'a>>,
     list_files: ListFiles<'a>,
+    worktrees: Worktrees,
     team: Option<Team>,
 }
 
@@ -125,7 +129,17 @@ struct Face<'a> {
 /// # Errors
 /// Returns an error if the host refuses this process, or if the terminal cannot be used.
 pub async fn run(options: FaceOptions<'_>) -> Result<Left, FaceError> {
-    let FaceOptions { theme, team, goal, start, signal_of, list_files, remarks, mut end } = options;
+    let FaceOptions {
+        theme,
+        team,
+        goal,
+        start,
+        signal_of,
+        worktrees,
+        list_files,
+        remarks,
+        mut end,
+    } = options;
     let mut link = team.clone().map(|team| link_to(team, signal_of.as_ref()));
     // The terminal is opened after the host, so that an error before that is printed on an ordinary
     // terminal.
@@ -154,7 +168,7 @@ pub async fn run(options: FaceOptions<'_>) -> Result<Left, FaceError> {
     };
     let app = App::new(theme, name, can_start);
     let screen = Screen::open()?;
-    let mut face = Face { app, screen, sources, start, signal_of, list_files, team };
+    let mut face = Face { app, screen, sources, start, signal_of, list_files, worktrees, team };
     let first = opened.map(|news| face.app.handle(Input::Host(news)));
     let goal = goal.map(|goal| face.app.begin(goal));
     let actions = first.into_iter().chain(goal).flatten().collect();
@@ -275,6 +289,16 @@ impl<'a> Face<'a> {
                 Action::EndTeam => self.outside(Outside::EndTeam),
                 Action::Read(agent) => self.outside(Outside::Read(agent)),
                 Action::ReadLog => self.read_log(),
+                Action::ReadChanges => {
+                    self.outside(Outside::ReadChanges(self.worktrees.clone()));
+                }
+                Action::ReadVersions { changes, file } => {
+                    let worktrees = self.worktrees.clone();
+                    self.outside(Outside::ReadVersions { changes, file, worktrees });
+                }
+                Action::Merge(changes) => {
+                    self.outside(Outside::Merge(changes, self.worktrees.clone()));
+                }
             }
         }
         Ok(None)

@@ -14,6 +14,7 @@
 //! - [`host`] numbers the events of a run and sends them to every user interface that follows it.
 //! - [`client`] follows the host of a team from another process.
 //! - [`asking`] shows the permission requests that wait for a person's answer.
+//! - [`changes`] tells what each member has changed, for a person who reviews it.
 
 #![cfg_attr(
     test,
@@ -22,6 +23,7 @@
 
 pub mod agent_now;
 pub mod asking;
+pub mod changes;
 pub mod client;
 pub mod client_stream;
 pub mod conversation;

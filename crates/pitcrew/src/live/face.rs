@@ -9,6 +9,7 @@ use futures_util::{FutureExt as _, StreamExt as _, stream};
 use pitcrew_protocol::is_unseen;
 use pitcrew_runtime::run;
 use pitcrew_team::Team;
+use pitcrew_process::worktree::Worktrees;
 use pitcrew_tui::{self as tui, FaceError, FaceOptions, ThemeKind};
 use serde_json::Value;
 
@@ -98,6 +99,7 @@ async fn open(
         goal,
         start,
         signal_of: signals_of(context),
+        worktrees: Worktrees::new(&context.cwd, Worktrees::folder_below(&context.root)),
         list_files: Box::new(move |prefix| names_of_files(&folder, prefix)),
         remarks: stream::unfold(&mut remarks, |remarks| async move {
             let remark = remarks.next().await;

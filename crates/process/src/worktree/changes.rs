@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use super::contents::Place;
-use super::{WorktreeError, Worktrees};
+use super::{Record, WorktreeError, Worktrees};
 use crate::checkout::checkout_around;
 
 /// The maximum number of commits that are listed.
@@ -71,11 +71,7 @@ impl Worktrees {
     /// `NotOurs` if pitcrew did not create the worktree, `Git` and `Io` for other failures.
     pub async fn changes(&self, path: &Path) -> Result<Changes, WorktreeError> {
         let record = self.record(path).await?;
-        let is_there = matches!(self.place_of(&record).await?, Place::There);
-        let tip = match is_there {
-            true => self.git.commit_in(path, "HEAD").await?,
-            false => self.git.commit(&format!("refs/heads/{}", record.marker.branch)).await?,
-        };
+        let (tip, is_there) = self.tip_of(&record).await?;
         let mut changes = Changes::default();
         if let Some(tip) = tip {
             let known = self.known_commits(&record).await?;
@@ -89,5 +85,19 @@ impl Worktrees {
             changes.files.extend(self.git.uncommitted_names(path).await?);
         }
         Ok(changes)
+    }
+
+    /// Returns the newest commit of a worktree, and whether its folder is there. Without the
+    /// folder, this is the newest commit of its branch.
+    pub(super) async fn tip_of(
+        &self,
+        record: &Record,
+    ) -> Result<(Option<String>, bool), WorktreeError> {
+        let is_there = matches!(self.place_of(record).await?, Place::There);
+        let tip = match is_there {
+            true => self.git.commit_in(&record.worktree.path, "HEAD").await?,
+            false => self.git.commit(&format!("refs/heads/{}", record.marker.branch)).await?,
+        };
+        Ok((tip, is_there))
     }
 }

@@ -75,6 +75,10 @@ pub(super) struct Git {
     sandbox: Sandbox,
 }
 
+/// A file is larger than the caller allows.
+#[derive(Debug)]
+pub(super) struct TooLarge;
+
 /// The result of a git command.
 struct Answer {
     is_success: bool,
@@ -322,6 +326,51 @@ impl Git {
         Ok(entries.iter().filter_map(|entry| entry.get(3..)).map(str::to_owned).collect())
     }
 
+    /// Returns the commit at which two histories parted, or `None` if they have no common commit.
+    pub(super) async fn merge_base(
+        &self,
+        one: &str,
+        other: &str,
+    ) -> Result<Option<String>, WorktreeError> {
+        let answer = self.ask(&self.checkout, ["merge-base", one, other]).await?;
+        Ok(answer.is_success.then(|| answer.text()))
+    }
+
+    /// Returns the content of a file in a commit, or `None` if the commit has no such file.
+    ///
+    /// # Errors
+    /// If git cannot run. The inner error says that the file is larger than `most` bytes.
+    pub(super) async fn blob(
+        &self,
+        commit: &str,
+        file: &str,
+        most: usize,
+    ) -> Result<Result<Option<Vec<u8>>, TooLarge>, WorktreeError> {
+        let object = format!("{commit}:{file}");
+        let size = self.ask(&self.checkout, ["cat-file", "-s", &object]).await?;
+        match size.text().parse::<usize>() {
+            Ok(size) if size > most => return Ok(Err(TooLarge)),
+            Ok(_) if size.is_success => {}
+            Ok(_) | Err(_) => return Ok(Ok(None)),
+        }
+        let words = ["cat-file", "blob", &object];
+        let answer = self.ask_at_most(&self.checkout, words, most).await?;
+        Ok(Ok(answer.is_success.then_some(answer.stdout)))
+    }
+
+    /// Moves the checked out branch and its files on to a commit that contains the branch. If the
+    /// branch has other commits, or if a changed file would be lost, git refuses.
+    pub(super) async fn fast_forward(&self, commit: &str) -> Result<(), WorktreeError> {
+        // Without these settings, git can run programs that the repository's configuration names.
+        let settings = ["merge.verifySignatures=false", "gc.auto=0", "maintenance.auto=false"];
+        let settings = settings.into_iter().flat_map(|setting| ["-c", setting]);
+        let words = ["merge", "--ff-only", "--quiet", "--no-stat", "--no-autostash", commit];
+        let arguments = settings.chain(words);
+        self.tell(&self.checkout, self.without_filters(&self.checkout, arguments).await?)
+            .await
+            .map(drop)
+    }
+
     /// Creates a worktree with a new branch.
     pub(super) async fn add_worktree(
         &self,
@@ -410,6 +459,16 @@ impl Git {
         folder: &Path,
         arguments: impl IntoIterator<Item = S>,
     ) -> Result<Answer, WorktreeError> {
+        self.ask_at_most(folder, arguments, ANSWER_BYTES).await
+    }
+
+    /// Runs git as [`Git::ask`] does, and stores at most `most` bytes of each output stream.
+    async fn ask_at_most<S: AsRef<OsStr>>(
+        &self,
+        folder: &Path,
+        arguments: impl IntoIterator<Item = S>,
+        most: usize,
+    ) -> Result<Answer, WorktreeError> {
         let fill = |command: &mut tokio::process::Command| {
             let careful = CAREFUL.into_iter().flat_map(|setting| ["-c", setting]);
             command.args(careful).args(arguments).envs(CAREFUL_VARIABLES);
@@ -425,9 +484,9 @@ impl Git {
             .run(deadline, STOP_GRACE, &never, |stream, bytes| match stream {
                 Stream::Stdout => {
                     answer.stdout_lines += bytes.iter().filter(|byte| **byte == b'\n').count();
-                    keep(&mut answer.stdout, bytes);
+                    keep(&mut answer.stdout, bytes, most);
                 }
-                Stream::Stderr => keep(&mut answer.stderr, bytes),
+                Stream::Stderr => keep(&mut answer.stderr, bytes, most),
             })
             .await
             .map_err(WorktreeError::io("run git in", folder))?;
@@ -515,7 +574,7 @@ fn check_files(folder: &Path) -> io::Result<()> {
     })
 }
 
-fn keep(kept: &mut Vec<u8>, bytes: &[u8]) {
-    let room = ANSWER_BYTES.saturating_sub(kept.len());
+fn keep(kept: &mut Vec<u8>, bytes: &[u8], most: usize) {
+    let room = most.saturating_sub(kept.len());
     kept.extend(bytes.iter().take(room));
 }

@@ -4,7 +4,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use pitcrew_process::worktree::{Finished, IgnoredFiles, Worktree, WorktreeError, Worktrees};
+use pitcrew_process::worktree::{
+    FileText, Finished, IgnoredFiles, Merged, Versions, Worktree, WorktreeError, Worktrees,
+};
 use tempfile::TempDir;
 
 use crate::git::apart;
@@ -452,4 +454,97 @@ async fn what_cannot_be_made_is_an_error_and_leaves_nothing() {
     let made = empty.worktrees.create("probe", "worker").await;
     assert!(matches!(made, Err(WorktreeError::NoCommit { .. })), "{made:?}");
     assert!(!setting.folder.join("probe").exists() && !empty.folder.exists());
+}
+
+fn text(text: &str) -> FileText {
+    FileText::Text(text.to_owned())
+}
+
+#[tokio::test]
+async fn a_review_shows_the_branch_and_both_versions_of_its_files() {
+    let setting = TestEnv::new();
+    let worktree = setting.worker().await;
+    fs::write(worktree.path.join("first"), "second version").unwrap();
+    commit(&worktree.path, "own");
+    fs::write(worktree.path.join("new"), "not committed").unwrap();
+    fs::write(worktree.path.join("data"), b"\xff\0").unwrap();
+    std::os::unix::fs::symlink("/etc/passwd", worktree.path.join("link")).unwrap();
+    commit(&setting.repository, "meanwhile");
+    let state = setting.worktrees.branch_state(&worktree.path).await.unwrap();
+    assert_eq!((state.base.as_str(), state.ahead, state.behind), ("main", 1, 1));
+    assert_eq!(state.branch, worktree.branch);
+    assert_eq!(Vec::from_iter(&state.files), ["data", "first", "link", "new", "own"]);
+    assert_eq!(Vec::from_iter(&state.uncommitted), ["data", "link", "new"]);
+    let versions = async |file: &str| {
+        let Versions { before, after } =
+            setting.worktrees.versions(&worktree.path, file).await.unwrap();
+        (before, after)
+    };
+    assert_eq!(versions("first").await, (text("first"), text("second version")));
+    assert_eq!(versions("new").await, (FileText::Missing, text("not committed")));
+    for odd in ["data", "link", "../../repository/first", "/etc/passwd"] {
+        let (_, after) = versions(odd).await;
+        assert!(matches!(after, FileText::NotShown(_)), "{odd}: {after:?}");
+    }
+    fs::write(worktree.path.join("new"), "x".repeat((1 << 20) + 1)).unwrap();
+    let (_, after) = versions("new").await;
+    assert_eq!(after, FileText::NotShown("it is larger than 1 MiB".to_owned()));
+}
+
+#[tokio::test]
+async fn a_file_of_the_checkout_has_two_versions_too() {
+    let setting = TestEnv::new();
+    fs::write(setting.repository.join("first"), "now").unwrap();
+    let versions = setting.worktrees.versions_in_checkout("first").await.unwrap();
+    assert_eq!(versions, Versions { before: text("first"), after: text("now") });
+    fs::create_dir(setting.repository.join("inner")).unwrap();
+    commit(&setting.repository.join("inner"), "below");
+    let inner = setting.worktrees.in_repository_of(setting.repository.join("inner"));
+    let versions = inner.versions_in_checkout("below").await.unwrap();
+    assert_eq!(versions, Versions { before: text("below"), after: text("below") });
+    let outside = tempfile::tempdir().unwrap();
+    fs::write(outside.path().join("a"), "a").unwrap();
+    let worktrees = Worktrees::new(outside.path(), outside.path().join("worktrees"));
+    let versions = worktrees.versions_in_checkout("a").await.unwrap();
+    assert!(matches!(versions.before, FileText::NotShown(_)), "{versions:?}");
+    assert_eq!(versions.after, text("a"));
+}
+
+#[tokio::test]
+async fn accepted_work_comes_into_the_base_and_nothing_else_does() {
+    let setting = TestEnv::new();
+    let worktree = setting.worker().await;
+    let refused = async |reviewed: &str| match setting
+        .worktrees
+        .merge(&worktree.path, reviewed)
+        .await
+        .unwrap()
+    {
+        Merged::Refused { why } => why,
+        Merged::Done { base } => panic!("merged into {base}"),
+    };
+    let tip = async || setting.worktrees.branch_state(&worktree.path).await.unwrap().tip;
+    commit(&worktree.path, "own");
+    let reviewed = tip().await;
+    fs::write(worktree.path.join("more"), "more").unwrap();
+    assert_eq!(refused(&reviewed).await, "1 file is changed or new and not committed");
+    commit(&worktree.path, "later");
+    assert!(refused(&reviewed).await.ends_with("has changed since it was shown"));
+    let reviewed = tip().await;
+    git(&setting.repository, "checkout --quiet -b elsewhere");
+    assert!(refused(&reviewed).await.starts_with("main is not checked out in"));
+    git(&setting.repository, "checkout --quiet main");
+    commit(&setting.repository, "meanwhile");
+    assert!(refused(&reviewed).await.starts_with("main has 1 commit that"));
+    git(&worktree.path, "merge --quiet --no-edit main");
+    // A file that is not committed in the checkout would be lost.
+    fs::write(setting.repository.join("own"), "of the user").unwrap();
+    let reviewed = tip().await;
+    assert!(refused(&reviewed).await.starts_with("git refused:"));
+    assert_eq!(fs::read_to_string(setting.repository.join("own")).unwrap(), "of the user");
+    fs::remove_file(setting.repository.join("own")).unwrap();
+    let merged = setting.worktrees.merge(&worktree.path, &reviewed).await.unwrap();
+    assert_eq!(merged, Merged::Done { base: "main".to_owned() });
+    assert_eq!(git(&setting.repository, "rev-parse main"), reviewed);
+    assert_eq!(fs::read_to_string(setting.repository.join("own")).unwrap(), "own");
 }

@@ -61,7 +61,8 @@ impl App {
         }
         self.draw_edge(frame, edge);
         let hint = self.hint();
-        let has_focus = self.focus == Focus::Conversation && self.leaving != Leaving::Asked;
+        let is_typing = self.focus == Focus::Conversation || self.writing.is_some();
+        let has_focus = is_typing && self.leaving != Leaving::Asked;
         self.composer.draw(frame, typed, &self.theme, (&hint, has_focus));
         self.composer.draw_completions(frame, edge.y, &self.theme);
         self.draw_status(frame, status);
@@ -96,6 +97,11 @@ impl App {
     fn draw_main(&mut self, frame: &mut Frame<'_>, area: Rect) {
         if self.focus == Focus::Help {
             frame.render_widget(Paragraph::new(help::lines(&self.theme)), area);
+            return;
+        }
+        // Code is wide, so the review has the whole width.
+        if self.focus == Focus::Review {
+            self.review.draw(frame, area, &self.theme);
             return;
         }
         let has_team = self.state.agents.len() > 1;
@@ -152,7 +158,7 @@ impl App {
         let questions = self.questions.make_contiguous();
         match self.focus {
             Focus::Team => self.team_list.draw(frame, area, state, questions, theme, true),
-            Focus::Conversation | Focus::Help => {
+            Focus::Conversation | Focus::Review | Focus::Help => {
                 self.team_list.draw(frame, area, state, questions, theme, false);
             }
             Focus::Tasks => self.task_board.draw(frame, area, &state.tasks, theme, true),
@@ -192,6 +198,9 @@ impl App {
     fn hint(&self) -> String {
         if let Some(question) = &self.refusing {
             return format!("why not? {} gets the reason; Esc goes back", question.question.asker);
+        }
+        if let Some(what) = &self.writing {
+            return format!("{what}; Esc goes back");
         }
         match (&self.stage, self.can_start) {
             (Stage::Goal, _) => "the goal of the team".to_owned(),

@@ -11,7 +11,7 @@ const KEYS: &[(&str, &str)] = &[
     ("Esc", "close, clear a typed text, or interrupt the agent's turn"),
     ("Ctrl-C twice, Ctrl-Z", "leave (it asks about a team at work); suspend"),
     ("Tab", "conversation, team, tasks, timeline"),
-    ("Ctrl-T Ctrl-K Ctrl-L", "team, tasks, timeline"),
+    ("Ctrl-T -K -L -R", "team, tasks, timeline, review of the changes"),
     ("Ctrl-O", "long outputs whole, or their beginnings"),
     ("PageUp/Down, Up/Down", "scroll; earlier messages"),
     ("@ and /", "names of files and commands; Tab completes"),

@@ -5,6 +5,7 @@ use pitcrew_protocol::{AgentName, MessageId, PermissionMode};
 use pitcrew_runtime::run::RunOutcome;
 use pitcrew_view::TeamState;
 use pitcrew_view::asking::Chosen;
+use pitcrew_view::changes::{MemberChanges, Merged, Versions};
 use pitcrew_view::client::News;
 use pitcrew_view::conversation::Conversation;
 use pitcrew_view::state::Happened;
@@ -56,6 +57,24 @@ pub enum Done {
         /// The end of the transcript.
         recorded: Option<Conversation>,
     },
+    /// The changes of the team's members were read, or could not be read for this reason.
+    Changes(Result<Vec<MemberChanges>, String>),
+    /// Both versions of a changed file were read.
+    Versions {
+        /// The member that changed the file.
+        author: AgentName,
+        /// The file.
+        file: String,
+        /// The versions, or the reason why they cannot be read.
+        result: Result<Versions, String>,
+    },
+    /// A merge was tried.
+    Merged {
+        /// The member whose work was to be merged.
+        author: AgentName,
+        /// The result, or the reason why git failed.
+        result: Result<Merged, String>,
+    },
     /// The next entries of the timeline.
     Happened(Vec<Happened>),
     /// The names of files that begin with a text.
@@ -97,6 +116,17 @@ pub enum Action {
     Read(AgentName),
     /// Read what is new in the log of the team.
     ReadLog,
+    /// Read what each member of the team has changed.
+    ReadChanges,
+    /// Read both versions of a changed file.
+    ReadVersions {
+        /// The changes of the member.
+        changes: Box<MemberChanges>,
+        /// The file.
+        file: String,
+    },
+    /// Merge the changes of a member.
+    Merge(Box<MemberChanges>),
     /// List the names of files that begin with a text.
     ListFiles(String),
     /// Suspend the process, as Ctrl-Z does.

@@ -17,7 +17,9 @@ impl App {
         match event {
             Event::Key(key) if key.kind != KeyEventKind::Release => self.key(key),
             Event::Paste(text) => {
-                self.focus = Focus::Conversation;
+                if self.writing.is_none() {
+                    self.focus = Focus::Conversation;
+                }
                 let act = self.composer.paste(&text);
                 self.composed(act)
             }
@@ -59,6 +61,7 @@ impl App {
                 let act = self.timeline.key(key);
                 self.panel(act)
             }
+            Focus::Review => self.review_key(key),
             Focus::Help => {
                 self.focus = Focus::Conversation;
                 Vec::new()
@@ -68,7 +71,8 @@ impl App {
 
     /// Handles a key that means the same everywhere. Returns `None` for any other key.
     fn key_for_all(&mut self, key: KeyEvent) -> Option<Vec<Action>> {
-        if key.code == KeyCode::Tab && !self.composer.has_completions() {
+        let is_for_review = self.focus == Focus::Review;
+        if key.code == KeyCode::Tab && !self.composer.has_completions() && !is_for_review {
             return Some(self.focus_on(next_focus(self.focus)));
         }
         if key.modifiers != KeyModifiers::CONTROL {
@@ -79,6 +83,8 @@ impl App {
             KeyCode::Char('t') => toggled(self.focus, Focus::Team),
             KeyCode::Char('k') => toggled(self.focus, Focus::Tasks),
             KeyCode::Char('l') => toggled(self.focus, Focus::Timeline),
+            KeyCode::Char('r') if is_for_review => Focus::Conversation,
+            KeyCode::Char('r') => return Some(self.open_review()),
             KeyCode::Char('o') => {
                 self.toggle_length();
                 return Some(Vec::new());
@@ -91,9 +97,12 @@ impl App {
     /// Gives the keys to another part of the screen.
     pub(super) fn focus_on(&mut self, focus: Focus) -> Vec<Action> {
         self.focus = focus;
+        self.writing = None;
         match focus {
             Focus::Timeline => vec![Action::ReadLog],
-            Focus::Conversation | Focus::Team | Focus::Tasks | Focus::Help => Vec::new(),
+            Focus::Conversation | Focus::Team | Focus::Tasks | Focus::Review | Focus::Help => {
+                Vec::new()
+            }
         }
     }
 

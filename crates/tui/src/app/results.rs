@@ -24,6 +24,9 @@ impl App {
                 Vec::new()
             }
             Done::Read { agent, recorded } => self.was_read(&agent, recorded),
+            Done::Changes(result) => self.changes_read(result),
+            Done::Versions { author, file, result } => self.versions_read(&author, &file, result),
+            Done::Merged { author, result } => self.merged(&author, result),
             Done::Happened(entries) => {
                 entries.into_iter().for_each(|what| self.add_to_timeline(what));
                 Vec::new()

@@ -12,6 +12,9 @@ impl App {
         if self.refusing.is_some() {
             return self.refuse(&text);
         }
+        if self.writing.is_some() {
+            return self.write_review(&text);
+        }
         match commands::parse(&text) {
             Err(problem) => {
                 self.problem(problem);
@@ -87,6 +90,7 @@ impl App {
             Command::Team => return self.focus_on(Focus::Team),
             Command::Tasks => return self.focus_on(Focus::Tasks),
             Command::Timeline => return self.focus_on(Focus::Timeline),
+            Command::Review => return self.open_review(),
             Command::Peek(agent) => return self.peek_known(agent),
             Command::Mode { member, mode } => return vec![Action::ChangeMode { member, mode }],
             Command::Cost => self.tell(costs(&self.state)),

@@ -261,6 +261,17 @@ fn a_request_that_changes_under_the_eyes_is_not_answered_by_a_key_for_the_one_be
 }
 
 #[test]
+fn a_request_without_room_on_the_screen_is_not_answered() {
+    let mut screen = Screen::new(&command("q1", "ls"), 80, 24);
+    let height = screen.view.height(80, 0);
+    assert_eq!(height, 0);
+    let key = KeyEvent::new(KeyCode::Char('y'), KeyModifiers::NONE);
+    assert!(why(screen.view.key(key)).contains("nothing was answered"));
+    screen.draw();
+    assert_eq!(choice(screen.view.key(key)), Choice::Once);
+}
+
+#[test]
 fn a_second_key_answers_neither_the_same_request_nor_the_next_one_unseen() {
     let (first, second) = (command("q1", "ls"), command("q2", "rm -rf /"));
     let mut screen = Screen::new(&first, 80, 24);

@@ -99,7 +99,7 @@ impl Hosted {
     }
 }
 
-fn teams_in(base: &Path) -> Teams {
+pub(crate) fn teams_in(base: &Path) -> Teams {
     let backend = Arc::new(FileBackend::open(&base.join("root"), FileOptions::default()));
     Teams::new(backend, Limits::default(), Arc::new(SystemClock))
 }

@@ -5,6 +5,8 @@
 #[cfg(test)]
 mod agent_now;
 #[cfg(test)]
+mod changes;
+#[cfg(test)]
 mod client_stream;
 #[cfg(test)]
 mod conversation;

@@ -1,0 +1,158 @@
+//! The changes of each member of a team, for a person who reviews them. The changes of a member with
+//! a worktree are those of its branch. The changes of another member are the files that it wrote.
+
+use std::path::{Path, PathBuf};
+
+use pitcrew_protocol::{AgentName, ApiError, Color, LEAD_NAME};
+use pitcrew_team::TeamRecords;
+
+use crate::conversation::Conversation;
+use crate::fold::color_of;
+use crate::text::printable;
+
+pub use pitcrew_process::worktree::{
+    BranchState, FileText, Merged, Versions, WorktreeError, Worktrees,
+};
+
+/// Maximum number of characters of the line that a comment quotes.
+const QUOTED_CHARS: usize = 200;
+
+/// The changes of one member.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MemberChanges {
+    /// The member that made the changes.
+    pub author: AgentName,
+    /// The color of the member. A lead has no color.
+    pub color: Option<Color>,
+    /// The folder in which the lead works. Its repository has the branch of the member.
+    pub repository: Option<PathBuf>,
+    /// The folder of the files: the member's worktree, or the folder in which it works.
+    pub folder: PathBuf,
+    /// The state of the branch, for a member with a worktree.
+    pub branch: Option<BranchState>,
+    /// The changed files, as paths below the folder. A file elsewhere has its whole path.
+    pub files: Vec<String>,
+    /// Why the changes are not known, if they could not be read.
+    pub failure: Option<String>,
+}
+
+/// Reads the changes of all members of a team. Members without changes are left out.
+///
+/// # Errors
+/// `team_not_found`, or `internal_error` for files of the team that cannot be read.
+pub async fn of_team(
+    records: &TeamRecords,
+    worktrees: &Worktrees,
+) -> Result<Vec<MemberChanges>, ApiError> {
+    let mut all = Vec::new();
+    let config = records.config().await?;
+    let lead = config.member(LEAD_NAME).and_then(|lead| lead.cwd.clone());
+    let repository = lead.map(PathBuf::from);
+    for member in config.members {
+        let mut changes = MemberChanges {
+            author: member.name.clone(),
+            color: member.color.as_deref().and_then(color_of),
+            repository: repository.clone(),
+            folder: PathBuf::new(),
+            branch: None,
+            files: Vec::new(),
+            failure: None,
+        };
+        match &member.worktree_path {
+            Some(path) => changes.in_worktree(PathBuf::from(path), worktrees).await,
+            None => {
+                changes.in_folder(PathBuf::from(member.cwd.unwrap_or_default()), records).await?
+            }
+        }
+        let has_commits = changes.branch.as_ref().is_some_and(|branch| branch.ahead > 0);
+        if has_commits || !changes.files.is_empty() || changes.failure.is_some() {
+            all.push(changes);
+        }
+    }
+    Ok(all)
+}
+
+/// Returns both versions of a file that a member changed.
+///
+/// # Errors
+/// If git fails, or if the file cannot be read.
+pub async fn versions(
+    changes: &MemberChanges,
+    file: &str,
+    worktrees: &Worktrees,
+) -> Result<Versions, WorktreeError> {
+    match changes.branch {
+        Some(_) => changes.manager(worktrees).versions(&changes.folder, file).await,
+        None => {
+            let there = worktrees.in_repository_of(changes.folder.clone());
+            there.versions_in_checkout(file).await
+        }
+    }
+}
+
+/// Merges the changes of a member with a worktree, as they were shown.
+///
+/// # Errors
+/// If git fails.
+pub async fn accept(
+    changes: &MemberChanges,
+    worktrees: &Worktrees,
+) -> Result<Merged, WorktreeError> {
+    match &changes.branch {
+        Some(branch) => changes.manager(worktrees).merge(&changes.folder, &branch.tip).await,
+        None => {
+            let author = &changes.author;
+            let why = format!("{author} has no worktree, so its files are in the folder already");
+            Ok(Merged::Refused { why })
+        }
+    }
+}
+
+/// Returns the message for a comment on a line of a changed file. `line` is the number of the line,
+/// and `quoted` its text.
+#[must_use]
+pub fn comment(file: &str, line: Option<usize>, quoted: &str, text: &str) -> String {
+    let place = line.map(|line| format!(", line {line}")).unwrap_or_default();
+    let quoted: String = printable(quoted.trim_end()).chars().take(QUOTED_CHARS).collect();
+    let quoted = if quoted.is_empty() { String::new() } else { format!("\n> {quoted}") };
+    format!("Review of {file}{place}:{quoted}\n\n{text}")
+}
+
+impl MemberChanges {
+    /// Returns the manager of the worktrees of the lead's repository.
+    fn manager(&self, worktrees: &Worktrees) -> Worktrees {
+        match &self.repository {
+            Some(folder) => worktrees.in_repository_of(folder.clone()),
+            None => worktrees.clone(),
+        }
+    }
+
+    async fn in_worktree(&mut self, folder: PathBuf, worktrees: &Worktrees) {
+        match self.manager(worktrees).branch_state(&folder).await {
+            Ok(branch) => {
+                self.files = branch.files.iter().cloned().collect();
+                self.branch = Some(branch);
+            }
+            Err(error) => self.failure = Some(error.to_string()),
+        }
+        self.folder = folder;
+    }
+
+    async fn in_folder(&mut self, folder: PathBuf, records: &TeamRecords) -> Result<(), ApiError> {
+        let lines = records.transcript(&self.author).await?;
+        match Conversation::of_transcript(&lines) {
+            Ok(conversation) => {
+                let files = conversation.files_changed().into_keys();
+                self.files = files.map(|file| below(&file, &folder)).collect();
+            }
+            Err(newer) => self.failure = Some(newer.to_string()),
+        }
+        self.folder = folder;
+        Ok(())
+    }
+}
+
+fn below(file: &str, folder: &Path) -> String {
+    let path = Path::new(file);
+    path.strip_prefix(folder).unwrap_or(path).display().to_string()
+}
