@@ -85,8 +85,8 @@ pub(crate) fn table(outcome: &RunOutcome) -> String {
     text
 }
 
-/// Returns a text about tool calls that were denied because no user was there to ask. The text
-/// contains the flags that would have allowed these calls.
+/// Returns a text about tool calls that were denied because the run asks nobody. The text contains
+/// the flags that would have allowed these calls.
 pub(crate) fn refused<'a>(rules: impl Iterator<Item = &'a str>) -> Option<String> {
     let flags: Vec<String> = rules.map(allow_flag).collect();
     let said = "the run asked nobody; these rules would have allowed the refused calls: ";

@@ -130,6 +130,30 @@ pub struct MemberSummary {
     pub asks: Vec<OpenRequest>,
 }
 
+impl MemberSummary {
+    fn changed(&mut self, state: MemberChange, detail: Option<String>) {
+        if state == MemberChange::Spawned {
+            // After a spawn, the name belongs to a new member. The turns are therefore counted from
+            // 0 again.
+            self.turns = 0;
+            self.always.clear();
+        }
+        if state.status().is_some_and(|status| status == Status::Idle || status.is_over()) {
+            // An agent at rest waits for no permission.
+            self.asks.clear();
+        }
+        self.states.retain(|earlier| earlier.state != state);
+        self.states.push(MemberState { state, detail });
+    }
+
+    fn permission(&mut self, request: OpenRequest, outcome: &PermissionOutcome) {
+        self.asks.retain(|open| open.request != request.request);
+        if *outcome == PermissionOutcome::Asked && self.asks.len() < MOST_ASKS {
+            self.asks.push(request);
+        }
+    }
+}
+
 /// A permission request without an answer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OpenRequest {
@@ -282,19 +306,7 @@ impl JournalSummary {
             }
             Event::MemberChanged { member, state, detail } => {
                 self.run_goes_on(at_ms);
-                let member = self.members.entry(member).or_default();
-                if state == MemberChange::Spawned {
-                    // After a spawn, the name belongs to a new member. The turns are therefore
-                    // counted from 0 again.
-                    member.turns = 0;
-                    member.always.clear();
-                }
-                if state.status().is_some_and(|status| status == Status::Idle || status.is_over()) {
-                    // An agent at rest waits for no permission.
-                    member.asks.clear();
-                }
-                member.states.retain(|earlier| earlier.state != state);
-                member.states.push(MemberState { state, detail });
+                self.members.entry(member).or_default().changed(state, detail);
             }
             Event::TurnEnded(turn) => {
                 self.run_goes_on(at_ms);
@@ -303,11 +315,8 @@ impl JournalSummary {
                 member.spent.entry(turn.model.clone()).or_default().add(&turn);
             }
             Event::Permission { request, member, tool, outcome } => {
-                let asks = &mut self.members.entry(member).or_default().asks;
-                asks.retain(|open| open.request != request);
-                if outcome == PermissionOutcome::Asked && asks.len() < MOST_ASKS {
-                    asks.push(OpenRequest { request, tool });
-                }
+                let asked = OpenRequest { request, tool };
+                self.members.entry(member).or_default().permission(asked, &outcome);
             }
             Event::AllowedAlways { member, what, lasts: true } => {
                 let always = &mut self.members.entry(member).or_default().always;

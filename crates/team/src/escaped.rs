@@ -39,15 +39,21 @@ impl Document for EscapedProcesses {
     const NAME: &'static str = "escaped";
 }
 
+/// The recorded processes of an archived team.
+#[derive(Clone, Debug)]
+pub struct ArchivedEscapes {
+    /// The name of the archive.
+    pub archive: ArchiveName,
+    /// The recorded processes, or the reason why they cannot be read.
+    pub escaped: Result<Vec<Escaped>, ApiError>,
+}
+
 impl Teams {
-    /// Returns the recorded processes of each archived team, or the reason why its records cannot be
-    /// read. Teams without a record are left out.
+    /// Returns the recorded processes of all archived teams that have such a record.
     ///
     /// # Errors
     /// `internal_error` when the archive cannot be listed.
-    pub async fn escaped_in_archive(
-        &self,
-    ) -> Result<Vec<(ArchiveName, Result<Vec<Escaped>, ApiError>)>, ApiError> {
+    pub async fn escaped_in_archive(&self) -> Result<Vec<ArchivedEscapes>, ApiError> {
         let mut found = Vec::new();
         for name in self.backend().archives().await.map_err(refusal::of_store)? {
             let document = EscapedProcesses::NAME;
@@ -56,7 +62,8 @@ impl Teams {
                 Ok(Some(stored)) => parsed(Some(&stored), document),
                 Err(error) => Err(refusal::of_store(error)),
             };
-            found.push((name, read.map(|all: EscapedProcesses| all.escaped)));
+            let escaped = read.map(|all: EscapedProcesses| all.escaped);
+            found.push(ArchivedEscapes { archive: name, escaped });
         }
         Ok(found)
     }

@@ -87,7 +87,7 @@ pub use delivery::{DeliveryState, MAIL_WAITS_MS, Receipt};
 pub use document::UnreadEntry;
 pub use dropped::MembersMended;
 pub use ended::MemberEnd;
-pub use escaped::Escaped;
+pub use escaped::{ArchivedEscapes, Escaped};
 pub use handshakes::{AnswerFound, Asked, PermissionAnswer, PermissionAsk};
 pub use join::JoinMember;
 pub use lead::RefusedFrame;

@@ -9,7 +9,7 @@ use pitcrew_runtime::supervision::{
     LeftRunning, PaneClosed, TaggedPane, escaped, left_by_started, left_running, own_process,
     still_running, stop_member,
 };
-use pitcrew_team::{Escaped, Started, Team};
+use pitcrew_team::{ArchivedEscapes, Escaped, Started, Team};
 
 use super::fault::{Fault, Mended, Remedy};
 use super::report::Finding;
@@ -75,9 +75,9 @@ async fn of_escaped(team: &Team) -> Result<Vec<Fault>, Failure> {
 /// Reports such processes of archived teams. The end of a team does not end them.
 pub(super) async fn in_archive(rooms: &Rooms) -> Result<Vec<Fault>, Failure> {
     let mut faults = Vec::new();
-    for (archive, records) in rooms.teams.escaped_in_archive().await? {
+    for ArchivedEscapes { archive, escaped } in rooms.teams.escaped_in_archive().await? {
         let path = rooms.files.paths().archived(&archive);
-        match records {
+        match escaped {
             Ok(records) => {
                 let left = still_running(records).await;
                 let fault = |left: &LeftRunning| Fault::left_to_a_person(of_left(left).at(&path));
