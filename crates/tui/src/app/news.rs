@@ -104,6 +104,9 @@ impl App {
             RunEvent::AllowedAlways { agent, what } => {
                 self.tell(format!("from now on {agent} may do this unasked: {what}"));
             }
+            RunEvent::ModelChanged { agent, model } => {
+                self.tell(format!("{agent} uses the model {model} from now on"));
+            }
             RunEvent::ShuttingDown { reason } => {
                 self.tell(format!("the team is being shut down: {reason}"));
             }

@@ -133,6 +133,7 @@ impl Talk {
             | RunEvent::PermissionAnswered { .. }
             | RunEvent::AllowedAlways { .. }
             | RunEvent::ModeChanged { .. }
+            | RunEvent::ModelChanged { .. }
             | RunEvent::ModeRecorded { .. }
             | RunEvent::ShuttingDown { .. }
             | RunEvent::Warning { .. } => {}
@@ -185,6 +186,7 @@ fn agent_of(event: &RunEvent) -> Option<&AgentName> {
         RunEvent::AgentLaunched { .. }
         | RunEvent::AllowedAlways { .. }
         | RunEvent::ModeChanged { .. }
+            | RunEvent::ModelChanged { .. }
         | RunEvent::ModeRecorded { .. }
         | RunEvent::ShuttingDown { .. }
         | RunEvent::Warning { .. } => None,

@@ -42,6 +42,7 @@ pub fn follows_written_steps(event: &RunEvent) -> bool {
         | RunEvent::ModelSilent { .. }
         | RunEvent::AllowedAlways { .. }
         | RunEvent::ModeChanged { .. }
+        | RunEvent::ModelChanged { .. }
         | RunEvent::ModeRecorded { .. }
         | RunEvent::ShuttingDown { .. }
         | RunEvent::Warning { .. } => false,
