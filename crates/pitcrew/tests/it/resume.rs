@@ -66,7 +66,10 @@ fn without_a_terminal_the_teams_are_listed_by_repository() {
     let elsewhere = Ran::of(elsewhere).stdout;
     assert!(!elsewhere.contains("this repository") && elsewhere.contains("work"), "{elsewhere}");
     let running = room.ok(&["resume", "--running"]).stdout;
-    assert!(running.contains("mend the parser") && !running.contains("write the docs"), "{running}");
+    assert!(
+        running.contains("mend the parser") && !running.contains("write the docs"),
+        "{running}"
+    );
 }
 
 #[test]

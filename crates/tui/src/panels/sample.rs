@@ -24,8 +24,7 @@ pub(super) fn screen(
     let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
     terminal.draw(|frame| draw(frame, frame.area())).unwrap();
     let screen = terminal.backend().to_string();
-    let lines: Vec<&str> =
-        screen.lines().map(|line| line.trim_matches('"').trim_end()).collect();
+    let lines: Vec<&str> = screen.lines().map(|line| line.trim_matches('"').trim_end()).collect();
     lines.join("\n").trim_end().to_owned()
 }
 

@@ -57,14 +57,15 @@ fn the_timeline_shows_mail_tasks_and_agents_in_order() {
 
 #[test]
 fn the_log_of_a_team_of_pitcrew_is_shown_with_clock_times() {
-    let entry = |minute: i64, kind: &str, agent: Option<&str>, text: &str, content: Option<&str>| {
-        let at_ms = 1_795_168_800_000 + minute * 60_000;
-        let entry = json!({
-            "at_ms": at_ms, "kind": kind, "event": "e", "agent": agent, "to": ["ann"],
-            "text": text, "content": content,
-        });
-        Happened::Logged(serde_json::from_value(entry).unwrap())
-    };
+    let entry =
+        |minute: i64, kind: &str, agent: Option<&str>, text: &str, content: Option<&str>| {
+            let at_ms = 1_795_168_800_000 + minute * 60_000;
+            let entry = json!({
+                "at_ms": at_ms, "kind": kind, "event": "e", "agent": agent, "to": ["ann"],
+                "text": text, "content": content,
+            });
+            Happened::Logged(serde_json::from_value(entry).unwrap())
+        };
     let entries = [
         entry(0, "run", None, "the run starts: mend it", None),
         entry(1, "mail", Some("bob"), "writes to ann: look", Some("look\nat the parser")),
