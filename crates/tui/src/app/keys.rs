@@ -170,7 +170,7 @@ impl App {
         }
     }
 
-    fn composed(&mut self, act: ComposerAct) -> Vec<Action> {
+    pub(super) fn composed(&mut self, act: ComposerAct) -> Vec<Action> {
         match act {
             ComposerAct::Ignored | ComposerAct::Changed => Vec::new(),
             ComposerAct::Send(text) => self.submit(text),
