@@ -50,9 +50,7 @@ impl Start {
         let new = NewRun { goal, team: self.team, how: self.how };
         let closed = context.briefly(face::begin(context, new))?;
         match (closed.team, closed.left) {
-            (Some(team), left) => {
-                context.briefly(end(context, &team, AttachFace::Terminal, left))
-            }
+            (Some(team), left) => context.briefly(end(context, &team, AttachFace::Terminal, left)),
             (None, Left::Signal(signal)) => {
                 Err(Failure::new(signal.failure(), "stopped before a team ran"))
             }

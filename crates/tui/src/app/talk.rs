@@ -186,7 +186,7 @@ fn agent_of(event: &RunEvent) -> Option<&AgentName> {
         RunEvent::AgentLaunched { .. }
         | RunEvent::AllowedAlways { .. }
         | RunEvent::ModeChanged { .. }
-            | RunEvent::ModelChanged { .. }
+        | RunEvent::ModelChanged { .. }
         | RunEvent::ModeRecorded { .. }
         | RunEvent::ShuttingDown { .. }
         | RunEvent::Warning { .. } => None,
