@@ -148,7 +148,8 @@ async fn choose_from(items: &[PickerItem], title: &str) -> Result<Option<usize>,
     let mut signals = Signals::listen()?;
     let mut ended = None;
     let end = async { ended = Some(signals.next().await) };
-    let chosen = choose(title, items, face::theme(), end).await.map_err(Failure::internal)?;
+    let chosen =
+        choose(title, items, face::theme(context), end).await.map_err(Failure::internal)?;
     match ended {
         Some(signal) => Err(Failure::new(signal.failure(), "stopped before a team was chosen")),
         None => Ok(chosen),

@@ -131,9 +131,8 @@ fn failure(error: FaceError) -> Failure {
     }
 }
 
-/// Returns the theme for the terminal at stderr.
-pub(crate) /// Returns the theme that the settings name. Without colour in the output, it has no colour.
-fn theme(context: &Context) -> ThemeKind {
+/// Returns the theme that the settings name. Without colour in the output, it has no colour.
+pub(crate) fn theme(context: &Context) -> ThemeKind {
     let choice = anstream::AutoStream::choice(&std::io::stderr());
     if choice == anstream::ColorChoice::Never {
         return ThemeKind::NoColor;
