@@ -81,10 +81,9 @@ fn keep(context: &Context, model: &str) {
     let shown = visible(&file.display().to_string());
     output::remark(&match save_model(&file, model) {
         Ok(()) => format!("{model} is kept as pitcrew.model in {shown}; --model names another"),
-        Err(error) => format!(
-            "warning: {model} is used this time only: {}",
-            Failure::internal(error).chain()
-        ),
+        Err(error) => {
+            format!("warning: {model} is used this time only: {}", Failure::internal(error).chain())
+        }
     });
 }
 

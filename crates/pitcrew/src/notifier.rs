@@ -68,7 +68,8 @@ impl Notifier {
     /// Returns the notifier of a run. Without a person, only what the user's settings name is used.
     pub(crate) fn of(context: &Context, settings: NotifySettings, person: Person) -> Self {
         let uses_desktop = settings.desktop.unwrap_or(person == Person::There);
-        let desktop = has_session_bus(context).then(|| client_version::find(context, DESKTOP_PROGRAM));
+        let desktop =
+            has_session_bus(context).then(|| client_version::find(context, DESKTOP_PROGRAM));
         Self {
             attention: Attention::of(context, &settings),
             desktop: desktop.flatten().filter(|_| uses_desktop),

@@ -77,7 +77,8 @@ mod tests {
     use super::*;
 
     fn told(layer: Layer, notify: Value) -> NotifySettings {
-        let users = json!({"pitcrew": {"notify": {"terminal": ["bell"], "command": ["mine", "a b"]}}});
+        let users =
+            json!({"pitcrew": {"notify": {"terminal": ["bell"], "command": ["mine", "a b"]}}});
         let other = json!({"pitcrew": {"notify": notify}});
         Settings::merge(vec![(Layer::User, users), (layer, other)]).unwrap().notify()
     }

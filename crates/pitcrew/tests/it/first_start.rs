@@ -93,7 +93,8 @@ impl Seat {
     }
 
     fn screen(&self) -> String {
-        let output = self.tmux_command(&["capture-pane", "-p", "-J", "-t", "main"]).output().unwrap();
+        let output =
+            self.tmux_command(&["capture-pane", "-p", "-J", "-t", "main"]).output().unwrap();
         let screen = String::from_utf8(output.stdout).unwrap();
         screen.lines().map(str::trim_end).collect::<Vec<_>>().join("\n").trim_end().to_owned()
     }
@@ -138,8 +139,11 @@ fn the_user_chooses_a_local_model_once_and_it_is_kept() {
     let variables = [("OLLAMA_HOST", ollama.url.as_str()), ("GEMINI_API_KEY", "not-shown-1234")];
     let Some(seat) = Seat::starting(&variables) else { return };
     let screen = seat.asks().replace(&ollama.url, "[url]");
-    let shown: String =
-        screen.lines().filter(|line| !line.starts_with("  clients")).map(|line| format!("{line}\n")).collect();
+    let shown: String = screen
+        .lines()
+        .filter(|line| !line.starts_with("  clients"))
+        .map(|line| format!("{line}\n"))
+        .collect();
     assert_snapshot!(shown, @r"
     No model is named yet. This is what pitcrew found:
       keys     none: ANTHROPIC_API_KEY, ANTHROPIC_AUTH_TOKEN, OPENAI_API_KEY are not set

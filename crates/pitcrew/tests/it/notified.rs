@@ -32,7 +32,10 @@ fn program(path: &Path, text: &str) {
 fn recorder(room: &TestEnv, program_path: &Path) -> PathBuf {
     let heard = room.temporary().join("heard");
     let file = heard.display();
-    program(program_path, &format!("{{ printf '%s|' \"$@\"; cat; }} >> {file}.new && cp {file}.new {file}"));
+    program(
+        program_path,
+        &format!("{{ printf '%s|' \"$@\"; cat; }} >> {file}.new && cp {file}.new {file}"),
+    );
     heard
 }
 
@@ -62,8 +65,12 @@ fn allow(room: &TestEnv) {
     let question = until("a question is open", asked, String::new);
     let (id, digest) = (&question["id"], &question["question"]["digest"]);
     let mut stream = connect();
-    writeln!(stream, "{}", json!({"op": "answer", "question": id, "digest": digest, "choice": "once"}))
-        .unwrap();
+    writeln!(
+        stream,
+        "{}",
+        json!({"op": "answer", "question": id, "digest": digest, "choice": "once"})
+    )
+    .unwrap();
     let answer = BufReader::new(stream).lines().next().unwrap().unwrap();
     assert!(answer.contains("\"success\":true"), "{answer}");
 }
@@ -135,7 +142,8 @@ fn the_desktop_shows_notifications_where_there_is_a_session_bus() {
     let told = lines(&heard, 1);
     let detached = Detached { room };
     assert!(
-        told[0].starts_with("--app-name=pitcrew|--|pitcrew: work|team-lead asks permission for Bash|"),
+        told[0]
+            .starts_with("--app-name=pitcrew|--|pitcrew: work|team-lead asks permission for Bash|"),
         "{told:?}"
     );
     allow(&detached.room);
@@ -185,7 +193,11 @@ impl Display {
         tmux(room, &["pipe-pane", "-t", name, &format!("cat > {}", raw.display())]);
         tmux(room, &["send-keys", "-t", name, "Enter"]);
         let display = Self { raw };
-        until("it is attached", || display.says("attached to team work").then_some(()), String::new);
+        until(
+            "it is attached",
+            || display.says("attached to team work").then_some(()),
+            String::new,
+        );
         display
     }
 
@@ -205,7 +217,10 @@ fn one_of_several_displays_rings_and_sends_its_terminal_the_sequence_of_the_sett
     }
     let room = TestEnv::new();
     settings(&room, &json!({"terminal": ["bell", "osc777"]}));
-    let two = ASKS.replace("    - text", "    - tools: [{name: Bash, input: {command: touch more}}]\n    - text");
+    let two = ASKS.replace(
+        "    - text",
+        "    - tools: [{name: Bash, input: {command: touch more}}]\n    - text",
+    );
     let (detached, _host) = Detached::start_in(room, &two, &[]);
     let room = &detached.room;
     let displays = ["one", "two"].map(|name| Display::open(room, name));
@@ -220,7 +235,10 @@ fn one_of_several_displays_rings_and_sends_its_terminal_the_sequence_of_the_sett
     assert_eq!((sent(asked), sent(done)), ([0, 1], [0, 1]), "only the one that came last");
     let [first, second] = displays.map(|display| display.text());
     assert!(!first.contains('\u{7}'), "{first:?}");
-    assert!(second.contains(&format!("\u{7}\u{1b}Ptmux;\u{1b}\u{1b}]{asked}\u{1b}\\")), "{second:?}");
+    assert!(
+        second.contains(&format!("\u{7}\u{1b}Ptmux;\u{1b}\u{1b}]{asked}\u{1b}\\")),
+        "{second:?}"
+    );
 }
 
 #[test]

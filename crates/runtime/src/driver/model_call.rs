@@ -105,8 +105,7 @@ pub(super) async fn respond(
         }
     }
     // The stream ended without its `Finished` event.
-    let reason =
-        format!("the model {} ended its answer without finishing it", model.id());
+    let reason = format!("the model {} ended its answer without finishing it", model.id());
     Err(Event::ModelFailed { reason, failure: ModelFailure::Other })
 }
 

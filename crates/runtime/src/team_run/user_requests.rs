@@ -34,12 +34,9 @@ impl TeamLoop {
             let lead = AgentName::lead();
             let teammates = self.agents.teammates().map(|(name, _)| name);
             let valid: Vec<&AgentName> = std::iter::once(&lead).chain(teammates).collect();
-            ApiError::new(
-                ErrorCode::AgentNotFound,
-                format!("no member '{name}' runs in this team"),
-            )
-            .with("agent", name.as_str())
-            .with("valid_agents", json!(valid))
+            ApiError::new(ErrorCode::AgentNotFound, format!("no member '{name}' runs in this team"))
+                .with("agent", name.as_str())
+                .with("valid_agents", json!(valid))
         })
     }
 
@@ -99,10 +96,8 @@ impl TeamLoop {
     /// Asks an agent to compact its conversation. The event `compacted` reports the result.
     pub(super) fn compact_for_user(&self, member: Option<&str>) -> Result<Value, ApiError> {
         let name = member.map_or_else(AgentName::lead, AgentName::foreign);
-        let running = self.member_here(
-            &name,
-            "which compacts its conversation itself when it is nearly full",
-        )?;
+        let running = self
+            .member_here(&name, "which compacts its conversation itself when it is nearly full")?;
         running.handle.tell(Event::CompactionAsked);
         Ok(json!({"success": true, "name": name}))
     }
@@ -125,12 +120,7 @@ impl TeamLoop {
 
     /// Hides or shows the pane of a member. The caller gets the answer when the terminal has
     /// answered.
-    pub(super) async fn place_pane_for_user(
-        &mut self,
-        member: &str,
-        sight: PaneSight,
-        call: Call,
-    ) {
+    pub(super) async fn place_pane_for_user(&mut self, member: &str, sight: PaneSight, call: Call) {
         let (name, panes, pane) = match self.pane_of(member).await {
             Ok(found) => found,
             Err(error) => return call.caller.answer(Err(error)).await,

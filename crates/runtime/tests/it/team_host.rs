@@ -42,7 +42,9 @@ async fn the_host_gets_the_request_and_the_caller_gets_the_hosts_lines() {
     let folder = setting.root.join("teams/probe/pitcrew");
     let answer = an_answer();
     let hosting = async {
-        let Some(Visitor::Follow { since, run, mut caller, notifies: Notifies::No }) = handle.visitors.recv().await else {
+        let Some(Visitor::Follow { since, run, mut caller, notifies: Notifies::No }) =
+            handle.visitors.recv().await
+        else {
             panic!("no follower")
         };
         assert_eq!((since, run.as_deref()), (Some(7), Some("r")));
@@ -56,7 +58,8 @@ async fn the_host_gets_the_request_and_the_caller_gets_the_hosts_lines() {
         caller.answer(Ok(json!({"success": true}))).await;
     };
     let visiting = async {
-        let (greeting, mut lines) = follow(&folder, Some(7), Some("r".to_owned()), Notifies::No).await.unwrap();
+        let (greeting, mut lines) =
+            follow(&folder, Some(7), Some("r".to_owned()), Notifies::No).await.unwrap();
         assert_eq!(greeting, json!({"success": true}));
         for line in [Some("{\"seq\":7}"), Some("{\"seq\":8}"), None, None] {
             let said = lines.next().await.unwrap().map(|said| String::from_utf8(said).unwrap());

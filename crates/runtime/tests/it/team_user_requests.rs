@@ -153,7 +153,8 @@ async fn an_idle_member_compacts_when_the_user_asks_and_rests_again() {
     let mut handle = with_idle_bob(&setting).await;
     let answer = ask(&setting, &compact("bob")).await.unwrap();
     assert_eq!(answer, json!({"success": true, "name": "bob"}));
-    let of_bob = |event: &RunEvent| matches!(event, RunEvent::Compacted(it) if it.agent.as_str() == "bob");
+    let of_bob =
+        |event: &RunEvent| matches!(event, RunEvent::Compacted(it) if it.agent.as_str() == "bob");
     until(&mut handle, of_bob).await;
     until(&mut handle, is_now("bob", Status::Idle)).await;
     let nobody = ask(&setting, &compact("zoe")).await.unwrap_err();

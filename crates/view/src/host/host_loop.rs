@@ -285,8 +285,7 @@ impl HostLoop {
             self.append(closed);
         }
         let outcome = handle.outcome().await;
-        if let Some(notification) =
-            Notification::of_end(self.files.team.name().as_str(), &outcome)
+        if let Some(notification) = Notification::of_end(self.files.team.name().as_str(), &outcome)
         {
             self.notify(notification);
         }

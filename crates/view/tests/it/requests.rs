@@ -41,9 +41,7 @@ fn refused<T: std::fmt::Debug>(answered: Result<T, LeadError>) -> ApiError {
 async fn each_request_of_a_user_interface_reaches_the_host() {
     let mut hosted = Hosted::start(SCRIPT).await;
     let (team, bob, eve) = (hosted.team_elsewhere().await, name("bob"), name("eve"));
-    let is_idle = |event: &RunEvent| {
-        matches!(event, RunEvent::AgentChanged { agent, status: Status::Idle, .. } if agent.as_str() == "bob")
-    };
+    let is_idle = |event: &RunEvent| matches!(event, RunEvent::AgentChanged { agent, status: Status::Idle, .. } if agent.as_str() == "bob");
     hosted.until(is_run(is_idle)).await;
 
     assert!(client::set_mode(&team, &bob, PermissionMode::Plan).await.unwrap());
@@ -68,9 +66,7 @@ async fn each_request_of_a_user_interface_reaches_the_host() {
     assert_eq!(spawned["agent_id"], "eve@probe");
     assert!(client::shut_down(&team, &eve, Some("done".to_owned())).await.unwrap());
     assert!(client::stop_member(&team, &eve).await.unwrap());
-    let is_stopped = |event: &RunEvent| {
-        matches!(event, RunEvent::AgentChanged { agent, status: Status::Killed, .. } if agent.as_str() == "eve")
-    };
+    let is_stopped = |event: &RunEvent| matches!(event, RunEvent::AgentChanged { agent, status: Status::Killed, .. } if agent.as_str() == "eve");
     hosted.until(is_run(is_stopped)).await;
     assert!(client::end_team(&team).await.unwrap());
     assert!(matches!(hosted.host.outcome().await.end, RunEnd::ShutDown));
