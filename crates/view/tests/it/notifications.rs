@@ -87,6 +87,7 @@ async fn one_follower_with_a_terminal_shows_a_notification_and_the_others_do_not
     tokio::time::sleep(PAUSE * 20).await;
     allow(&mut hosted, &mut asking, "q3").await;
 
+    assert_eq!(notified(&mut plain).await, third);
     let end = notified(&mut plain).await;
     assert_eq!(end.follower, None);
     assert_eq!(end.reason, Reason::Ended { end: "completed".to_owned() });
