@@ -161,7 +161,12 @@ fn restart(state: &mut TeamState, mut agent: AgentState) {
     state.agents.push(agent);
 }
 
-pub(crate) fn agent_changed(state: &mut TeamState, name: &AgentName, status: Status, detail: Option<&str>) {
+pub(crate) fn agent_changed(
+    state: &mut TeamState,
+    name: &AgentName,
+    status: Status,
+    detail: Option<&str>,
+) {
     let Some(agent) = state.agent_mut(name) else { return };
     agent.status = status;
     // If an agent in another process is active, the detail says what the agent waits for.

@@ -81,9 +81,7 @@ pub(super) fn tell(state: &mut TeamState, fact: StreamFact<'_>) {
 fn put_task(state: &mut TeamState, task: Task) {
     let owner = task.owner.clone();
     let before = match state.tasks.binary_search_by(|known| known.id.cmp(&task.id)) {
-        Ok(at) => {
-            state.tasks.get_mut(at).and_then(|known| std::mem::replace(known, task).owner)
-        }
+        Ok(at) => state.tasks.get_mut(at).and_then(|known| std::mem::replace(known, task).owner),
         Err(at) => {
             state.tasks.insert(at, task);
             None

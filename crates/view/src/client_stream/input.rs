@@ -107,8 +107,7 @@ impl<'a> Input<'a> {
             Some("plan_approval_response") => "plan_approval_response",
             Some(_) => return None,
         };
-        let texts =
-            [self.content, self.message, special.content, special.reason, special.feedback];
+        let texts = [self.content, self.message, special.content, special.reason, special.feedback];
         let text = texts.into_iter().find_map(Raw::text).unwrap_or_default();
         Some(Ask::Send { kind, to: to.map(bounded), text: bounded(text) })
     }

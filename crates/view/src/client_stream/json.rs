@@ -134,10 +134,7 @@ impl<'a> Cursor<'a> {
 
     /// Reads the next value with `read_entry`, entry by entry, if it is a list. Skips any other
     /// value.
-    pub(super) fn list(
-        &mut self,
-        mut read_entry: impl FnMut(&mut Self) -> Read<()>,
-    ) -> Read<()> {
+    pub(super) fn list(&mut self, mut read_entry: impl FnMut(&mut Self) -> Read<()>) -> Read<()> {
         if self.peek() != Some(b'[') {
             return self.skip();
         }
@@ -159,7 +156,11 @@ impl<'a> Cursor<'a> {
         let start = self.at;
         if first == Some(b'"') {
             let (text, has_escape) = self.string()?;
-            return if has_escape { self.since(start).map(Raw::Escaped) } else { Ok(Raw::Text(text)) };
+            return if has_escape {
+                self.since(start).map(Raw::Escaped)
+            } else {
+                Ok(Raw::Text(text))
+            };
         }
         self.skip()?;
         Ok(if first == Some(b'n') { Raw::Absent } else { Raw::Other(self.since(start)?) })
