@@ -390,6 +390,36 @@ fn dependencies_and_deletions_of_tasks_are_followed_from_the_calls() {
 }
 
 #[test]
+fn a_parameter_of_a_newer_client_does_not_hide_the_call() {
+    let input =
+        json!({"taskId": "1", "newer": {"a": [1]}, "owner": "bo\"b", "addBlocks": [7, "2"]});
+    let script = [
+        block_of("m1", &call_of("c1", "TaskUpdate", &input), 1, None),
+        result_of("c1", &json!({"success": true, "taskId": "1"})),
+    ];
+    let state = after(&lines(&script));
+    let [task, blocked] = state.tasks.as_slice() else { panic!("{:?}", state.tasks) };
+    assert_eq!(task.owner.as_deref(), Some("bo\"b"));
+    assert_eq!((blocked.id.as_str(), blocked.blocked_by[0].as_str()), ("2", "1"));
+}
+
+#[test]
+fn a_request_in_the_dialect_with_to_is_followed() {
+    let input = json!({"to": "bob", "message": {"type": "shutdown_request", "reason": "all done"}});
+    let spawned = json!({"status": "teammate_spawned", "teammate_id": "bob@t", "team_name": "t"});
+    let acknowledged = json!({"success": true, "request_id": "shutdown-1@bob", "target": "bob"});
+    let script = [
+        result_of("c0", &spawned),
+        block_of("m1", &call_of("c1", "SendMessage", &input), 1, None),
+        result_of("c1", &acknowledged),
+    ];
+    let state = after(&lines(&script));
+    assert_eq!(of(&state, "bob").status, Status::ShutdownRequested);
+    let last = mail_of(&state).next_back().map(|mail| (mail.kind.as_str(), mail.text.as_str()));
+    assert_eq!(last, Some(("shutdown_request", "all done")));
+}
+
+#[test]
 fn the_timeline_cannot_control_a_terminal() {
     let said = json!({"type": "text", "text": "a\u{1b}[2Jb\nc"});
     let state = after(&lines(&[block_of("m1", &said, 1, None)]));
