@@ -61,6 +61,9 @@ struct Listed {
     total: usize,
     /// The number of teams and archives that cannot be read.
     unreadable: usize,
+    /// Whether teams that do not run are left out.
+    #[serde(skip)]
+    only_running: bool,
 }
 
 /// A team that runs or can be resumed.
@@ -90,7 +93,7 @@ impl Resume {
             return context.output.answer(&listed, |listed| listed.text(context));
         }
         let title = if self.running { TITLE_RUNNING } else { "teams to go on with" };
-        let chosen = context.briefly(choose_from(&listed.items(context), title))?;
+        let chosen = context.briefly(choose_from(context, &listed, title))?;
         match chosen.and_then(|index| listed.teams.get(index)) {
             // This process still has a thread that reads keys. It ends with the process.
             Some(row) => Err(replaced_by(context, &["resume", "--", &row.run.id])),
@@ -109,7 +112,7 @@ pub(crate) async fn choose_running(context: &Context, otherwise: Failure) -> Res
     if listed.teams.is_empty() {
         return Err(otherwise);
     }
-    let chosen = choose_from(&listed.items(context), TITLE_RUNNING).await?;
+    let chosen = choose_from(context, &listed, TITLE_RUNNING).await?;
     match chosen.and_then(|index| listed.teams.get(index)) {
         // This process still has a thread that reads keys. It ends with the process.
         Some(row) => Err(replaced_by(context, &["attach", "--", &row.run.id])),
@@ -144,11 +147,16 @@ async fn is_running(context: &Context, team: &str) -> Result<bool, Failure> {
 }
 
 /// Lets the user choose a team on the terminal. Returns its index, or `None` if the user leaves.
-async fn choose_from(items: &[PickerItem], title: &str) -> Result<Option<usize>, Failure> {
+async fn choose_from(
+    context: &Context,
+    listed: &Listed,
+    title: &str,
+) -> Result<Option<usize>, Failure> {
+    let (items, theme) = (listed.items(context), face::theme(context));
     let mut signals = Signals::listen()?;
     let mut ended = None;
     let end = async { ended = Some(signals.next().await) };
-    let chosen = choose(title, items, face::theme(), end).await.map_err(Failure::internal)?;
+    let chosen = choose(title, &items, theme, end).await.map_err(Failure::internal)?;
     match ended {
         Some(signal) => Err(Failure::new(signal.failure(), "stopped before a team was chosen")),
         None => Ok(chosen),
@@ -198,12 +206,17 @@ impl Listed {
         });
         let rows: Vec<Row> = rows.filter(|row| row.is_running || !only_running).collect();
         let teams = grouped(rows);
-        Ok(Self { total: teams.len(), teams, unreadable })
+        Ok(Self { total: teams.len(), teams, unreadable, only_running })
     }
 
     fn text(&self, context: &Context) -> String {
         if self.teams.is_empty() {
-            return "no team runs or can be resumed; `pitcrew run \"GOAL\"` starts one".to_owned();
+            return match self.only_running {
+                true => "no team runs; `pitcrew resume` lists those that can be resumed".to_owned(),
+                false => {
+                    "no team runs or can be resumed; `pitcrew run \"GOAL\"` starts one".to_owned()
+                }
+            };
         }
         let groups = self.teams.chunk_by(|one, other| one.run.repository == other.run.repository);
         let tables = groups.map(|rows| {
