@@ -89,6 +89,15 @@ async fn a_worktree_has_its_own_folder_and_branch() {
     assert_eq!(setting.worktrees.open(&worktree.path).await.unwrap(), worktree);
 }
 
+/// Creates a program in the git folder of a repository. If it runs, it leaves a file in `canary`.
+fn program(repository: &Path, canary: &Path, name: &str) -> String {
+    let path = repository.join(".git").join(format!("run-{name}"));
+    let text = format!("#!/bin/sh\necho run >> {}\ncat\n", canary.join(name).display());
+    fs::write(&path, text).unwrap();
+    fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    path.display().to_string()
+}
+
 #[tokio::test]
 async fn no_program_that_a_repository_names_is_run_by_our_calls() {
     let setting = TestEnv::new();
@@ -97,13 +106,7 @@ async fn no_program_that_a_repository_names_is_run_by_our_calls() {
     fs::create_dir(&canary).unwrap();
     fs::write(repository.join(".gitattributes"), "*.dat filter=evil\n").unwrap();
     commit(&repository, "x.dat");
-    let program = |name: &str| {
-        let path = repository.join(".git").join(format!("run-{name}"));
-        let text = format!("#!/bin/sh\necho run >> {}\ncat\n", canary.join(name).display());
-        fs::write(&path, text).unwrap();
-        fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
-        path.display().to_string()
-    };
+    let program = |name: &str| program(&repository, &canary, name);
     let hooks = repository.join(".git/hooks");
     fs::create_dir_all(&hooks).unwrap();
     for hook in ["post-checkout", "reference-transaction", "post-index-change", "pre-commit"] {
@@ -547,4 +550,47 @@ async fn accepted_work_comes_into_the_base_and_nothing_else_does() {
     assert_eq!(merged, Merged::Done { base: "main".to_owned() });
     assert_eq!(git(&setting.repository, "rev-parse main"), reviewed);
     assert_eq!(fs::read_to_string(setting.repository.join("own")).unwrap(), "own");
+}
+
+#[tokio::test]
+async fn a_review_and_a_merge_run_no_program_that_a_repository_names() {
+    let setting = TestEnv::new();
+    let repository = setting.repository.clone();
+    let canary = repository.with_file_name("canary");
+    fs::create_dir(&canary).unwrap();
+    let attributes = "* filter=evil diff=evil merge=evil\n";
+    fs::write(repository.join(".gitattributes"), attributes).unwrap();
+    commit(&repository, "x.dat");
+    let worktree = setting.worker().await;
+    fs::write(worktree.path.join("x.dat"), "changed").unwrap();
+    commit(&worktree.path, "own");
+    let hooks = repository.join(".git/hooks");
+    fs::create_dir_all(&hooks).unwrap();
+    for hook in ["post-merge", "post-checkout", "reference-transaction", "post-index-change"] {
+        fs::copy(program(&repository, &canary, hook), hooks.join(hook)).unwrap();
+    }
+    for key in [
+        "core.fsmonitor",
+        "diff.external",
+        "diff.evil.command",
+        "diff.evil.textconv",
+        "filter.evil.clean",
+        "filter.evil.process",
+        "filter.evil.smudge",
+        "gpg.program",
+        "merge.evil.driver",
+    ] {
+        git(&repository, &format!("config {key} {}", program(&repository, &canary, key)));
+    }
+    git(&repository, "config merge.verifySignatures true");
+    let state = setting.worktrees.branch_state(&worktree.path).await.unwrap();
+    assert_eq!(Vec::from_iter(&state.files), ["own", "x.dat"]);
+    let versions = setting.worktrees.versions(&worktree.path, "x.dat").await.unwrap();
+    assert_eq!(versions, Versions { before: text("x.dat"), after: text("changed") });
+    let merged = setting.worktrees.merge(&worktree.path, &state.tip).await.unwrap();
+    assert_eq!(merged, Merged::Done { base: "main".to_owned() });
+    assert_eq!(fs::read_to_string(repository.join("x.dat")).unwrap(), "changed");
+    let run: Vec<_> =
+        fs::read_dir(&canary).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert!(run.is_empty(), "{run:?}");
 }
