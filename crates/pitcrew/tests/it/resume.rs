@@ -61,7 +61,14 @@ fn without_a_terminal_the_teams_are_listed_by_repository() {
     );
     let detached = finished_and_running();
     let room = &detached.room;
-    assert_snapshot!(redacted(room, &room.ok(&["resume"]).stdout), @"");
+    assert_snapshot!(redacted(room, &room.ok(&["resume"]).stdout), @"
+    ~/work (this repository)
+    TEAM  END        LAST        TASKS   COST  ID                             GOAL
+    work  running    [date]  0 of 0  -     work                           mend the parser
+    old   completed  [date]  0 of 0  -     old-[id]  write the docs
+
+    `pitcrew resume ID` goes on with one
+    ");
     let elsewhere = room.command(&["resume"]).current_dir(room.temporary()).output().unwrap();
     let elsewhere = Ran::of(elsewhere).stdout;
     assert!(!elsewhere.contains("this repository") && elsewhere.contains("work"), "{elsewhere}");
@@ -99,7 +106,12 @@ fn a_named_team_is_resumed_and_an_unknown_one_is_an_error_with_the_known_names()
     let resumed = room.ok(&["resume", "old"]);
     assert_eq!(resumed.stdout, "All is done.\n", "{resumed:?}");
     assert_eq!(room.json(&["history"])["runs"][0]["runs"], 2);
-    assert_snapshot!(redacted(&room, &room.transcript(&[&["resume", "odl"]])), @"");
+    assert_snapshot!(redacted(&room, &room.transcript(&[&["resume", "odl"]])), @"
+    $ pitcrew resume odl
+    error: Team 'odl' does not exist
+    hint: teams: none
+    [exit 3]
+    ");
 }
 
 #[test]
@@ -108,7 +120,13 @@ fn on_a_terminal_a_team_is_searched_and_attached_to() {
     let Some(displays) = Displays::of(&detached.room) else { return };
     displays.start("one", SMALL, "resume");
     let shown = displays.shows("one", "Enter chooses");
-    assert_snapshot!(redacted(&detached.room, &shown), @"");
+    assert_snapshot!(redacted(&detached.room, &shown), @"
+    teams to go on with (2 of 2) ━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━
+    type to search, Enter chooses, Esc leaves
+    ~/work (this repository)
+    > work  running       [date]  0 of 0 tasks   mend the parser
+      old   completed     [date]  0 of 0 tasks   write the docs
+    ");
     search(&displays, "docs");
     let found = displays.shows("one", "(1 of 2)");
     assert!(!found.contains("mend the parser"), "{found}");
