@@ -166,6 +166,10 @@ impl QuestionView {
 
     fn scroll(&mut self, top: usize) -> QuestionAct {
         let last = self.layout.as_ref().map_or(0, Layout::last_top);
+        // If the whole request is on the screen, the key scrolls something else.
+        if last == 0 {
+            return QuestionAct::None;
+        }
         self.top = top.min(last);
         QuestionAct::Redraw
     }

@@ -113,8 +113,9 @@ impl TalkView {
         let mut parts = Parts { entries: &mut self.entries, live: self.live.as_mut() };
         // The notice about earlier parts is one item more.
         let items = parts.count() + usize::from(self.is_cut);
-        let shown =
-            self.scroll.window(items, height, |item| parts.lines(item, layout).map_or(1, <[_]>::len));
+        let shown = self
+            .scroll
+            .window(items, height, |item| parts.lines(item, layout).map_or(1, <[_]>::len));
         let mut lines = Vec::with_capacity(height);
         for part in shown {
             match parts.lines(part.item, layout) {

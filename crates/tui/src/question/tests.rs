@@ -146,6 +146,9 @@ fn each_key_is_its_answer() {
     for letter in ['s', 'x', '1', ' '] {
         assert_eq!(screen.letter(letter), QuestionAct::None, "{letter}");
     }
+    for code in [KeyCode::PageUp, KeyCode::Down, KeyCode::End, KeyCode::Enter] {
+        assert_eq!(screen.key(code), QuestionAct::None, "the whole request is on the screen");
+    }
     let with_control = KeyEvent::new(KeyCode::Char('y'), KeyModifiers::CONTROL);
     assert_eq!(screen.view.key(with_control), QuestionAct::None);
 }
