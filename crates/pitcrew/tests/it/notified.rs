@@ -59,8 +59,8 @@ fn allow(room: &TestEnv) {
         let mut stream = connect();
         writeln!(stream, "{}", json!({"op": "follow"})).unwrap();
         let snapshot = BufReader::new(stream).lines().nth(1).unwrap().unwrap();
-        let mut snapshot: Value = serde_json::from_str(&snapshot).unwrap();
-        Some(snapshot["snapshot"]["questions"][0].take()).filter(|question| !question.is_null())
+        let snapshot: Value = serde_json::from_str(&snapshot).unwrap();
+        snapshot["snapshot"]["questions"].as_array().unwrap().first().cloned()
     };
     let question = until("a question is open", asked, String::new);
     let (id, digest) = (&question["id"], &question["question"]["digest"]);
@@ -184,6 +184,16 @@ fn tmux(room: &TestEnv, args: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
+/// The private tmux server of a test, which ends with the test.
+struct Server<'a>(&'a TestEnv);
+
+impl Drop for Server<'_> {
+    fn drop(&mut self) {
+        let mut command = self.0.tool("tmux", &["-S"]);
+        let _either = command.arg(self.0.temporary().join("tmux")).arg("kill-server").output();
+    }
+}
+
 impl Display {
     fn open(room: &TestEnv, name: &str) -> Self {
         let raw = room.temporary().join(name);
@@ -223,6 +233,7 @@ fn one_of_several_displays_rings_and_sends_its_terminal_the_sequence_of_the_sett
     );
     let (detached, _host) = Detached::start_in(room, &two, &[]);
     let room = &detached.room;
+    let _server = Server(room);
     let displays = ["one", "two"].map(|name| Display::open(room, name));
     allow(room);
     let asked = "777;notify;pitcrew: work;team-lead asks permission for Bash\u{7}";
@@ -247,6 +258,7 @@ fn a_run_on_a_terminal_rings_itself_and_a_run_without_one_notifies_nobody() {
         return eprintln!("skipped: tmux is not installed");
     }
     let room = TestEnv::new();
+    let server = Server(&room);
     let (raw, own) = (room.temporary().join("raw"), env!("CARGO_BIN_EXE_pitcrew"));
     let model = room.script(ASKS);
     let shell = format!("read go; {own} run go --team work --model {model}; exec sleep 1000");
@@ -257,7 +269,7 @@ fn a_run_on_a_terminal_rings_itself_and_a_run_without_one_notifies_nobody() {
     until("the question rings", || (bells() == 1).then_some(()), || bells().to_string());
     tmux(&room, &["send-keys", "-t", "main", "y", "Enter"]);
     until("the end rings", || (bells() == 2).then_some(()), || bells().to_string());
-    tmux(&room, &["kill-server"]);
+    drop(server);
 
     let ran = room.ok(&["run", "go", "--team", "other", "--model", &model, "--yes"]);
     assert!(!ran.stderr.contains('\u{7}') && !ran.stdout.contains('\u{7}'), "{ran:?}");
