@@ -107,7 +107,7 @@ pub(super) async fn the_end_of_a_run_is_added_to_an_archived_team(
 ) -> Result<(), Failure> {
     let archive = archived(&backend).await?;
     let ended = JournalEntry { at_ms: 2, event: Event::RunEnded { end: None, reason: None } };
-    backend.record_archived(&archive, &[ended.clone()]).await?;
+    backend.record_archived(&archive, std::slice::from_ref(&ended)).await?;
     backend.append_archived_log(&archive, &log(), &["[]".to_owned()]).await?;
     let both = vec!["{}".to_owned(), "[]".to_owned()];
     same("journal", backend.archived_journal(&archive).await?, vec![entry(), ended.clone()])?;
