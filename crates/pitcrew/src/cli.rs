@@ -18,7 +18,7 @@ use crate::completing;
 use crate::context::{Context, Surroundings};
 use crate::failure::{Failure, exit_code_table};
 use crate::limits;
-use crate::output::{Form, Output};
+use crate::output::{Form, Output, shell_word};
 
 /// Run teams of coding agents.
 ///
@@ -158,7 +158,7 @@ pub(crate) fn start() -> ExitCode {
     let args = with_command(surroundings.args.clone(), is_interactive);
     let cli = match Cli::try_parse_from(&args) {
         Ok(cli) => cli,
-        Err(error) => return not_understood(without_hidden(error), &args),
+        Err(error) => return not_understood(with_suggestions(error), &args),
     };
     let output = Output::new(asked_form(&surroundings.args), cli.shared.color.into());
     surroundings.listen();
@@ -247,14 +247,24 @@ fn asked_form(args: &[OsString]) -> Form {
 }
 
 /// Removes the hidden commands, which only pitcrew itself calls, from the suggestions in a clap
-/// error.
-fn without_hidden(mut error: clap::Error) -> clap::Error {
+/// error. Adds the suggestion to start a team with an unknown word as its goal.
+fn with_suggestions(mut error: clap::Error) -> clap::Error {
     if let Some(ContextValue::Strings(names)) = error.get(ContextKind::ValidSubcommand) {
         let all = definition();
         let is_hidden =
             |name: &str| all.find_subcommand(name).is_some_and(clap::Command::is_hide_set);
         let shown = names.iter().filter(|name| !is_hidden(name)).cloned().collect();
         error.insert(ContextKind::ValidSubcommand, ContextValue::Strings(shown));
+    }
+    if let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidSubcommand) {
+        // The former suggestions of clap stay. This one is for a goal of a single word.
+        let start = format!("`pitcrew {} {}` starts a team with this goal", start::NAME, shell_word(word));
+        let mut hints = match error.remove(ContextKind::Suggested) {
+            Some(ContextValue::StyledStrs(hints)) => hints,
+            Some(_) | None => Vec::new(),
+        };
+        hints.push(start.into());
+        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(hints));
     }
     error
 }

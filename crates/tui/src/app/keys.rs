@@ -153,8 +153,15 @@ impl App {
             QuestionAct::None => return None,
             QuestionAct::Redraw => {}
             QuestionAct::Refused(why) => self.problem(why),
-            QuestionAct::Answer(chosen) => return Some(self.answer(chosen)),
-            QuestionAct::Edit => self.refusing = self.questions.front().cloned(),
+            QuestionAct::Answer(chosen) => {
+                // A notice that an earlier key answered nothing is no longer true.
+                self.notice = None;
+                return Some(self.answer(chosen));
+            }
+            QuestionAct::Edit => {
+                self.notice = None;
+                self.refusing = self.questions.front().cloned();
+            }
         }
         Some(Vec::new())
     }
