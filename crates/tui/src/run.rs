@@ -93,7 +93,7 @@ enum Log<'a> {
     /// Nobody has asked for it.
     None,
     /// It was read up to the position of the reader.
-    Read(LogReader),
+    Read(Box<LogReader>),
     /// It is being read.
     Reading {
         /// Returns the reader with the new entries.
@@ -272,7 +272,7 @@ impl<'a> Face<'a> {
         let log = &mut self.sources.log;
         *log = match std::mem::replace(log, Log::None) {
             Log::None => Log::reading(LogReader::new(team.clone())),
-            Log::Read(reader) => Log::reading(reader),
+            Log::Read(reader) => Log::reading(*reader),
             Log::Reading { reading, .. } => Log::Reading { reading, is_stale: true },
         };
     }
@@ -295,7 +295,7 @@ impl Log<'_> {
     async fn next(&mut self) -> Vec<Happened> {
         let Self::Reading { reading, is_stale } = self else { return std::future::pending().await };
         let (reader, entries) = reading.await;
-        *self = if *is_stale { Self::reading(reader) } else { Self::Read(reader) };
+        *self = if *is_stale { Self::reading(reader) } else { Self::Read(Box::new(reader)) };
         entries
     }
 }
