@@ -11,7 +11,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
-use serde_json::Value;
+use serde::Deserialize;
 
 use crate::face::Seen;
 use crate::options::Options;
@@ -240,13 +240,16 @@ fn print_growth(periods: &[Period; 3], snapshots: u64) -> f64 {
 /// Returns the times at which the journal says that messages were written into conversations, in
 /// microseconds since 1970, by the ids of the messages.
 fn injections(root: &Path) -> HashMap<String, i64> {
+    #[derive(Deserialize)]
+    struct Entry {
+        at_ms: i64,
+        event: String,
+        id: Option<String>,
+    }
     let journal = std::fs::read_to_string(root.join("teams/soak/pitcrew/journal.ndjson"));
     let journal = journal.expect("a journal");
-    let entries = journal.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
-    let injection = |entry: Value| {
-        let is_injection = entry["event"] == "message_injected";
-        let at_us = entry["at_ms"].as_i64().filter(|_| is_injection)? * 1_000;
-        Some((entry["id"].as_str()?.to_owned(), at_us))
-    };
-    entries.filter_map(injection).collect()
+    // The team still writes: the last line may be cut.
+    let entries = journal.lines().filter_map(|line| serde_json::from_str::<Entry>(line).ok());
+    let injections = entries.filter(|entry| entry.event == "message_injected");
+    injections.filter_map(|entry| Some((entry.id?, entry.at_ms * 1_000))).collect()
 }
