@@ -19,9 +19,12 @@ use crate::failure::{Failure, FailureKind};
 use crate::live::signals::EndSignal;
 use crate::output::{self, in_one_line, printable, shell_word};
 
+mod already_over;
 mod work;
 
+pub(crate) use already_over::already_over;
 pub(crate) use work::Work;
+use work::records;
 
 /// The prefix in the name of a scripted model. A scripted model costs nothing.
 const SCRIPTED: &str = "script:";

@@ -178,6 +178,15 @@ pub async fn run(options: FaceOptions<'_>) -> Result<Left, FaceError> {
     }
 }
 
+/// Whether the host of the run says nothing more after this.
+fn is_last(news: &News) -> bool {
+    match news {
+        News::TeamGone => true,
+        News::Event(event) => matches!(event.what, What::Ended(_)),
+        News::Open(_) | News::Snapshot(_) | News::Nobody | News::Unwatched(_) => false,
+    }
+}
+
 /// Prepares a connection that says whether this terminal can show notifications.
 fn link_to(team: Team, signal_of: Option<&SignalOf<'_>>) -> HostLink {
     HostLink::new(team).notifying(Notifies::from(signal_of.is_some()))
@@ -225,7 +234,9 @@ impl<'a> Face<'a> {
                     self.notify(notification)?;
                 }
                 // The link of a team that is gone would say so again and again.
-                if matches!(news, News::TeamGone) {
+                // A run that has ended is not followed any more: its team may be on the way into
+                // the archive.
+                if is_last(&news) {
                     self.sources.link = None;
                 }
                 Input::Host(news)

@@ -105,6 +105,7 @@ async fn end_of(
     match left {
         Left::NobodyRuns => Err(nobody_runs(context, team).await?),
         left @ (Left::Ended { .. }
+        | Left::AlreadyOver
         | Left::ByUser
         | Left::Signal(_)
         | Left::HostGone
@@ -139,6 +140,10 @@ pub(crate) async fn end(
                 unwritten: None,
             };
             shown(watched, OutputFormat::Text, (&summary, &work), resume.as_deref())
+        }
+        Left::AlreadyOver => {
+            until_host_ended(context, team).await;
+            report::already_over(context, team).await
         }
         Left::ByUser => {
             if face != AttachFace::Lines {

@@ -57,6 +57,8 @@ pub(crate) enum Left {
     },
     /// No process ran the team when the display opened.
     NobodyRuns,
+    /// The run that this process started ended before it could be followed.
+    AlreadyOver,
     /// The user left, and the team goes on.
     ByUser,
     /// A signal ended this process, or its terminal is gone. The team goes on.

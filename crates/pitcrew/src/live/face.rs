@@ -137,6 +137,7 @@ fn closed(left: tui::Left, name: Option<String>, signal: EndSignal) -> Closed {
             Closed { left: Left::Ended { outcome, state }, team }
         }
         tui::Left::NobodyRuns => Closed { left: Left::NobodyRuns, team: name },
+        tui::Left::AlreadyOver { team } => Closed { left: Left::AlreadyOver, team: Some(team) },
         tui::Left::ByUser { team } => Closed { left: Left::ByUser, team },
         tui::Left::Signal { team } => Closed { left: Left::Signal(signal), team },
         tui::Left::HostGone { team } => Closed { left: Left::HostGone, team: Some(team) },

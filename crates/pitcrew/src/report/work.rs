@@ -55,6 +55,22 @@ struct InWorktree {
     files: BTreeSet<String>,
 }
 
+/// Returns the records of a team that was run. If the team is no longer in its place, it is in the
+/// archive.
+///
+/// # Errors
+/// Returns an error if the team is in neither place, or cannot be read.
+pub(crate) async fn records(context: &Context, team: &str) -> Result<TeamRecords, Failure> {
+    let teams = context.teams()?;
+    match teams.open(team).await {
+        Ok(team) => Ok(TeamRecords::Live(team)),
+        Err(error) => match teams.find_archived(team).await? {
+            Some(archived) => Ok(TeamRecords::Archived(teams, Box::new(archived))),
+            None => Err(error.into()),
+        },
+    }
+}
+
 impl Work {
     /// Finds the work of the team of a run. If something cannot be read, a warning is printed and
     /// that part is missing.
@@ -84,15 +100,7 @@ impl Work {
     }
 
     async fn recorded(context: &Context, outcome: &RunOutcome) -> Result<Self, Failure> {
-        let teams = context.teams()?;
-        let records = match teams.open(&outcome.team).await {
-            Ok(team) => TeamRecords::Live(team),
-            // The lead has deleted the team. It is in the archive.
-            Err(error) => match teams.find_archived(&outcome.team).await? {
-                Some(archived) => TeamRecords::Archived(teams, Box::new(archived)),
-                None => return Err(error.into()),
-            },
-        };
+        let records = records(context, &outcome.team).await?;
         let config = records.config().await?;
         let mut places = places(&config);
         places.extend(outcome.kept.iter().map(|kept| kept.path.clone()));

@@ -166,6 +166,11 @@ pub enum Left {
     },
     /// No process ran the team when the terminal interface was to be opened.
     NobodyRuns,
+    /// The run that the interface started ended before its host could be followed.
+    AlreadyOver {
+        /// The team's name.
+        team: String,
+    },
     /// The user left, and the team goes on.
     ByUser {
         /// The team's name. `None` if no team was started.

@@ -164,7 +164,8 @@ impl App {
     fn lost(&mut self) -> Vec<Action> {
         match self.stage {
             Stage::Goal | Stage::Over(_) => return Vec::new(),
-            Stage::Starting(_) | Stage::Running | Stage::NoHost => {}
+            Stage::Starting(_) => return self.already_over(),
+            Stage::Running | Stage::NoHost => {}
         }
         self.stage = Stage::NoHost;
         self.no_host();
@@ -190,11 +191,18 @@ impl App {
     fn team_gone(&mut self) -> Vec<Action> {
         match self.stage {
             // A completed team is moved into the archive.
-            Stage::Over(_) | Stage::Goal | Stage::Starting(_) => Vec::new(),
+            Stage::Over(_) | Stage::Goal => Vec::new(),
+            Stage::Starting(_) => self.already_over(),
             Stage::Running | Stage::NoHost => {
                 vec![Action::Leave(Left::TeamGone { team: self.team_name() })]
             }
         }
+    }
+
+    /// Closes the interface, because a run that it started is over before its first event arrived.
+    /// The caller reports the end from the team's records.
+    fn already_over(&self) -> Vec<Action> {
+        vec![Action::Leave(Left::AlreadyOver { team: self.team_name() })]
     }
 
     /// Returns the team's name for a text to the user.

@@ -1,6 +1,6 @@
 //! Handles a text that the user sends: a goal, a message, a command, or the reason of a refusal.
 
-use pitcrew_protocol::AgentName;
+use pitcrew_protocol::{AgentName, LEAD_NAME};
 
 use super::status::costs;
 use super::{Action, App, Begin, CanStart, Focus, Leaving, Left, Queued, Stage};
@@ -53,6 +53,13 @@ impl App {
             Stage::Over(_) if self.can_start == CanStart::No => {
                 let team = self.team_name();
                 self.problem(format!("the run has ended; `pitcrew run --resume {team}` goes on"));
+                Vec::new()
+            }
+            Stage::Over(_) if self.receiver() != self.lead.agent() => {
+                let agent = self.receiver().clone();
+                self.problem(format!(
+                    "the run has ended, so {agent} reads nothing; Esc shows the conversation with {LEAD_NAME}, and a message to it continues the run"
+                ));
                 Vec::new()
             }
             Stage::Over(outcome) => {
