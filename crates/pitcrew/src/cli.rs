@@ -180,8 +180,8 @@ pub(crate) fn start() -> ExitCode {
 
 /// Inserts the name of the command into a command line without one. With a teammate's flags it is
 /// `agent`: another client's lead calls pitcrew with such a command line if the user configured
-/// pitcrew as the program for that client's teammates. With a goal, or with nothing at a terminal, it
-/// is `start`.
+/// pitcrew as the program for that client's teammates. With a goal, with an
+/// option of `start`, or with nothing at a terminal, it is `start`.
 fn with_command(mut args: Vec<OsString>, is_interactive: bool) -> Vec<OsString> {
     let mut at = 1;
     let mut is_json = false;
@@ -200,7 +200,7 @@ fn with_command(mut args: Vec<OsString>, is_interactive: bool) -> Vec<OsString> 
                 // that command.
                 if TEAMMATE_FLAGS.contains(&name) {
                     args.insert(at, "agent".into());
-                } else if is_goal(other) {
+                } else if is_goal(other) || is_option_of_start(name) {
                     args.insert(at, start::NAME.into());
                 }
                 return args;
@@ -218,6 +218,17 @@ fn with_command(mut args: Vec<OsString>, is_interactive: bool) -> Vec<OsString> 
 /// name of a command, perhaps a misspelled one.
 fn is_goal(word: &str) -> bool {
     !word.starts_with('-') && word.trim().contains(char::is_whitespace)
+}
+
+/// Whether an option belongs to the command that opens the terminal interface, and not to every
+/// command.
+fn is_option_of_start(name: &str) -> bool {
+    let all = definition();
+    let own = all.find_subcommand(start::NAME).into_iter().flat_map(clap::Command::get_arguments);
+    let is_named = |argument: &clap::Arg| {
+        argument.get_long().is_some_and(|long| name.strip_prefix("--") == Some(long))
+    };
+    own.filter(|argument| !argument.is_global_set()).any(is_named)
 }
 
 /// Returns the output format that a command line requests. This works even if the rest of the line

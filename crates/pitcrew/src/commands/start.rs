@@ -1,12 +1,16 @@
 //! `pitcrew start`: opens the terminal interface for a new team.
 
+use pitcrew_model::ModelError;
+
 use crate::context::Context;
 use crate::failure::Failure;
+use crate::first_start::FirstStart;
 use crate::live::attached::{AttachFace, Left};
 use crate::live::face::{self, NewRun};
 use crate::run_options;
 
 use super::attach::end;
+use super::demo::Demo;
 use super::run::RunArgs;
 
 /// The name of the command.
@@ -35,7 +39,7 @@ pub(crate) struct Start {
 }
 
 impl Start {
-    pub(crate) fn run(self, context: &Context) -> Result<(), Failure> {
+    pub(crate) fn run(mut self, context: &Context) -> Result<(), Failure> {
         if !face::is_possible(context) {
             return Err(Failure::usage("the terminal interface needs a terminal")
                 .hint("`pitcrew run \"GOAL\"` runs a team without one"));
@@ -45,6 +49,11 @@ impl Start {
                 .hint("`pitcrew run \"GOAL\" --output-format FORMAT` has one"));
         }
         run_options::teams_must_be_on(context)?;
+        match self.how.first_start(context)? {
+            Some(FirstStart::Demo) => return Demo::plain().run(context),
+            Some(FirstStart::Leave) => return Err(Failure::unusable(ModelError::NoModel)),
+            Some(FirstStart::Model(_)) | None => {}
+        }
         self.how.settle(context, &context.cwd)?;
         let goal = self.goal.filter(|goal| !goal.trim().is_empty());
         open(context, NewRun { goal, team: self.team, resumed: None, how: self.how })

@@ -12,6 +12,7 @@ use unicode_width::UnicodeWidthStr as _;
 
 use super::status::{about, counts};
 use super::{App, CanStart, Focus, Leaving, Stage, help};
+use crate::render::wrap;
 
 /// The width from which on a panel is beside the conversation.
 const WIDE: u16 = 110;
@@ -22,6 +23,9 @@ const PANEL_WIDTH: u16 = 44;
 /// The least number of rows of the conversation.
 const CONVERSATION_ROWS: u16 = 3;
 
+/// The maximum number of rows of a notice.
+const NOTICE_ROWS: usize = 5;
+
 /// The maximum number of rows of waiting messages.
 const QUEUED_MOST: usize = 3;
 
@@ -30,9 +34,9 @@ impl App {
     pub fn draw(&mut self, frame: &mut Frame<'_>) {
         let whole = frame.area();
         let queued = self.queued_lines();
-        let notice = self.notice_line();
+        let notice = self.notice_lines(whole.width);
         let composer = self.composer.height(whole.width);
-        let fixed = 3 + count(&queued) + u16::from(notice.is_some()) + composer;
+        let fixed = 3 + count(&queued) + count(&notice) + composer;
         let room = whole.height.saturating_sub(fixed + CONVERSATION_ROWS);
         let question = match self.questions.is_empty() {
             true => 0,
@@ -43,7 +47,7 @@ impl App {
             Constraint::Min(0),
             Constraint::Length(count(&queued)),
             Constraint::Length(question),
-            Constraint::Length(u16::from(notice.is_some())),
+            Constraint::Length(count(&notice)),
             Constraint::Length(1),
             Constraint::Length(composer),
             Constraint::Length(1),
@@ -56,9 +60,7 @@ impl App {
         if question > 0 {
             self.question.draw(frame, asked, &self.theme);
         }
-        if let Some(notice) = notice {
-            frame.render_widget(Paragraph::new(notice), told);
-        }
+        frame.render_widget(Paragraph::new(notice), told);
         self.draw_edge(frame, edge);
         let hint = self.hint();
         let is_typing = self.focus == Focus::Conversation || self.writing.is_some();
@@ -177,10 +179,15 @@ impl App {
         waiting.into_iter().skip(left_out).map(|queued| line(&queued.text)).collect()
     }
 
-    fn notice_line(&self) -> Option<Line<'static>> {
-        let notice = self.notice.as_ref()?;
+    fn notice_lines(&self, width: u16) -> Vec<Line<'static>> {
+        let Some(notice) = &self.notice else { return Vec::new() };
         let style = if notice.is_problem { self.theme.error } else { self.theme.dim };
-        Some(Line::styled(in_one_line(&notice.text), style))
+        let mut lines = wrap(&in_one_line(&notice.text), width, style);
+        if lines.len() > NOTICE_ROWS {
+            lines.truncate(NOTICE_ROWS - 1);
+            lines.push(Line::styled("…", style));
+        }
+        lines
     }
 
     fn draw_edge(&mut self, frame: &mut Frame<'_>, area: Rect) {

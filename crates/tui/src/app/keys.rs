@@ -47,6 +47,9 @@ impl App {
         if let Some(actions) = self.key_for_all(key) {
             return actions;
         }
+        if self.continues_draft(key) {
+            self.focus = Focus::Conversation;
+        }
         match self.focus {
             Focus::Conversation => self.conversation_key(key),
             Focus::Team => {
@@ -67,6 +70,15 @@ impl App {
                 Vec::new()
             }
         }
+    }
+
+    /// Whether a key is one more character of a text that was begun before the focus went to a list.
+    /// The commands of lists are letters, and must not take the letters of a message.
+    fn continues_draft(&self, key: KeyEvent) -> bool {
+        let is_list = matches!(self.focus, Focus::Team | Focus::Tasks | Focus::Timeline);
+        let is_text = matches!(key.code, KeyCode::Char(_) | KeyCode::Backspace)
+            && !key.modifiers.intersects(KeyModifiers::CONTROL | KeyModifiers::ALT);
+        is_list && is_text && !self.composer.is_empty()
     }
 
     /// Handles a key that means the same everywhere. Returns `None` for any other key.
