@@ -269,7 +269,8 @@ fn with_suggestions(mut error: clap::Error) -> clap::Error {
     }
     if let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidSubcommand) {
         // The former suggestions of clap stay. This one is for a goal of a single word.
-        let start = format!("`pitcrew {} {}` starts a team with this goal", start::NAME, shell_word(word));
+        let start =
+            format!("`pitcrew {} {}` starts a team with this goal", start::NAME, shell_word(word));
         let mut hints = match error.remove(ContextKind::Suggested) {
             Some(ContextValue::StyledStrs(hints)) => hints,
             Some(_) | None => Vec::new(),

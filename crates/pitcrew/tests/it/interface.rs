@@ -161,3 +161,17 @@ fn without_a_terminal_the_interface_says_what_to_run() {
     assert_snapshot!(room.transcript(&[&["start"], &["mend the parser"]]), @"");
     assert_eq!(room.run(&[]).code, 2);
 }
+
+#[test]
+fn the_answer_of_a_run_that_ends_at_once_is_printed() {
+    let detached = Detached { room: TestEnv::new() };
+    let Some(displays) = Displays::of(&detached.room) else { return };
+    let model = detached.room.script("agents: {team-lead: [{text: It is forty-two.}]}");
+    displays.start("one", LARGE, &format!("start --team work --model {model} \"what is it?\""));
+    // It depends on the machine whether the interface sees the run. Enter closes it if it does.
+    displays.shows("one", "It is forty-two.");
+    displays.key("one", "Enter");
+    assert_eq!(displays.code("one"), "0");
+    displays.shows("one", "It is forty-two.");
+    assert!(!displays.screen("one").contains("error:"), "{}", displays.screen("one"));
+}

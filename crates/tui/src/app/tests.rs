@@ -451,3 +451,61 @@ fn after_the_end_a_message_continues_the_team_and_enter_closes() {
     person.presses(KeyCode::Enter);
     assert!(matches!(person.took().as_slice(), [Action::Leave(Left::Ended { .. })]));
 }
+
+#[test]
+fn a_run_that_is_over_before_its_first_event_closes_the_interface_with_its_end() {
+    for news in [News::Nobody, News::TeamGone] {
+        let mut person = Person::new();
+        person.types("what is it?");
+        person.presses(KeyCode::Enter);
+        person.gives(Input::Done(Done::Started(Ok("work".to_owned()))));
+        person.took();
+        person.hears(news);
+        let took = person.took();
+        let [Action::Leave(Left::AlreadyOver { team })] = took.as_slice() else {
+            panic!("{took:?}")
+        };
+        assert_eq!(team, "work");
+    }
+}
+
+#[test]
+fn after_the_end_a_message_beside_a_teammate_s_conversation_goes_to_nobody() {
+    let mut person = Person::new();
+    person.types("mend it");
+    person.presses(KeyCode::Enter);
+    person.gives(Input::Done(Done::Started(Ok("work".to_owned()))));
+    person.hears(News::Open(env!("CARGO_PKG_VERSION").to_owned()));
+    let state = HostState { team: team(), ..HostState::default() };
+    person.hears(News::Snapshot(Box::new(state)));
+    person.types("/peek bob");
+    person.presses(KeyCode::Enter);
+    person.happens(What::Ended(Box::new(RunOutcome::broken("work"))));
+    person.took();
+    person.types("for bob alone");
+    person.presses(KeyCode::Enter);
+    assert!(person.took().is_empty());
+    assert!(person.sees(LARGE).contains("so bob reads nothing"), "{}", person.sees(LARGE));
+}
+
+#[test]
+fn the_letters_of_a_begun_message_are_no_commands_of_a_list() {
+    let mut person = Person::with_team();
+    person.types("my draft ");
+    person.presses_ctrl('t');
+    person.types("mend it");
+    person.presses(KeyCode::Enter);
+    let took = person.took();
+    assert!(
+        matches!(took.last(), Some(Action::Send { to, text }) if to.as_str() == "team-lead" && text == "my draft mend it"),
+        "{took:?}"
+    );
+}
+
+#[test]
+fn a_long_notice_is_shown_whole() {
+    let mut person = Person::with_team();
+    let text = "a warning that says at its end what to do about it: ".repeat(3) + "THE END";
+    person.gives(Input::Remark(text));
+    assert!(person.sees(SMALL).contains("THE END"), "{}", person.sees(SMALL));
+}

@@ -191,9 +191,9 @@ impl HostLink {
                 self.connection = Connection::Closed { knock: Some(knock.later()) };
                 Ok(None)
             }
-            Err(LeadError::View(ViewError::Store { source: StoreError::NoTeam { .. }, .. })) => {
-                Ok(Some(News::TeamGone))
-            }
+            Err(LeadError::View(ViewError::Store {
+                source: StoreError::NoTeam { .. }, ..
+            })) => Ok(Some(News::TeamGone)),
             Err(error) => Err(error),
         }
     }
