@@ -6,10 +6,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use futures_util::{FutureExt as _, StreamExt as _, stream};
+use pitcrew_process::worktree::Worktrees;
 use pitcrew_protocol::is_unseen;
 use pitcrew_runtime::run;
 use pitcrew_team::Team;
-use pitcrew_process::worktree::Worktrees;
 use pitcrew_tui::{self as tui, FaceError, FaceOptions, ThemeKind};
 use serde_json::Value;
 
