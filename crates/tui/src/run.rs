@@ -60,10 +60,16 @@ pub struct FaceOptions<'a> {
 pub enum FaceError {
     /// The host refused this process, or the team cannot be read.
     #[error(transparent)]
-    Host(#[from] LeadError),
+    Host(Box<LeadError>),
     /// The terminal or the system refused something.
     #[error("the terminal interface cannot be opened")]
     Terminal(#[from] io::Error),
+}
+
+impl From<LeadError> for FaceError {
+    fn from(error: LeadError) -> Self {
+        Self::Host(Box::new(error))
+    }
 }
 
 /// Something that wakes the event loop.

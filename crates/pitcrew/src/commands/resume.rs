@@ -14,10 +14,11 @@ use pitcrew_view::running::Running;
 use serde::Serialize;
 
 use super::run::RunArgs;
+use super::start;
 use crate::completing;
 use crate::context::Context;
 use crate::failure::Failure;
-use crate::live::face;
+use crate::live::face::{self, NewRun};
 use crate::live::signals::Signals;
 use crate::output::{self, FAINT, Form, STRONG, first_line, printable, shell_word};
 use crate::past_runs::{PastRun, PastRuns};
@@ -26,6 +27,9 @@ use crate::when::day;
 
 /// The maximum number of characters of a goal in the list.
 const GOAL_CHARS: usize = 50;
+
+/// The end of a run whose work is done.
+const COMPLETED: &str = "completed";
 
 /// The title of the list of teams that run.
 const TITLE_RUNNING: &str = "teams that run";
@@ -37,8 +41,8 @@ const TITLE_RUNNING: &str = "teams that run";
 /// one that was stopped, was killed or is in the archive. Without a terminal, the list is printed.
 ///
 /// With TEAM, pitcrew goes on with that team at once. On a terminal, a resumed team runs in the
-/// background, as with `run --resume TEAM --detach`, and pitcrew attaches to it. `run --resume` takes
-/// the options of a run.
+/// background, as with `run --resume TEAM --detach`, and pitcrew attaches to it. A team whose work is
+/// done asks for a message first. `run --resume` takes the options of a run.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   pitcrew resume                 choose from the list
@@ -126,11 +130,32 @@ fn go_on(context: &Context, team: &str) -> Result<(), Failure> {
         return Err(replaced_by(context, &["attach", "--", team]));
     }
     let how = RunArgs::default();
-    if context.output.form() == Form::Text && face::is_possible(context) {
-        let team = how.resume_detached(context, team)?;
-        return Err(replaced_by(context, &["attach", "--", &team]));
+    if context.output.form() == Form::Json || !face::is_possible(context) {
+        return how.run(context, Begin::Resume { team: team.to_owned(), goal: None });
     }
-    how.run(context, Begin::Resume { team: team.to_owned(), goal: None })
+    match context.briefly(folder_of_done(context, team))? {
+        Some(folder) => {
+            how.settle(context, &folder)?;
+            let resumed = Some(team.to_owned());
+            start::open(context, NewRun { goal: None, team: None, resumed, how })
+        }
+        None => {
+            let team = how.resume_detached(context, team)?;
+            Err(replaced_by(context, &["attach", "--", &team]))
+        }
+    }
+}
+
+/// Returns the folder of a team whose work is done. Its lead has nothing to go on with before it
+/// gets a message. Returns `None` for any other team.
+async fn folder_of_done(context: &Context, team: &str) -> Result<Option<PathBuf>, Failure> {
+    let records = selection::records(context, Some(team)).await?;
+    let ended = records.summary().await?.runs.ended;
+    if ended.and_then(|ended| ended.end).as_deref() != Some(COMPLETED) {
+        return Ok(None);
+    }
+    let folder = selection::lead_folder(&records.config().await?);
+    Ok(Some(folder.filter(|folder| folder.is_dir()).unwrap_or_else(|| context.cwd.clone())))
 }
 
 /// Whether a pitcrew process runs this team. A team that does not exist is not running: it may be in

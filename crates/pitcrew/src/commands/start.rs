@@ -47,14 +47,21 @@ impl Start {
         run_options::teams_must_be_on(context)?;
         self.how.settle(context, &context.cwd)?;
         let goal = self.goal.filter(|goal| !goal.trim().is_empty());
-        let new = NewRun { goal, team: self.team, how: self.how };
-        let closed = context.briefly(face::begin(context, new))?;
-        match (closed.team, closed.left) {
-            (Some(team), left) => end(context, &team, AttachFace::Terminal, left),
-            (None, Left::Signal(signal)) => {
-                Err(Failure::new(signal.failure(), "stopped before a team ran"))
-            }
-            (None, _nothing_ran) => Ok(()),
+        open(context, NewRun { goal, team: self.team, resumed: None, how: self.how })
+    }
+}
+
+/// Opens the terminal interface for a run, and reports why it was closed.
+///
+/// # Errors
+/// Returns an error if the terminal cannot be used, or if the run did not succeed.
+pub(crate) fn open(context: &Context, new: NewRun) -> Result<(), Failure> {
+    let closed = context.briefly(face::begin(context, new))?;
+    match (closed.team, closed.left) {
+        (Some(team), left) => end(context, &team, AttachFace::Terminal, left),
+        (None, Left::Signal(signal)) => {
+            Err(Failure::new(signal.failure(), "stopped before a team ran"))
         }
+        (None, _nothing_ran) => Ok(()),
     }
 }

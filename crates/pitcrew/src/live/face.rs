@@ -40,6 +40,9 @@ pub(crate) struct NewRun {
     pub(crate) goal: Option<String>,
     /// The team's name, if the command line names it.
     pub(crate) team: Option<String>,
+    /// The team that continues with the first message. `None` if the first message is the goal of a
+    /// new team.
+    pub(crate) resumed: Option<String>,
     /// The options of the run.
     pub(crate) how: RunArgs,
 }
@@ -86,8 +89,12 @@ async fn open(
     let name = team.as_ref().map(|team| team.name().to_string());
     let folder = context.cwd.clone();
     let goal = new.as_mut().and_then(|new| new.goal.take());
-    let start = new.map(|NewRun { team, how, .. }| -> tui::StartTeam<'_> {
+    let start = new.map(|NewRun { team, resumed, how, .. }| -> tui::StartTeam<'_> {
         Box::new(move |begin| {
+            let begin = match (begin, resumed.clone()) {
+                (tui::Begin::New { goal }, Some(team)) => tui::Begin::Resume { team, goal },
+                (begin, _) => begin,
+            };
             let team = team.clone().unwrap_or_else(|| team_name(context));
             start(context, how.clone(), begin_of(begin, team)).boxed_local()
         })
@@ -128,7 +135,7 @@ fn closed(left: tui::Left, name: Option<String>, signal: EndSignal) -> Closed {
 
 fn failure(error: FaceError) -> Failure {
     match error {
-        FaceError::Host(error) => error.into(),
+        FaceError::Host(error) => (*error).into(),
         error @ FaceError::Terminal(_) => Failure::internal(error),
     }
 }

@@ -20,6 +20,7 @@ fn the_help_shows_commands_and_examples() {
       start        Open the terminal interface: a conversation with the lead of a new team
       run          Run a team on the repository you stand in
       attach       Watch a team that runs, answer its questions and write to it
+      resume       List the teams that run and those that can be resumed, and go on with one
       join         Join a team as a teammate, whoever leads it: a Claude Code session, or pitcrew
       agent        Run one teammate in this terminal, as a pane does
       demo         Watch a team mend a small crate: the models are scripted, everything else is real
@@ -73,6 +74,7 @@ fn the_help_shows_commands_and_examples() {
       pitcrew run "make the tests pass"              run a team on the repository you stand in
       pitcrew run --detach "make the tests pass"     the same without this terminal
       pitcrew attach                                 watch it, answer it and write to it
+      pitcrew resume                                 choose a team that runs or was stopped
       pitcrew team show                              the team, its members and its tasks
       pitcrew send bob "look at parser.rs first"     write to a teammate while it works
       pitcrew inbox team-lead --follow               read along
@@ -135,13 +137,13 @@ fn the_help_of_a_command_shows_how_it_is_used() {
 fn the_help_of_attach_says_what_keys_do_and_when_it_ends() {
     let help = TestEnv::new().ok(&["attach", "--help"]).stdout;
     let (text, examples) = help.split_once("Usage:").unwrap();
-    assert_snapshot!(text, @r"
+    assert_snapshot!(text, @"
     Watch a team that runs, answer its questions and write to it
 
     It opens the terminal interface on a team that `pitcrew run --detach`, `pitcrew start` or another
-    terminal runs: the conversation with the lead, the team, its tasks and its questions. /help shows the
-    keys. A question is shown in every display of the team, and the first answer counts. Leaving does not
-    end the team.
+    terminal runs: the conversation with the lead, the team, its tasks and its questions. /help shows
+    the keys. A question is shown in every display of the team, and the first answer counts. Leaving
+    does not end the team. If several teams run here, or only others run, it lists them to choose one.
 
     With --plain, events are lines that scroll. A line you type is a message to the lead, or the answer
     to the shown question. Esc interrupts the lead's turn. Ctrl-C leaves.

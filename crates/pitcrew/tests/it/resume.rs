@@ -7,7 +7,6 @@ use serde_json::{Value, json};
 
 use crate::attach::Displays;
 use crate::detached::{Detached, hosts};
-use crate::patience;
 use crate::test_env::{Ran, TestEnv};
 
 /// The columns and rows of a small terminal.
@@ -25,6 +24,14 @@ const DONE: &str = "
 agents:
   team-lead:
     - text: All is done.
+";
+
+/// The script of a lead that is done at once, and works when it is resumed.
+const DONE_THEN_WORKING: &str = "
+agents:
+  team-lead:
+    - text: All is done.
+    - tools: [{name: Bash, input: {command: sleep 600}}]
 ";
 
 /// A test environment with a finished team `old` and a running team `work`.
@@ -61,7 +68,14 @@ fn without_a_terminal_the_teams_are_listed_by_repository() {
     );
     let detached = finished_and_running();
     let room = &detached.room;
-    assert_snapshot!(redacted(room, &room.ok(&["resume"]).stdout), @"");
+    assert_snapshot!(redacted(room, &room.ok(&["resume"]).stdout), @"
+    ~/work (this repository)
+    TEAM  END        LAST        TASKS   COST  ID                             GOAL
+    work  running    [date]  0 of 0  -     work                           mend the parser
+    old   completed  [date]  0 of 0  -     old-[id]  write the docs
+
+    `pitcrew resume ID` goes on with one
+    ");
     let elsewhere = room.command(&["resume"]).current_dir(room.temporary()).output().unwrap();
     let elsewhere = Ran::of(elsewhere).stdout;
     assert!(!elsewhere.contains("this repository") && elsewhere.contains("work"), "{elsewhere}");
@@ -99,7 +113,12 @@ fn a_named_team_is_resumed_and_an_unknown_one_is_an_error_with_the_known_names()
     let resumed = room.ok(&["resume", "old"]);
     assert_eq!(resumed.stdout, "All is done.\n", "{resumed:?}");
     assert_eq!(room.json(&["history"])["runs"][0]["runs"], 2);
-    assert_snapshot!(redacted(&room, &room.transcript(&[&["resume", "odl"]])), @"");
+    assert_snapshot!(redacted(&room, &room.transcript(&[&["resume", "odl"]])), @"
+    $ pitcrew resume odl
+    error: Team 'odl' does not exist
+    hint: teams: none
+    [exit 3]
+    ");
 }
 
 #[test]
@@ -108,7 +127,13 @@ fn on_a_terminal_a_team_is_searched_and_attached_to() {
     let Some(displays) = Displays::of(&detached.room) else { return };
     displays.start("one", SMALL, "resume");
     let shown = displays.shows("one", "Enter chooses");
-    assert_snapshot!(redacted(&detached.room, &shown), @"");
+    assert_snapshot!(redacted(&detached.room, &shown), @"
+    teams to go on with (2 of 2) ━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━
+    type to search, Enter chooses, Esc leaves
+    ~/work (this repository)
+    > work  running       [date]  0 of 0 tasks   mend the parser
+      old   completed     [date]  0 of 0 tasks   write the docs
+    ");
     search(&displays, "docs");
     let found = displays.shows("one", "(1 of 2)");
     assert!(!found.contains("mend the parser"), "{found}");
@@ -123,21 +148,21 @@ fn on_a_terminal_a_team_is_searched_and_attached_to() {
 }
 
 #[test]
-fn on_a_terminal_a_team_of_the_archive_is_resumed_in_the_background() {
+fn on_a_terminal_a_team_whose_work_is_done_goes_on_with_the_next_message() {
     let detached = Detached { room: TestEnv::new() };
-    let model = detached.room.script(DONE);
+    let model = detached.room.script(DONE_THEN_WORKING);
     detached.room.ok(&["run", "go", "--team", "old", "--model", &model]);
-    detached.room.script(WORKING);
     let Some(displays) = Displays::of(&detached.room) else { return };
     displays.start("one", SMALL, "resume");
     displays.shows("one", "Enter chooses");
     displays.key("one", "Enter");
-    let listed = || detached.room.json(&["resume"])["teams"][0].clone();
-    let runs = || Some(listed()).filter(|team| team["is_running"] == true);
-    let team = patience::until("the team runs", runs, || displays.screen("one"));
-    assert_eq!((&team["team"], &team["is_archived"]), (&"old".into(), &false.into()));
+    displays.shows("one", "What shall the team do?");
+    assert_eq!(hosts(&detached.room), [0_u32; 0], "nothing runs before the message");
+    displays.types("one", "look again");
     displays.shows("one", "sleep 600");
-    assert_eq!(hosts(&detached.room).len(), 1);
+    let team = detached.room.json(&["resume"])["teams"][0].clone();
+    assert_eq!((&team["team"], &team["is_archived"]), (&"old".into(), &false.into()));
+    assert_eq!((&team["is_running"], &team["runs"]), (&true.into(), &2.into()));
 }
 
 #[test]

@@ -139,7 +139,11 @@ impl Searched for Fields<'_> {
         match &self.0.what {
             Happened::Mail(Mail { from, to, kind, summary, text }) => {
                 let has_summary = summary.as_deref().is_some_and(has);
-                has_summary || has(text) || has(from) || has(kind) || has(&to.to_string())
+                let has_receiver = match to {
+                    Route::Agent(name) => has(name.as_str()),
+                    Route::Team(_) => has(TEAM),
+                };
+                has_summary || has(text) || has(from) || has(kind) || has_receiver
             }
             Happened::Spawned { agent, agent_type, model, .. } => {
                 let more = [agent_type, model].into_iter().flatten();
@@ -147,7 +151,7 @@ impl Searched for Fields<'_> {
             }
             Happened::Said { agent, text } => has(text) || has(agent.as_str()),
             Happened::Task { id, by, change } => {
-                has(change) || has(by.as_str()) || has(&format!("task #{id}"))
+                has(change) || has(by.as_str()) || has("task") || has(id.as_str())
             }
             Happened::Logged(entry) => {
                 let names = entry.agent.iter().chain(&entry.to);
