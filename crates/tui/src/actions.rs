@@ -28,7 +28,7 @@ const NO_HOST: &str = "no process runs the team";
 #[derive(Debug)]
 pub(crate) enum Outside {
     /// Answer a permission request.
-    Answer(Chosen),
+    Answer(Box<Chosen>),
     /// Send a message of the user.
     Send {
         /// The receiver.

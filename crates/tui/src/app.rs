@@ -223,7 +223,7 @@ impl App {
     fn answer(&mut self, chosen: Chosen) -> Vec<Action> {
         self.questions.retain(|question| question.id != chosen.question.id);
         self.show_question();
-        vec![Action::Answer(chosen)]
+        vec![Action::Answer(Box::new(chosen))]
     }
 
     /// Returns whether a run goes on without this terminal interface.

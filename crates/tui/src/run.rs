@@ -57,10 +57,16 @@ pub struct FaceOptions<'a> {
 pub enum FaceError {
     /// The host refused this process, or the team cannot be read.
     #[error(transparent)]
-    Host(#[from] LeadError),
+    Host(Box<LeadError>),
     /// The terminal or the system refused something.
     #[error("the terminal interface cannot be opened")]
     Terminal(#[from] io::Error),
+}
+
+impl From<LeadError> for FaceError {
+    fn from(error: LeadError) -> Self {
+        Self::Host(Box::new(error))
+    }
 }
 
 /// Something that wakes the event loop.
@@ -90,7 +96,7 @@ enum Log<'a> {
     /// Nobody has asked for it.
     None,
     /// It was read up to the position of the reader.
-    Read(LogReader),
+    Read(Box<LogReader>),
     /// It is being read.
     Reading {
         /// Returns the reader with the new entries.
@@ -258,7 +264,7 @@ impl<'a> Face<'a> {
         let log = &mut self.sources.log;
         *log = match std::mem::replace(log, Log::None) {
             Log::None => Log::reading(LogReader::new(team.clone())),
-            Log::Read(reader) => Log::reading(reader),
+            Log::Read(reader) => Log::reading(*reader),
             Log::Reading { reading, .. } => Log::Reading { reading, is_stale: true },
         };
     }
@@ -281,7 +287,7 @@ impl Log<'_> {
     async fn next(&mut self) -> Vec<Happened> {
         let Self::Reading { reading, is_stale } = self else { return std::future::pending().await };
         let (reader, entries) = reading.await;
-        *self = if *is_stale { Self::reading(reader) } else { Self::Read(reader) };
+        *self = if *is_stale { Self::reading(reader) } else { Self::Read(Box::new(reader)) };
         entries
     }
 }

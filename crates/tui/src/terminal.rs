@@ -11,6 +11,7 @@ use crossterm::terminal::{
 };
 use crossterm::{execute, queue};
 use ratatui::backend::CrosstermBackend;
+use ratatui::layout::Rect;
 use ratatui::{Frame, Terminal};
 use rustix::process::{Signal, kill_current_process_group};
 
@@ -66,7 +67,10 @@ impl Screen {
     /// Returns an error if the terminal is gone.
     pub(crate) fn redraw(&mut self) -> io::Result<()> {
         enter()?;
-        self.terminal.clear()
+        // `clear` would ask the terminal for the cursor's position, and the thread that reads keys
+        // would take the answer.
+        let size = self.terminal.size()?;
+        self.terminal.resize(Rect::new(0, 0, size.width, size.height))
     }
 }
 

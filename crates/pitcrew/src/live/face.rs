@@ -133,7 +133,7 @@ fn closed(left: tui::Left, name: Option<String>, signal: EndSignal) -> Closed {
 
 fn failure(error: FaceError) -> Failure {
     match error {
-        FaceError::Host(error) => error.into(),
+        FaceError::Host(error) => (*error).into(),
         error @ FaceError::Terminal(_) => Failure::internal(error),
     }
 }

@@ -25,8 +25,10 @@ agents:
     - text: I write the **file** now.
       tools: [{{name: Write, input: {{file_path: it, content: "written\n"}}}}]
     - text: "The file is written:\n\n- it"
+      tools: [{{name: Bash, input: {{command: sleep 600}}}}]
     - wait_for: {{contains: look again}}
     - text: I looked again.
+      tools: [{{name: Bash, input: {{command: sleep 601}}}}]
   bob:
     - text: I wait.
     - wait_for: {{contains: begin}}
@@ -36,7 +38,8 @@ agents:
 
 /// Returns the words that start the team `work` with a script in the terminal interface.
 fn start_of(room: &TestEnv) -> String {
-    format!("start --team work --model {}", room.script(&script()))
+    let model = room.script(&script());
+    format!("start --team work --allow \"Bash(sleep:*)\" --model {model}")
 }
 
 /// Whether the terminal shows its alternate screen.
@@ -71,7 +74,10 @@ fn a_team_is_led_from_its_goal_to_its_end_and_a_lost_terminal_costs_nothing() {
     displays.start("two", LARGE, "attach work");
     displays.shows("two", "The file is written:");
     assert_snapshot!(displays.screen("two"), @"");
+    // The lead reads the message at once, because its command is interrupted.
     displays.types("two", "look again");
+    displays.shows("two", "waits to be read: look again");
+    displays.key("two", "Escape");
     displays.shows("two", "I looked again.");
     displays.types("two", "/stop");
     assert_eq!(displays.code("two"), "130", "the exit code is that of the run");

@@ -41,7 +41,7 @@ pub enum Done {
     /// An answer was sent to the host.
     Answered {
         /// The answer.
-        chosen: Chosen,
+        chosen: Box<Chosen>,
         /// The reason why the host did not take the answer.
         result: Result<(), String>,
     },
@@ -74,7 +74,7 @@ pub enum Action {
     /// Start a team, or continue one.
     Start(Begin),
     /// Answer a permission request.
-    Answer(Chosen),
+    Answer(Box<Chosen>),
     /// Send a message of the user to an agent.
     Send {
         /// The receiver.

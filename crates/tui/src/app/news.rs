@@ -11,6 +11,7 @@ use pitcrew_view::{ViewEvent, fold};
 
 use super::status::end_in_words;
 use super::{Action, App, Focus, Leaving, Left, Stage, read};
+use crate::question::QuestionView;
 
 /// How many ids of delivered messages are kept. An id is needed only for the moment between the
 /// delivery and the receipt.
@@ -173,7 +174,8 @@ impl App {
     fn no_host(&mut self) {
         self.questions.clear();
         self.refusing = None;
-        self.show_question();
+        // The request of a later host is not one that changed under the user's eyes.
+        self.question = QuestionView::new();
         self.lead.forget_live();
         if let Some(peeked) = &mut self.peeked {
             peeked.forget_live();

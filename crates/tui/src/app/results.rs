@@ -97,7 +97,7 @@ impl App {
         Vec::new()
     }
 
-    fn answered(&mut self, chosen: Chosen, result: Result<(), String>) -> Vec<Action> {
+    fn answered(&mut self, chosen: Box<Chosen>, result: Result<(), String>) -> Vec<Action> {
         if let Err(reason) = result {
             self.problem(format!("not answered: {reason}"));
             // Another answer may have closed the request in the meantime. Then the host has said so,
