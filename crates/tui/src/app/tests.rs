@@ -563,7 +563,7 @@ fn the_panels_are_drawn_in_place_of_the_conversation_or_beside_it() {
     Esc                   close, clear a typed text, or interrupt the agent's turn
     Ctrl-C twice, Ctrl-Z  leave (it asks about a team at work); suspend
     Tab                   conversation, team, tasks, timeline
-    Ctrl-T Ctrl-K Ctrl-L  team, tasks, timeline
+    Ctrl-T -K -L -R       team, tasks, timeline, review of the changes
     Ctrl-O                long outputs whole, or their beginnings
     PageUp/Down, Up/Down  scroll; earlier messages
     @ and /               names of files and commands; Tab completes
@@ -571,6 +571,7 @@ fn the_panels_are_drawn_in_place_of_the_conversation_or_beside_it() {
     /team                 the agents: who needs you, who works, who is idle
     /tasks                the task board
     /timeline             what happened in the team
+    /review               what each member has changed: comment, merge, send back
     /peek NAME            show an agent's conversation; messages then go to it
     /lead                 go back to the conversation with the lead
     /mode MODE [NAME]     change the permission mode of the lead or of NAME
@@ -578,7 +579,6 @@ fn the_panels_are_drawn_in_place_of_the_conversation_or_beside_it() {
     /interrupt            interrupt the shown agent's turn, as Esc does
     /stop                 ask every teammate to leave, and end the team
     /quit                 leave; asks what becomes of a team at work
-
     ────────────────────────────────────────────────────────────────────────────────
     >  a message to team-lead
      team-lead  opus  default                                      /help  Tab: team
