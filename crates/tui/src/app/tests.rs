@@ -149,7 +149,32 @@ fn question(id: &str, command: &str) -> OpenQuestion {
 #[test]
 fn an_empty_interface_asks_for_the_goal_and_starts_a_team_with_it() {
     let mut person = Person::new();
-    assert_snapshot!(person.sees(SMALL), @"");
+    assert_snapshot!(person.sees(SMALL), @r"
+     pitcrew new team
+    What shall the team do? /help shows keys and commands.
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+    ────────────────────────────────────────────────────────────────────────────────
+    >  the goal of the team
+                                                                   /help  Tab: team
+    ");
     person.types("mend the parser");
     person.presses(KeyCode::Enter);
     let took = person.took();
@@ -210,8 +235,94 @@ fn an_answer_is_shown_while_it_is_written_and_once_after_it_is_in_the_transcript
             json!({"seq": 3, "kind": "result", "call": "c1", "text": "parser.rs", "is_error": false}),
         ],
     );
-    assert_snapshot!(person.sees(SMALL), @"");
-    assert_snapshot!(person.sees(LARGE), @"");
+    assert_snapshot!(person.sees(SMALL), @r"
+     pitcrew work  1 working
+
+
+
+
+
+
+
+
+
+
+
+    you:
+      Mend the parser.
+
+    I look at the parser.
+
+    ● Bash
+      │ ls
+      └ parser.rs
+
+    ────────────────────────────────────────────────────────────────────────────────
+    >  a message to team-lead
+     team-lead  opus  default  1.2k tokens  $0.02                  /help  Tab: team
+    ");
+    assert_snapshot!(person.sees(LARGE), @r"
+     pitcrew work  1 working
+                                                                                                                                                                team  1 working  1 idle ────────────────────
+                                                                                                                                                                working (1)
+                                                                                                                                                                * team-lead  Bash(ls)
+                                                                                                                                                                idle (1)
+                                                                                                                                                                - bob        pending
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+    you:
+      Mend the parser.
+
+    I look at the parser.
+
+    ● Bash
+      │ ls
+      └ parser.rs
+
+    ────────────────────────────────────────────────────────────────────────────────────────────────────────────────────────────────────────────────────────────────────────────────────────────────────────
+    >  a message to team-lead
+     team-lead  opus  default  1.2k tokens  $0.02                                                                                                                                          /help  Tab: team
+    ");
 }
 
 #[test]
@@ -230,7 +341,32 @@ fn an_answer_that_the_model_begins_again_is_not_shown_twice() {
 fn a_question_is_answered_by_a_key_only_while_nothing_is_typed() {
     let mut person = Person::with_team();
     person.happens(What::QuestionOpened(Box::new(question("q1", "cargo test"))));
-    assert_snapshot!(person.sees(SMALL), @"");
+    assert_snapshot!(person.sees(SMALL), @r"
+     pitcrew work  1 working  1 waiting for you
+    No conversation is recorded yet.
+
+
+
+
+
+
+
+
+
+
+
+
+
+    bob asks permission for Bash
+      in /work
+    │ cargo test
+    [y] yes, once   [n] no (a reason can follow)
+    [a] always exactly this call, in this run   [A] and save it in your settings
+    [p] always Bash(cargo test:*), in this run   [P] and save it in your settings
+    ────────────────────────────────────────────────────────────────────────────────
+    >  a message to team-lead
+     team-lead  opus  default                                      /help  Tab: team
+    ");
     person.types("hey");
     assert!(person.sees(SMALL).contains("> hey"), "the y belongs to the text");
     person.presses_ctrl('u');
@@ -389,14 +525,64 @@ fn a_killed_host_is_reported_and_its_questions_go() {
 fn the_panels_are_drawn_in_place_of_the_conversation_or_beside_it() {
     let mut person = Person::with_team();
     person.presses_ctrl('t');
-    assert_snapshot!(person.sees(SMALL), @"");
+    assert_snapshot!(person.sees(SMALL), @r"
+     pitcrew work  1 working
+    team  1 working  1 idle ━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━
+    working (1)
+    * team-lead  thinks                                                  -         -
+    idle (1)
+    - bob        pending                                                 -         -
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+    Enter: conversation  m: message  o: pane
+    ────────────────────────────────────────────────────────────────────────────────
+    >  a message to team-lead
+     team-lead  opus  default                                      /help  Tab: team
+    ");
     person.presses(KeyCode::Tab);
     person.presses(KeyCode::Tab);
     person.presses(KeyCode::Tab);
     assert!(person.sees(SMALL).contains("No conversation is recorded yet."));
     person.types("/help");
     person.presses(KeyCode::Enter);
-    assert_snapshot!(person.sees(SMALL), @"");
+    assert_snapshot!(person.sees(SMALL), @r"
+     pitcrew work  1 working
+    Enter                 send; Alt-Enter or Ctrl-J breaks the line
+    Esc                   close, clear a typed text, or interrupt the agent's turn
+    Ctrl-C twice, Ctrl-Z  leave (it asks about a team at work); suspend
+    Tab                   conversation, team, tasks, timeline
+    Ctrl-T Ctrl-K Ctrl-L  team, tasks, timeline
+    Ctrl-O                long outputs whole, or their beginnings
+    PageUp/Down, Up/Down  scroll; earlier messages
+    @ and /               names of files and commands; Tab completes
+    /help                 keys and commands
+    /team                 the agents: who needs you, who works, who is idle
+    /tasks                the task board
+    /timeline             what happened in the team
+    /peek NAME            show an agent's conversation; messages then go to it
+    /lead                 go back to the conversation with the lead
+    /mode MODE [NAME]     change the permission mode of the lead or of NAME
+    /cost                 tokens and cost of the team
+    /interrupt            interrupt the shown agent's turn, as Esc does
+    /stop                 ask every teammate to leave, and end the team
+    /quit                 leave; asks what becomes of a team at work
+
+    ────────────────────────────────────────────────────────────────────────────────
+    >  a message to team-lead
+     team-lead  opus  default                                      /help  Tab: team
+    ");
 }
 
 #[test]
