@@ -82,6 +82,7 @@ impl<'a> Cursor<'a> {
     }
 
     /// Skips white space and returns the next byte, which stays the next byte.
+    #[inline]
     pub(super) fn peek(&mut self) -> Option<u8> {
         loop {
             match self.byte() {
@@ -217,6 +218,7 @@ impl<'a> Cursor<'a> {
 
     /// Moves behind the comma after an entry and returns true, or behind the end of the list or
     /// object and returns false.
+    #[inline]
     fn goes_on(&mut self, end: u8) -> Read<bool> {
         let next = self.peek();
         self.at += 1;
@@ -235,6 +237,7 @@ impl<'a> Cursor<'a> {
     }
 
     /// Moves behind the name of a field and the colon. Returns the name.
+    #[inline]
     fn name(&mut self) -> Read<Cow<'a, str>> {
         self.peek();
         let start = self.at;
@@ -301,6 +304,7 @@ impl<'a> Cursor<'a> {
     }
 
     /// Moves behind a string. Returns the text between its quotes, and whether it has an escape.
+    #[inline(always)]
     fn string(&mut self) -> Read<(&'a str, bool)> {
         if self.byte() != Some(b'"') {
             return Err(NotJson);
@@ -370,6 +374,7 @@ fn escape_length(after: &[u8]) -> Read<usize> {
 
 /// Returns the position of the first byte from `at` on that does not stand for itself in a string:
 /// a quote, a backslash or a control character. Returns the end of the text if there is none.
+#[inline]
 fn special(bytes: &[u8], at: usize) -> usize {
     let rest = bytes.get(at..).unwrap_or_default();
     // Texts in texts have many escapes in a row.

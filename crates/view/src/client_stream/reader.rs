@@ -1,8 +1,8 @@
 //! Cuts the bytes of a stream into lines, and reads each line.
 
 use std::borrow::Cow;
+use std::io::BufRead as _;
 
-use memchr::memchr;
 use serde::Serialize;
 
 use super::json::Cursor;
@@ -60,7 +60,9 @@ impl ClientStream {
     /// that line is read with the bytes of a later call.
     pub fn feed(&mut self, state: &mut TeamState, mut bytes: &[u8]) {
         while !bytes.is_empty() {
-            let length = memchr(b'\n', bytes).map_or(bytes.len(), |at| at + 1);
+            let mut after = bytes;
+            // Reading from memory does not fail.
+            let length = after.skip_until(b'\n').unwrap_or(bytes.len());
             let (piece, rest) = bytes.split_at(length);
             bytes = rest;
             if self.begun.is_empty() && !self.is_too_long && piece.ends_with(b"\n") {
