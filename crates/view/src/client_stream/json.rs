@@ -152,6 +152,7 @@ impl<'a> Cursor<'a> {
     }
 
     /// Reads the next value.
+    #[inline]
     pub(super) fn raw(&mut self) -> Read<Raw<'a>> {
         let first = self.peek();
         let start = self.at;
@@ -364,6 +365,7 @@ impl Around {
 }
 
 /// Returns the length of an escape. `after` is the text after the backslash.
+#[inline(always)]
 fn escape_length(after: &[u8]) -> Read<usize> {
     match after {
         [b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't', ..] => Ok(2),
