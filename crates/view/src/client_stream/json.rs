@@ -82,6 +82,7 @@ impl<'a> Cursor<'a> {
     }
 
     /// Skips white space and returns the next byte, which stays the next byte.
+    #[inline]
     pub(super) fn peek(&mut self) -> Option<u8> {
         loop {
             match self.byte() {
@@ -151,6 +152,7 @@ impl<'a> Cursor<'a> {
     }
 
     /// Reads the next value.
+    #[inline]
     pub(super) fn raw(&mut self) -> Read<Raw<'a>> {
         let first = self.peek();
         let start = self.at;
@@ -217,6 +219,7 @@ impl<'a> Cursor<'a> {
 
     /// Moves behind the comma after an entry and returns true, or behind the end of the list or
     /// object and returns false.
+    #[inline]
     fn goes_on(&mut self, end: u8) -> Read<bool> {
         let next = self.peek();
         self.at += 1;
@@ -235,6 +238,7 @@ impl<'a> Cursor<'a> {
     }
 
     /// Moves behind the name of a field and the colon. Returns the name.
+    #[inline]
     fn name(&mut self) -> Read<Cow<'a, str>> {
         self.peek();
         let start = self.at;
@@ -301,6 +305,7 @@ impl<'a> Cursor<'a> {
     }
 
     /// Moves behind a string. Returns the text between its quotes, and whether it has an escape.
+    #[inline(always)]
     fn string(&mut self) -> Read<(&'a str, bool)> {
         if self.byte() != Some(b'"') {
             return Err(NotJson);
@@ -360,6 +365,7 @@ impl Around {
 }
 
 /// Returns the length of an escape. `after` is the text after the backslash.
+#[inline(always)]
 fn escape_length(after: &[u8]) -> Read<usize> {
     match after {
         [b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't', ..] => Ok(2),
@@ -370,6 +376,7 @@ fn escape_length(after: &[u8]) -> Read<usize> {
 
 /// Returns the position of the first byte from `at` on that does not stand for itself in a string:
 /// a quote, a backslash or a control character. Returns the end of the text if there is none.
+#[inline]
 fn special(bytes: &[u8], at: usize) -> usize {
     let rest = bytes.get(at..).unwrap_or_default();
     // Texts in texts have many escapes in a row.

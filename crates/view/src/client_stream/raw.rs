@@ -28,11 +28,13 @@ pub(super) enum Raw<'a> {
 
 impl<'a> Raw<'a> {
     /// Whether the value is this text. The text must need no escape in JSON.
+    #[inline]
     pub(super) fn is(self, text: &str) -> bool {
         matches!(self, Self::Text(own) if own == text)
     }
 
     /// Whether the value is there and not null.
+    #[inline]
     pub(super) fn is_some(self) -> bool {
         !matches!(self, Self::Absent)
     }
@@ -43,11 +45,13 @@ impl<'a> Raw<'a> {
     }
 
     /// Returns the value if it is a text that can be an id: not empty and not long.
+    #[inline]
     pub(super) fn id(self) -> Option<Cow<'a, str>> {
         self.text().filter(|id| id.len() <= ID_BYTES_MOST)
     }
 
     /// Returns the value if it is a text that is not empty.
+    #[inline]
     pub(super) fn text(self) -> Option<Cow<'a, str>> {
         let text = match self {
             Self::Text(text) => Cow::Borrowed(text),
@@ -95,6 +99,7 @@ impl<'a> Raw<'a> {
         ids
     }
 
+    #[inline]
     fn other(self) -> Option<&'a str> {
         match self {
             Self::Other(json) => Some(json),
