@@ -195,19 +195,16 @@ impl Drop for Server<'_> {
 }
 
 impl Display {
-    fn open(room: &TestEnv, name: &str) -> Self {
+    /// Opens a display with an option of `attach`, and waits for a text on it.
+    fn open(room: &TestEnv, name: &str, (option, shows): (&str, &str)) -> Self {
         let raw = room.temporary().join(name);
         let own = env!("CARGO_BIN_EXE_pitcrew");
-        let shell = format!("read go; {own} attach work; exec sleep 1000");
+        let shell = format!("read go; {own} attach work {option}; exec sleep 1000");
         tmux(room, &["new-session", "-d", "-s", name, "-x", "100", "-y", "30", "sh", "-c", &shell]);
         tmux(room, &["pipe-pane", "-t", name, &format!("cat > {}", raw.display())]);
         tmux(room, &["send-keys", "-t", name, "Enter"]);
         let display = Self { raw };
-        until(
-            "it is attached",
-            || display.says("attached to team work").then_some(()),
-            String::new,
-        );
+        until("it is attached", || display.says(shows).then_some(()), || display.text());
         display
     }
 
@@ -234,7 +231,10 @@ fn one_of_several_displays_rings_and_sends_its_terminal_the_sequence_of_the_sett
     let (detached, _host) = Detached::start_in(room, &two, &[]);
     let room = &detached.room;
     let _server = Server(room);
-    let displays = ["one", "two"].map(|name| Display::open(room, name));
+    let displays = [
+        Display::open(room, "one", ("--plain", "attached to team work")),
+        Display::open(room, "two", ("", "asks permission for")),
+    ];
     allow(room);
     let asked = "777;notify;pitcrew: work;team-lead asks permission for Bash\u{7}";
     let done = "777;notify;pitcrew: work;the team is done\u{7}";
