@@ -243,7 +243,8 @@ fn one_of_several_displays_rings_and_sends_its_terminal_the_sequence_of_the_sett
     allow(room);
     detached.until_no_host();
     until("the end", || (sent(done) != [0, 0]).then_some(()), || displays[1].text());
-    assert_eq!((sent(asked), sent(done)), ([0, 1], [0, 1]), "only the one that came last");
+    // The first question may open before or after the displays do.
+    assert_eq!((sent(asked)[0], sent(done)), (0, [0, 1]), "only the one that came last");
     let [first, second] = displays.map(|display| display.text());
     assert!(!first.contains('\u{7}'), "{first:?}");
     assert!(
