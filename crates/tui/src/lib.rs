@@ -2,7 +2,7 @@
 //! permission requests that wait for the person at the terminal.
 //!
 //! The application is pure, and the shell around it is thin. [`App`] has all state: it handles an
-//! [`Input`], returns [`Action`]s, and draws itself. [`run`] is the event loop around it.
+//! [`Input`], returns [`Action`]s, and draws itself. [`run()`] is the event loop around it.
 //!
 //! - [`app`] is the application, `commands` and `composer` are what the user types.
 //! - `run` is the event loop, `actions` and `team_log` carry out what reaches the team, `terminal` is

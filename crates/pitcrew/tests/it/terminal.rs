@@ -4,11 +4,13 @@
 //! The server's sockets are in the test's folder. The server ends with the test.
 
 use std::fs;
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
 use rustix::process::{Pid, Signal, kill_process};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::patience;
 use crate::test_env::{Ran, TestEnv, journal_in};
@@ -91,6 +93,11 @@ impl Terminal {
         command
     }
 
+    /// Runs pitcrew with these arguments, until it ends.
+    pub(crate) fn ran(&self, args: &[&str]) -> Ran {
+        Ran::of(self.command(args).output().unwrap())
+    }
+
     /// Starts the team `work` with a script. The teammates run in panes.
     pub(crate) fn start(&self, script: &str, more: &[&str]) -> Child {
         self.start_in("tmux", script, more)
@@ -128,6 +135,15 @@ impl Terminal {
 
     pub(crate) fn config(&self) -> Option<Value> {
         serde_json::from_str(&fs::read_to_string(self.team().join("config.json")).ok()?).ok()
+    }
+
+    /// Sends a request about a member to the host, as a display does. Returns the answer.
+    pub(crate) fn ask_host(&self, op: &str, member: &str) -> Value {
+        let mut host = UnixStream::connect(self.team().join("pitcrew/door")).unwrap();
+        writeln!(host, "{}", json!({"op": op, "member": member})).unwrap();
+        let mut answer = String::new();
+        BufReader::new(host).read_line(&mut answer).unwrap();
+        serde_json::from_str(&answer).unwrap()
     }
 
     pub(crate) fn journal(&self) -> Vec<Value> {

@@ -4,9 +4,7 @@
 //! The module `crashes` tests crashes at random moments.
 
 use std::fs;
-use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
-use std::os::unix::net::UnixStream;
 use std::process::{Child, Stdio};
 
 use rustix::process::Signal;
@@ -223,25 +221,16 @@ fn a_pane_is_hidden_and_shown_again_and_the_user_can_stop_it_all() {
     let Some(terminal) = Terminal::new() else { return };
     let mut run = Running::of(&mut terminal.run_in("tmux", &patient(), &[]));
     terminal.until("bob waits", || terminal.room.work().join("waiting").exists().then_some(()));
-    let ours = |command: &[&str]| Ran::of(terminal.command(command).output().unwrap());
-    assert_eq!(ours(&["member", "hide", "bob"]).code, 0);
+    assert_eq!(terminal.ran(&["member", "hide", "bob"]).code, 0);
     let pane = terminal.started()["bob"]["pane"]["id"].clone();
     assert_eq!(terminal.config().unwrap()["hiddenPaneIds"], serde_json::json!([pane]));
-    assert_eq!(ours(&["member", "show", "bob"]).code, 0);
+    assert_eq!(terminal.ran(&["member", "show", "bob"]).code, 0);
     assert_eq!(terminal.config().unwrap()["hiddenPaneIds"], Value::Null);
-    assert_eq!(ours(&["member", "hide", "team-lead"]).code, 4);
+    assert_eq!(terminal.ran(&["member", "hide", "team-lead"]).code, 4);
     // The host does the same at the request of a display.
-    let asked = |op: &str| {
-        let mut host = UnixStream::connect(terminal.team().join("pitcrew/door")).unwrap();
-        writeln!(host, "{}", serde_json::json!({"op": op, "member": "bob"})).unwrap();
-        let mut answer = String::new();
-        BufReader::new(host).read_line(&mut answer).unwrap();
-        serde_json::from_str::<Value>(&answer).unwrap()
-    };
-    let hidden = serde_json::json!({"success": true, "name": "bob", "pane": pane, "hidden": true});
-    assert_eq!(asked("hide_pane"), hidden);
+    assert_eq!(terminal.ask_host("hide_pane", "bob")["hidden"], true);
     assert_eq!(terminal.config().unwrap()["hiddenPaneIds"], serde_json::json!([pane]));
-    let shown = asked("show_pane");
+    let shown = terminal.ask_host("show_pane", "bob");
     assert!(shown["place"].as_str().unwrap().starts_with("the tmux session"), "{shown}");
     assert_eq!(terminal.config().unwrap()["hiddenPaneIds"], Value::Null);
     // The test sends two signals to the run while bob is busy. At the second signal, the run must
@@ -260,13 +249,12 @@ fn a_pane_is_hidden_and_shown_again_and_the_user_can_stop_it_all() {
 fn a_pane_that_its_lead_died_over_before_it_was_recorded_is_found_and_closed() {
     let Some((terminal, _bob)) = without_its_lead() else { return };
     fs::write(terminal.team().join("pitcrew/started.json"), "{}").unwrap();
-    let told = Ran::of(terminal.command(&["doctor"]).output().unwrap());
+    let told = terminal.ran(&["doctor"]);
     assert!(
         told.stdout.contains("orphaned pane in team work: pane tmux:%1 of bob is not recorded"),
         "{told:?}"
     );
-    let deleted =
-        Ran::of(terminal.command(&["team", "delete", "work", "--force"]).output().unwrap());
+    let deleted = terminal.ran(&["team", "delete", "work", "--force"]);
     assert_eq!(deleted.code, 0, "{deleted:?}");
     assert_eq!(terminal.panes(), std::slice::from_ref(&terminal.theirs));
     terminal.until("bob is gone", || terminal.teammates().is_empty().then_some(()));
@@ -281,7 +269,7 @@ fn by_program() -> String {
 fn what_a_pane_program_shows_is_hidden_and_shown_by_name_and_a_resumed_run_goes_on_there() {
     let Some((terminal, bob)) = without_its_lead_in(&by_program()) else { return };
     for command in ["hide", "show"] {
-        let ran = Ran::of(terminal.command(&["member", command, "bob"]).output().unwrap());
+        let ran = terminal.ran(&["member", command, "bob"]);
         assert_eq!(ran.code, 0, "{ran:?}");
     }
     check_goes_on(&terminal);
@@ -291,8 +279,7 @@ fn what_a_pane_program_shows_is_hidden_and_shown_by_name_and_a_resumed_run_goes_
 #[test]
 fn what_a_pane_program_shows_goes_with_its_team() {
     let Some((terminal, _bob)) = without_its_lead_in(&by_program()) else { return };
-    let deleted =
-        Ran::of(terminal.command(&["team", "delete", "work", "--force"]).output().unwrap());
+    let deleted = terminal.ran(&["team", "delete", "work", "--force"]);
     assert_eq!(deleted.code, 0, "{deleted:?}");
     assert_eq!(terminal.panes(), std::slice::from_ref(&terminal.theirs));
     terminal.until("bob is gone", || terminal.teammates().is_empty().then_some(()));
@@ -597,9 +584,7 @@ fn a_teammate_that_the_user_spawns_gets_a_pane_like_one_that_the_lead_spawns() {
     let run =
         run.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     terminal.until("the lead works", || terminal.was("team-lead", "running").then_some(()));
-    let spawned = Ran::of(
-        terminal.command(&["member", "spawn", "carl", "Wait.", "--json"]).output().unwrap(),
-    );
+    let spawned = terminal.ran(&["member", "spawn", "carl", "Wait.", "--json"]);
     let answer: Value = serde_json::from_str(&spawned.stdout).unwrap();
     assert_eq!(
         (&answer["agent_id"], &answer["status"]),

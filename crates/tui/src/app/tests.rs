@@ -9,7 +9,6 @@ use pitcrew_permission::gate::{Call, Gate};
 use pitcrew_protocol::{AgentName, MessageId};
 use pitcrew_runtime::events::RunEvent;
 use pitcrew_runtime::question::{AskedCall, Choice, PermissionQuestion};
-use pitcrew_runtime::run::{RunEnd, RunOutcome};
 use pitcrew_view::client::News;
 use pitcrew_view::conversation::Conversation;
 use pitcrew_view::host::{Closed, HostEvent, HostState, OpenQuestion, What};
@@ -20,6 +19,8 @@ use serde_json::{Value, json};
 
 use super::{Action, App, Begin, CanStart, Done, Input, Left};
 use crate::theme::ThemeKind;
+
+mod ends;
 
 const SMALL: (u16, u16) = (80, 24);
 const LARGE: (u16, u16) = (200, 60);
@@ -583,115 +584,4 @@ fn the_panels_are_drawn_in_place_of_the_conversation_or_beside_it() {
     >  a message to team-lead
      team-lead  opus  default                                      /help  Tab: team
     ");
-}
-
-#[test]
-fn the_screen_can_have_any_size() {
-    let mut person = Person::with_team();
-    person.happens(What::QuestionOpened(Box::new(question("q1", &"echo x; ".repeat(90)))));
-    person
-        .reads("team-lead", &[json!({"seq": 1, "kind": "told", "text": "Mend it.\n".repeat(90)})]);
-    for width in [1, 2, 7, 20, 80, 111, 300] {
-        for height in [1, 2, 5, 12, 24, 80] {
-            for _panel in 0..5 {
-                person.sees((width, height));
-                person.presses(KeyCode::Tab);
-            }
-        }
-    }
-}
-
-#[test]
-fn a_team_that_could_not_be_ended_goes_on() {
-    let mut person = Person::with_team();
-    person.types("/stop");
-    person.presses(KeyCode::Enter);
-    assert!(person.took().iter().any(|action| matches!(action, Action::EndTeam)));
-    assert!(person.sees(SMALL).contains("the team is being ended"));
-    person.gives(Input::Done(Done::Ending(Err("its lead is busy".to_owned()))));
-    let screen = person.sees(SMALL);
-    assert!(screen.contains("the team is not ended: its lead is busy"), "{screen}");
-    assert!(!screen.contains("the team is being ended"), "{screen}");
-}
-
-#[test]
-fn after_the_end_a_message_continues_the_team_and_enter_closes() {
-    let mut person = Person::new();
-    person.types("mend it");
-    person.presses(KeyCode::Enter);
-    person.gives(Input::Done(Done::Started(Ok("work".to_owned()))));
-    person.hears(News::Open(env!("CARGO_PKG_VERSION").to_owned()));
-    person.took();
-    let mut outcome = RunOutcome::broken("work");
-    outcome.end = RunEnd::Success { text: "All is done.".to_owned() };
-    person.happens(What::Ended(Box::new(outcome)));
-    let screen = person.sees(SMALL);
-    assert!(screen.contains("the run is complete"), "{screen}");
-    person.types("and document it");
-    person.presses(KeyCode::Enter);
-    let took = person.took();
-    let [Action::Start(Begin::Resume { team, goal })] = took.as_slice() else { panic!("{took:?}") };
-    assert_eq!((team.as_str(), goal.as_str()), ("work", "and document it"));
-    person.gives(Input::Done(Done::Started(Err("it is archived just now".to_owned()))));
-    person.presses_ctrl('u');
-    person.presses(KeyCode::Enter);
-    assert!(matches!(person.took().as_slice(), [Action::Leave(Left::Ended { .. })]));
-}
-
-#[test]
-fn a_run_that_is_over_before_its_first_event_closes_the_interface_with_its_end() {
-    for news in [News::Nobody, News::TeamGone] {
-        let mut person = Person::new();
-        person.types("what is it?");
-        person.presses(KeyCode::Enter);
-        person.gives(Input::Done(Done::Started(Ok("work".to_owned()))));
-        person.took();
-        person.hears(news);
-        let took = person.took();
-        let [Action::Leave(Left::AlreadyOver { team })] = took.as_slice() else {
-            panic!("{took:?}")
-        };
-        assert_eq!(team, "work");
-    }
-}
-
-#[test]
-fn after_the_end_a_message_beside_a_teammate_s_conversation_goes_to_nobody() {
-    let mut person = Person::new();
-    person.types("mend it");
-    person.presses(KeyCode::Enter);
-    person.gives(Input::Done(Done::Started(Ok("work".to_owned()))));
-    person.hears(News::Open(env!("CARGO_PKG_VERSION").to_owned()));
-    let state = HostState { team: team(), ..HostState::default() };
-    person.hears(News::Snapshot(Box::new(state)));
-    person.types("/peek bob");
-    person.presses(KeyCode::Enter);
-    person.happens(What::Ended(Box::new(RunOutcome::broken("work"))));
-    person.took();
-    person.types("for bob alone");
-    person.presses(KeyCode::Enter);
-    assert!(person.took().is_empty());
-    assert!(person.sees(LARGE).contains("so bob reads nothing"), "{}", person.sees(LARGE));
-}
-
-#[test]
-fn the_letters_of_a_begun_message_are_no_commands_of_a_list() {
-    let mut person = Person::with_team();
-    person.types("my draft ");
-    person.presses_ctrl('t');
-    person.types("mend it");
-    person.presses(KeyCode::Enter);
-    let took = person.took();
-    assert!(
-        matches!(took.last(), Some(Action::Send { to, text }) if to.as_str() == "team-lead" && text == "my draft mend it"),
-        "{took:?}"
-    );
-}
-
-#[test]
-fn a_long_notice_is_shown_whole() {
-    let mut person = Person::with_team();
-    let text = "a warning that says at its end what to do about it: ".repeat(3) + "theend";
-    person.gives(Input::Remark(text));
-    assert!(person.sees(SMALL).contains("theend"), "{}", person.sees(SMALL));
 }
