@@ -59,6 +59,7 @@ pub(crate) fn measure(options: &Options) {
     let snapshots = slow.catch_up(faces.first_mut().expect("a face that reads"));
     faces.push(slow);
     let last = Period::of(&mut team, &mut faces, options);
+    drop(faces);
     let journal = injections(team.root());
     team.stop();
     let periods = [first, stopped, last];
