@@ -18,10 +18,11 @@ use super::backend::Files;
 use super::disk::{failed, is_absent, make_dir};
 use super::lock::Lock;
 use super::look::{Stands, list, name_of};
-use super::ours::{FileMeaning, Place, UNBORN, meaning};
+use super::ours::{FileMeaning, Place, UNBORN, is_unborn, meaning};
 use super::paths::lease_in;
 use super::plain::{self, Unopened};
 use super::rename;
+use super::repair::holds_a_team_only;
 use super::teams::{is_nameless, pretty};
 use crate::{ArchiveName, ArchivedLogs, NewTeam, StoreError, own_mode};
 
@@ -33,8 +34,11 @@ impl Files {
         let teams = self.paths.teams();
         make_dir(&teams)?;
         make_dir(&self.paths.all_tasks())?;
-        let _alone = self.lock_lifecycle()?;
+        let alone = self.lock_lifecycle()?;
         self.must_be_free(&team)?;
+        if let Alone::ByTheSystem(_) = alone {
+            remove_abandoned(&teams);
+        }
         let unborn = teams.join(format!("{UNBORN}{}", uuid::Uuid::new_v4().simple()));
         // The team is built in a folder whose name is not a team name. Therefore no reader sees an
         // incomplete team.
@@ -305,6 +309,21 @@ impl Files {
             Ok(()) => Ok(Alone::ByTheSystem(file)),
             Err(error) if has_no_locks(&error) => Ok(Alone::ByAFolder(self.disk.lock(&path)?)),
             Err(error) => Err(failed("lock", &path)(error)),
+        }
+    }
+}
+
+/// Removes what creations of teams left that were killed. The caller holds the kernel's lock for
+/// creations, so nobody fills one of these folders now. What cannot be removed stays for
+/// `pitcrew doctor`.
+fn remove_abandoned(teams: &Path) {
+    let Ok(there) = list(teams) else { return };
+    for path in there {
+        let is_abandoned = is_unborn(name_of(&path))
+            && matches!(Stands::at(&path), Ok(Stands::Folder))
+            && holds_a_team_only(&path).unwrap_or(false);
+        if is_abandoned && let Err(error) = fs::remove_dir_all(&path) {
+            tracing::warn!(path = %path.display(), %error, "a folder stays behind");
         }
     }
 }

@@ -266,7 +266,7 @@ fn id_of(task: &Path) -> Option<TaskId> {
 }
 
 /// Whether the folder of an unfinished team creation contains only entries of a team.
-fn holds_a_team_only(folder: &Path) -> Result<bool, StoreError> {
+pub(super) fn holds_a_team_only(folder: &Path) -> Result<bool, StoreError> {
     let is_of_a_team = |name: &str| {
         matches!(name, "config.json" | "inboxes" | "pitcrew")
             || meaning(Place::Team, name) == FileMeaning::Temporary

@@ -3,7 +3,8 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 
-use pitcrew_store::{Damage, MailStore, Mend, TaskStore, TeamStore, UnreadLimit};
+use pitcrew_protocol::{TeamConfig, TeamName};
+use pitcrew_store::{Damage, MailStore, Mend, NewTeam, TaskStore, TeamStore, UnreadLimit};
 
 use crate::scene::{Scene, age};
 
@@ -76,6 +77,22 @@ async fn the_lock_of_a_dead_process_of_ours_is_broken_as_young_as_it_is() {
     rustix::fs::flock(&holder, rustix::fs::FlockOperation::NonBlockingLockExclusive).unwrap();
     assert_eq!(scene.backend.break_stale_locks(&scene.team).await.unwrap(), 1);
     assert!(!left.exists() && held.is_dir());
+}
+
+#[tokio::test]
+async fn a_creation_removes_what_a_killed_creation_left_and_nothing_else() {
+    let scene = Scene::new().await;
+    let abandoned = scene.path("teams/.new-0123456789abcdef0123456789abcdef");
+    let foreign = scene.path("teams/.new-fedcba9876543210fedcba9876543210");
+    let temp = ".pitcrew-0123456789abcdef0123456789abcdef.tmp";
+    fs::create_dir_all(abandoned.join("inboxes")).unwrap();
+    fs::write(abandoned.join(temp), "{").unwrap();
+    fs::create_dir_all(&foreign).unwrap();
+    fs::write(foreign.join("notes.txt"), "mine").unwrap();
+    let other = TeamConfig { name: TeamName::new("other").unwrap(), ..crate::scene::config() };
+    scene.backend.create_team(&other, &NewTeam::default()).await.unwrap();
+    assert!(!abandoned.exists());
+    assert_eq!(fs::read_to_string(foreign.join("notes.txt")).unwrap(), "mine");
 }
 
 #[tokio::test]
