@@ -72,7 +72,6 @@ fn the_log_of_a_finished_team_tells_who_did_what() {
     [time]  bob        completes task #1 Write it
     [time]  bob        writes to team-lead: it is written
     [time]  team-lead  asks bob to shut down
-    [time]  bob        was asked to shut down
     [time]  bob        agrees to shut down
     [time]  bob        has ended
     [time]  bob        leaves the team

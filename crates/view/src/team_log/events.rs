@@ -40,6 +40,11 @@ impl TeamLog {
                 Some(self.task_changed(at_ms, task, change, fields).by(by))
             }
             Event::Overwritten(it) => Some(overwritten(at_ms, it)),
+            // The request itself is in the log. The member may have read it before its sender has
+            // recorded it, so the order of the two would differ from run to run.
+            Event::MemberChanged {
+                state: MemberChange::Status(Status::ShutdownRequested), ..
+            } => None,
             Event::MemberChanged { member, state, detail } => {
                 Some(self.member_changed(at_ms, member, state, detail.as_deref()))
             }
