@@ -11,6 +11,7 @@ use pitcrew_view::asking::Chosen;
 use pitcrew_view::changes::{self, MemberChanges, Worktrees};
 use pitcrew_view::conversation::Conversation;
 use pitcrew_view::lead::LeadError;
+use pitcrew_view::text::printable;
 use pitcrew_view::{client, lead};
 
 use crate::app::Done;
@@ -46,6 +47,15 @@ pub(crate) enum Outside {
         /// The new mode.
         mode: PermissionMode,
     },
+    /// Give an agent another model.
+    ChangeModel {
+        /// The agent.
+        member: AgentName,
+        /// The name of the new model.
+        model: String,
+    },
+    /// Replace the conversation of an agent by a summary.
+    Compact(AgentName),
     /// Ask every teammate to leave, and end the team.
     EndTeam,
     /// Read the end of an agent's transcript.
@@ -84,11 +94,23 @@ pub(crate) async fn done(team: Team, action: Outside) -> Done {
             })
         }
         Outside::ChangeMode { member, mode } => {
-            let request =
-                ControlRequest::Mode { member: member.to_string(), mode: mode.to_string() };
-            Done::Told(match asked(&team, &request).await {
+            Done::Told(match of_host(client::set_mode(&team, &member, mode).await) {
                 Ok(()) => format!("{member} is now in mode {mode}"),
                 Err(reason) => format!("the mode of {member} is not changed: {reason}"),
+            })
+        }
+        Outside::ChangeModel { member, model } => {
+            Done::Told(match of_host(client::set_model(&team, &member, &model).await) {
+                // The event of the change says it.
+                Ok(()) => format!("{member} gets the model {}", printable(&model)),
+                Err(reason) => format!("the model of {member} is not changed: {reason}"),
+            })
+        }
+        Outside::Compact(agent) => {
+            let member = (agent != AgentName::lead()).then_some(&agent);
+            Done::Told(match of_host(client::compact(&team, member).await) {
+                Ok(()) => format!("{agent}'s conversation is being summarised"),
+                Err(reason) => format!("{agent}'s conversation is not summarised: {reason}"),
             })
         }
         Outside::EndTeam => {

@@ -24,6 +24,15 @@ pub(crate) enum Command {
         /// The new mode.
         mode: PermissionMode,
     },
+    /// Changes the model of an agent.
+    Model {
+        /// The agent.
+        member: AgentName,
+        /// The name of the new model.
+        model: String,
+    },
+    /// Replaces the conversation of an agent by a summary.
+    Compact(AgentName),
     /// Tells tokens and cost of each agent.
     Cost,
     /// Interrupts the turn of the agent whose conversation is shown.
@@ -59,6 +68,12 @@ pub(crate) const COMMANDS: &[Described] = &[
     described("peek", "NAME", "show an agent's conversation; messages then go to it"),
     described("lead", "", "go back to the conversation with the lead"),
     described("mode", "MODE [NAME]", "change the permission mode of the lead or of NAME"),
+    described(
+        "model",
+        "MODEL [NAME]",
+        "give the lead or NAME another model, from its next call on",
+    ),
+    described("compact", "[NAME]", "replace an agent's conversation by a summary"),
     described("cost", "", "tokens and cost of the team"),
     described("interrupt", "", "interrupt the shown agent's turn, as Esc does"),
     described("stop", "", "ask every teammate to leave, and end the team"),
@@ -75,7 +90,7 @@ pub(crate) fn parse(text: &str) -> Result<Option<Command>, String> {
         return Ok(None);
     };
     let mut words = line.split_whitespace();
-    let name = words.next().unwrap_or_default();
+    let name = as_named_here(words.next().unwrap_or_default());
     let arguments: Vec<&str> = words.collect();
     let command = match (name, arguments.as_slice()) {
         ("help", []) => Command::Help,
@@ -89,6 +104,12 @@ pub(crate) fn parse(text: &str) -> Result<Option<Command>, String> {
         ("mode", [mode, member]) => {
             Command::Mode { member: agent_name(member)?, mode: mode_of(mode)? }
         }
+        ("model", [model]) => Command::Model { member: AgentName::lead(), model: (*model).into() },
+        ("model", [model, member]) => {
+            Command::Model { member: agent_name(member)?, model: (*model).into() }
+        }
+        ("compact", []) => Command::Compact(AgentName::lead()),
+        ("compact", [member]) => Command::Compact(agent_name(member)?),
         ("cost", []) => Command::Cost,
         ("interrupt", []) => Command::Interrupt,
         ("stop", []) => Command::Stop,
@@ -96,6 +117,15 @@ pub(crate) fn parse(text: &str) -> Result<Option<Command>, String> {
         (name, _) => return Err(misused(name)),
     };
     Ok(Some(command))
+}
+
+/// Returns the name that a command has here, if other agents' terminals call it otherwise.
+fn as_named_here(name: &str) -> &str {
+    match name {
+        "diff" => "review",
+        "exit" => "quit",
+        name => name,
+    }
 }
 
 /// Returns a message without the second slash that [`parse`] asks for.
@@ -106,7 +136,7 @@ pub(crate) fn message(text: &str) -> &str {
 fn misused(name: &str) -> String {
     if let Some(command) = COMMANDS.iter().find(|command| command.name == name) {
         let usage = format!("/{name} {}", command.arguments);
-        return format!("it is used so: {}", usage.trim_end());
+        return format!("usage: {}", usage.trim_end());
     }
     let names: Vec<String> = COMMANDS.iter().map(|command| format!("/{}", command.name)).collect();
     format!("no such command; the commands are: {}", names.join(" "))
@@ -140,11 +170,13 @@ mod tests {
         let mode = PermissionMode::AcceptEdits;
         assert_eq!(parse("/mode acceptedits bob"), Ok(Some(Command::Mode { member: bob, mode })));
         assert_eq!(parse("/lead"), Ok(Some(Command::Peek(AgentName::lead()))));
+        assert_eq!(parse("/exit"), Ok(Some(Command::Quit)));
     }
 
     #[test]
     fn a_wrong_command_names_the_right_ones() {
-        assert_eq!(parse("/mode").unwrap_err(), "it is used so: /mode MODE [NAME]");
+        assert_eq!(parse("/mode").unwrap_err(), "usage: /mode MODE [NAME]");
+        assert_eq!(parse("/model").unwrap_err(), "usage: /model MODEL [NAME]");
         assert!(parse("/taks").unwrap_err().contains("/tasks"));
         assert!(parse("/mode fast").unwrap_err().ends_with("dontAsk, bypassPermissions"));
     }
@@ -153,7 +185,8 @@ mod tests {
     fn each_described_command_is_understood() {
         for command in COMMANDS {
             let arguments = command.arguments.replace("[NAME]", "bob").replace("NAME", "bob");
-            let line = format!("/{} {}", command.name, arguments.replace("MODE", "plan"));
+            let arguments = arguments.replace("MODEL", "openai/x").replace("MODE", "plan");
+            let line = format!("/{} {arguments}", command.name);
             assert!(matches!(parse(&line), Ok(Some(_))), "{line}");
         }
     }

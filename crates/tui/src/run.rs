@@ -303,6 +303,10 @@ impl<'a> Face<'a> {
                 Action::ChangeMode { member, mode } => {
                     self.outside(Outside::ChangeMode { member, mode });
                 }
+                Action::ChangeModel { member, model } => {
+                    self.outside(Outside::ChangeModel { member, model });
+                }
+                Action::Compact(agent) => self.outside(Outside::Compact(agent)),
                 Action::EndTeam => self.outside(Outside::EndTeam),
                 Action::Read(agent) => self.outside(Outside::Read(agent)),
                 Action::ReadLog => self.read_log(),

@@ -10,8 +10,7 @@ const KEYS: &[(&str, &str)] = &[
     ("Enter", "send; Alt-Enter or Ctrl-J breaks the line"),
     ("Esc", "close, clear a typed text, or interrupt the agent's turn"),
     ("Ctrl-C twice, Ctrl-Z", "leave (it asks about a team at work); suspend"),
-    ("Tab", "conversation, team, tasks, timeline"),
-    ("Ctrl-T -K -L -R", "team, tasks, timeline, review of the changes"),
+    ("Tab, Ctrl-T -K -L -R", "the next panel; team, tasks, timeline, review"),
     ("Ctrl-O", "long outputs whole, or their beginnings"),
     ("PageUp/Down, Up/Down", "scroll; earlier messages"),
     ("@ and /", "names of files and commands; Tab completes"),
@@ -20,7 +19,9 @@ const KEYS: &[(&str, &str)] = &[
 /// Returns the lines of the help.
 pub(super) fn lines(theme: &Theme) -> Vec<Line<'static>> {
     let keys = KEYS.iter().map(|(key, about)| row(key, about, theme));
-    let commands = COMMANDS.iter().map(|command| {
+    // Who reads this has found the command for the help.
+    let others = COMMANDS.iter().filter(|command| command.name != "help");
+    let commands = others.map(|command| {
         let name = format!("/{} {}", command.name, command.arguments);
         row(name.trim_end(), command.about, theme)
     });

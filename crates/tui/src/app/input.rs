@@ -110,6 +110,15 @@ pub enum Action {
         /// The new mode.
         mode: PermissionMode,
     },
+    /// Give an agent another model.
+    ChangeModel {
+        /// The agent.
+        member: AgentName,
+        /// The name of the new model.
+        model: String,
+    },
+    /// Replace the conversation of an agent by a summary.
+    Compact(AgentName),
     /// Ask every teammate to leave, and end the team.
     EndTeam,
     /// Read the end of an agent's transcript.

@@ -100,6 +100,8 @@ impl App {
             Command::Review => return self.open_review(),
             Command::Peek(agent) => return self.peek_known(agent),
             Command::Mode { member, mode } => return vec![Action::ChangeMode { member, mode }],
+            Command::Model { member, model } => return vec![Action::ChangeModel { member, model }],
+            Command::Compact(agent) => return vec![Action::Compact(agent)],
             Command::Cost => self.tell(costs(&self.state)),
             Command::Interrupt => return vec![Action::Interrupt(self.receiver().clone())],
             Command::Stop => return self.end_team(),

@@ -563,12 +563,10 @@ fn the_panels_are_drawn_in_place_of_the_conversation_or_beside_it() {
     Enter                 send; Alt-Enter or Ctrl-J breaks the line
     Esc                   close, clear a typed text, or interrupt the agent's turn
     Ctrl-C twice, Ctrl-Z  leave (it asks about a team at work); suspend
-    Tab                   conversation, team, tasks, timeline
-    Ctrl-T -K -L -R       team, tasks, timeline, review of the changes
+    Tab, Ctrl-T -K -L -R  the next panel; team, tasks, timeline, review
     Ctrl-O                long outputs whole, or their beginnings
     PageUp/Down, Up/Down  scroll; earlier messages
     @ and /               names of files and commands; Tab completes
-    /help                 keys and commands
     /team                 the agents: who needs you, who works, who is idle
     /tasks                the task board
     /timeline             what happened in the team
@@ -576,6 +574,8 @@ fn the_panels_are_drawn_in_place_of_the_conversation_or_beside_it() {
     /peek NAME            show an agent's conversation; messages then go to it
     /lead                 go back to the conversation with the lead
     /mode MODE [NAME]     change the permission mode of the lead or of NAME
+    /model MODEL [NAME]   give the lead or NAME another model, from its next call on
+    /compact [NAME]       replace an agent's conversation by a summary
     /cost                 tokens and cost of the team
     /interrupt            interrupt the shown agent's turn, as Esc does
     /stop                 ask every teammate to leave, and end the team
