@@ -99,8 +99,9 @@ impl Answer {
     fn is_repeated_by(&self, again: &Self, kind: RequestKind) -> bool {
         let is_same_call = self.call.is_some() && self.call == again.call;
         // If a full disk refused the frame, the call of the agent failed, and its next attempt is
-        // another call. A later start of the team may have sent the frame in between. An agent that
-        // approves its shutdown has not ended, so it has only seen the failure.
+        // another call. The frame of an approved shutdown may have been sent since, by a later start
+        // of the team. But an agent whose approval succeeded has ended, so this agent only knows that
+        // its call failed.
         let may_have_failed =
             self.frame.unsent.is_some() || (kind == RequestKind::Shutdown && self.approved);
         is_same_call || (may_have_failed && self.approved == again.approved)
