@@ -152,12 +152,11 @@ enum CommandPattern {
 
 impl Rule {
     pub(crate) fn parse(rule: &SourcedRule, home: Option<&Path>) -> Result<Self, RuleError> {
-        let parsed = parse_subject(rule, home).map_err(|fault| RuleError {
+        let (tool, subject) = parse_subject(rule, home).map_err(|fault| RuleError {
             rule: rule.text.clone(),
             origin: rule.origin.clone(),
             fault,
         })?;
-        let (tool, subject) = parsed;
         Ok(Self { text: rule.text.clone(), origin: rule.origin.clone(), tool, subject })
     }
 
@@ -178,9 +177,7 @@ impl Rule {
 
     /// Returns true if the rule matches calls of the tool with this argument (a subagent type).
     pub(crate) fn names_word(&self, tool: &str, word: Option<&str>) -> bool {
-        let Subject::ShellWord(own) = &self.subject else {
-            return false;
-        };
+        let Subject::ShellWord(own) = &self.subject else { return false };
         self.is_for(tool) && word == Some(own.as_str())
     }
 
@@ -198,9 +195,7 @@ impl Rule {
 
     /// Returns true if the rule matches this command text.
     pub(crate) fn matches_command(&self, command: &str) -> bool {
-        let Subject::Command(pattern) = &self.subject else {
-            return false;
-        };
+        let Subject::Command(pattern) = &self.subject else { return false };
         pattern.matches(command)
     }
 
@@ -378,16 +373,12 @@ fn wildcard(pattern: &str, text: &str) -> bool {
         return false;
     };
     let pieces: Vec<&str> = pieces.collect();
-    let Some((last, middle)) = pieces.split_last() else {
-        return rest.is_empty();
-    };
+    let Some((last, middle)) = pieces.split_last() else { return rest.is_empty() };
     // `middle` contains the parts of the pattern that are between two `*`. Take the first
     // occurrence of each part in the text. If a later occurrence leads to a match, the first one
     // does too, so no backtracking is needed.
     for piece in middle {
-        let Some((_, after)) = rest.split_once(piece) else {
-            return false;
-        };
+        let Some((_, after)) = rest.split_once(piece) else { return false };
         rest = after;
     }
     rest.ends_with(last)
