@@ -118,6 +118,15 @@ pub(crate) struct PersonSaid {
     pub(crate) always: Option<Offer>,
 }
 
+/// The end of a permission request that was shown to a person.
+#[derive(Debug)]
+pub(super) enum Reply {
+    /// The person's answer.
+    Chosen(Choice),
+    /// The answer follows without the person, for example from a permission for the whole run.
+    Unasked(Grant),
+}
+
 /// How a run decides permission requests, and what a person has allowed for the rest of the run.
 #[derive(Clone)]
 pub(crate) struct Asking {
@@ -244,29 +253,47 @@ impl Asking {
         Decided { grant: denied(reason), would_allow: rules.narrowest().map(str::to_owned) }
     }
 
-    /// Asks a person. Returns `None` if the person does not answer or has left. The wait ends early
-    /// if the call becomes allowed for the whole run. If the permission request has changed in the
-    /// meantime and the person allows the call, the answer does not count, and the person is asked
-    /// again. A refusal always counts if it belongs to the request that was shown.
+    /// Asks a person, and applies the answer. Returns `None` if the person does not answer or has
+    /// left.
     pub(crate) async fn ask(
         &self,
         person: mpsc::Sender<Ask>,
         pending: Pending,
     ) -> Option<PersonSaid> {
+        let choice = match self.reply(person, &pending).await? {
+            Reply::Chosen(choice) => choice,
+            Reply::Unasked(grant) => return Some(PersonSaid { grant, always: None }),
+        };
+        let always = match &choice {
+            Choice::Always { offer, .. } => Some(offer.clone()),
+            Choice::Once | Choice::No { .. } => None,
+        };
+        Some(PersonSaid { grant: self.follow(choice, &pending).await, always })
+    }
+
+    /// Asks a person. Returns `None` if the person does not answer or has left. The wait ends early
+    /// if the call becomes allowed for the whole run. If the permission request has changed in the
+    /// meantime and the person allows the call, the answer does not count, and the person is asked
+    /// again. A refusal always counts if it belongs to the request that was shown.
+    pub(super) async fn reply(
+        &self,
+        person: mpsc::Sender<Ask>,
+        pending: &Pending,
+    ) -> Option<Reply> {
         let mut always = self.always.subscribe();
         loop {
-            let question = match self.question(&pending).await? {
+            let question = match self.question(pending).await? {
                 Ok(question) => question,
-                Err(reason) => return Some(PersonSaid { grant: denied(reason), always: None }),
+                Err(reason) => return Some(Reply::Unasked(denied(reason))),
             };
             let (answer, answered) = oneshot::channel();
             let asked = Ask { question: question.clone(), input: pending.input.clone(), answer };
             let covered = async {
-                always.wait_for(|always| always.covers(&self.gate, &pending)).await.map(drop)
+                always.wait_for(|always| always.covers(&self.gate, pending)).await.map(drop)
             };
             let Answer { digest, choice } = tokio::select! {
                 biased;
-                Ok(()) = covered => return Some(PersonSaid { grant: allowed(Vec::new()), always: None }),
+                Ok(()) = covered => return Some(Reply::Unasked(allowed(Vec::new()))),
                 answer = async { person.send(asked).await.ok()?; answered.await.ok() } => answer?,
             };
             let is_offered = match &choice {
@@ -278,13 +305,9 @@ impl Asking {
             // would still look the same now. A refusal needs no such check.
             let is_refusal = matches!(choice, Choice::No { .. });
             let stands =
-                is_refusal || self.question(&pending).await?.is_ok_and(|now| now == question);
+                is_refusal || self.question(pending).await?.is_ok_and(|now| now == question);
             if is_offered && stands && digest == *question.digest() {
-                let always = match &choice {
-                    Choice::Always { offer, .. } => Some(offer.clone()),
-                    Choice::Once | Choice::No { .. } => None,
-                };
-                return Some(PersonSaid { grant: self.follow(choice, &pending).await, always });
+                return Some(Reply::Chosen(choice));
             }
             tracing::info!(agent = %pending.agent, "an answer to a question that has changed is not taken");
         }

@@ -170,7 +170,7 @@ impl TeamLoop {
 
     /// Sends the user's decision about a teammate's plan to the teammate, in the lead's name. Also
     /// informs the lead.
-    async fn answer_plan_for_user(
+    pub(super) async fn answer_plan_for_user(
         &mut self,
         request: String,
         member: String,

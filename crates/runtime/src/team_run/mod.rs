@@ -27,6 +27,7 @@ mod left;
 mod mode;
 mod open_work;
 mod pane_backend;
+mod plan_questions;
 mod questions;
 mod recovery;
 mod remote;

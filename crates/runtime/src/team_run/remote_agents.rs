@@ -213,6 +213,7 @@ impl TeamLoop {
             (_, Some(_)) => Answers::No,
         };
         self.set_answers(agent, answers);
+        self.look_at_plans_of(agent, status).await;
         let stuck = detail
             .filter(|_| answers == Answers::No)
             .map(|reason| RunInput::Unavailable(agent.clone(), reason));

@@ -314,7 +314,7 @@ fn a_plan_is_rendered_unless_that_would_hide_a_part_of_it() {
     let question = asked("q1", "ExitPlanMode", json!({"plan": plan}));
     let mut screen = Screen::new(&question, 80, 24);
     let shown = screen.draw();
-    let head: Vec<&str> = shown.lines().take(6).collect();
+    let head: Vec<&str> = shown.lines().take(7).collect();
     insta::assert_snapshot!(head.join("\n"), @r"
     bob asks you to approve its plan
       in /work
@@ -322,6 +322,7 @@ fn a_plan_is_rendered_unless_that_would_hide_a_part_of_it() {
     │
     │ 1. Read all of it
     │ 2. Write `a.rs`
+    [y] yes, it can be carried out   [n] no, send it back (say what must change)
     ");
     let hidden = asked("q1", "ExitPlanMode", json!({"plan": "# Plan\n\n[x]: and-delete-all\n"}));
     let shown = Screen::new(&hidden, 80, 24).draw();
