@@ -162,8 +162,27 @@ async fn sent(team: &Team, to: &AgentName, text: &str) -> Result<MessageId, Stri
 /// Returns the end of an agent's transcript. Returns `None` if it cannot be read.
 async fn recorded(team: &Team, agent: &AgentName) -> Option<Conversation> {
     let log = LogName::Transcript(agent.clone());
-    let lines = team.log_end(&log, TRANSCRIPT_BYTES).await.ok()?;
+    let lines = match team.log_end(&log, TRANSCRIPT_BYTES).await {
+        Ok(lines) => lines,
+        // A completed team has gone into the archive.
+        Err(_no_team) => archived(team, agent).await?,
+    };
     Conversation::of_transcript(&lines).ok()
+}
+
+/// Returns the end of an agent's transcript from the newest archive of the team.
+async fn archived(team: &Team, agent: &AgentName) -> Option<Vec<String>> {
+    let teams = team.teams();
+    let archived = teams.find_archived(team.name().as_str()).await.ok()??;
+    let records = TeamRecords::Archived(teams.clone(), Box::new(archived));
+    let mut lines = records.transcript(agent).await.ok()?;
+    let mut bytes = 0;
+    let fits = |line: &&String| {
+        bytes += line.len() as u64;
+        bytes <= TRANSCRIPT_BYTES
+    };
+    let kept = lines.iter().rev().take_while(fits).count();
+    Some(lines.split_off(lines.len() - kept))
 }
 
 /// Joins the texts of an error and of its causes.

@@ -78,9 +78,11 @@ impl App {
         let mut spans = vec![
             Span::styled(" pitcrew ", self.theme.accent),
             Span::styled(name, self.theme.heading),
-            Span::raw("  "),
-            Span::styled(counts(&self.state), self.theme.dim),
         ];
+        let counts = counts(&self.state);
+        if !counts.is_empty() {
+            spans.push(Span::styled(format!("  {counts}"), self.theme.dim));
+        }
         let asked = self.questions.len();
         if asked > 0 {
             spans.push(Span::styled(format!("  {asked} waiting for you"), self.theme.warning));
@@ -135,7 +137,9 @@ impl App {
             }
         };
         if self.shown().is_empty() {
-            frame.render_widget(Paragraph::new(self.greeting()), area);
+            // It is where a conversation begins: above the composer.
+            let last = Rect { y: area.bottom().saturating_sub(1), height: 1, ..area };
+            frame.render_widget(Paragraph::new(self.greeting()), last.intersection(area));
             return;
         }
         let lines = self.shown().view().lines(area.width, usize::from(area.height), &theme);
@@ -204,10 +208,18 @@ impl App {
     /// The text in the empty composer.
     fn hint(&self) -> String {
         if let Some(question) = &self.refusing {
-            return format!("why not? {} gets the reason; Esc goes back", question.question.asker);
+            let what = match question.question.is_plan() {
+                true => "what must change? {} gets it",
+                false => "why not? {} gets the reason",
+            };
+            let what = what.replace("{}", question.question.asker.as_str());
+            return format!("{what}; Esc goes back");
         }
         if let Some(what) = &self.writing {
             return format!("{what}; Esc goes back");
+        }
+        if self.focus != Focus::Conversation && self.composer.is_empty() {
+            return "Esc goes back to the conversation".to_owned();
         }
         match (&self.stage, self.can_start) {
             (Stage::Goal, _) => "the goal of the team".to_owned(),

@@ -152,26 +152,26 @@ fn an_empty_interface_asks_for_the_goal_and_starts_a_team_with_it() {
     let mut person = Person::new();
     assert_snapshot!(person.sees(SMALL), @r"
      pitcrew new team
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+
     What shall the team do? /help shows keys and commands.
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
     ────────────────────────────────────────────────────────────────────────────────
     >  the goal of the team
                                                                    /help  Tab: team
@@ -344,20 +344,20 @@ fn a_question_is_answered_by_a_key_only_while_nothing_is_typed() {
     person.happens(What::QuestionOpened(Box::new(question("q1", "cargo test"))));
     assert_snapshot!(person.sees(SMALL), @r"
      pitcrew work  1 working  1 waiting for you
+
+
+
+
+
+
+
+
+
+
+
+
+
     No conversation is recorded yet.
-
-
-
-
-
-
-
-
-
-
-
-
-
     bob asks permission for Bash
       in /work
     │ cargo test
@@ -549,7 +549,7 @@ fn the_panels_are_drawn_in_place_of_the_conversation_or_beside_it() {
 
     Enter: conversation  m: message  o: pane
     ────────────────────────────────────────────────────────────────────────────────
-    >  a message to team-lead
+    >  Esc goes back to the conversation
      team-lead  opus  default                                      /help  Tab: team
     ");
     person.presses(KeyCode::Tab);
@@ -581,7 +581,7 @@ fn the_panels_are_drawn_in_place_of_the_conversation_or_beside_it() {
     /stop                 ask every teammate to leave, and end the team
     /quit                 leave; asks what becomes of a team at work
     ────────────────────────────────────────────────────────────────────────────────
-    >  a message to team-lead
+    >  Esc goes back to the conversation
      team-lead  opus  default                                      /help  Tab: team
     ");
 }
