@@ -79,3 +79,4 @@ mod test_env;
 mod tmux_runs;
 mod unknown_settings;
 mod which_team;
+mod whole_session;

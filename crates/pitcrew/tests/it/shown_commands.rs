@@ -62,6 +62,7 @@ const CLIENT: &str = "it needs Claude Code; the tests of `interop` run it where 
 /// All shown command lines without their comments, each with the situation in which it runs.
 const SHOWN: &[(&str, Stage)] = &[
     ("./test", Not(BUILDS)),
+    ("PITCREW_WRITE_DOCS=1 cargo nextest run -p pitcrew --test it whole_session", Not(BUILDS)),
     ("CLAUDE_CODE_TEAMMATE_COMMAND=$(command -v pitcrew) claude --teammate-mode tmux", Not(CLIENT)),
     ("cargo build -p pitcrew --example picture", Not(BUILDS)),
     ("cargo install --path crates/pitcrew", Not(BUILDS)),
