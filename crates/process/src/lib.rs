@@ -7,6 +7,7 @@
 //! - [`strays`] stops processes that removed pitcrew's tags from their environment.
 //! - [`given_file`] reads files that may come from other people, such as the files of a cloned
 //!   repository.
+//! - [`given_stream`] reads a file, a FIFO or a pipe while another program writes it.
 //! - [`handle`] opens files by their resolved paths and never follows a symbolic link.
 //!
 //! Other crates decide which limits a command needs. *This crate never reads a permission rule, and
@@ -14,6 +15,7 @@
 
 pub mod checkout;
 pub mod given_file;
+pub mod given_stream;
 pub mod handle;
 pub mod identity;
 pub mod job;
