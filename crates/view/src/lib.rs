@@ -11,6 +11,7 @@
 //! - [`team_log`] tells what happened in a team, from its journal and mail.
 //! - [`mod@conversation`] reads the conversation of an agent, for a person who reads it.
 //! - [`agent_now`] tells the present state, the tokens and the cost of each agent.
+//! - [`recorded`] computes the state of a finished or stopped team from its records.
 //! - [`host`] numbers the events of a run and sends them to every user interface that follows it.
 //! - [`client`] follows the host of a team from another process.
 //! - [`asking`] shows the permission requests that wait for a person's answer.
@@ -35,6 +36,7 @@ pub mod member_status;
 pub mod notification;
 pub mod orphans;
 pub mod outcome;
+pub mod recorded;
 pub mod remark;
 pub mod result;
 pub mod running;
