@@ -218,13 +218,18 @@ impl<'a> Face<'a> {
                 return Ok(self.signalled());
             }
             let mut wake = Some(self.sources.next().await);
+            let mut handled = 0;
             // What is there already is handled before the screen is drawn again.
-            for _ in 0..INPUTS_AT_ONCE {
-                let Some(woken) = wake else { break };
+            while let Some(woken) = wake {
                 if let Some(left) = self.woken(woken)? {
                     return Ok(left);
                 }
-                wake = self.sources.next().now_or_never();
+                handled += 1;
+                // An event that was taken would be lost if it were not handled.
+                wake = match handled < INPUTS_AT_ONCE {
+                    true => self.sources.next().now_or_never(),
+                    false => None,
+                };
             }
         }
     }
