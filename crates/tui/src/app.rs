@@ -13,13 +13,13 @@ mod help;
 mod input;
 mod keys;
 mod news;
-mod part_lines;
+pub(crate) mod part_lines;
 mod results;
 mod review;
-mod status;
+pub(crate) mod status;
 mod submit;
 mod talk;
-mod talk_view;
+pub(crate) mod talk_view;
 
 use std::collections::VecDeque;
 

@@ -6,18 +6,21 @@
 //! last. A panel looks only at the entries that are visible, so drawing takes the same time however
 //! long a list is.
 //!
+//! - [`agent_card`] shows what is known of one agent, [`session_summary`] of a session.
 //! - [`team_list`] lists the agents, first those that need input.
 //! - [`task_board`] lists the tasks with their dependencies.
 //! - [`timeline`] shows the mail and the events of the team.
 //! - [`picker`] lets the user search a list and choose an item.
 //! - [`scroll`] computes the visible part of a long content.
 
-mod cell;
+pub mod agent_card;
+pub(crate) mod cell;
 pub mod picker;
 mod query;
 #[cfg(test)]
 mod sample;
 pub mod scroll;
+pub mod session_summary;
 pub mod task_board;
 pub mod team_list;
 pub mod timeline;

@@ -11,7 +11,7 @@ use pitcrew_view::wording::{in_dollars, short};
 const REASON_CHARS: usize = 100;
 
 /// Counts the agents by what they do: those that work, and those that rest.
-pub(super) fn counts(state: &TeamState) -> String {
+pub(crate) fn counts(state: &TeamState) -> String {
     let count =
         |is_it: fn(Status) -> bool| state.agents.iter().filter(|agent| is_it(agent.status)).count();
     let working = count(|status| status == Status::Active);

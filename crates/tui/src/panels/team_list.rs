@@ -29,6 +29,8 @@ pub struct TeamList {
     drawn: Vec<AgentName>,
     window: ListWindow,
     page: usize,
+    /// Whether no message can be sent and no pane opened.
+    is_read_only: bool,
 }
 
 /// A row of the list.
@@ -42,6 +44,12 @@ impl TeamList {
     #[must_use]
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// Returns a list for an interface that only displays a team.
+    #[must_use]
+    pub fn read_only() -> Self {
+        Self { is_read_only: true, ..Self::default() }
     }
 
     /// Returns the selected agent.
@@ -61,8 +69,8 @@ impl TeamList {
         let act: fn(AgentName) -> PanelAct = match (key.code, letter(key)) {
             (KeyCode::Esc, _) => return PanelAct::Close,
             (KeyCode::Enter, _) => PanelAct::Peek,
-            (_, Some('o')) => PanelAct::OpenPane,
-            (_, Some('m')) => PanelAct::Message,
+            (_, Some('o')) if !self.is_read_only => PanelAct::OpenPane,
+            (_, Some('m')) if !self.is_read_only => PanelAct::Message,
             (_, Some(_) | None) => return PanelAct::None,
         };
         self.selected.clone().map_or(PanelAct::None, act)
@@ -87,7 +95,10 @@ impl TeamList {
         let mut list = titled(frame, area, title, theme, is_focused);
         if is_focused && area.height >= HEIGHT_WITH_KEYS {
             list.height = list.height.saturating_sub(1);
-            let keys = "Enter: conversation  m: message  o: pane";
+            let keys = match self.is_read_only {
+                true => "Enter: conversation",
+                false => "Enter: conversation  m: message  o: pane",
+            };
             let line = Line::styled(cut(keys, usize::from(area.width)), theme.dim);
             draw_line(frame, Rect { height: area.height, ..list }, usize::from(list.height), &line);
         }
