@@ -30,3 +30,4 @@ pub(crate) mod task;
 pub(crate) mod team;
 pub(crate) mod transcript;
 pub(crate) mod trust;
+pub(crate) mod view;

@@ -82,15 +82,28 @@ pub(crate) async fn conversation(
         let conversation = Conversation::of_transcript(&lines).map_err(Failure::internal)?;
         return Ok(Some(("pitcrew", conversation)));
     }
+    let conversation = of_client(context, records, config, agent, u64::MAX).await?;
+    Ok(conversation.map(|conversation| ("claude", conversation)))
+}
+
+/// Returns the conversation of an agent that another client recorded, or about its last `most`
+/// bytes.
+pub(crate) async fn of_client(
+    context: &Context,
+    records: &TeamRecords,
+    config: &TeamConfig,
+    agent: &AgentName,
+    most: u64,
+) -> Result<Option<Conversation>, Failure> {
     let recorded = records.client_conversation(agent).await?.map(|recorded| recorded.id);
     // The conversation of another client's lead is the session of the team.
     let is_its_lead = config
         .member(LEAD_NAME)
         .is_some_and(|lead| lead.name == *agent && SpawnRecord::of(lead).is_none());
     let session = config.lead_session_id.clone().filter(|_| is_its_lead);
-    let text =
-        recorded.or(session).and_then(|id| client_conversation(&context.root, &id, u64::MAX));
-    Ok(text.map(|text| ("claude", Conversation::of_client(&text))))
+    let id = recorded.or(session);
+    let text = id.and_then(|id| client_conversation(&context.root, &id, most));
+    Ok(text.map(|text| Conversation::of_client(&text)))
 }
 
 fn none_recorded(agent: &AgentName, team: &str) -> Failure {

@@ -26,7 +26,7 @@ use crate::notifier::Attention;
 use crate::output;
 
 /// A terminal of this name understands no cursor movements.
-const DUMB: &str = "dumb";
+pub(super) const DUMB: &str = "dumb";
 
 /// The maximum number of entries of a folder that are looked at for completions.
 const ENTRIES_MOST: usize = 5_000;
@@ -192,7 +192,7 @@ async fn started(context: &Context, how: RunArgs, mut begin: run::Begin) -> Resu
 }
 
 /// Returns the paths below `folder` that begin with `prefix`. The path of a folder ends with `/`.
-fn names_of_files(folder: &Path, prefix: &str) -> Vec<String> {
+pub(crate) fn names_of_files(folder: &Path, prefix: &str) -> Vec<String> {
     let (parent, beginning) = prefix.rsplit_once('/').map_or(("", prefix), |(parent, name)| {
         (prefix.get(..=parent.len()).unwrap_or_default(), name)
     });

@@ -78,4 +78,5 @@ mod terminal_gone;
 mod test_env;
 mod tmux_runs;
 mod unknown_settings;
+mod viewed;
 mod which_team;

@@ -19,6 +19,7 @@ use crate::patience::until;
 use crate::running::Running;
 use crate::terminal::{GOODBYE, Terminal};
 use crate::test_env::{Ran, TestEnv};
+use crate::viewed::RECORDED;
 
 /// The situation in which a command line runs, or the reason why it does not run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,6 +58,7 @@ use Stage::{Alone, Empty, Follows, Lives, Named, Not, Panes, Planned, Stopped, T
 const BUILDS: &str = "it builds the repository, which the tests are a part of";
 const DEMO: &str = "the tests of the demo run it";
 const TERMINAL: &str = "it needs a terminal; the tests of `interface` run it there";
+const VIEWED: &str = "it needs a terminal; the tests of `viewed` run it there";
 const CLIENT: &str = "it needs Claude Code; the tests of `interop` run it where it can be had";
 
 /// All shown command lines without their comments, each with the situation in which it runs.
@@ -72,6 +74,10 @@ const SHOWN: &[(&str, Stage)] = &[
     (
         "target/debug/examples/picture --size 160x42 --until 'asks permission' -- target/debug/pitcrew demo --teammate-mode tmux > docs/panes.svg",
         Not(BUILDS),
+    ),
+    (
+        "claude -p --output-format stream-json --verbose \"GOAL\" | pitcrew view - --tui",
+        Not(CLIENT),
     ),
     ("cd your/repository", Not("it names no folder that is there")),
     ("export ANTHROPIC_API_KEY=...", Not("it needs a vendor's key")),
@@ -219,6 +225,11 @@ const SHOWN: &[(&str, Stage)] = &[
     ("pitcrew trust remove", Empty),
     ("pitcrew trust remove [FOLDER]", Empty),
     ("pitcrew trust remove ~/src/backend", Empty),
+    ("pitcrew view", Named),
+    ("pitcrew view backend --json", Stage::Running),
+    ("pitcrew view backend --tui", Not(VIEWED)),
+    ("pitcrew view session.ndjson", Empty),
+    ("pitcrew view session.ndjson --tui", Not(VIEWED)),
 ];
 
 /// Returns every shown command line, with the places that show it.
@@ -343,6 +354,7 @@ fn empty() -> TestEnv {
     let commit = "git add . && git -c user.name=t -c user.email=t@t commit -qm first";
     assert!(room.tool("sh", &["-c", commit]).status().unwrap().success());
     fs::write(&goal, "mend all of it").unwrap();
+    fs::write(room.work().join("session.ndjson"), RECORDED).unwrap();
     std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_pitcrew"), home.join("bin/pitcrew")).unwrap();
     use_script(&room, ENDING);
     room
