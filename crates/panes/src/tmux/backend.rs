@@ -53,8 +53,8 @@ const NUDGES: usize = 3;
 pub struct TmuxOptions {
     /// The program `tmux`.
     pub program: PathBuf,
-    /// The socket of the tmux server. If `None`, pitcrew uses the server in which this process
-    /// runs. If this process does not run inside tmux, pitcrew uses the user's default server.
+    /// The socket of the tmux server. If `None`, pitcrew uses the user's default server, even if
+    /// this process runs inside another one.
     pub socket: Option<PathBuf>,
     /// The configuration file that a newly started server reads instead of the user's own.
     pub config: Option<PathBuf>,

@@ -392,6 +392,27 @@ fn a_display_says_in_which_session_the_panes_are() {
 }
 
 #[test]
+fn a_display_in_another_tmux_server_looks_for_the_panes_in_the_default_server() {
+    let Some(terminal) = Terminal::new() else { return };
+    // The lead runs outside tmux, so its panes are in the default server.
+    let run = terminal.start(WORKING, &[]);
+    terminal.until("bob rests", || terminal.was("bob", "idle").then_some(()));
+    // The panes of the other server have the same ids.
+    let socket = terminal.room.temporary().join("other");
+    let socket = socket.to_str().unwrap();
+    terminal.tmux(&["-S", socket, "new-session", "-d", "-s", "theirs", "sleep", "1000"]);
+    terminal.tmux(&["-S", socket, "split-window", "-t", "theirs", "sleep", "1000"]);
+    let mut command = terminal.command(&["attach", "work"]);
+    let mut display = Running::answering(command.env("TMUX", format!("{socket},1,0")));
+    display.until("attached to team work");
+    let said = display.line();
+    terminal.tmux(&["-S", socket, "kill-server"]);
+    assert!(said.contains("in the tmux session pitcrew, "), "{said}");
+    assert!(terminal.command(&["shutdown", "--force"]).output().unwrap().status.success());
+    ended(run);
+}
+
+#[test]
 fn attach_without_a_name_means_the_team_that_runs_here_and_lists_several() {
     let room = TestEnv::new();
     assert_snapshot!(room.transcript(&[&["attach"], &["attach", "nothing"]]), @r#"
