@@ -67,6 +67,7 @@ const SHOWN: &[(&str, Stage)] = &[
     ("cargo install --path crates/pitcrew", Not(BUILDS)),
     ("cargo run --release -- demo", Not(BUILDS)),
     ("cargo run --release -p pitcrew-chaos -- --ends 200", Not(BUILDS)),
+    ("cargo run --release -p pitcrew-chaos -- --faces 200", Not(BUILDS)),
     ("cargo run --release -p pitcrew-chaos -- --power-cuts 100", Not(BUILDS)),
     ("cargo run --release -p pitcrew-chaos -- --seeds 40..150", Not(BUILDS)),
     (
