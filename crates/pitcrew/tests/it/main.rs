@@ -30,6 +30,7 @@ mod git_folders;
 mod help;
 mod hostile_files;
 mod hostile_repository;
+mod idle_faces;
 mod interface;
 mod interop;
 mod kitty;
