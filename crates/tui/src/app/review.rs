@@ -135,6 +135,7 @@ mod tests {
             behind: 0,
             files: ["a.rs".to_owned()].into(),
             uncommitted: [].into(),
+            has_more_files: false,
         };
         MemberChanges {
             author: AgentName::new("bob").unwrap(),
