@@ -547,7 +547,11 @@ fn check_mode(mode: &str) -> Result<(), ApiError> {
         return Ok(());
     }
     let modes = PermissionMode::ALL.map(PermissionMode::as_str);
-    let message = format!("there is no permission mode '{mode}'; there are: {}", modes.join(", "));
+    let message = format!(
+        "there is no permission mode '{}'; there are: {}",
+        mode.escape_debug(),
+        modes.join(", ")
+    );
     Err(refusal::invalid(message).with("mode", mode).with("valid_modes", modes.to_vec()))
 }
 

@@ -164,8 +164,10 @@ impl TeamLoop {
     }
 
     async fn set_mode_for_user(&mut self, member: &str, mode: &str) -> Result<Value, ApiError> {
-        self.run_context.team.set_mode(&Actor::User, &AgentName::foreign(member), mode).await?;
-        Ok(json!({"success": true, "name": member, "mode": mode}))
+        // The request may write the name in another way than the config.
+        let name = self.run_context.team.member(member).await?.name;
+        self.run_context.team.set_mode(&Actor::User, &name, mode).await?;
+        Ok(json!({"success": true, "name": name, "mode": mode}))
     }
 
     /// Sends the user's decision about a teammate's plan to the teammate, in the lead's name. Also
@@ -177,8 +179,11 @@ impl TeamLoop {
         approve: bool,
         feedback: Option<String>,
     ) -> Result<Value, ApiError> {
-        let (about, because) =
-            (format!("the plan of {member} (request {request})"), feedback.clone());
+        let member = self.run_context.team.member(&member).await?.name.to_string();
+        let (about, because) = (
+            format!("the plan of {member} (request {})", request.escape_debug()),
+            feedback.clone(),
+        );
         let content = feedback;
         let input = SendMessageInput::PlanApprovalResponse {
             request_id: request,
