@@ -2,7 +2,10 @@
 //! files.
 
 use std::error::Error;
+use std::time::Duration;
 
+use futures_util::FutureExt as _;
+use futures_util::future::{Either, LocalBoxFuture};
 use pitcrew_protocol::{AgentName, MessageId, PermissionMode, SendMessageInput};
 use pitcrew_runtime::control_socket::ControlRequest;
 use pitcrew_team::store::LogName;
@@ -22,6 +25,9 @@ const TRANSCRIPT_BYTES: u64 = 1024 * 1024;
 
 /// How long the teammates get to leave when the user ends the team.
 const LEAVE_SECONDS: u32 = 60;
+
+/// How long a request to the host waits for its answer before the user learns of the wait.
+const SLOW_AFTER: Duration = Duration::from_secs(1);
 
 /// Why a request could not be carried out, if there is no host.
 const NO_HOST: &str = "no process runs the team";
@@ -75,8 +81,48 @@ pub(crate) enum Outside {
     Merge(Box<MemberChanges>, Worktrees),
 }
 
+impl Outside {
+    /// Whether the action is a request to the host, which answers at once if nothing is wrong.
+    fn is_request(&self) -> bool {
+        match self {
+            Self::Answer(_)
+            | Self::Interrupt(_)
+            | Self::ChangeMode { .. }
+            | Self::ChangeModel { .. }
+            | Self::Compact(_)
+            | Self::EndTeam => true,
+            Self::Send { .. }
+            | Self::Read(_)
+            | Self::ReadChanges(_)
+            | Self::ReadVersions { .. }
+            | Self::Merge(..) => false,
+        }
+    }
+}
+
+/// What there is to report about an action.
+pub(crate) enum Progress<'a> {
+    /// The action was carried out.
+    Done(Done),
+    /// The host has not answered yet. The future returns the result.
+    Slow(LocalBoxFuture<'a, Done>),
+}
+
+/// Carries out an action. If a request to the host gets no answer for a while, this function returns
+/// the rest of the work, so that the user learns of the wait.
+pub(crate) async fn begin<'a>(team: Team, action: Outside) -> Progress<'a> {
+    if !action.is_request() {
+        return Progress::Done(done(team, action).await);
+    }
+    let work = done(team, action).boxed_local();
+    match futures_util::future::select(work, Box::pin(tokio::time::sleep(SLOW_AFTER))).await {
+        Either::Left((done, _)) => Progress::Done(done),
+        Either::Right(((), work)) => Progress::Slow(work),
+    }
+}
+
 /// Carries out an action, and returns its result.
-pub(crate) async fn done(team: Team, action: Outside) -> Done {
+async fn done(team: Team, action: Outside) -> Done {
     match action {
         Outside::Answer(chosen) => {
             let result = of_host(client::answer(&team, &chosen).await);

@@ -22,6 +22,7 @@ mod talk;
 mod talk_view;
 
 use std::collections::VecDeque;
+use std::time::Instant;
 
 use pitcrew_protocol::{AgentName, MessageId};
 use pitcrew_runtime::run::RunOutcome;
@@ -70,6 +71,8 @@ pub struct App {
     leaving: Leaving,
     /// A short text about what happened last.
     notice: Option<Notice>,
+    /// Whether the notice says that the host does not answer.
+    is_host_slow: bool,
 }
 
 /// Whether the terminal interface can start a run.
@@ -163,6 +166,7 @@ impl App {
             length: Length::Short,
             leaving: Leaving::No,
             notice: None,
+            is_host_slow: false,
         }
     }
 
@@ -170,7 +174,7 @@ impl App {
     #[must_use]
     pub fn handle(&mut self, input: Input) -> Vec<Action> {
         match input {
-            Input::Terminal(event) => self.terminal(event),
+            Input::Terminal(event, at) => self.terminal(event, at),
             Input::Host(news) => self.heard(news),
             Input::Done(done) => self.done(done),
             Input::Remark(text) => {
@@ -179,6 +183,11 @@ impl App {
             }
             Input::Resumed => vec![Action::Redraw],
         }
+    }
+
+    /// Takes note that the terminal shows what [`App::draw`] drew last.
+    pub fn is_on_screen(&mut self, now: Instant) {
+        self.question.is_on_screen(now);
     }
 
     /// Sends a first text, as if the user had typed it.
@@ -215,12 +224,14 @@ impl App {
 
     /// Tells the user something that is not a problem.
     fn tell(&mut self, text: impl Into<String>) {
-        self.notice = Some(Notice { text: text.into(), is_problem: false });
+        (self.notice, self.is_host_slow) =
+            (Some(Notice { text: text.into(), is_problem: false }), false);
     }
 
     /// Tells the user that something did not work.
     fn problem(&mut self, text: impl Into<String>) {
-        self.notice = Some(Notice { text: text.into(), is_problem: true });
+        (self.notice, self.is_host_slow) =
+            (Some(Notice { text: text.into(), is_problem: true }), false);
     }
 
     /// Puts the first permission request on the screen.

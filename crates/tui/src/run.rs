@@ -6,6 +6,7 @@
 use std::future::Future;
 use std::io;
 use std::pin::Pin;
+use std::time::Instant;
 
 use futures_util::future::LocalBoxFuture;
 use futures_util::stream::{FuturesUnordered, LocalBoxStream};
@@ -21,7 +22,7 @@ use pitcrew_view::state::Happened;
 use rustix::process::Signal;
 use tokio::signal::unix::{Signal as Signals, SignalKind, signal};
 
-use crate::actions::{self, Outside};
+use crate::actions::{self, Outside, Progress};
 use crate::app::{Action, App, Begin, CanStart, Done, Input, Left};
 use crate::keyboard::Keys;
 use crate::team_log::LogReader;
@@ -96,7 +97,7 @@ struct Sources<'a> {
     end: LocalBoxFuture<'a, ()>,
     resumed: Signals,
     /// The actions that are being carried out.
-    doing: FuturesUnordered<LocalBoxFuture<'a, Done>>,
+    doing: FuturesUnordered<LocalBoxFuture<'a, Progress<'a>>>,
     log: Log<'a>,
     /// The start of a run.
     starting: Option<LocalBoxFuture<'a, Result<Team, String>>>,
@@ -217,6 +218,7 @@ impl<'a> Face<'a> {
             if self.screen.draw(|frame| self.app.draw(frame)).is_err() {
                 return Ok(self.signalled());
             }
+            self.app.is_on_screen(Instant::now());
             let mut wake = Some(self.sources.next().await);
             // What is there already is handled before the screen is drawn again.
             for _ in 0..INPUTS_AT_ONCE {
@@ -339,7 +341,7 @@ impl<'a> Face<'a> {
     /// Begins an action on the team. Without a team, there is nothing to act on.
     fn outside(&mut self, action: Outside) {
         if let Some(team) = self.team.clone() {
-            self.sources.doing.push(actions::done(team, action).boxed_local());
+            self.sources.doing.push(actions::begin(team, action).boxed_local());
         }
     }
 }
@@ -359,15 +361,26 @@ impl Log<'_> {
     }
 }
 
-impl Sources<'_> {
+impl<'a> Sources<'a> {
+    /// Returns the result of an action. The rest of a slow one is carried out further.
+    fn progressed(&mut self, progress: Progress<'a>) -> Done {
+        match progress {
+            Progress::Done(done) => done,
+            Progress::Slow(work) => {
+                self.doing.push(work.map(Progress::Done).boxed_local());
+                Done::Slow
+            }
+        }
+    }
+
     /// Waits for the next input. It is cancel-safe.
     async fn next(&mut self) -> Wake {
         tokio::select! {
             biased;
             () = &mut self.end => Wake::End,
-            key = self.keys.next() => Wake::Input(Input::Terminal(key)),
+            key = self.keys.next() => Wake::Input(Input::Terminal(key, Instant::now())),
             _ = self.resumed.recv() => Wake::Input(Input::Resumed),
-            Some(done) = self.doing.next() => Wake::Input(Input::Done(done)),
+            Some(progress) = self.doing.next() => Wake::Input(Input::Done(self.progressed(progress))),
             entries = self.log.next() => Wake::Input(Input::Done(Done::Happened(entries))),
             started = ready(self.starting.as_mut()) => Wake::Started(started),
             news = news(self.link.as_mut()) => Wake::Linked(news),

@@ -160,6 +160,14 @@ impl TeamState {
         self.agents.iter().find(|agent| agent.name == *name)
     }
 
+    /// Returns the teammates that have not ended.
+    #[must_use]
+    pub fn teammates_left(&self) -> Vec<&AgentName> {
+        let is_left =
+            |agent: &&AgentState| agent.role == Some(Role::Teammate) && !agent.status.is_over();
+        self.agents.iter().filter(is_left).map(|agent| &agent.name).collect()
+    }
+
     pub(crate) fn agent_mut(&mut self, name: &AgentName) -> Option<&mut AgentState> {
         self.agents.iter_mut().find(|agent| agent.name == *name)
     }

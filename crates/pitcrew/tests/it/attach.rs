@@ -4,6 +4,7 @@
 use std::fs;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
 use insta::assert_snapshot;
 use rustix::process::Signal;
@@ -107,7 +108,12 @@ impl<'a> Displays<'a> {
     }
 
     #[track_caller]
-    pub(crate) fn until(&self, name: &str, what: &str, is_so: impl Fn(&str) -> bool) -> String {
+    pub(crate) fn until(
+        &self,
+        name: &str,
+        what: &str,
+        mut is_so: impl FnMut(&str) -> bool,
+    ) -> String {
         let look = || Some(self.screen(name)).filter(|screen| is_so(screen));
         patience::until(what, look, || {
             format!("{}\n{:?}", self.screen(name), journal_of(self.room).last())
@@ -126,6 +132,22 @@ impl<'a> Displays<'a> {
 
     pub(crate) fn key(&self, name: &str, key: &str) {
         self.tmux(&["send-keys", "-t", name, key]);
+    }
+
+    /// Presses the key of an answer until a permission request is gone. A key that comes right
+    /// after the request answers nothing.
+    #[track_caller]
+    pub(crate) fn answers(&self, name: &str, key: &str, request: &str) {
+        let mut pressed = Instant::now();
+        self.key(name, key);
+        self.until(name, "the answer", |screen| {
+            let is_gone = !screen.contains(request);
+            if !is_gone && pressed.elapsed() > Duration::from_secs(1) {
+                pressed = Instant::now();
+                self.key(name, key);
+            }
+            is_gone
+        });
     }
 
     /// Returns the exit code of a display that ends.

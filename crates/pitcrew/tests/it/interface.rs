@@ -73,7 +73,7 @@ fn a_team_is_led_from_its_goal_to_its_end_and_a_lost_terminal_costs_nothing() {
     >  a message to team-lead
      team-lead  script:[dir]/work/script.yaml  default   /help  Tab: team
     ");
-    displays.key("one", "y");
+    displays.answers("one", "y", "asks permission for Write");
     displays.shows("one", "The file is written:");
     let file = detached.room.work().join("it");
     patience::until("it is written", || file.exists().then_some(()), || displays.screen("one"));
@@ -155,8 +155,25 @@ fn a_killed_host_is_reported_and_the_interface_goes_on_with_the_resumed_team() {
     assert!(!screen.contains("asks permission for Write"), "nobody waits for an answer: {screen}");
     detached.room.json(&["run", "--resume", "work", "--detach"]);
     displays.until("one", "the question again", |it| it.contains("asks permission for Write"));
-    displays.key("one", "y");
+    displays.answers("one", "y", "asks permission for Write");
     displays.shows("one", "The file is written:");
+}
+
+#[test]
+fn an_answer_to_a_stopped_process_is_visible_until_the_process_takes_it() {
+    let detached = Detached { room: TestEnv::new() };
+    let Some(displays) = Displays::of(&detached.room) else { return };
+    displays.start("one", SMALL, &start_of(&detached.room));
+    displays.shows("one", "What shall the team do?");
+    displays.types("one", "write the file");
+    displays.until("one", "the question", |it| it.contains("asks permission for Write"));
+    let host = hosts(&detached.room)[0];
+    kill(host, Signal::STOP);
+    displays.answers("one", "y", "asks permission for Write");
+    displays.shows("one", "the process of team work does not answer yet");
+    kill(host, Signal::CONT);
+    displays.shows("one", "The file is written:");
+    assert!(!displays.screen("one").contains("does not answer yet"), "{}", displays.screen("one"));
 }
 
 #[test]

@@ -10,7 +10,7 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::{Block, BorderType, Borders, Paragraph};
 use unicode_width::UnicodeWidthStr as _;
 
-use super::status::{about, counts};
+use super::status::{about, counts, ending};
 use super::{App, CanStart, Focus, Leaving, Stage, help};
 use crate::render::wrap;
 
@@ -222,7 +222,7 @@ impl App {
         let (text, style) = match self.leaving {
             Leaving::Asked => (self.leaving_question(), self.theme.warning),
             Leaving::Pressed => ("Ctrl-C again leaves".to_owned(), self.theme.warning),
-            Leaving::Ending => ("the team is being ended".to_owned(), self.theme.warning),
+            Leaving::Ending => (ending(&self.state), self.theme.warning),
             Leaving::No => {
                 let left = match self.team {
                     Some(_) => about(&self.state, self.receiver()),

@@ -1,5 +1,7 @@
 //! Everything that reaches the application, and everything that it asks for.
 
+use std::time::Instant;
+
 use crossterm::event::Event;
 use pitcrew_protocol::{AgentName, MessageId, PermissionMode};
 use pitcrew_runtime::run::RunOutcome;
@@ -13,8 +15,8 @@ use pitcrew_view::state::Happened;
 /// Something that the application must handle.
 #[derive(Debug)]
 pub enum Input {
-    /// A key, a paste or a new size of the terminal.
-    Terminal(Event),
+    /// A key, a paste or a new size of the terminal, and its time.
+    Terminal(Event, Instant),
     /// News of the host.
     Host(News),
     /// The result of an action.
@@ -46,6 +48,8 @@ pub enum Done {
         /// The reason why the host did not take the answer.
         result: Result<(), String>,
     },
+    /// A request to the host has waited for its answer for a while. Its own result comes later.
+    Slow,
     /// The host was asked to end the team. An error is the reason why it does not.
     Ending(Result<(), String>),
     /// An action without an own result was carried out. The text reports it.

@@ -1,6 +1,8 @@
 //! Handles keys. A key goes to the part of the screen that has the focus, except the few keys that
 //! mean the same everywhere.
 
+use std::time::Instant;
+
 use crossterm::event::{Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 use pitcrew_protocol::Status;
 
@@ -13,9 +15,9 @@ use crate::question::QuestionAct;
 const FOCUS_ORDER: [Focus; 4] = [Focus::Conversation, Focus::Team, Focus::Tasks, Focus::Timeline];
 
 impl App {
-    pub(super) fn terminal(&mut self, event: Event) -> Vec<Action> {
+    pub(super) fn terminal(&mut self, event: Event, at: Instant) -> Vec<Action> {
         match event {
-            Event::Key(key) if key.kind != KeyEventKind::Release => self.key(key),
+            Event::Key(key) if key.kind != KeyEventKind::Release => self.key(key, at),
             Event::Paste(text) => {
                 if self.writing.is_none() {
                     self.focus = Focus::Conversation;
@@ -31,7 +33,7 @@ impl App {
         }
     }
 
-    fn key(&mut self, key: KeyEvent) -> Vec<Action> {
+    fn key(&mut self, key: KeyEvent, at: Instant) -> Vec<Action> {
         if key.modifiers == KeyModifiers::CONTROL {
             match key.code {
                 KeyCode::Char('c') => return self.ctrl_c(),
@@ -51,7 +53,7 @@ impl App {
             self.focus = Focus::Conversation;
         }
         match self.focus {
-            Focus::Conversation => self.conversation_key(key),
+            Focus::Conversation => self.conversation_key(key, at),
             Focus::Team => {
                 let act = self.team_list.key(key);
                 self.panel(act)
@@ -84,7 +86,8 @@ impl App {
     /// Handles a key that means the same everywhere. Returns `None` for any other key.
     fn key_for_all(&mut self, key: KeyEvent) -> Option<Vec<Action>> {
         let is_for_review = self.focus == Focus::Review;
-        if key.code == KeyCode::Tab && !self.composer.has_completions() && !is_for_review {
+        let completes = self.composer.has_completions() || self.composer.is_command();
+        if key.code == KeyCode::Tab && !completes && !is_for_review {
             return Some(self.focus_on(next_focus(self.focus)));
         }
         if key.modifiers != KeyModifiers::CONTROL {
@@ -131,7 +134,7 @@ impl App {
     }
 
     /// Handles a key in the conversation: the permission request, the composer, and the scrolling.
-    fn conversation_key(&mut self, key: KeyEvent) -> Vec<Action> {
+    fn conversation_key(&mut self, key: KeyEvent, at: Instant) -> Vec<Action> {
         if matches!(self.stage, Stage::Over(_))
             && key.code == KeyCode::Enter
             && self.composer.is_empty()
@@ -143,7 +146,7 @@ impl App {
         }
         // With a typed text, each key belongs to the text.
         if self.refusing.is_none() && self.composer.is_empty() {
-            let act = self.question.key(key);
+            let act = self.question.key(key, at);
             if let Some(actions) = self.asked(act) {
                 return actions;
             }
@@ -151,6 +154,7 @@ impl App {
         if key.code == KeyCode::Esc {
             return self.escape();
         }
+        self.composer.know_agents(self.state.agents.iter().map(|agent| agent.name.as_str()));
         let act = self.composer.key(key);
         if act == ComposerAct::Ignored {
             self.scroll(key);
