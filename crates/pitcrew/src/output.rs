@@ -246,6 +246,15 @@ fn table_within<const N: usize>(
     lines.lines().map(str::trim_end).collect::<Vec<_>>().join("\n")
 }
 
+/// Returns the lines of an agent's text, made printable. The first line has the mark of agents'
+/// texts, and the others are indented, so that no line passes for a line of pitcrew, of the shell or
+/// of somebody else.
+pub(crate) fn marked(text: &str) -> Vec<String> {
+    let text = printable(text.trim());
+    let line = |(at, line)| format!("{}{line}", if at == 0 { "< " } else { "  " });
+    text.lines().enumerate().map(line).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
