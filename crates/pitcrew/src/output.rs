@@ -12,7 +12,7 @@ use pitcrew_protocol::is_unseen;
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::failure::{Explained, Failure};
+use crate::failure::{Explained, Failure, FailureKind};
 use crate::live::warnings;
 pub(crate) use pitcrew_view::text::{first_line, in_one_line, printable};
 
@@ -126,7 +126,12 @@ impl Output {
 
 fn error_text(failure: &Failure) -> io::Result<()> {
     let mut err = anstream::stderr().lock();
-    writeln!(err, "{ERROR}error:{ERROR:#} {}", printable(&failure.chain()))?;
+    // An end that the user asked for has an exit code of its own, but nothing went wrong.
+    if matches!(failure.kind, FailureKind::Interrupted | FailureKind::Terminated) {
+        writeln!(err, "{}", printable(&failure.chain()))?;
+    } else {
+        writeln!(err, "{ERROR}error:{ERROR:#} {}", printable(&failure.chain()))?;
+    }
     for hint in failure.hints() {
         writeln!(err, "{HINT}hint:{HINT:#} {}", printable(&hint))?;
     }
