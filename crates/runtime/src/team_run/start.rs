@@ -124,6 +124,7 @@ async fn start_in(led: Led, options: RunOptions) -> Result<RunHandle, RunError> 
         team_create: TeamCreateState::NotYet,
         is_resumed: begin.is_resumed(),
         journal_position: 0,
+        is_journal_behind: false,
         subagents: SubagentRuns::default(),
         sources,
         grace,

@@ -59,6 +59,8 @@ pub(super) struct TeamLoop {
     pub(super) is_resumed: bool,
     /// The position up to which the journal has been read.
     pub(super) journal_position: u64,
+    /// Whether the user knows that the disk refuses entries of the journal.
+    pub(super) is_journal_behind: bool,
     /// The run's subagents.
     pub(super) subagents: SubagentRuns,
     pub(super) sources: EventSources,
@@ -185,6 +187,7 @@ impl TeamLoop {
             let wake = self.sources.next().await;
             let inputs = self.woken(wake).await;
             self.follow(inputs).await;
+            self.look_at_journal().await;
         }
         self.backends.here.join().await;
         // Empty the queue of reports. A subagent that is dropped together with its caller still
