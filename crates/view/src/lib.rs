@@ -14,6 +14,7 @@
 //! - [`host`] numbers the events of a run and sends them to every user interface that follows it.
 //! - [`client`] follows the host of a team from another process.
 //! - [`asking`] shows the permission requests that wait for a person's answer.
+//! - [`permissions`] tells the rules of a run, what was granted, and what was refused.
 //! - [`changes`] tells what each member has changed, for a person who reviews it.
 
 #![cfg_attr(
@@ -35,6 +36,7 @@ pub mod member_status;
 pub mod notification;
 pub mod orphans;
 pub mod outcome;
+pub mod permissions;
 pub mod remark;
 pub mod result;
 pub mod running;

@@ -166,6 +166,16 @@ impl Rule {
         format!("rule `{}` of the {}", self.text, self.origin)
     }
 
+    /// Returns the rule as written.
+    pub(crate) fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// Returns the settings layer of the rule and its file.
+    pub(crate) fn origin(&self) -> &str {
+        &self.origin
+    }
+
     /// Returns true if the rule's text contains `name` literally.
     pub(crate) fn spells_out(&self, name: &str) -> bool {
         self.text.contains(name)

@@ -21,7 +21,11 @@ use super::run_context::RunContext;
 use crate::driver::Sink;
 use crate::events::RunEvent;
 use crate::question::{AskedCall, AskedFile, Choice, Digest, Keep, Offer, PermissionQuestion};
-use crate::run::{Answer, Ask, Asks};
+use crate::run::{Answer, Ask, Asks, Granted};
+
+/// The maximum number of granted permissions that are remembered for the user. A person grants far
+/// fewer, but agents can write to the journal, from which those of members in panes come.
+const GRANTED_MOST: usize = 500;
 
 /// A call that waits for an answer to its permission request.
 #[derive(Clone, Debug)]
@@ -136,9 +140,17 @@ struct Always {
     calls: HashSet<(PathBuf, Digest)>,
     /// The permission gate of the run, extended by the rules that the person added.
     gate: Option<Gate>,
+    /// The permissions in words, for the user.
+    granted: Vec<Granted>,
 }
 
 impl Always {
+    fn remember(&mut self, granted: Granted) {
+        if self.granted.len() < GRANTED_MOST && !self.granted.contains(&granted) {
+            self.granted.push(granted);
+        }
+    }
+
     fn covers(&self, gate: &Gate, pending: &Pending) -> bool {
         let call = (pending.folder.clone(), Digest::of_call(&pending.tool, &pending.input));
         // If the run's permission gate already allows the call, the permission request has another
@@ -226,6 +238,19 @@ impl Asking {
     /// Returns the policy that says who answers permission requests.
     pub(crate) fn asks(&self) -> &Asks {
         &self.asks
+    }
+
+    /// Returns the permissions that a person has granted in this run, the oldest first.
+    pub(super) fn granted(&self) -> Vec<Granted> {
+        self.always.borrow().granted.clone()
+    }
+
+    /// Remembers a permission that a member in another process has got there.
+    pub(super) fn granted_elsewhere(&self, agent: &AgentName, what: &str) {
+        let (agent, what) = (Some(agent.clone()), what.to_owned());
+        self.always.send_modify(|always| {
+            always.remember(Granted { agent, what, is_saved: false });
+        });
     }
 
     fn refuse(&self, pending: &Pending) -> Decided {
@@ -336,15 +361,22 @@ impl Asking {
             Choice::No { reason: None } => denied("the user said no".to_owned()),
             Choice::No { reason: Some(reason) } => denied(format!("the user said no: {reason}")),
             Choice::Always { offer, keep } => {
-                if let (Keep::Saved, Some(rule)) = (keep, offer.rule()) {
-                    self.save(rule).await;
-                }
-                self.allow_for_the_run(&offer, pending)
+                let is_saved = match (keep, offer.rule()) {
+                    (Keep::Saved, Some(rule)) => self.save(rule).await,
+                    (Keep::Saved, None) | (Keep::Run, _) => false,
+                };
+                self.allow_for_the_run(&offer, pending, is_saved)
             }
         }
     }
 
-    fn allow_for_the_run(&self, offer: &Offer, pending: &Pending) -> Grant {
+    fn allow_for_the_run(&self, offer: &Offer, pending: &Pending, is_saved: bool) -> Grant {
+        let agent = match offer {
+            Offer::Exactly { .. } | Offer::Rule(_) => None,
+            Offer::Edits => Some(pending.agent.clone()),
+        };
+        let granted = Granted { agent, what: offer.allows(&pending.tool), is_saved };
+        self.always.send_modify(|always| always.remember(granted));
         match offer {
             Offer::Exactly { .. } => {
                 let call = (pending.folder.clone(), Digest::of_call(&pending.tool, &pending.input));
@@ -367,16 +399,18 @@ impl Asking {
         }
     }
 
-    async fn save(&self, rule: &str) {
+    /// Writes a rule into the user's settings. Returns whether it is written.
+    async fn save(&self, rule: &str) -> bool {
         let (file, rule) = (self.settings.clone(), rule.to_owned());
         let saved = tokio::task::spawn_blocking(move || save_allowing_rule(&file, &rule)).await;
         let text = match saved {
-            Ok(Ok(())) => return,
+            Ok(Ok(())) => return true,
             Ok(Err(error)) => chain(&error),
             Err(error) => error.to_string(),
         };
         let text = format!("the answer is valid for this run only; it was not saved: {text}");
         self.sink.tell(RunEvent::Warning { text }).await;
+        false
     }
 }
 

@@ -87,6 +87,7 @@ impl TeamLoop {
                 self.place_pane_for_user(&member, PaneSight::Shown, call).await;
                 return inputs;
             }
+            ControlRequest::Permissions => self.permissions_for_user(),
             ControlRequest::Permission { request, allow, reason, digest } => {
                 self.permit_for_user(request, allow, reason, digest).await
             }

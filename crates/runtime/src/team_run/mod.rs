@@ -27,6 +27,7 @@ mod left;
 mod mode;
 mod open_work;
 mod pane_backend;
+mod permissions;
 mod questions;
 mod recovery;
 mod remote;

@@ -70,6 +70,7 @@ impl TeamLoop {
                     let is_there =
                         config.iter().any(|it| it.members.iter().any(|one| one.name == name));
                     for what in member.always.iter().filter(|_| is_there).cloned() {
+                        self.run_context.asking.granted_elsewhere(&name, &what);
                         self.run_context
                             .sink
                             .tell(RunEvent::AllowedAlways { agent: name.clone(), what })
@@ -136,6 +137,7 @@ impl TeamLoop {
         if let Noted::AllowedAlways { member, what, lasts: _ } = &entry.event {
             // Only the members' own processes write an `AllowedAlways` entry. So the permission was
             // granted in another process, and the user interface does not know it yet.
+            self.run_context.asking.granted_elsewhere(member, what);
             let (agent, what) = (member.clone(), what.clone());
             self.run_context.sink.tell(RunEvent::AllowedAlways { agent, what }).await;
             return Vec::new();
