@@ -14,6 +14,7 @@
 //! - [`host`] numbers the events of a run and sends them to every user interface that follows it.
 //! - [`client`] follows the host of a team from another process.
 //! - [`asking`] shows the permission requests that wait for a person's answer.
+//! - [`markdown_export`] writes a conversation or a run as markdown; [`masking`] masks secrets.
 //! - [`permissions`] tells the rules of a run, what was granted, and what was refused.
 //! - [`changes`] tells what each member has changed, for a person who reviews it.
 
@@ -32,6 +33,8 @@ mod error;
 pub mod fold;
 pub mod host;
 pub mod lead;
+pub mod markdown_export;
+pub mod masking;
 pub mod member_status;
 pub mod notification;
 pub mod orphans;
