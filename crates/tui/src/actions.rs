@@ -1,6 +1,8 @@
 //! Carries out the actions that reach the team: requests to its host, messages, and reads of its
 //! files.
 
+mod requests;
+
 use std::error::Error;
 
 use pitcrew_protocol::{AgentName, MessageId, PermissionMode, SendMessageInput};
@@ -14,7 +16,7 @@ use pitcrew_view::lead::LeadError;
 use pitcrew_view::text::printable;
 use pitcrew_view::{client, lead};
 
-use crate::app::Done;
+use crate::app::{Done, Request};
 
 /// About how many bytes of a transcript are read. A conversation has far fewer on most days, and more
 /// would take too long to lay out again after each tool call.
@@ -56,6 +58,8 @@ pub(crate) enum Outside {
     },
     /// Replace the conversation of an agent by a summary.
     Compact(AgentName),
+    /// Make a request to the host.
+    Request(Request),
     /// Ask every teammate to leave, and end the team.
     EndTeam,
     /// Read the end of an agent's transcript.
@@ -113,6 +117,7 @@ pub(crate) async fn done(team: Team, action: Outside) -> Done {
                 Err(reason) => format!("{agent}'s conversation is not summarised: {reason}"),
             })
         }
+        Outside::Request(request) => requests::done(&team, request).await,
         Outside::EndTeam => {
             let request = ControlRequest::EndTeam { wait_seconds: Some(LEAVE_SECONDS) };
             Done::Ending(asked(&team, &request).await)

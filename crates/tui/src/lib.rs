@@ -34,7 +34,10 @@ mod team_log;
 mod terminal;
 pub mod theme;
 
-pub use app::{Action, App, Begin, CanStart, Done, Input, Left};
+pub use app::{
+    Action, App, Begin, CanStart, Done, ExportOf, ExportOrder, Input, Left, Request, TeamItem,
+};
 pub use keyboard::Keys;
-pub use run::{FaceError, FaceOptions, ListFiles, SignalOf, StartTeam, run};
+pub use run::{Export, FaceError, FaceOptions, ListFiles, ListTeams, SignalOf, StartTeam, run};
+pub use terminal::Mouse;
 pub use theme::ThemeKind;

@@ -9,10 +9,13 @@
 //! - [`team_list`] lists the agents, first those that need input.
 //! - [`task_board`] lists the tasks with their dependencies.
 //! - [`timeline`] shows the mail and the events of the team.
+//! - `page` shows a long text in place of the conversation.
 //! - [`picker`] lets the user search a list and choose an item.
 //! - [`scroll`] computes the visible part of a long content.
 
 mod cell;
+mod clicks;
+mod page;
 pub mod picker;
 mod query;
 #[cfg(test)]
@@ -30,6 +33,8 @@ use ratatui::style::Style;
 use ratatui::text::Line;
 use ratatui::widgets::{Block, BorderType, Borders};
 
+pub(crate) use clicks::RowItems;
+pub(crate) use page::Page;
 pub use picker::{Picker, PickerItem};
 pub use scroll::Scroll;
 pub use task_board::TaskBoard;

@@ -22,10 +22,10 @@ use rustix::process::Signal;
 use tokio::signal::unix::{Signal as Signals, SignalKind, signal};
 
 use crate::actions::{self, Outside};
-use crate::app::{Action, App, Begin, CanStart, Done, Input, Left};
+use crate::app::{Action, App, Begin, CanStart, Done, ExportOrder, Input, Left, TeamItem};
 use crate::keyboard::Keys;
 use crate::team_log::LogReader;
-use crate::terminal::Screen;
+use crate::terminal::{Mouse, Screen};
 use crate::theme::ThemeKind;
 
 /// The maximum number of inputs that are handled before the screen is drawn again.
@@ -41,10 +41,21 @@ pub type ListFiles<'a> = Box<dyn Fn(&str) -> Vec<String> + 'a>;
 /// Returns the characters that make the terminal show a notification, for example the bell.
 pub type SignalOf<'a> = Box<dyn Fn(&Notification) -> String + 'a>;
 
+/// Writes a document about a team into a file. The result is a text for the user.
+pub type Export<'a> =
+    Box<dyn Fn(Team, ExportOrder) -> LocalBoxFuture<'a, Result<String, String>> + 'a>;
+
+/// Lists the teams to go on with, without the named team on the screen. An error is a text for the
+/// user.
+pub type ListTeams<'a> =
+    Box<dyn Fn(Option<String>) -> LocalBoxFuture<'a, Result<Vec<TeamItem>, String>> + 'a>;
+
 /// What the terminal interface needs from its caller.
 pub struct FaceOptions<'a> {
     /// The theme.
     pub theme: ThemeKind,
+    /// Whether the terminal reports the mouse.
+    pub mouse: Mouse,
     /// The team to follow. Without it, the first message of the user is the goal of a new team.
     pub team: Option<Team>,
     /// The first message, as if the user had typed it.
@@ -57,6 +68,10 @@ pub struct FaceOptions<'a> {
     pub worktrees: Worktrees,
     /// Lists files for completions.
     pub list_files: ListFiles<'a>,
+    /// Writes documents.
+    pub export: Export<'a>,
+    /// Lists teams.
+    pub list_teams: ListTeams<'a>,
     /// The warnings of this process. The stream does not end.
     pub remarks: LocalBoxStream<'a, String>,
     /// Is ready when the process must end.
@@ -125,6 +140,8 @@ struct Face<'a> {
     start: Option<StartTeam<'a>>,
     signal_of: Option<SignalOf<'a>>,
     list_files: ListFiles<'a>,
+    export: Export<'a>,
+    list_teams: ListTeams<'a>,
     worktrees: Worktrees,
     team: Option<Team>,
 }
@@ -137,12 +154,15 @@ struct Face<'a> {
 pub async fn run(options: FaceOptions<'_>) -> Result<Left, FaceError> {
     let FaceOptions {
         theme,
+        mouse,
         team,
         goal,
         start,
         signal_of,
         worktrees,
         list_files,
+        export,
+        list_teams,
         remarks,
         mut end,
     } = options;
@@ -173,8 +193,19 @@ pub async fn run(options: FaceOptions<'_>) -> Result<Left, FaceError> {
         starting: None,
     };
     let app = App::new(theme, name, can_start);
-    let screen = Screen::open()?;
-    let mut face = Face { app, screen, sources, start, signal_of, list_files, worktrees, team };
+    let screen = Screen::open(mouse)?;
+    let mut face = Face {
+        app,
+        screen,
+        sources,
+        start,
+        signal_of,
+        list_files,
+        export,
+        list_teams,
+        worktrees,
+        team,
+    };
     let first = opened.map(|news| face.app.handle(Input::Host(news)));
     let goal = goal.map(|goal| face.app.begin(goal));
     let actions = first.into_iter().chain(goal).flatten().collect();
@@ -307,6 +338,12 @@ impl<'a> Face<'a> {
                     self.outside(Outside::ChangeModel { member, model });
                 }
                 Action::Compact(agent) => self.outside(Outside::Compact(agent)),
+                Action::Request(request) => self.outside(Outside::Request(request)),
+                Action::Export(order) => self.write_document(order),
+                Action::ListTeams => {
+                    let listing = (self.list_teams)(name_of(self.team.as_ref()));
+                    self.sources.doing.push(listing.map(Done::Teams).boxed_local());
+                }
                 Action::EndTeam => self.outside(Outside::EndTeam),
                 Action::Read(agent) => self.outside(Outside::Read(agent)),
                 Action::ReadLog => self.read_log(),
@@ -334,6 +371,16 @@ impl<'a> Face<'a> {
             Log::Read(reader) => Log::reading(*reader),
             Log::Reading { reading, .. } => Log::Reading { reading, is_stale: true },
         };
+    }
+
+    /// Begins to write a document about the team.
+    fn write_document(&mut self, order: ExportOrder) {
+        let Some(team) = self.team.clone() else { return };
+        let writing = (self.export)(team, order).map(|result| match result {
+            Ok(text) => Done::Told(text),
+            Err(reason) => Done::Failed(format!("nothing is written: {reason}")),
+        });
+        self.sources.doing.push(writing.boxed_local());
     }
 
     /// Begins an action on the team. Without a team, there is nothing to act on.

@@ -58,6 +58,7 @@ const SECTIONS: [Section; 6] = [
             "model",
             "modelPatience",
             "modelSilence",
+            "mouse",
             "notify",
             "prices",
             "promptDeadlineSeconds",

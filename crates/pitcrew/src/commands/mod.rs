@@ -6,6 +6,7 @@ pub(crate) mod broadcast;
 pub(crate) mod completions;
 pub(crate) mod demo;
 pub(crate) mod doctor;
+pub(crate) mod export;
 pub(crate) mod history;
 pub(crate) mod inbox;
 pub(crate) mod join;

@@ -93,7 +93,8 @@ pub(crate) async fn conversation(
     Ok(text.map(|text| ("claude", Conversation::of_client(&text))))
 }
 
-fn none_recorded(agent: &AgentName, team: &str) -> Failure {
+/// Builds the error for an agent without a recorded conversation.
+pub(crate) fn none_recorded(agent: &AgentName, team: &str) -> Failure {
     let said = format!("no conversation of {} is recorded", printable(agent.as_str()));
     Failure::new(FailureKind::NotFound, said).hint(format!(
         "`pitcrew inbox {} --team {}` shows its mail while the team is there, `pitcrew log {}` what it did",

@@ -11,7 +11,7 @@ use ratatui::widgets::{Block, BorderType, Borders, Paragraph};
 use unicode_width::UnicodeWidthStr as _;
 
 use super::status::{about, counts};
-use super::{App, CanStart, Focus, Leaving, Stage, help};
+use super::{App, CanStart, Focus, Leaving, Places, Stage};
 use crate::render::wrap;
 
 /// The width from which on a panel is beside the conversation.
@@ -55,6 +55,7 @@ impl App {
         let [header, main, waiting, asked, told, edge, typed, status] =
             Layout::vertical(rows).areas(whole);
         self.draw_header(frame, header);
+        self.places = Places { question: asked, ..Places::default() };
         self.draw_main(frame, main);
         frame.render_widget(Paragraph::new(queued), waiting);
         if question > 0 {
@@ -64,7 +65,8 @@ impl App {
         self.draw_edge(frame, edge);
         let hint = self.hint();
         let is_typing = self.focus == Focus::Conversation || self.writing.is_some();
-        let has_focus = is_typing && self.leaving != Leaving::Asked;
+        let is_asked = self.leaving == Leaving::Asked || self.choosing.is_some();
+        let has_focus = is_typing && !is_asked;
         self.composer.draw(frame, typed, &self.theme, (&hint, has_focus));
         self.composer.draw_completions(frame, edge.y, &self.theme);
         self.draw_status(frame, status);
@@ -97,8 +99,8 @@ impl App {
 
     /// Draws the conversation, the panel with the focus, or both beside each other.
     fn draw_main(&mut self, frame: &mut Frame<'_>, area: Rect) {
-        if self.focus == Focus::Help {
-            frame.render_widget(Paragraph::new(help::lines(&self.theme)), area);
+        if let Some(choosing) = &mut self.choosing {
+            choosing.picker.draw(frame, area, &choosing.items, &self.theme, true);
             return;
         }
         // Code is wide, so the review has the whole width.
@@ -123,6 +125,11 @@ impl App {
 
     fn draw_conversation(&mut self, frame: &mut Frame<'_>, area: Rect) {
         let theme = self.theme.clone();
+        self.places.conversation = area;
+        if let Some(page) = &mut self.page {
+            page.draw(frame, area, &theme);
+            return;
+        }
         let area = match &self.peeked {
             None => area,
             Some(peeked) => {
@@ -156,11 +163,12 @@ impl App {
     }
 
     fn draw_panel(&mut self, frame: &mut Frame<'_>, area: Rect) {
+        self.places.panel = area;
         let (state, theme) = (&self.state, &self.theme);
         let questions = self.questions.make_contiguous();
         match self.focus {
             Focus::Team => self.team_list.draw(frame, area, state, questions, theme, true),
-            Focus::Conversation | Focus::Review | Focus::Help => {
+            Focus::Conversation | Focus::Review => {
                 self.team_list.draw(frame, area, state, questions, theme, false);
             }
             Focus::Tasks => self.task_board.draw(frame, area, &state.tasks, theme, true),

@@ -4,7 +4,7 @@
 use crossterm::event::{Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 use pitcrew_protocol::Status;
 
-use super::{Action, App, Focus, Leaving, Length, Stage};
+use super::{Action, App, Focus, Leaving, Length, Request, Stage};
 use crate::composer::ComposerAct;
 use crate::panels::PanelAct;
 use crate::question::QuestionAct;
@@ -16,6 +16,9 @@ impl App {
     pub(super) fn terminal(&mut self, event: Event) -> Vec<Action> {
         match event {
             Event::Key(key) if key.kind != KeyEventKind::Release => self.key(key),
+            Event::Mouse(event) => self.mouse(event),
+            // The list of teams is searched by keys.
+            Event::Paste(_) if self.choosing.is_some() => Vec::new(),
             Event::Paste(text) => {
                 if self.writing.is_none() {
                     self.focus = Focus::Conversation;
@@ -23,11 +26,7 @@ impl App {
                 let act = self.composer.paste(&text);
                 self.composed(act)
             }
-            Event::Key(_)
-            | Event::Resize(..)
-            | Event::Mouse(_)
-            | Event::FocusGained
-            | Event::FocusLost => Vec::new(),
+            Event::Key(_) | Event::Resize(..) | Event::FocusGained | Event::FocusLost => Vec::new(),
         }
     }
 
@@ -43,6 +42,9 @@ impl App {
             Leaving::Asked => return self.leaving_key(key),
             Leaving::Pressed => self.leaving = Leaving::No,
             Leaving::No | Leaving::Ending => {}
+        }
+        if let Some(actions) = self.choosing_key(key) {
+            return actions;
         }
         if let Some(actions) = self.key_for_all(key) {
             return actions;
@@ -65,10 +67,6 @@ impl App {
                 self.panel(act)
             }
             Focus::Review => self.review_key(key),
-            Focus::Help => {
-                self.focus = Focus::Conversation;
-                Vec::new()
-            }
         }
     }
 
@@ -112,9 +110,7 @@ impl App {
         self.writing = None;
         match focus {
             Focus::Timeline => vec![Action::ReadLog],
-            Focus::Conversation | Focus::Team | Focus::Tasks | Focus::Review | Focus::Help => {
-                Vec::new()
-            }
+            Focus::Conversation | Focus::Team | Focus::Tasks | Focus::Review => Vec::new(),
         }
     }
 
@@ -147,6 +143,9 @@ impl App {
             if let Some(actions) = self.asked(act) {
                 return actions;
             }
+        }
+        if self.page_key(key) {
+            return Vec::new();
         }
         if key.code == KeyCode::Esc {
             return self.escape();
@@ -225,11 +224,7 @@ impl App {
         match act {
             PanelAct::None | PanelAct::Redraw | PanelAct::Chosen(_) => Vec::new(),
             PanelAct::Peek(agent) | PanelAct::Message(agent) => self.peek(agent),
-            PanelAct::OpenPane(agent) => {
-                let command = format!("pitcrew member show {agent}");
-                self.tell(format!("`{command}` shows the pane of {agent}"));
-                Vec::new()
-            }
+            PanelAct::OpenPane(agent) => vec![Action::Request(Request::ShowPane(agent))],
             PanelAct::Close => {
                 self.focus = Focus::Conversation;
                 Vec::new()

@@ -23,6 +23,13 @@ impl App {
                 self.tell(text);
                 Vec::new()
             }
+            Done::Failed(text) => {
+                self.problem(text);
+                Vec::new()
+            }
+            Done::Permissions(result) => self.permissions_read(result),
+            Done::Plans(result) => self.plans_read(result),
+            Done::Teams(result) => self.teams_listed(result),
             Done::Read { agent, recorded } => self.was_read(&agent, recorded),
             Done::Changes(result) => self.changes_read(result),
             Done::Versions { author, file, result } => self.versions_read(&author, &file, result),

@@ -20,7 +20,9 @@ use serde_json::{Value, json};
 use super::{Action, App, Begin, CanStart, Done, Input, Left};
 use crate::theme::ThemeKind;
 
+mod asked;
 mod ends;
+mod mouse;
 
 const SMALL: (u16, u16) = (80, 24);
 const LARGE: (u16, u16) = (200, 60);
@@ -560,6 +562,7 @@ fn the_panels_are_drawn_in_place_of_the_conversation_or_beside_it() {
     person.presses(KeyCode::Enter);
     assert_snapshot!(person.sees(SMALL), @r"
      pitcrew work  1 working
+    keys and commands: 1-19 of 29, PageDown scrolls, Esc closes ━━━━━━━━━━━━━━━━━━━━
     Enter                 send; Alt-Enter or Ctrl-J breaks the line
     Esc                   close, clear a typed text, or interrupt the agent's turn
     Ctrl-C twice, Ctrl-Z  leave (it asks about a team at work); suspend
@@ -576,10 +579,9 @@ fn the_panels_are_drawn_in_place_of_the_conversation_or_beside_it() {
     /mode MODE [NAME]     change the permission mode of the lead or of NAME
     /model MODEL [NAME]   give the lead or NAME another model, from its next call on
     /compact [NAME]       replace an agent's conversation by a summary
-    /cost                 tokens and cost of the team
-    /interrupt            interrupt the shown agent's turn, as Esc does
-    /stop                 ask every teammate to leave, and end the team
-    /quit                 leave; asks what becomes of a team at work
+    /permissions          the rules in force, what you granted, and what was refused
+    /plan [approve|reject NAME]
+                          show the plans that wait; answer one
     ────────────────────────────────────────────────────────────────────────────────
     >  a message to team-lead
      team-lead  opus  default                                      /help  Tab: team

@@ -8,12 +8,12 @@ use pitcrew_protocol::AgentName;
 use pitcrew_view::TeamState;
 use pitcrew_view::host::OpenQuestion;
 use ratatui::Frame;
-use ratatui::layout::Rect;
+use ratatui::layout::{Position, Rect};
 use ratatui::text::Line;
 
 use super::cell::cut;
 use super::scroll::ListWindow;
-use super::{Movement, PanelAct, draw_line, letter, mark_selected, titled};
+use super::{Movement, PanelAct, RowItems, draw_line, letter, mark_selected, titled};
 use crate::theme::Theme;
 use order::{Group, Placed, in_order};
 use row::Columns;
@@ -29,6 +29,7 @@ pub struct TeamList {
     drawn: Vec<AgentName>,
     window: ListWindow,
     page: usize,
+    rows: RowItems<AgentName>,
 }
 
 /// A row of the list.
@@ -66,6 +67,13 @@ impl TeamList {
             (_, Some(_) | None) => return PanelAct::None,
         };
         self.selected.clone().map_or(PanelAct::None, act)
+    }
+
+    /// Selects the agent at which the user clicks.
+    pub fn click(&mut self, place: Position) {
+        if let Some(agent) = self.rows.at(place) {
+            self.selected = Some(agent.clone());
+        }
     }
 
     /// Draws the list.
@@ -106,6 +114,11 @@ impl TeamList {
                 mark_selected(frame, list, at, theme.selected);
             }
         }
+        let drawn = rows.iter().skip(visible.start).take(visible.len()).map(|row| match row {
+            Row::Heading(..) => None,
+            Row::Agent(placed) => Some(placed.agent.name.clone()),
+        });
+        self.rows = RowItems::drawn(list, drawn);
         if rows.is_empty() {
             draw_line(frame, list, 0, &Line::styled("no agents yet", theme.dim));
         }
