@@ -1,0 +1,164 @@
+// The page: the header, the navigation, and the view that the address names.
+
+import { html, render, useEffect, useState } from "./vendor/preact-htm.js";
+import { Cards, groupOf } from "./cards.js";
+import { Compose } from "./compose.js";
+import { Member } from "./member.js";
+import { allowed, askToNotify, news, watch } from "./notify.js";
+import { OpenPlans, Plans } from "./plans.js";
+import { Questions } from "./questions.js";
+import { Review } from "./review.js";
+import { VIEWS, link, route } from "./route.js";
+import { TeamStore } from "./store.js";
+import { Summary } from "./summary.js";
+import { Tasks } from "./tasks.js";
+import { Teams } from "./teams.js";
+import { oneLine, visible } from "./text.js";
+import { nextTheme, theme } from "./theme.js";
+import { Timeline } from "./timeline.js";
+import { clock, counted, dollars, short, tokensOf } from "./words.js";
+
+function App() {
+  const { team } = route.value;
+  return html`<div class="app">
+    <a class="skip" href="#main" onClick=${skip}>Skip to the content</a>
+    ${team ? html`<${Team} key=${team} name=${team} />` : html`<${Overview} />`}
+    <div class="hidden" role="status" aria-live="polite">${news.value}</div>
+  </div>`;
+}
+
+/** @param {Event} event */
+function skip(event) {
+  event.preventDefault();
+  document.getElementById("main")?.focus();
+}
+
+function Overview() {
+  return html`<header class="top"><span class="brand">pitcrew</span><${Settings} /></header>
+    <main id="main" tabindex="-1"><${Teams} /></main>`;
+}
+
+function Settings() {
+  return html`<span class="settings">
+    ${allowed.value === "default" && html`<button class="quiet"
+      onClick=${askToNotify}>Notify me</button>`}
+    <button class="quiet" onClick=${nextTheme}
+      aria-label=${`Colours: ${theme.value}`}>${THEME_MARKS[theme.value] ?? "◐"}</button>
+  </span>`;
+}
+
+/** @type {Record<string, string>} */
+const THEME_MARKS = { system: "◐", dark: "●", light: "○" };
+
+/** @param {{name: string}} props */
+function Team({ name }) {
+  const [store, setStore] = useState(/** @type {TeamStore | null} */ (null));
+  useEffect(() => {
+    const opened = new TeamStore(name);
+    const unwatch = watch(opened);
+    setStore(opened);
+    return () => {
+      unwatch();
+      opened.close();
+    };
+  }, [name]);
+  if (!store) return html`<main id="main" tabindex="-1"></main>`;
+  const { view } = route.value;
+  return html`<${Header} store=${store} />
+    <main id="main" tabindex="-1" class=${view === "team" ? "beside" : ""}>
+      <${View} store=${store} /></main>
+    <${Compose} store=${store} />`;
+}
+
+/** @param {{store: TeamStore}} props */
+function View({ store }) {
+  const { view, name } = route.value;
+  if (view === "tasks") return html`<${Tasks} store=${store} chosen=${name} />`;
+  if (view === "timeline") return html`<${Timeline} store=${store} />`;
+  if (view === "plans") return html`<${Plans} store=${store} />`;
+  if (view === "review") return html`<${Review} store=${store} chosen=${name} />`;
+  if (view === "member") return html`<${Member} store=${store} name=${name} />`;
+  return html`<div class="column"><${TeamView} store=${store} /></div>
+    <${Timeline} store=${store} isNarrow=${true} />`;
+}
+
+/** @param {{store: TeamStore}} props */
+function TeamView({ store }) {
+  return html`<h1 class="hidden">Team ${visible(store.name)}</h1>
+    <${Questions} team=${store.name} questions=${store.host.value.questions} />
+    <section class="waiting" aria-label="Plans that wait"><${OpenPlans} store=${store} /></section>
+    <${Banner} store=${store} />
+    <${Summary} store=${store} />
+    <${Cards} store=${store} />`;
+}
+
+/** @param {{store: TeamStore}} props */
+function Banner({ store }) {
+  const entry = store.log.banner.value;
+  if (!entry) return null;
+  return html`<section class="banner" aria-label="Message to the team">
+    <p><b>@team</b> <span class="note">${visible(entry.agent ?? "")} to ${
+      visible(entry.to.join(", "))} ${clock(entry.at_ms)}</span></p>
+    <p>${oneLine(entry.summary ?? entry.content ?? entry.text, 300)}</p>
+  </section>`;
+}
+
+/** @param {{store: TeamStore}} props */
+function Header({ store }) {
+  const { view } = route.value;
+  const { team, questions } = store.host.value;
+  const plans = store.plans.value.filter((plan) => plan.state === "open").length;
+  const waiting = questions.length + plans;
+  return html`<header class="top">
+    <div class="line">
+      <a class="brand" href=${link()}><span aria-hidden="true">‹</span> Teams</a>
+      <b class="name">${visible(team.team || store.name)}</b>
+      <${TeamState} store=${store} />
+      <span class="note totals">${totals(team.agents, questions)}</span>
+      <${Settings} />
+    </div>
+    <nav aria-label="Views">${VIEWS.map(([id, title]) => html`<a key=${id}
+      href=${link(store.name, id === "team" ? "" : id)}
+      aria-current=${id === view ? "page" : undefined}>${title}${
+        id === "team" && waiting > 0 && html` <span class="count">${waiting}<span
+          class="hidden"> waiting</span></span>`}</a>`)}</nav>
+    ${store.error.value && html`<p class="error" role="alert">${store.error.value}</p>`}
+    ${team.cleanup?.failed && html`<p class="error" role="alert">The team was not cleaned up: ${
+      oneLine(team.cleanup.failed, 500)}</p>`}
+  </header>`;
+}
+
+/** @type {Record<Link, string>} */
+const LINKS = {
+  connecting: "connecting…",
+  live: "running",
+  gone: "no process runs it",
+  ended: "not running",
+  lost: "connection lost: reload the page",
+};
+
+/** @param {{store: TeamStore}} props */
+function TeamState({ store }) {
+  const { team, outcome } = store.host.value;
+  const link = store.link.value;
+  const words = team.cleanup === "cleaned_up" ? "cleaned_up" : outcome ? "ended" : LINKS[link];
+  return html`<span class=${`state s-${link}`}>${words}</span>`;
+}
+
+/**
+ * @param {Agent[]} agents
+ * @param {OpenQuestion[]} questions
+ */
+function totals(agents, questions) {
+  const working = agents.filter((agent) => groupOf(agent, questions) === "working").length;
+  const tokens = agents.reduce((sum, agent) => sum + tokensOf(agent.usage), 0);
+  const cost = agents.reduce((sum, agent) => sum + (agent.cost_usd ?? 0), 0);
+  const parts = [`${working} of ${counted(agents.length, "agent")} working`];
+  if (tokens > 0) parts.push(`${short(tokens)} tokens`);
+  if (cost > 0) parts.push(dollars(cost));
+  return parts.join(" · ");
+}
+
+const root = /** @type {HTMLElement} */ (document.getElementById("app"));
+root.textContent = "";
+render(html`<${App} />`, root);

@@ -1,0 +1,164 @@
+// The timeline of a team as entries of one form. They come from the team's log, or from the stream
+// of another client.
+
+import { signal } from "./vendor/preact-htm.js";
+import { oneLine } from "./text.js";
+
+/** The groups by which a person filters the timeline, with the kinds of the log in each. */
+export const GROUPS = /** @type {const} */ ({
+  mail: ["mail"],
+  tasks: ["task"],
+  texts: ["said"],
+  requests: ["plan", "permission"],
+  agents: ["member", "run"],
+  details: ["state", "delivery", "turn"],
+});
+
+/** The entries of a timeline, the oldest first. Entries are only added. */
+export class Log {
+  constructor() {
+    /** @type {Entry[]} */
+    this.entries = [];
+    /** Counts the additions, so that a component learns of them. */
+    this.version = signal(0);
+    /** The latest message to each agent. */
+    this.mail = signal(/** @type {Record<string, Entry>} */ ({}));
+    /** The latest message to the whole team. */
+    this.banner = signal(/** @type {Entry | null} */ (null));
+  }
+
+  /** @param {any[]} happened */
+  add(happened) {
+    if (happened.length === 0) return;
+    const mail = { ...this.mail.value };
+    for (const one of happened) {
+      const entry = entryOf(one, this.entries.length);
+      this.entries.push(entry);
+      if (entry.isToTeam) this.banner.value = entry;
+      else if (entry.kind === "mail" && entry.to[0] !== undefined) mail[entry.to[0]] = entry;
+    }
+    this.mail.value = mail;
+    this.version.value += 1;
+  }
+}
+
+/**
+ * @param {any} given an entry with its number, or only what happened
+ * @param {number} n
+ * @returns {Entry}
+ */
+export function entryOf(given, n) {
+  const what = given?.what ?? given ?? {};
+  const entry = {
+    n,
+    at_ms: what.at_ms ?? null,
+    kind: what.kind ?? "run",
+    agent: what.agent ?? null,
+    to: Array.isArray(what.to) ? what.to : [],
+    text: what.text ?? "",
+    content: what.content ?? null,
+    isToTeam: false,
+    isFailure: false,
+  };
+  const ofClient = CLIENT[what.happened];
+  if (ofClient) return { ...entry, to: [], ...ofClient(what) };
+  entry.isToTeam = entry.kind === "mail" && entry.to.length > 1;
+  return entry;
+}
+
+/** @type {Record<string, (what: any) => Partial<Entry>>} */
+const CLIENT = {
+  team_created: (it) => ({ kind: "run", text: `team ${it.team} created` }),
+  spawned: (it) => ({
+    kind: "member",
+    text: `started (${[it.agent_type, it.model, it.color].filter(Boolean).join(", ")})`,
+  }),
+  said: (it) => ({ kind: "said", text: oneLine(it.text, 300), content: it.text }),
+  mail: (it) => ofMail(it),
+  task: (it) => ({ kind: "task", agent: it.by, text: `task #${it.id} ${it.change}` }),
+  cleaned_up: () => ({ kind: "run", text: "team cleaned up" }),
+  cleanup_failed: (it) => ({
+    kind: "run",
+    text: `team not cleaned up: ${oneLine(it.reason, 300)}`,
+    content: it.reason,
+    isFailure: true,
+  }),
+  session_ended: (it) => ({ kind: "run", text: `session ended: ${it.outcome}` }),
+};
+
+/** @param {any} mail */
+function ofMail(mail) {
+  const toTeam = mail.to?.team;
+  const to = toTeam ?? [mail.to?.agent];
+  const receivers = toTeam ? `@team (${to.join(", ")})` : `@${to[0]}`;
+  const kind = ["message", "broadcast"].includes(mail.kind) ? "" : mail.kind.replaceAll("_", " ");
+  const said = oneLine(mail.summary ?? mail.text, 300);
+  const parts = [`to ${receivers}`, kind].filter(Boolean).join(", ");
+  return {
+    kind: "mail",
+    agent: mail.from,
+    to,
+    text: said ? `${parts}: ${said}` : parts,
+    content: mail.text,
+    summary: mail.summary,
+    isToTeam: toTeam !== undefined,
+  };
+}
+
+/** A part of a timeline that is kept up to date without reading the whole timeline again. */
+export class Matches {
+  /** @param {Log} log */
+  constructor(log) {
+    this.log = log;
+    /** @type {Entry[]} */
+    this.found = [];
+    this.read = 0;
+    this.key = "";
+  }
+
+  /**
+   * Returns the entries that match.
+   * @param {Filter} filter
+   * @returns {Entry[]}
+   */
+  of(filter) {
+    const key = JSON.stringify(filter);
+    if (key !== this.key) {
+      this.key = key;
+      this.found = [];
+      this.read = 0;
+    }
+    const words = filter.words.toLowerCase().split(/\s+/).filter(Boolean);
+    const { entries } = this.log;
+    if (this.read < entries.length) this.found = this.found.slice();
+    for (; this.read < entries.length; this.read += 1) {
+      const entry = entries[this.read];
+      if (entry && matches(entry, filter, words)) this.found.push(entry);
+    }
+    return this.found;
+  }
+}
+
+/**
+ * @param {Entry} entry
+ * @param {Filter} filter
+ * @param {string[]} words
+ */
+function matches(entry, filter, words) {
+  const groups = /** @type {Record<string, readonly string[]>} */ (GROUPS);
+  const isDetail = GROUPS.details.includes(/** @type {any} */ (entry.kind));
+  const isInGroup = filter.group === "all" ? !isDetail : groups[filter.group]?.includes(entry.kind);
+  if (!isInGroup) return false;
+  return words.every((word) => {
+    if (word.startsWith("@")) return concerns(entry, word.slice(1));
+    return `${entry.agent ?? ""} ${entry.text} ${entry.content ?? ""}`.toLowerCase().includes(word);
+  });
+}
+
+/**
+ * @param {Entry} entry
+ * @param {string} name
+ */
+function concerns(entry, name) {
+  return [entry.agent ?? "", ...entry.to].some((it) => it.toLowerCase().startsWith(name));
+}
