@@ -84,9 +84,13 @@ function View({ store }) {
 
 /** @param {{store: TeamStore}} props */
 function TeamView({ store }) {
+  const { questions } = store.host.value;
+  const plans = store.plans.value.filter((plan) => plan.state === "open");
   return html`<h1 class="hidden">Team ${visible(store.name)}</h1>
-    <${Questions} team=${store.name} questions=${store.host.value.questions} />
-    <section class="waiting" aria-label="Plans that wait"><${OpenPlans} store=${store} /></section>
+    ${questions.length > 0
+      ? html`<${Questions} team=${store.name} questions=${questions} plans=${plans} />`
+      : html`<section class="waiting" aria-label="Plans that wait"><${OpenPlans}
+          store=${store} /></section>`}
     <${Banner} store=${store} />
     <${Summary} store=${store} />
     <${Cards} store=${store} />`;

@@ -27,7 +27,8 @@ export function Compose({ store }) {
   const [isSending, setIsSending] = useState(false);
   const key = useRef({ body: "", id: "" });
   const names = team.agents.filter((agent) => agent.role !== "subagent").map((it) => it.name);
-  const chosen = to.value === EVERYONE || names.includes(to.value) ? to.value : (team.lead ?? "");
+  const known = [to.value, team.lead].find((name) => name === EVERYONE || names.includes(name ?? ""));
+  const chosen = known ?? names[0] ?? EVERYONE;
   async function send() {
     const content = text.trim();
     if (content === "" || isSending) return;

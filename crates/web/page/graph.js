@@ -1,8 +1,12 @@
 // The layout of a graph of tasks in layers: each task is in a later layer than all tasks that block
 // it. The functions are pure.
 
-/** @typedef {{id: string, layer: number, place: number}} Placed */
+/** @typedef {{id: string, layer: number, place: number, isLane: boolean}} Placed */
 /** @typedef {{from: string, to: string}} Edge */
+/** @typedef {Edge & {by: string[]}} Way */
+
+/** The height of a lane, as a part of the height of a task. */
+export const LANE = 0.25;
 
 /** The number of passes that reorder the layers. More passes change little. */
 const PASSES = 6;
@@ -76,10 +80,11 @@ function place(start, blockers, layers) {
 }
 
 /**
- * Returns each task with its layer and its place in the layer. Tasks are placed near the tasks
- * that they depend on, so that few edges cross.
+ * Returns the place of each task, and the ways of the dependencies. A dependency over several
+ * layers leads around the tasks between: it gets a narrow lane in each layer on its way.
+ * Dependencies of the same task share their lanes.
  * @param {Task[]} tasks
- * @returns {{placed: Placed[], edges: Edge[], layers: number, most: number}}
+ * @returns {{placed: Placed[], ways: Way[], layers: number, most: number}}
  */
 export function layOut(tasks) {
   const edges = edgesOf(tasks);
@@ -88,12 +93,47 @@ export function layOut(tasks) {
   /** @type {string[][]} */
   const layers = [];
   for (const id of ids) (layers[layerOf.get(id) ?? 0] ??= []).push(id);
-  for (let pass = 0; pass < PASSES; pass += 1) reorder(layers, edges, pass % 2 === 0);
-  const placed = layers.flatMap((layer, at) =>
-    layer.map((id, place) => ({ id, layer: at, place })),
-  );
-  const most = layers.reduce((most, layer) => Math.max(most, layer.length), 0);
-  return { placed, edges, layers: layers.length, most };
+  const ways = edges.map((edge) => ({ ...edge, by: lanes(edge, layerOf, layers) }));
+  const steps = ways.flatMap(({ from, by, to }) => {
+    const stops = [from, ...by, to];
+    return stops.slice(1).map((stop, n) => ({ from: stops[n] ?? from, to: stop }));
+  });
+  for (let pass = 0; pass < PASSES; pass += 1) reorder(layers, steps, pass % 2 === 0);
+  const placed = layers.flatMap((layer, at) => placesIn(layer, at));
+  const most = placed.reduce((most, { place, isLane }) => Math.max(most, place + (isLane ? LANE : 1)), 0);
+  return { placed, ways, layers: layers.length, most };
+}
+
+/**
+ * Adds the lanes of a dependency to the layers between its ends.
+ * @param {Edge} edge
+ * @param {Map<string, number>} layerOf
+ * @param {string[][]} layers
+ */
+function lanes({ from, to }, layerOf, layers) {
+  const [first, last] = [layerOf.get(from) ?? 0, layerOf.get(to) ?? 0];
+  const by = [];
+  for (let at = first + 1; at < last; at += 1) {
+    const lane = `lane ${at} ${to}`;
+    if (!layers[at]?.includes(lane)) layers[at]?.push(lane);
+    by.push(lane);
+  }
+  return by;
+}
+
+/**
+ * @param {string[]} layer
+ * @param {number} at
+ * @returns {Placed[]}
+ */
+function placesIn(layer, at) {
+  let place = 0;
+  return layer.map((id) => {
+    const isLane = id.startsWith("lane ");
+    const placed = { id, layer: at, place, isLane };
+    place += isLane ? LANE : 1;
+    return placed;
+  });
 }
 
 /**

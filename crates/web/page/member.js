@@ -120,7 +120,7 @@ function PartView({ part }) {
   if (part.part === "call") return html`<${CallView} call=${part} />`;
   const title = titleOf(part);
   const text = part.text ?? part.reason ?? "";
-  const isAside = ["thinking", "notice", "summary"].includes(part.part);
+  const isAside = ["thinking", "notice", "summary"].includes(part.part) || part.frame != null;
   if (isAside) {
     return html`<details class="part"><summary>${title}: ${oneLine(text, 120)}</summary>
       <${Text} text=${text} /></details>`;

@@ -8,6 +8,7 @@
 import { html, useEffect, useLayoutEffect, useRef, useState } from "./vendor/preact-htm.js";
 import { call, inWords, ofTeam } from "./api.js";
 import { useReading } from "./reading.js";
+import { link } from "./route.js";
 import { visible } from "./text.js";
 import { asksFor, counted } from "./words.js";
 
@@ -15,10 +16,10 @@ import { asksFor, counted } from "./words.js";
 const MOVED_MS = 600;
 
 /**
- * The requests, of which one is open.
- * @param {{team: string, questions: OpenQuestion[]}} props
+ * The requests, of which one is open. Plans that wait are named after them.
+ * @param {{team: string, questions: OpenQuestion[], plans: Plan[]}} props
  */
-export function Questions({ team, questions }) {
+export function Questions({ team, questions, plans }) {
   const [chosen, setChosen] = useState("");
   const movedAt = useRef(0);
   const shown = questions.find((question) => question.id === chosen) ?? questions[0];
@@ -29,12 +30,12 @@ export function Questions({ team, questions }) {
   const others = questions.filter((question) => question !== shown);
   return html`<section class="waiting" aria-label="Permission requests">
     <${Question} key=${shown.id} team=${team} open=${shown} movedAt=${movedAt} />
-    ${others.length > 0 &&
-    html`<ul class="others" aria-label=${`${counted(others.length, "more request")}`}>
-      ${others.map(
-        (other) => html`<li key=${other.id}><button class="quiet"
-          onClick=${() => setChosen(other.id)}>${heading(other.question)}</button></li>`,
-      )}
+    ${others.length + plans.length > 0 &&
+    html`<ul class="others" aria-label=${counted(others.length + plans.length, "more request")}>
+      ${others.map((other) => html`<li key=${other.id}><button class="quiet"
+        onClick=${() => setChosen(other.id)}>${heading(other.question)}</button></li>`)}
+      ${plans.map((plan) => html`<li key=${plan.request_id}><a class="button"
+        href=${link(team, "plans")}>${visible(plan.member)} asks to approve its plan</a></li>`)}
     </ul>`}
   </section>`;
 }
@@ -51,6 +52,7 @@ function Question({ team, open, movedAt }) {
   const [said, setSaid] = useState("");
   const [isSent, setIsSent] = useState(false);
   const [isRefusing, setIsRefusing] = useState(false);
+  const [isOffering, setIsOffering] = useState(false);
   /** @param {unknown} choice */
   async function send(choice) {
     setIsSent(true);
@@ -87,11 +89,14 @@ function Question({ team, open, movedAt }) {
     <div class="actions">
       <button class="yes" aria-disabled=${!isRead || isSent}
         onClick=${() => allow("once")}>Allow once</button>
-      ${question.offers.map((offer) => html`<${OfferButtons} offer=${offer}
-        isOff=${!isRead || isSent} allow=${allow} />`)}
+      ${question.offers.length > 0 && html`<button aria-expanded=${isOffering}
+        onClick=${() => setIsOffering(!isOffering)}>Always…</button>`}
       <button class="no" aria-disabled=${isSent} aria-expanded=${isRefusing}
         onClick=${() => setIsRefusing(!isRefusing)}>Refuse…</button>
     </div>
+    ${isOffering && html`<ul class="offers" aria-label="Answers for later calls too">
+      ${question.offers.map((offer, n) => html`<${OfferButtons} key=${n} offer=${offer}
+        isOff=${!isRead || isSent} allow=${allow} />`)}</ul>`}
     ${isRefusing && html`<${Refusal} isOff=${isSent} send=${send} />`}
     <p class="said" role="status">${said}</p>
   </article>`;
@@ -113,11 +118,12 @@ function OfferButtons({ offer, isOff, allow }) {
   const { rule, words } = offered(offer);
   /** @param {string} keep */
   const always = (keep) => allow({ always: { offer, keep } });
-  return html`<button class="more" aria-disabled=${isOff} onClick=${() => always("run")}>
-      Always ${words}${rule && html` <code>${visible(rule)}</code>`}</button>
-    ${rule &&
-    html`<button class="more" aria-disabled=${isOff} onClick=${() => always("saved")}>
-      Always, and save <code>${visible(rule)}</code></button>`}`;
+  return html`<li>
+    <span>${words}${rule && html` <code>${visible(rule)}</code>`}</span>
+    <button aria-disabled=${isOff} onClick=${() => always("run")}>In this run</button>
+    ${rule && html`<button aria-disabled=${isOff}
+      onClick=${() => always("saved")}>Save in my settings</button>`}
+  </li>`;
 }
 
 /**
@@ -125,9 +131,9 @@ function OfferButtons({ offer, isOff, allow }) {
  * @returns {{rule: string | null, words: string}}
  */
 export function offered(offer) {
-  if (offer === "edits") return { rule: null, words: "all edits in its folder" };
-  if ("rule" in offer) return { rule: offer.rule, words: "by the rule" };
-  return { rule: offer.exactly.rule, words: "exactly this call" };
+  if (offer === "edits") return { rule: null, words: "All edits in its folder" };
+  if ("rule" in offer) return { rule: offer.rule, words: "Every call by the rule" };
+  return { rule: offer.exactly.rule, words: "Exactly this call" };
 }
 
 /** @param {{isOff: boolean, send: (choice: unknown) => void}} props */

@@ -43,8 +43,7 @@ function Changes({ team, name }) {
   return html`<div class="changes">
     <p class="note">${counted(files.length, "changed file")}${
       branch && html` on branch <code>${visible(branch.name)}</code>, ${
-        counted(branch.ahead ?? 0, "commit")} ahead of <code>${visible(branch.base)}</code>`}
-      <button class="quiet" onClick=${read}>Refresh</button></p>
+        counted(branch.ahead ?? 0, "commit")} ahead of <code>${visible(branch.base)}</code>`}${" "}<button class="quiet" onClick=${read}>Refresh</button></p>
     ${failure && html`<p class="error">${visible(failure)}</p>`}
     ${files.map((file) => html`<${File} key=${file.path} team=${team} name=${name} file=${file} />`)}
     ${branch?.tip && html`<${Merge} team=${team} name=${name} branch=${branch} read=${read} />`}
@@ -59,8 +58,8 @@ function File({ team, name, file }) {
   const shown = isWhole ? lines : lines.slice(0, LINES_MOST);
   const path = visible(file.path);
   return html`<details class="file" open>
-    <summary><code>${path}</code> <span class="plus">+${counts(lines, "added")}</span>
-      <span class="minus">−${counts(lines, "removed")}</span></summary>
+    <summary><code>${path}</code>${" "}<span class="plus">+${counts(lines, "added")}</span>${" "}<span
+      class="minus">−${counts(lines, "removed")}</span></summary>
     ${file.failure && html`<p class="error">${visible(file.failure)}</p>`}
     <div class="diff" role="table" aria-label=${`Diff of ${path}`}>
       ${shown.map((line, n) => html`<${Line} key=${n} line=${line} isOpen=${n === open}
@@ -143,7 +142,6 @@ function Merge({ team, name, branch, read }) {
     }
   }
   return html`<div class="actions"><button class="more" onClick=${merge}>
-      ${isSure ? "Click again to merge" : "Merge"} <code>${visible(branch.name)}</code> into
-      <code>${visible(branch.base)}</code></button>
+      ${isSure ? "Click again to merge" : "Merge"} <code>${visible(branch.name)}</code> into <code>${visible(branch.base)}</code></button>
     <p class="said" role="status">${said}</p></div>`;
 }

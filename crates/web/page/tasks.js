@@ -2,16 +2,21 @@
 // screen. The list of nodes is in the order of the layers, so it reads well without the picture.
 
 import { html, useEffect, useMemo, useRef, useState } from "./vendor/preact-htm.js";
-import { layOut } from "./graph.js";
+import { LANE, layOut } from "./graph.js";
 import { observed } from "./list.js";
 import { link } from "./route.js";
 import { visible } from "./text.js";
 
-const NODE = { width: 190, height: 74 };
+/** The size of a task. On a narrow screen two tasks fit side by side. */
+const WIDE_NODE = { width: 190, height: 74 };
+const NARROW_NODE = { width: 148, height: 88 };
 const GAP = { along: 44, across: 18 };
 const EDGE = 14;
 /** On a screen narrower than this the layers go from top to bottom, in pixels. */
 const NARROW = 640;
+
+/** @param {boolean} isNarrow */
+const nodeOf = (isNarrow) => (isNarrow ? NARROW_NODE : WIDE_NODE);
 
 const STATES = {
   pending: { mark: "○", words: "pending" },
@@ -48,31 +53,29 @@ function Graph({ team, tasks, chosen }) {
   return html`<div class="graph" ref=${box} tabindex="0" role="region" aria-label="Task graph">
     <div class="plane" style=${{ width: `${size.width}px`, height: `${size.height}px` }}>
       <svg width=${size.width} height=${size.height} aria-hidden="true">
-        ${layout.edges.map((edge) => html`<${Arrow} key=${`${edge.from} ${edge.to}`}
-          edge=${edge} spots=${spots} isNarrow=${isNarrow}
-          isDone=${byId.get(edge.from)?.status === "completed"} />`)}
+        ${layout.ways.map((way) => html`<${Arrow} key=${`${way.from} ${way.to}`}
+          way=${way} spots=${spots} isNarrow=${isNarrow}
+          isDone=${byId.get(way.from)?.status === "completed"} />`)}
       </svg>
-      <ul aria-label="Tasks">${layout.placed.map(({ id }) => html`<${Node} key=${id} team=${team}
-        task=${byId.get(id)} at=${spots.get(id)} isChosen=${id === chosen} />`)}</ul>
+      <ul aria-label="Tasks">${layout.placed.filter((it) => !it.isLane).map(({ id }) => html`<${Node} key=${id} team=${team}
+        task=${byId.get(id)} at=${spots.get(id)} size=${nodeOf(isNarrow)} isChosen=${id === chosen} />`)}</ul>
     </div>
   </div>`;
 }
 
 /**
+ * Returns the centre of a task or a lane.
  * @param {import("./graph.js").Placed} placed
  * @param {boolean} isNarrow
+ * @returns {Spot}
  */
-function spot({ layer, place }, isNarrow) {
-  if (isNarrow) {
-    return {
-      x: EDGE + place * (NODE.width + GAP.across),
-      y: EDGE + layer * (NODE.height + GAP.along),
-    };
-  }
-  return {
-    x: EDGE + layer * (NODE.width + GAP.along),
-    y: EDGE + place * (NODE.height + GAP.across),
-  };
+function spot({ layer, place, isLane }, isNarrow) {
+  const middle = place + (isLane ? LANE : 1) / 2;
+  const { width, height } = nodeOf(isNarrow);
+  const across = EDGE - GAP.across / 2 + middle * ((isNarrow ? width : height) + GAP.across);
+  const deep = isNarrow ? height : width;
+  const along = EDGE + layer * (deep + GAP.along) + deep / 2;
+  return isNarrow ? { x: across, y: along } : { x: along, y: across };
 }
 
 /**
@@ -80,57 +83,61 @@ function spot({ layer, place }, isNarrow) {
  * @param {boolean} isNarrow
  */
 function sizeOf({ layers, most }, isNarrow) {
-  const last = spot({ id: "", layer: layers - 1, place: 0 }, isNarrow);
-  const widest = spot({ id: "", layer: 0, place: most - 1 }, isNarrow);
-  return {
-    width: Math.max(last.x, widest.x) + NODE.width + EDGE,
-    height: Math.max(last.y, widest.y) + NODE.height + EDGE,
-  };
+  const { width, height } = nodeOf(isNarrow);
+  const [deep, wide] = isNarrow ? [height, width] : [width, height];
+  const along = 2 * EDGE + layers * (deep + GAP.along) - GAP.along;
+  const across = 2 * EDGE + most * (wide + GAP.across) - GAP.across;
+  return isNarrow ? { width: across, height: along } : { width: along, height: across };
+}
+
+/** @typedef {{x: number, y: number}} Spot */
+
+/**
+ * @param {{way: import("./graph.js").Way, spots: Map<string, Spot>, isNarrow: boolean,
+ *   isDone: boolean}} props
+ */
+function Arrow({ way, spots, isNarrow, isDone }) {
+  const stops = [way.from, ...way.by, way.to].flatMap((id) => spots.get(id) ?? []);
+  // A point at the side of the layers in which a line comes in, and one where it goes out.
+  const { width, height } = nodeOf(isNarrow);
+  const half = (isNarrow ? height : width) / 2;
+  const sides = stops.flatMap((spot) => [moved(spot, -half, isNarrow), moved(spot, half, isNarrow)]);
+  const [first, ...rest] = sides.slice(1, -1);
+  if (!first) return null;
+  let line = `M${first.x} ${first.y}`;
+  let before = first;
+  rest.forEach((next, n) => {
+    line += n % 2 === 0 ? curve(before, next, isNarrow) : `L${next.x} ${next.y}`;
+    before = next;
+  });
+  const head = isNarrow ? "l-4 -8h8z" : "l-8 -4v8z";
+  return html`<g class=${isDone ? "edge done" : "edge"} data-edge=${`${way.from}-${way.to}`}>
+    <path d=${line} /><path class="head" d=${`M${before.x} ${before.y}${head}`} /></g>`;
+}
+
+/** @param {Spot} spot @param {number} by @param {boolean} isNarrow */
+function moved({ x, y }, by, isNarrow) {
+  return isNarrow ? { x, y: y + by } : { x: x + by, y };
+}
+
+/** @param {Spot} from @param {Spot} to @param {boolean} isNarrow */
+function curve(from, to, isNarrow) {
+  const bend = GAP.along / 2;
+  const [a, b] = [moved(from, bend, isNarrow), moved(to, -bend, isNarrow)];
+  return `C${a.x} ${a.y} ${b.x} ${b.y} ${to.x} ${to.y}`;
 }
 
 /**
- * @param {{edge: import("./graph.js").Edge, spots: Map<string, {x: number, y: number}>,
- *   isNarrow: boolean, isDone: boolean}} props
+ * @param {{team: string, task: Task, at: Spot, size: typeof WIDE_NODE, isChosen: boolean}} props
  */
-function Arrow({ edge, spots, isNarrow, isDone }) {
-  const [from, to] = [spots.get(edge.from), spots.get(edge.to)];
-  if (!from || !to) return null;
-  const path = isNarrow ? downward(from, to) : rightward(from, to);
-  return html`<g class=${isDone ? "edge done" : "edge"} data-edge=${`${edge.from}-${edge.to}`}>
-    <path d=${path.line} /><path class="head" d=${path.head} /></g>`;
-}
-
-/** @param {{x: number, y: number}} from @param {{x: number, y: number}} to */
-function rightward(from, to) {
-  const [x1, y1] = [from.x + NODE.width, from.y + NODE.height / 2];
-  const [x2, y2] = [to.x - 2, to.y + NODE.height / 2];
-  const bend = Math.max(18, (x2 - x1) / 2);
-  return {
-    line: `M${x1} ${y1}C${x1 + bend} ${y1} ${x2 - bend} ${y2} ${x2 - 5} ${y2}`,
-    head: `M${x2} ${y2}l-7 -4v8z`,
-  };
-}
-
-/** @param {{x: number, y: number}} from @param {{x: number, y: number}} to */
-function downward(from, to) {
-  const [x1, y1] = [from.x + NODE.width / 2, from.y + NODE.height];
-  const [x2, y2] = [to.x + NODE.width / 2, to.y - 2];
-  const bend = Math.max(18, (y2 - y1) / 2);
-  return {
-    line: `M${x1} ${y1}C${x1} ${y1 + bend} ${x2} ${y2 - bend} ${x2} ${y2 - 5}`,
-    head: `M${x2} ${y2}l-4 -7h8z`,
-  };
-}
-
-/** @param {{team: string, task: Task, at: {x: number, y: number}, isChosen: boolean}} props */
-function Node({ team, task, at, isChosen }) {
+function Node({ team, task, at, size, isChosen }) {
   const state = STATES[task.status] ?? { mark: "?", words: String(task.status) };
   const blockers = (task.blockedBy ?? []).map((id) => `#${visible(id)}`).join(", ");
   return html`<li class=${`node ${visible(task.status)}`} style=${{
-    left: `${at.x}px`,
-    top: `${at.y}px`,
-    width: `${NODE.width}px`,
-    height: `${NODE.height}px`,
+    left: `${at.x - size.width / 2}px`,
+    top: `${at.y - size.height / 2}px`,
+    width: `${size.width}px`,
+    height: `${size.height}px`,
   }}><a href=${link(team, "tasks", task.id)} aria-current=${isChosen ? "true" : undefined}>
       <span class="subject"><b>#${visible(task.id)}</b> ${visible(task.subject)}</span>
       <span class="note"><span aria-hidden="true">${state.mark}</span> ${visible(state.words)}${
@@ -145,7 +152,7 @@ function Details({ team, task }) {
   const links = (ids) => (ids ?? []).map((id) => html` <a href=${link(team, "tasks", id)}>#${
     visible(id)}</a>`);
   return html`<section class="details" aria-label=${`Task ${visible(task.id)}`}>
-    <h2 class="plain">#${visible(task.id)} ${visible(task.subject)}</h2>
+    <h2>#${visible(task.id)} ${visible(task.subject)}</h2>
     <p class="note">${visible(STATES[task.status]?.words ?? task.status)} ·
       ${task.owner
         ? html` <a href=${link(team, "member", task.owner)}>${visible(task.owner)}</a>`
