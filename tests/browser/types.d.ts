@@ -185,7 +185,8 @@ interface TeamSummary {
   description?: string;
   state: "running" | "stopped" | "archived";
   archive?: string;
-  members?: number;
+  members?: string[];
+  problem?: string;
   tasks?: { open: number; done: number };
   created_at_ms?: number;
   cost_usd?: number | null;
@@ -193,21 +194,24 @@ interface TeamSummary {
 
 interface ChangedFile {
   path: string;
-  diff?: string;
-  failure?: string | null;
+  diff?: string | null;
+  not_shown?: string | null;
 }
 
 interface Branch {
   name: string;
   base: string;
-  tip: string;
+  commit: string;
   ahead?: number;
+  behind?: number;
+  uncommitted?: unknown;
 }
 
 interface MemberChanges {
   branch?: Branch | null;
   files: ChangedFile[];
-  failure?: string | null;
+  left_out?: number;
+  problem?: string | null;
 }
 
 /** A part of a conversation. */
@@ -226,3 +230,4 @@ interface Part {
 
 type StreamKind = "snapshot" | "event" | "gone" | "end" | "link";
 type Link = "connecting" | "live" | "gone" | "ended" | "lost";
+type Store = import("../../crates/web/page/store.js").TeamStore;

@@ -10,6 +10,7 @@ import { Questions } from "./questions.js";
 import { Review } from "./review.js";
 import { VIEWS, link, route } from "./route.js";
 import { TeamStore } from "./store.js";
+import { use } from "./signal.js";
 import { Summary } from "./summary.js";
 import { Tasks } from "./tasks.js";
 import { Teams } from "./teams.js";
@@ -19,11 +20,12 @@ import { Timeline } from "./timeline.js";
 import { clock, counted, dollars, short, tokensOf } from "./words.js";
 
 function App() {
-  const { team } = route.value;
+  const { team } = use(route);
+  const text = use(news);
   return html`<div class="app">
     <a class="skip" href="#main" onClick=${skip}>Skip to the content</a>
     ${team ? html`<${Team} key=${team} name=${team} />` : html`<${Overview} />`}
-    <div class="hidden" role="status" aria-live="polite">${news.value}</div>
+    <div class="hidden" role="status" aria-live="polite">${text}</div>
   </div>`;
 }
 
@@ -39,11 +41,12 @@ function Overview() {
 }
 
 function Settings() {
+  const [permission, colours] = [use(allowed), use(theme)];
   return html`<span class="settings">
-    ${allowed.value === "default" && html`<button class="quiet"
+    ${permission === "default" && html`<button class="quiet"
       onClick=${askToNotify}>Notify me</button>`}
     <button class="quiet" onClick=${nextTheme}
-      aria-label=${`Colours: ${theme.value}`}>${THEME_MARKS[theme.value] ?? "◐"}</button>
+      aria-label=${`Colours: ${colours}`}>${THEME_MARKS[colours] ?? "◐"}</button>
   </span>`;
 }
 
@@ -52,6 +55,7 @@ const THEME_MARKS = { system: "◐", dark: "●", light: "○" };
 
 /** @param {{name: string}} props */
 function Team({ name }) {
+  const { view } = use(route);
   const [store, setStore] = useState(/** @type {TeamStore | null} */ (null));
   useEffect(() => {
     const opened = new TeamStore(name);
@@ -63,7 +67,6 @@ function Team({ name }) {
     };
   }, [name]);
   if (!store) return html`<main id="main" tabindex="-1"></main>`;
-  const { view } = route.value;
   return html`<${Header} store=${store} />
     <main id="main" tabindex="-1" class=${view === "team" ? "beside" : ""}>
       <${View} store=${store} /></main>
@@ -72,7 +75,7 @@ function Team({ name }) {
 
 /** @param {{store: TeamStore}} props */
 function View({ store }) {
-  const { view, name } = route.value;
+  const { view, name } = use(route);
   if (view === "tasks") return html`<${Tasks} store=${store} chosen=${name} />`;
   if (view === "timeline") return html`<${Timeline} store=${store} />`;
   if (view === "plans") return html`<${Plans} store=${store} />`;
@@ -84,8 +87,8 @@ function View({ store }) {
 
 /** @param {{store: TeamStore}} props */
 function TeamView({ store }) {
-  const { questions } = store.host.value;
-  const plans = store.plans.value.filter((plan) => plan.state === "open");
+  const { questions } = use(store.host);
+  const plans = use(store.plans).filter((plan) => plan.state === "open");
   return html`<h1 class="hidden">Team ${visible(store.name)}</h1>
     ${questions.length > 0
       ? html`<${Questions} team=${store.name} questions=${questions} plans=${plans} />`
@@ -98,7 +101,7 @@ function TeamView({ store }) {
 
 /** @param {{store: TeamStore}} props */
 function Banner({ store }) {
-  const entry = store.log.banner.value;
+  const entry = use(store.log.banner);
   if (!entry) return null;
   return html`<section class="banner" aria-label="Message to the team">
     <p><b>@team</b> <span class="note">${visible(entry.agent ?? "")} to ${
@@ -109,9 +112,10 @@ function Banner({ store }) {
 
 /** @param {{store: TeamStore}} props */
 function Header({ store }) {
-  const { view } = route.value;
-  const { team, questions } = store.host.value;
-  const plans = store.plans.value.filter((plan) => plan.state === "open").length;
+  const { view } = use(route);
+  const error = use(store.error);
+  const { team, questions } = use(store.host);
+  const plans = use(store.plans).filter((plan) => plan.state === "open").length;
   const waiting = questions.length + plans;
   return html`<header class="top">
     <div class="line">
@@ -126,7 +130,7 @@ function Header({ store }) {
       aria-current=${id === view ? "page" : undefined}>${title}${
         id === "team" && waiting > 0 && html` <span class="count">${waiting}<span
           class="hidden"> waiting</span></span>`}</a>`)}</nav>
-    ${store.error.value && html`<p class="error" role="alert">${store.error.value}</p>`}
+    ${error && html`<p class="error" role="alert">${error}</p>`}
     ${team.cleanup?.failed && html`<p class="error" role="alert">The team was not cleaned up: ${
       oneLine(team.cleanup.failed, 500)}</p>`}
   </header>`;
@@ -143,8 +147,8 @@ const LINKS = {
 
 /** @param {{store: TeamStore}} props */
 function TeamState({ store }) {
-  const { team, outcome } = store.host.value;
-  const link = store.link.value;
+  const { team, outcome } = use(store.host);
+  const link = use(store.link);
   const words = team.cleanup === "cleaned_up" ? "cleaned_up" : outcome ? "ended" : LINKS[link];
   return html`<span class=${`state s-${link}`}>${words}</span>`;
 }

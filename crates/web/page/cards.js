@@ -3,6 +3,7 @@
 import { html } from "./vendor/preact-htm.js";
 import { recipient } from "./compose.js";
 import { link } from "./route.js";
+import { use } from "./signal.js";
 import { oneLine, visible } from "./text.js";
 import { asksFor, clock, counted, dollars, now, short, tokensOf } from "./words.js";
 
@@ -61,10 +62,10 @@ export function inOrder(agents, questions) {
   return placed.sort((a, b) => ORDER.indexOf(a.group) - ORDER.indexOf(b.group));
 }
 
-/** @param {{store: import("./store.js").TeamStore}} props */
+/** @param {{store: Store}} props */
 export function Cards({ store }) {
-  const { team, questions, writing } = store.host.value;
-  const mail = store.log.mail.value;
+  const { team, questions, writing } = use(store.host);
+  const mail = use(store.log.mail);
   return html`<ul class="cards" aria-label=${`Agents of team ${visible(team.team)}`}>
     ${inOrder(team.agents, questions).map(({ agent, group }) => html`<li key=${agent.name}>
       <${Card} team=${store.name} agent=${agent} group=${group} lead=${team.lead}

@@ -1,14 +1,16 @@
 // The line in which a person writes to one agent or to all. Each draft has one key: if it is sent
 // again after a lost answer, the server makes no second message.
 
-import { html, signal, useRef, useState } from "./vendor/preact-htm.js";
+import { html, useRef, useState } from "./vendor/preact-htm.js";
 import { call, inWords, ofTeam } from "./api.js";
+import { Signal, use } from "./signal.js";
 import { visible } from "./text.js";
+import { typed } from "./typed.js";
 
 const EVERYONE = "*";
 
 /** The receiver of the draft. An empty name is the lead. */
-const to = signal("");
+const to = new Signal("");
 
 /**
  * Addresses the draft to an agent and moves the focus to it.
@@ -19,15 +21,15 @@ export function recipient(name) {
   document.getElementById("draft")?.focus();
 }
 
-/** @param {{store: import("./store.js").TeamStore}} props */
+/** @param {{store: Store}} props */
 export function Compose({ store }) {
-  const { team } = store.host.value;
+  const { team } = use(store.host);
   const [text, setText] = useState("");
   const [said, setSaid] = useState("");
   const [isSending, setIsSending] = useState(false);
   const key = useRef({ body: "", id: "" });
   const names = team.agents.filter((agent) => agent.role !== "subagent").map((it) => it.name);
-  const known = [to.value, team.lead].find((name) => name === EVERYONE || names.includes(name ?? ""));
+  const known = [use(to), team.lead].find((name) => name === EVERYONE || names.includes(name ?? ""));
   const chosen = known ?? names[0] ?? EVERYONE;
   async function send() {
     const content = text.trim();
@@ -63,13 +65,13 @@ export function Compose({ store }) {
   const rows = Math.min(6, text.split("\n").length);
   return html`<form class="compose" aria-label="Message" onSubmit=${submit}>
     <label><span class="hidden">To</span>
-      <select value=${chosen} onChange=${(/** @type {any} */ event) => { to.value = event.target.value; }}>
+      <select value=${chosen} onChange=${typed((name) => { to.value = name; })}>
         ${names.map((name) => html`<option key=${name} value=${name}>${visible(name)}</option>`)}
         <option value=${EVERYONE}>all</option>
       </select></label>
     <label class="draft"><span class="hidden">Message</span>
       <textarea id="draft" rows=${rows} value=${text} placeholder="Message"
-        onInput=${(/** @type {any} */ event) => setText(event.target.value)} onKeyDown=${pressed} /></label>
+        onInput=${typed(setText)} onKeyDown=${pressed} /></label>
     <button class="yes" aria-disabled=${isSending || text.trim() === ""}>Send</button>
     <p class="said" role="status">${said}</p>
   </form>`;

@@ -1,7 +1,7 @@
 // The timeline of a team as entries of one form. They come from the team's log, or from the stream
 // of another client.
 
-import { signal } from "./vendor/preact-htm.js";
+import { Signal } from "./signal.js";
 import { oneLine } from "./text.js";
 
 /** The groups by which a person filters the timeline, with the kinds of the log in each. */
@@ -20,11 +20,11 @@ export class Log {
     /** @type {Entry[]} */
     this.entries = [];
     /** Counts the additions, so that a component learns of them. */
-    this.version = signal(0);
+    this.version = new Signal(0);
     /** The latest message to each agent. */
-    this.mail = signal(/** @type {Record<string, Entry>} */ ({}));
+    this.mail = new Signal(/** @type {Record<string, Entry>} */ ({}));
     /** The latest message to the whole team. */
-    this.banner = signal(/** @type {Entry | null} */ (null));
+    this.banner = new Signal(/** @type {Entry | null} */ (null));
   }
 
   /** @param {any[]} happened */

@@ -5,7 +5,9 @@ import { call, get, inWords, ofTeam } from "./api.js";
 import { Badges, colorClass, needs, numbers } from "./cards.js";
 import { recipient } from "./compose.js";
 import { link } from "./route.js";
+import { use } from "./signal.js";
 import { SHOWN_CHARS, oneLine, visible } from "./text.js";
+import { typed } from "./typed.js";
 import { brief, now } from "./words.js";
 
 const MODES = ["default", "acceptEdits", "plan", "dontAsk", "bypassPermissions"];
@@ -13,9 +15,9 @@ const MODES = ["default", "acceptEdits", "plan", "dontAsk", "bypassPermissions"]
 /** The number of parts of a conversation that are shown at once. */
 const PARTS_MOST = 150;
 
-/** @param {{store: import("./store.js").TeamStore, name: string}} props */
+/** @param {{store: Store, name: string}} props */
 export function Member({ store, name }) {
-  const { team, questions } = store.host.value;
+  const { team, questions } = use(store.host);
   const agent = team.agents.find((agent) => agent.name === name);
   if (!agent) {
     return html`<div class="page"><p class="empty">No agent has the name ${visible(name)}.
@@ -58,8 +60,7 @@ function Controls({ team, agent, isLead }) {
     <button class="quiet" onClick=${() => act("POST", ["interrupt"], {}, "Interrupted.")}>Interrupt</button>
     <button class="quiet" onClick=${() => act("POST", ["compact"], {},
       "The conversation will be summed up.")}>Compact</button>
-    <label>Mode <select value=${agent.mode ?? ""} onChange=${(/** @type {any} */ event) =>
-      act("POST", ["mode"], { mode: event.target.value }, "The mode was changed.")}>
+    <label>Mode <select value=${agent.mode ?? ""} onChange=${typed((mode) => act("POST", ["mode"], { mode }, "The mode was changed."))}>
       ${[...new Set([agent.mode ?? "", ...MODES])].map((mode) => html`<option key=${mode}
         value=${mode}>${visible(mode) || "unknown"}</option>`)}</select></label>
     <${ModelForm} model=${agent.model ?? ""}
@@ -83,26 +84,26 @@ function ModelForm({ model, set }) {
   };
   return html`<form class="inline" onSubmit=${submit}><label>Model
     <input value=${name} maxlength="200"
-      onInput=${(/** @type {any} */ event) => setName(event.target.value)} /></label>
+      onInput=${typed(setName)} /></label>
     ${name !== model && html`<button class="quiet">Change</button>`}</form>`;
 }
 
-/** @param {{store: import("./store.js").TeamStore, name: string, turns: number}} props */
+/** @param {{store: Store, name: string, turns: number}} props */
 function Conversation({ store, name, turns }) {
   const [parts, setParts] = useState(/** @type {Part[] | null} */ (null));
   const [most, setMost] = useState(PARTS_MOST);
   const [error, setError] = useState("");
   useEffect(() => {
     let isOver = false;
-    get(ofTeam(store.name, "members", name, "conversation")).then(
-      ({ entries = [] }) => isOver || setParts(entries),
+    read(ofTeam(store.name, "members", name, "conversation")).then(
+      (parts) => isOver || setParts(parts),
       (failure) => isOver || setError(inWords(failure)),
     );
     return () => {
       isOver = true;
     };
   }, [name, turns]);
-  const writing = store.host.value.writing[name];
+  const writing = use(store.host).writing[name];
   if (error) return html`<p class="error" role="alert">${error}</p>`;
   if (!parts) return html`<p class="loading">Loading…</p>`;
   const shown = parts.slice(-most);
@@ -113,6 +114,22 @@ function Conversation({ store, name, turns }) {
     ${shown.map((part, n) => html`<${PartView} key=${parts.length - shown.length + n} part=${part} />`)}
     ${writing && html`<div class="part text writing"><pre class="text">${visible(writing)}</pre></div>`}
   </section>`;
+}
+
+/**
+ * Reads all pages of a conversation.
+ * @param {string} path
+ */
+async function read(path) {
+  /** @type {Part[]} */
+  const parts = [];
+  for (let total = 1; parts.length < total; ) {
+    const page = await get(`${path}?from=${parts.length}`);
+    if (!page.entries?.length) break;
+    parts.push(...page.entries);
+    total = page.total ?? 0;
+  }
+  return parts;
 }
 
 /** @param {{part: Part}} props */

@@ -1,15 +1,15 @@
 // Tells the user what needs attention while the page is open: in the title, to a screen reader,
 // and as a notification of the system if the user allowed it.
 
-import { effect, signal } from "./vendor/preact-htm.js";
 import { heading } from "./questions.js";
+import { Signal } from "./signal.js";
 import { visible } from "./text.js";
 
 /** The latest news. A live region reads it out. */
-export const news = signal("");
+export const news = new Signal("");
 
 /** The user's answer about notifications: `default`, `granted` or `denied`. */
-export const allowed = signal(
+export const allowed = new Signal(
   "Notification" in globalThis ? Notification.permission : /** @type {const} */ ("denied"),
 );
 
@@ -19,14 +19,14 @@ export async function askToNotify() {
 
 /**
  * Watches a team until the returned function is called.
- * @param {import("./store.js").TeamStore} store
+ * @param {Store} store
  * @returns {() => void}
  */
 export function watch(store) {
   /** @type {Set<string>} */
   let known = new Set();
   let wasEnded = true;
-  const stop = effect(() => {
+  function look() {
     const { questions, outcome } = store.host.value;
     const plans = store.plans.value.filter((plan) => plan.state === "open");
     const waiting = new Map([
@@ -40,9 +40,11 @@ export function watch(store) {
     wasEnded = isEnded;
     const count = waiting.size > 0 ? `(${waiting.size}) ` : "";
     document.title = `${count}${visible(store.host.value.team.team || store.name)} · pitcrew`;
-  });
+  }
+  look();
+  const stops = [store.host.listen(look), store.plans.listen(look)];
   return () => {
-    stop();
+    for (const stop of stops) stop();
     document.title = "pitcrew";
   };
 }

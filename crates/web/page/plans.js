@@ -4,11 +4,13 @@
 import { html, useState } from "./vendor/preact-htm.js";
 import { call, inWords, ofTeam } from "./api.js";
 import { useReading } from "./reading.js";
+import { use } from "./signal.js";
 import { visible } from "./text.js";
+import { typed } from "./typed.js";
 
-/** @param {{store: import("./store.js").TeamStore}} props */
+/** @param {{store: Store}} props */
 export function Plans({ store }) {
-  const plans = store.plans.value;
+  const plans = use(store.plans);
   const open = plans.filter((plan) => plan.state === "open");
   const others = plans.filter((plan) => plan.state !== "open").reverse();
   return html`<div class="page">
@@ -24,14 +26,14 @@ export function Plans({ store }) {
   </div>`;
 }
 
-/** @param {{store: import("./store.js").TeamStore}} props */
+/** @param {{store: Store}} props */
 export function OpenPlans({ store }) {
-  const open = store.plans.value.filter((plan) => plan.state === "open");
+  const open = use(store.plans).filter((plan) => plan.state === "open");
   return html`${open.map((plan) => html`<${Plan} key=${plan.request_id} plan=${plan}
     store=${store} />`)}`;
 }
 
-/** @param {{plan: Plan, store: import("./store.js").TeamStore}} props */
+/** @param {{plan: Plan, store: Store}} props */
 function Plan({ plan, store }) {
   const { box, isRead, skip } = useReading(`${plan.request_id} ${plan.plan ?? ""}`);
   const [remarks, setRemarks] = useState("");
@@ -70,7 +72,7 @@ function Plan({ plan, store }) {
       <button class="quiet" onClick=${skip}>Skip the rest unread</button></p>`}
     <label class="remarks">Remarks for ${visible(plan.member)}
       <textarea rows="2" value=${remarks} maxlength="20000"
-        onInput=${(/** @type {any} */ event) => setRemarks(event.target.value)} /></label>
+        onInput=${typed(setRemarks)} /></label>
     <div class="actions">
       <button class="yes" aria-disabled=${!isRead || isSent}
         onClick=${() => answer(true)}>Approve</button>

@@ -10,6 +10,7 @@ import { call, inWords, ofTeam } from "./api.js";
 import { useReading } from "./reading.js";
 import { link } from "./route.js";
 import { visible } from "./text.js";
+import { typed } from "./typed.js";
 import { asksFor, counted } from "./words.js";
 
 /** After requests have moved, clicks within this time were meant for another one. */
@@ -149,7 +150,7 @@ function Refusal({ isOff, send }) {
   return html`<form class="refusal" onSubmit=${submit}>
     <label>Reason for the agent (may be empty)
       <input ref=${input} value=${reason} maxlength="2000"
-        onInput=${(/** @type {any} */ event) => setReason(event.target.value)} /></label>
+        onInput=${typed(setReason)} /></label>
     <button class="no" aria-disabled=${isOff}>Refuse the call</button>
   </form>`;
 }

@@ -5,15 +5,17 @@ import { html, useEffect, useMemo, useState } from "./vendor/preact-htm.js";
 import { call, get, inWords, ofTeam } from "./api.js";
 import { comment, linesOf } from "./diff.js";
 import { link } from "./route.js";
+import { use } from "./signal.js";
 import { visible } from "./text.js";
+import { typed } from "./typed.js";
 import { counted } from "./words.js";
 
 /** The number of lines of a diff that are shown at once. */
 const LINES_MOST = 1_000;
 
-/** @param {{store: import("./store.js").TeamStore, chosen: string}} props */
+/** @param {{store: Store, chosen: string}} props */
 export function Review({ store, chosen }) {
-  const agents = store.host.value.team.agents.filter((agent) => agent.role !== "subagent");
+  const agents = use(store.host).team.agents.filter((agent) => agent.role !== "subagent");
   const shown = agents.find((agent) => agent.name === chosen) ?? agents.at(-1);
   return html`<div class="page">
     <h1>Review</h1>
@@ -39,14 +41,17 @@ function Changes({ team, name }) {
   useEffect(() => void read(), []);
   if (error) return html`<p class="error" role="alert">${error}</p>`;
   if (!changes) return html`<p class="loading">Loading…</p>`;
-  const { branch, files, failure } = changes;
+  const { branch, files, problem, left_out } = changes;
   return html`<div class="changes">
     <p class="note">${counted(files.length, "changed file")}${
       branch && html` on branch <code>${visible(branch.name)}</code>, ${
-        counted(branch.ahead ?? 0, "commit")} ahead of <code>${visible(branch.base)}</code>`}${" "}<button class="quiet" onClick=${read}>Refresh</button></p>
-    ${failure && html`<p class="error">${visible(failure)}</p>`}
+        counted(branch.ahead ?? 0, "commit")} ahead of <code>${visible(branch.base)}</code>${
+        (branch.behind ?? 0) > 0 && `, ${branch.behind} behind`}${
+        branch.uncommitted && ", with changes that are not committed"}`}${" "}<button class="quiet" onClick=${read}>Refresh</button></p>
+    ${problem && html`<p class="error">${visible(problem)}</p>`}
     ${files.map((file) => html`<${File} key=${file.path} team=${team} name=${name} file=${file} />`)}
-    ${branch?.tip && html`<${Merge} team=${team} name=${name} branch=${branch} read=${read} />`}
+    ${(left_out ?? 0) > 0 && html`<p class="note">${counted(left_out ?? 0, "more file")} changed.</p>`}
+    ${branch?.commit && html`<${Merge} team=${team} name=${name} branch=${branch} read=${read} />`}
   </div>`;
 }
 
@@ -60,7 +65,7 @@ function File({ team, name, file }) {
   return html`<details class="file" open>
     <summary><code>${path}</code>${" "}<span class="plus">+${counts(lines, "added")}</span>${" "}<span
       class="minus">−${counts(lines, "removed")}</span></summary>
-    ${file.failure && html`<p class="error">${visible(file.failure)}</p>`}
+    ${file.not_shown && html`<p class="note">${visible(file.not_shown)}</p>`}
     <div class="diff" role="table" aria-label=${`Diff of ${path}`}>
       ${shown.map((line, n) => html`<${Line} key=${n} line=${line} isOpen=${n === open}
         toggle=${() => setOpen(n === open ? -1 : n)} />
@@ -116,7 +121,7 @@ function Comment({ team, name, file, line, close }) {
   return html`<form class="comment" onSubmit=${submit}>
     <label>Comment for ${visible(name)}
       <textarea rows="2" value=${text} ref=${(/** @type {any} */ it) => it?.focus()}
-        onInput=${(/** @type {any} */ event) => setText(event.target.value)} /></label>
+        onInput=${typed(setText)} /></label>
     <div class="actions"><button class="yes">Send the comment</button>
       <button type="button" class="quiet" onClick=${close}>Cancel</button></div>
     <p class="said" role="status">${said}</p>
@@ -134,7 +139,7 @@ function Merge({ team, name, branch, read }) {
     }
     setIsSure(false);
     try {
-      await call("POST", ofTeam(team, "members", name, "merge"), { commit: branch.tip });
+      await call("POST", ofTeam(team, "members", name, "merge"), { commit: branch.commit });
       setSaid("Merged.");
       read();
     } catch (failure) {

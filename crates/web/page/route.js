@@ -1,7 +1,7 @@
 // The address of a view: #/TEAM/VIEW/NAME. Every view has an address, so that links and the
 // browser's own keys lead to it.
 
-import { signal } from "./vendor/preact-htm.js";
+import { Signal } from "./signal.js";
 
 /** The views of a team with their titles, in the order of the navigation. */
 export const VIEWS = /** @type {const} */ ([
@@ -41,7 +41,7 @@ export function link(team = "", view = "", name = "") {
 }
 
 /** The view that the address names. */
-export const route = signal(parse(location.hash));
+export const route = new Signal(parse(location.hash));
 
 addEventListener("hashchange", () => {
   route.value = parse(location.hash);

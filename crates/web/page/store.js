@@ -1,14 +1,11 @@
 // What the page knows of a team: the state of its host, its timeline, its plans, and the state of
 // the connection. Components read the signals and are drawn again when these change.
 
-import { signal } from "./vendor/preact-htm.js";
+import { Signal } from "./signal.js";
 import { get, inWords, ofTeam } from "./api.js";
 import { EMPTY, fold, ofSnapshot } from "./fold.js";
 import { Log } from "./log.js";
 import { follow } from "./stream.js";
-
-/** The number of entries of the log that one request asks for. */
-const LOG_PAGE = 2_000;
 
 /** The time that requests for the log and the plans wait for further events, in milliseconds. */
 const SETTLE_MS = 150;
@@ -21,10 +18,10 @@ export class TeamStore {
   /** @param {string} name */
   constructor(name) {
     this.name = name;
-    this.host = signal(EMPTY);
-    this.link = signal(/** @type {Link} */ ("connecting"));
-    this.plans = signal(/** @type {Plan[]} */ ([]));
-    this.error = signal("");
+    this.host = new Signal(EMPTY);
+    this.link = new Signal(/** @type {Link} */ ("connecting"));
+    this.plans = new Signal(/** @type {Plan[]} */ ([]));
+    this.error = new Signal("");
     this.log = new Log();
     this.isStopped = false;
     this.nextEntry = 0;
@@ -136,13 +133,11 @@ export class TeamStore {
   async readLog() {
     // The timeline of another client's stream is in the snapshots.
     while (!this.isStopped && this.ofClient === 0) {
-      const path = `${ofTeam(this.name, "log")}?from=${this.nextEntry}&limit=${LOG_PAGE}`;
-      const { entries = [], next = this.nextEntry } = await get(path);
-      if (this.isStopped) return;
-      this.log.add(entries);
-      const isAll = next <= this.nextEntry || entries.length === 0;
-      this.nextEntry = next;
-      if (isAll) return;
+      const page = await get(`${ofTeam(this.name, "log")}?from=${this.nextEntry}`);
+      if (this.isStopped || !page.entries?.length) return;
+      this.log.add(page.entries);
+      this.nextEntry = page.next;
+      if (page.next >= page.total) return;
     }
   }
 
@@ -153,8 +148,8 @@ export class TeamStore {
 }
 
 /** The teams below the root. `null` until they were read. */
-export const teams = signal(/** @type {TeamSummary[] | null} */ (null));
-export const teamsError = signal("");
+export const teams = new Signal(/** @type {TeamSummary[] | null} */ (null));
+export const teamsError = new Signal("");
 
 export async function readTeams() {
   try {

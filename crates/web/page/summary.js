@@ -1,12 +1,13 @@
 // The summary of a session or a run: how it ended, its duration, its tokens and its cost.
 
 import { html } from "./vendor/preact-htm.js";
+import { use } from "./signal.js";
 import { visible } from "./text.js";
 import { dollars, duration, short, tokensOf } from "./words.js";
 
-/** @param {{store: import("./store.js").TeamStore}} props */
+/** @param {{store: Store}} props */
 export function Summary({ store }) {
-  const { team, outcome } = store.host.value;
+  const { team, outcome } = use(store.host);
   if (team.session) return html`<${OfSession} session=${team.session} />`;
   if (outcome) return html`<${OfRun} outcome=${outcome} />`;
   return null;

@@ -5,6 +5,7 @@ import { html, useEffect, useMemo, useRef, useState } from "./vendor/preact-htm.
 import { LANE, layOut } from "./graph.js";
 import { observed } from "./list.js";
 import { link } from "./route.js";
+import { use } from "./signal.js";
 import { visible } from "./text.js";
 
 /** The size of a task. On a narrow screen two tasks fit side by side. */
@@ -24,9 +25,9 @@ const STATES = {
   completed: { mark: "✓", words: "completed" },
 };
 
-/** @param {{store: import("./store.js").TeamStore, chosen: string}} props */
+/** @param {{store: Store, chosen: string}} props */
 export function Tasks({ store, chosen }) {
-  const { tasks } = store.host.value;
+  const { tasks } = use(store.host);
   const done = tasks.filter((task) => task.status === "completed").length;
   const task = tasks.find((task) => task.id === chosen);
   return html`<div class="page">

@@ -2,6 +2,7 @@
 
 import { html, useEffect } from "./vendor/preact-htm.js";
 import { link } from "./route.js";
+import { use } from "./signal.js";
 import { readTeams, teams, teamsError } from "./store.js";
 import { visible } from "./text.js";
 import { counted, dollars } from "./words.js";
@@ -13,15 +14,15 @@ const STATES = /** @type {const} */ ([
 ]);
 
 export function Teams() {
+  const [all, error] = [use(teams), use(teamsError)];
   useEffect(() => {
     void readTeams();
     addEventListener("focus", readTeams);
     return () => removeEventListener("focus", readTeams);
   }, []);
-  const all = teams.value;
   return html`<div class="page">
     <h1>Teams <button class="quiet" onClick=${readTeams}>Refresh</button></h1>
-    ${teamsError.value && html`<p class="error" role="alert">${teamsError.value}</p>`}
+    ${error && html`<p class="error" role="alert">${error}</p>`}
     ${all?.length === 0 && html`<p class="empty">No team yet. Start one with <code>pitcrew</code>.</p>`}
     ${STATES.map(([state, title]) => html`<${Group} key=${state} title=${title}
       list=${(all ?? []).filter((team) => team.state === state)} />`)}
@@ -43,7 +44,8 @@ function Group({ title, list }) {
 /** @param {TeamSummary} team */
 function facts(team) {
   const { open = 0, done = 0 } = team.tasks ?? {};
-  const parts = [counted(team.members ?? 0, "member")];
+  if (team.problem) return visible(team.problem);
+  const parts = [counted(team.members?.length ?? 0, "member")];
   if (open + done > 0) parts.push(`${done} of ${counted(open + done, "task")} completed`);
   if (team.cost_usd != null) parts.push(dollars(team.cost_usd));
   if (team.created_at_ms) parts.push(new Date(team.created_at_ms).toLocaleString());

@@ -1,6 +1,6 @@
 // The colours of the page: those of the system, or the ones that the user chose.
 
-import { effect, signal } from "./vendor/preact-htm.js";
+import { Signal } from "./signal.js";
 
 const KEY = "pitcrew theme";
 const THEMES = ["system", "dark", "light"];
@@ -15,16 +15,19 @@ function stored() {
   }
 }
 
-export const theme = signal(stored());
+export const theme = new Signal(stored());
 
-effect(() => {
+function apply() {
   const root = document.documentElement;
   if (theme.value === "dark" || theme.value === "light") root.dataset.theme = theme.value;
   else delete root.dataset.theme;
-});
+}
+
+apply();
 
 export function nextTheme() {
   theme.value = THEMES[(THEMES.indexOf(theme.value) + 1) % THEMES.length] ?? "system";
+  apply();
   try {
     localStorage.setItem(KEY, theme.value);
   } catch {

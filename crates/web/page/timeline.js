@@ -3,7 +3,9 @@
 import { html, useEffect, useMemo, useState } from "./vendor/preact-htm.js";
 import { List } from "./list.js";
 import { GROUPS, Matches } from "./log.js";
+import { use } from "./signal.js";
 import { SHOWN_CHARS, oneLine, visible } from "./text.js";
+import { typed } from "./typed.js";
 import { clock } from "./words.js";
 
 /** The height of an entry in pixels, on a wide and on a narrow screen. */
@@ -12,10 +14,10 @@ const TALL_ROW = 50;
 
 const WIDE = matchMedia("(min-width: 720px)");
 
-/** @param {{store: import("./store.js").TeamStore, isNarrow?: boolean}} props */
+/** @param {{store: Store, isNarrow?: boolean}} props */
 export function Timeline({ store, isNarrow = false }) {
   const { log } = store;
-  const _drawnAgain = log.version.value;
+  const _drawnAgain = use(log.version);
   const [filter, setFilter] = useState({ group: "all", words: "" });
   const [open, setOpen] = useState(/** @type {Entry | null} */ (null));
   const [isWide, setIsWide] = useState(WIDE.matches);
@@ -42,13 +44,13 @@ export function Timeline({ store, isNarrow = false }) {
 function FilterBar({ filter, set, count }) {
   return html`<div class="filter" role="search">
     <select aria-label="Kind of entries" value=${filter.group}
-      onChange=${(/** @type {any} */ event) => set({ ...filter, group: event.target.value })}>
+      onChange=${typed((group) => set({ ...filter, group }))}>
       <option value="all">all</option>
       ${Object.keys(GROUPS).map((group) => html`<option key=${group}>${group}</option>`)}
     </select>
     <input type="search" aria-label="Search the timeline" placeholder="words, @name"
       value=${filter.words} maxlength="100"
-      onInput=${(/** @type {any} */ event) => set({ ...filter, words: event.target.value })} />
+      onInput=${typed((words) => set({ ...filter, words }))} />
     <span class="note" aria-label="Number of entries">${count}</span>
   </div>`;
 }

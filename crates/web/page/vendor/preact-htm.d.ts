@@ -1,12 +1,4 @@
-export { h, render, Fragment, createRef } from "preact";
-export {
-  useState,
-  useEffect,
-  useLayoutEffect,
-  useMemo,
-  useRef,
-  useCallback,
-} from "preact/hooks";
-export { signal, computed, effect, batch, untracked } from "@preact/signals";
+export { render } from "preact";
+export { useState, useEffect, useLayoutEffect, useMemo, useRef } from "preact/hooks";
 import type { VNode } from "preact";
 export function html(strings: TemplateStringsArray, ...values: unknown[]): VNode;
