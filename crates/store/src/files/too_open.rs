@@ -80,7 +80,10 @@ impl Extent {
                 "rates" => Some(Self::Rates),
                 "sandbox" | "tmp" | "worktrees" => Some(Self::Itself),
                 name => {
-                    when(matches!(name, "shells" | "lifecycle.lock" | "trust.json" | "trust.lock"))
+                    when(matches!(
+                    name,
+                    "shells" | "web" | "lifecycle.lock" | "trust.json" | "trust.lock"
+                ))
                 }
             },
             // Files inside an archive keep their modes, so that a restore brings the team back
