@@ -12,7 +12,7 @@ use clap::{CommandFactory, Parser, Subcommand, ValueEnum};
 use crate::commands::{
     agent, attach, broadcast, completions, demo, doctor, history, inbox, join, log, man, member,
     message, models, pane, pane_exec, pane_probe, plan, prune, resume, run, run_host, sandbox_exec,
-    send, shutdown, start, task, team, transcript, trust,
+    send, serve, shutdown, start, task, team, transcript, trust,
 };
 use crate::completing;
 use crate::context::{Context, Surroundings};
@@ -90,6 +90,7 @@ enum Command {
     Log(log::Log),
     Transcript(transcript::Transcript),
     History(history::History),
+    Serve(serve::Serve),
     Shutdown(shutdown::Shutdown),
     Models(models::Models),
     #[command(subcommand)]
@@ -127,6 +128,7 @@ impl Command {
             Self::Log(command) => command.run(context),
             Self::Transcript(command) => context.briefly(command.run(context)),
             Self::History(command) => context.briefly(command.run(context)),
+            Self::Serve(command) => command.run(context),
             Self::Shutdown(command) => command.run(context),
             Self::Models(command) => command.run(context),
             Self::Trust(command) => limits::without_runtime(|| command.run(context)),

@@ -7,6 +7,7 @@
 //! - [`strays`] stops processes that removed pitcrew's tags from their environment.
 //! - [`given_file`] reads files that may come from other people, such as the files of a cloned
 //!   repository.
+//! - [`tcp_peer`] finds the process at the other end of a TCP connection.
 //! - [`handle`] opens files by their resolved paths and never follows a symbolic link.
 //!
 //! Other crates decide which limits a command needs. *This crate never reads a permission rule, and
@@ -23,6 +24,7 @@ mod pieces;
 pub mod protected;
 pub mod sandbox;
 pub mod strays;
+pub mod tcp_peer;
 pub mod worktree;
 
 pub use pane_tag::{PaneTag, TagError};

@@ -17,6 +17,7 @@ use crate::escaped::EscapedProcesses;
 use crate::lead::Keys;
 use crate::pane_hosts::PaneHosts;
 use crate::requests::RequestLog;
+use crate::send_once::SentOnce;
 use crate::started::StartedMembers;
 use crate::take_over::TakeOver;
 use crate::{Team, refusal};
@@ -211,6 +212,7 @@ impl Team {
             (Ended::NAME, self.unread_of::<Ended>().await),
             (Keys::NAME, self.unread_of::<Keys>().await),
             (EscapedProcesses::NAME, self.unread_of::<EscapedProcesses>().await),
+            (SentOnce::NAME, self.unread_of::<SentOnce>().await),
             (Option::<TakeOver>::NAME, self.unread_of::<Option<TakeOver>>().await),
         ]
     }
@@ -223,8 +225,9 @@ impl Team {
     /// `internal_error` for the first file that is damaged or has a later format version.
     pub async fn check_records(&self) -> Result<(), ApiError> {
         for (document, unread) in self.unread_entries().await {
-            // A run does not need the list of processes that commands left running.
-            if document != EscapedProcesses::NAME {
+            // A run needs neither the list of processes that commands left running nor the keys of
+            // programs that sent messages.
+            if document != EscapedProcesses::NAME && document != SentOnce::NAME {
                 unread?;
             }
         }
@@ -248,6 +251,7 @@ impl Team {
         self.drop_unread_of::<ClientConversations>(document).await?;
         self.drop_unread_of::<Ended>(document).await?;
         self.drop_unread_of::<Keys>(document).await?;
+        self.drop_unread_of::<SentOnce>(document).await?;
         self.drop_unread_of::<EscapedProcesses>(document).await
     }
 

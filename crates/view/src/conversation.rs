@@ -3,8 +3,8 @@
 //!
 //! [`Conversation::of_transcript`] reads the transcript of an agent that pitcrew runs.
 //! [`Conversation::of_client`] reads the conversation that another client recorded.
-//! [`Conversation::add_answer`] adds an answer that is not in the transcript yet. This module does no
-//! I/O. The texts are as they were written; a user interface must make them safe to show.
+//! [`Conversation::add_answer`] adds an answer that is not in the transcript yet. Only
+//! [`recorded`] does I/O. The texts are as they were written; a user interface must make them safe to show.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -17,9 +17,11 @@ use serde_json::Value;
 
 mod client;
 mod events;
+mod recorded;
 mod steps;
 
 pub use events::follows_written_steps;
+pub use recorded::recorded;
 
 /// A conversation as a person reads it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]

@@ -14,6 +14,7 @@
 //! - [`host`] numbers the events of a run and sends them to every user interface that follows it.
 //! - [`client`] follows the host of a team from another process.
 //! - [`asking`] shows the permission requests that wait for a person's answer.
+//! - [`caller`] finds the process that calls a user interface over TCP.
 //! - [`changes`] tells what each member has changed, for a person who reviews it.
 
 #![cfg_attr(
@@ -23,6 +24,7 @@
 
 pub mod agent_now;
 pub mod asking;
+pub mod caller;
 pub mod changes;
 pub mod client;
 pub mod client_stream;

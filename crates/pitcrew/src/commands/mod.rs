@@ -24,6 +24,7 @@ pub(crate) mod run;
 pub(crate) mod run_host;
 pub(crate) mod sandbox_exec;
 pub(crate) mod send;
+pub(crate) mod serve;
 pub(crate) mod shutdown;
 pub(crate) mod start;
 pub(crate) mod task;
