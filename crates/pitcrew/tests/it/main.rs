@@ -13,6 +13,7 @@ mod attach;
 mod attacks;
 mod bad_input;
 mod bounds;
+mod browser;
 mod crashes;
 mod damage;
 mod demo;
