@@ -13,6 +13,7 @@ export const given = {
   link: process.env.PITCREW_LINK ?? "",
   states: process.env.PITCREW_STATES ?? "",
   shots: process.env.PITCREW_SHOTS ?? "",
+  device: process.env.PITCREW_DEVICE ?? "desk",
 };
 
 export const origin = new URL(given.link).origin;

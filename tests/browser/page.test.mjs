@@ -4,8 +4,10 @@
 import { test } from "node:test";
 
 if (process.env.PITCREW_LINK) {
-  await import("./scenarios.mjs");
-  await import("./views.mjs");
+  if (process.env.PITCREW_STATES) {
+    await import("./scenarios.mjs");
+    await import("./views.mjs");
+  }
   await import("./live.mjs");
 } else {
   test("the page in a browser", { skip: "PITCREW_LINK is not set" }, () => {});

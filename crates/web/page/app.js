@@ -70,14 +70,22 @@ function Team({ name }) {
   return html`<${Header} store=${store} />
     <main id="main" tabindex="-1" class=${view === "team" ? "beside" : ""}>
       <${View} store=${store} /></main>
-    <${Compose} store=${store} />`;
+    <${Foot} store=${store} />`;
+}
+
+/** @param {{store: TeamStore}} props */
+function Foot({ store }) {
+  // Nobody reads the mail of an archived team.
+  return use(store.isArchived) ? null : html`<${Compose} store=${store} />`;
 }
 
 /** @param {{store: TeamStore}} props */
 function View({ store }) {
   const { view, name } = use(route);
   if (view === "tasks") return html`<${Tasks} store=${store} chosen=${name} />`;
-  if (view === "timeline") return html`<${Timeline} store=${store} />`;
+  if (view === "timeline") {
+    return html`<h1 class="hidden">Timeline</h1><${Timeline} store=${store} />`;
+  }
   if (view === "plans") return html`<${Plans} store=${store} />`;
   if (view === "review") return html`<${Review} store=${store} chosen=${name} />`;
   if (view === "member") return html`<${Member} store=${store} name=${name} />`;
@@ -148,8 +156,9 @@ const LINKS = {
 /** @param {{store: TeamStore}} props */
 function TeamState({ store }) {
   const { team, outcome } = use(store.host);
-  const link = use(store.link);
-  const words = team.cleanup === "cleaned_up" ? "cleaned_up" : outcome ? "ended" : LINKS[link];
+  const [link, isArchived] = [use(store.link), use(store.isArchived)];
+  const known = isArchived ? "archived" : outcome ? "ended" : LINKS[link];
+  const words = team.cleanup === "cleaned_up" ? "cleaned_up" : known;
   return html`<span class=${`state s-${link}`}>${words}</span>`;
 }
 

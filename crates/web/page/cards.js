@@ -1,6 +1,6 @@
 // The parallel cards: one for each agent, the most urgent first.
 
-import { html } from "./vendor/preact-htm.js";
+import { html, useMemo } from "./vendor/preact-htm.js";
 import { recipient } from "./compose.js";
 import { link } from "./route.js";
 import { use } from "./signal.js";
@@ -75,10 +75,21 @@ export function Cards({ store }) {
 }
 
 /**
- * @param {{team: string, agent: Agent, group: Group, lead?: string | null, needs: string,
- *   writing: string, mail?: Entry}} props
+ * @typedef {{team: string, agent: Agent, group: Group, lead?: string | null, needs: string,
+ *   writing: string, mail?: Entry}} CardProps
  */
-function Card({ team, agent, group, lead, needs, writing, mail }) {
+
+/**
+ * A card. It is drawn again only if something on it changes, because there can be many.
+ * @param {CardProps} props
+ */
+function Card(props) {
+  const { team, agent, group, lead, needs, writing, mail } = props;
+  return useMemo(() => drawn(props), [team, agent, group, lead, needs, writing, mail]);
+}
+
+/** @param {CardProps} props */
+function drawn({ team, agent, group, lead, needs, writing, mail }) {
   const { mark, words } = GROUPS[group];
   const name = visible(agent.name);
   const state = group === "ended" && agent.status === "killed" ? "stopped" : words;

@@ -1,13 +1,16 @@
 // The line in which a person writes to one agent or to all. Each draft has one key: if it is sent
 // again after a lost answer, the server makes no second message.
 
-import { html, useRef, useState } from "./vendor/preact-htm.js";
+import { html, useEffect, useMemo, useRef, useState } from "./vendor/preact-htm.js";
 import { call, inWords, ofTeam } from "./api.js";
 import { Signal, use } from "./signal.js";
 import { visible } from "./text.js";
 import { typed } from "./typed.js";
 
 const EVERYONE = "*";
+
+/** How long the page says that a message was sent, in milliseconds. */
+const SAID_MS = 6_000;
 
 /** The receiver of the draft. An empty name is the lead. */
 const to = new Signal("");
@@ -31,6 +34,14 @@ export function Compose({ store }) {
   const names = team.agents.filter((agent) => agent.role !== "subagent").map((it) => it.name);
   const known = [use(to), team.lead].find((name) => name === EVERYONE || names.includes(name ?? ""));
   const chosen = known ?? names[0] ?? EVERYONE;
+  const options = useMemo(
+    () => names.map((name) => html`<option key=${name} value=${name}>${visible(name)}</option>`),
+    [names.join("\n")],
+  );
+  useEffect(() => {
+    const gone = setTimeout(() => setSaid(""), SAID_MS);
+    return () => clearTimeout(gone);
+  }, [said]);
   async function send() {
     const content = text.trim();
     if (content === "" || isSending) return;
@@ -66,7 +77,7 @@ export function Compose({ store }) {
   return html`<form class="compose" aria-label="Message" onSubmit=${submit}>
     <label><span class="hidden">To</span>
       <select value=${chosen} onChange=${typed((name) => { to.value = name; })}>
-        ${names.map((name) => html`<option key=${name} value=${name}>${visible(name)}</option>`)}
+        ${options}
         <option value=${EVERYONE}>all</option>
       </select></label>
     <label class="draft"><span class="hidden">Message</span>

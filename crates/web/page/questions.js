@@ -9,6 +9,7 @@ import { html, useEffect, useLayoutEffect, useRef, useState } from "./vendor/pre
 import { call, inWords, ofTeam } from "./api.js";
 import { useReading } from "./reading.js";
 import { link } from "./route.js";
+import { useSwipe } from "./swipe.js";
 import { visible } from "./text.js";
 import { typed } from "./typed.js";
 import { asksFor, counted } from "./words.js";
@@ -77,7 +78,8 @@ function Question({ team, open, movedAt }) {
       void send(choice);
     }
   }
-  return html`<article class="question" aria-labelledby=${`q-${open.id}`}>
+  const swipe = useSwipe((side) => (side === "right" ? allow("once") : setIsRefusing(true)));
+  return html`<article class="question" aria-labelledby=${`q-${open.id}`} ...${swipe}>
     <h2 id=${`q-${open.id}`}><span aria-hidden="true">!</span> ${heading(question)}</h2>
     <p class="note">in <code>${visible(question.folder)}</code>${
       question.reason && html`<br />because ${visible(question.reason)}`}</p>
@@ -95,6 +97,7 @@ function Question({ team, open, movedAt }) {
       <button class="no" aria-disabled=${isSent} aria-expanded=${isRefusing}
         onClick=${() => setIsRefusing(!isRefusing)}>Refuse…</button>
     </div>
+    <p class="note swipe">Swipe to the right to allow once, to the left to refuse.</p>
     ${isOffering && html`<ul class="offers" aria-label="Answers for later calls too">
       ${question.offers.map((offer, n) => html`<${OfferButtons} key=${n} offer=${offer}
         isOff=${!isRead || isSent} allow=${allow} />`)}</ul>`}

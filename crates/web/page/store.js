@@ -22,6 +22,7 @@ export class TeamStore {
     this.link = new Signal(/** @type {Link} */ ("connecting"));
     this.plans = new Signal(/** @type {Plan[]} */ ([]));
     this.error = new Signal("");
+    this.isArchived = new Signal(false);
     this.log = new Log();
     this.isStopped = false;
     this.nextEntry = 0;
@@ -50,6 +51,7 @@ export class TeamStore {
     if (this.isStopped) return;
     if (kind === "link") {
       this.link.value = data;
+      if (data === "lost") void this.readState();
     } else if (kind === "snapshot") {
       this.waiting = [];
       this.host.value = ofSnapshot(data?.snapshot ?? data ?? {});
@@ -61,6 +63,7 @@ export class TeamStore {
     } else {
       this.folded();
       this.link.value = kind === "end" ? "ended" : "gone";
+      if (kind === "end") void this.readState();
       this.settle();
     }
   }
@@ -127,6 +130,15 @@ export class TeamStore {
     if (this.mustReadAgain) {
       this.mustReadAgain = false;
       this.settle();
+    }
+  }
+
+  /** Reads why there are no events: the team is archived, or it is not there. */
+  async readState() {
+    try {
+      this.isArchived.value = (await get(ofTeam(this.name))).state === "archived";
+    } catch (error) {
+      this.error.value = inWords(error);
     }
   }
 

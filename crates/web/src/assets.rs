@@ -46,6 +46,7 @@ const ASSETS: &[Asset] = assets![
     "stream.js",
     "style.css",
     "summary.js",
+    "swipe.js",
     "tasks.js",
     "teams.js",
     "text.js",

@@ -79,24 +79,25 @@ fn lacks() -> Option<&'static str> {
     (!is_there).then_some("`npm ci` was not run in tests/browser")
 }
 
-#[test]
-fn the_page_is_used_in_a_browser() {
+/// Starts a team and a server, and runs the browser tests. The page shows the recorded streams too.
+fn check(device: &str, streams: &[(&str, &str)]) {
     if let Some(why) = lacks() {
         eprintln!("skipped: {why}");
         return;
     }
+    let room = TestEnv::new();
+    make_repository(&room);
     let script = fs::read_to_string(Path::new(TESTS).join("team.yaml")).unwrap();
-    let (detached, _pid) = Detached::start(&script, &["--allow", "Bash(sleep:*)"]);
+    let (detached, _pid) = Detached::start_in(room, &script, &["--allow", "Bash(sleep:*)"]);
     let room = &detached.room;
-    for (name, stream) in STREAMS {
-        let file = room.temporary().join(format!("{name}.json"));
-        fs::write(file, states(stream).to_string()).unwrap();
-    }
     let serving = Serving::start(room);
     let mut node = room.tool("node", &["--test", "--test-reporter=spec", "page.test.mjs"]);
-    node.current_dir(TESTS)
-        .env("PITCREW_LINK", &serving.link)
-        .env("PITCREW_STATES", room.temporary());
+    node.current_dir(TESTS).env("PITCREW_LINK", &serving.link).env("PITCREW_DEVICE", device);
+    for (name, stream) in streams {
+        let file = room.temporary().join(format!("{name}.json"));
+        fs::write(file, states(stream).to_string()).unwrap();
+        node.env("PITCREW_STATES", room.temporary());
+    }
     if let Some(shots) = std::env::var_os("PITCREW_SHOTS") {
         node.env("PITCREW_SHOTS", shots);
     }
@@ -104,4 +105,23 @@ fn the_page_is_used_in_a_browser() {
     let said = String::from_utf8_lossy(&tested.stdout);
     assert!(tested.status.success(), "{said}{}", String::from_utf8_lossy(&tested.stderr));
     detached.until_no_host();
+}
+
+/// Makes the working folder a repository. The review shows what changed since its newest commit.
+fn make_repository(room: &TestEnv) {
+    for args in [&["init", "--quiet"][..], &["commit", "--quiet", "--allow-empty", "-m", "x"]] {
+        let user = ["-c", "user.name=Ada", "-c", "user.email=ada@localhost"];
+        let ran = room.tool("git", &[&user[..], args].concat()).status().unwrap();
+        assert!(ran.success(), "{args:?}");
+    }
+}
+
+#[test]
+fn the_page_shows_recorded_streams_and_leads_a_team() {
+    check("desk", STREAMS);
+}
+
+#[test]
+fn the_page_leads_a_team_by_touch_on_a_small_screen() {
+    check("phone", &[]);
 }
