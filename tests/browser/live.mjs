@@ -25,6 +25,7 @@ test(`a person leads a team from the page of a ${given.device}`, { timeout: 180_
   await aCommentIsAnswered(page);
   await theStateIsThatOfTheServer(page);
   await theTeamEnds(page);
+  await theArchiveShowsIt(page);
   assert.deepEqual(errors, []);
   await context.close();
 });
@@ -214,4 +215,14 @@ async function theTeamEnds(page) {
   assert.match(await summary.innerText(), /success.*The notes are written and read\./s);
   await shot(page, "summary");
   assert.deepEqual(await violations(page), []);
+}
+
+/** @param {Page} page */
+async function theArchiveShowsIt(page) {
+  await press(page.getByRole("link", { name: "Teams" }));
+  await press(page.getByRole("region", { name: "Archived" }).getByRole("link", { name: /^work/ }));
+  await page.locator(".top .state", { hasText: "archived" }).waitFor();
+  await page.getByRole("region", { name: "Run summary" }).getByText("completed").waitFor();
+  await page.getByRole("article", { name: "bob", exact: true }).waitFor();
+  assert.equal(await page.getByRole("form", { name: "Message" }).count(), 0);
 }

@@ -164,6 +164,8 @@ interface Entry {
   to: string[];
   text: string;
   content: string | null;
+  tokens?: number;
+  cost_usd?: number;
   summary?: string | null;
   isToTeam: boolean;
   isFailure: boolean;

@@ -36,7 +36,8 @@ function skip(event) {
 }
 
 function Overview() {
-  return html`<header class="top"><span class="brand">pitcrew</span><${Settings} /></header>
+  return html`<header class="top"><div class="line plain"><b class="name">pitcrew</b><${Settings} />
+    </div></header>
     <main id="main" tabindex="-1"><${Teams} /></main>`;
 }
 

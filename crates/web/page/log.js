@@ -23,6 +23,8 @@ export class Log {
     this.version = new Signal(0);
     /** The latest message to each agent. */
     this.mail = new Signal(/** @type {Record<string, Entry>} */ ({}));
+    /** The end of the latest run. */
+    this.end = new Signal(/** @type {Entry | null} */ (null));
     /** The latest message to the whole team. */
     this.banner = new Signal(/** @type {Entry | null} */ (null));
   }
@@ -34,6 +36,8 @@ export class Log {
     for (const one of happened) {
       const entry = entryOf(one, this.entries.length);
       this.entries.push(entry);
+      if (one.event === "run_ended") this.end.value = entry;
+      if (one.event === "run_started") this.end.value = null;
       if (entry.isToTeam) this.banner.value = entry;
       else if (entry.kind === "mail" && entry.to[0] !== undefined) mail[entry.to[0]] = entry;
     }
@@ -57,6 +61,8 @@ export function entryOf(given, n) {
     to: Array.isArray(what.to) ? what.to : [],
     text: what.text ?? "",
     content: what.content ?? null,
+    tokens: what.tokens,
+    cost_usd: what.cost_usd,
     isToTeam: false,
     isFailure: false,
   };

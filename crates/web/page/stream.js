@@ -20,15 +20,23 @@ export function follow(team, receive, current) {
   const channel = new BroadcastChannel(name);
   const stopped = new AbortController();
   let isConnected = false;
+  /** The latest news about the connection. @type {any} */
+  let latest = null;
   channel.onmessage = ({ data }) => {
-    if (data.kind === "ask" && isConnected) channel.postMessage({ kind: "state", state: current() });
-    else if (data.kind === "state" && !isConnected) receive("snapshot", data.state);
-    else if (KINDS.includes(data.kind) || data.kind === "link") receive(data.kind, data.data);
+    if (data.kind === "ask" && isConnected) {
+      channel.postMessage({ kind: "state", state: current() });
+      channel.postMessage(latest);
+    } else if (data.kind === "state") {
+      if (!isConnected) receive("snapshot", data.state);
+    } else if (KINDS.includes(data.kind) || data.kind === "link") {
+      receive(data.kind, data.data);
+    }
   };
   channel.postMessage({ kind: "ask" });
   const connected = () =>
     connect(team, stopped.signal, (kind, data) => {
       isConnected ||= kind === "snapshot";
+      if (kind !== "event" && kind !== "snapshot") latest = { kind, data };
       receive(kind, data);
       channel.postMessage({ kind, data });
     });

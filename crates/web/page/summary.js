@@ -8,9 +8,21 @@ import { dollars, duration, short, tokensOf } from "./words.js";
 /** @param {{store: Store}} props */
 export function Summary({ store }) {
   const { team, outcome } = use(store.host);
+  const end = use(store.log.end);
   if (team.session) return html`<${OfSession} session=${team.session} />`;
   if (outcome) return html`<${OfRun} outcome=${outcome} />`;
-  return null;
+  return end && html`<${OfLog} end=${end} agents=${team.agents.length} />`;
+}
+
+/** @param {{end: Entry, agents: number}} props */
+function OfLog({ end, agents }) {
+  /** @type {[string, string][]} */
+  const facts = [["Agents", String(agents)]];
+  if (end.tokens != null) facts.push(["Tokens", short(end.tokens)]);
+  if (end.cost_usd != null) facts.push(["Cost", dollars(end.cost_usd)]);
+  const outcome = end.text.replace(/^the run ends,? ?/, "");
+  return html`<${Card} title="Run summary" outcome=${outcome} isError=${!/^completed/.test(outcome)}
+    facts=${facts} text="" models=${[]} />`;
 }
 
 /** @param {{session: Session}} props */
