@@ -22,6 +22,7 @@ export async function play(page, team, states, log = []) {
     const from = Number(new URL(route.request().url()).searchParams.get("from"));
     return route.fulfill({ json: { entries: log.slice(from), next: log.length, total: log.length } });
   });
+  await page.route(api, (route) => route.fulfill({ json: { name: team, state: "stopped" } }));
   await page.route(`${api}/plans`, (route) => route.fulfill({ json: { plans: [] } }));
   await page.goto(`${origin}/#/${team}`);
   await page.reload();

@@ -147,6 +147,20 @@ test("a message to one agent is at its card, one to the team is in the banner", 
   assert.deepEqual(found({ group: "tasks", words: "" }), []);
 });
 
+test("an entry that the server inserts late is added once, and a broadcast gets its receivers", () => {
+  const timeline = new log.Log();
+  const said = { at_ms: 5, kind: "mail", event: "message", agent: "eve", content: "hi" };
+  const first = { at_ms: 1, kind: "task", event: "task_created", agent: "eve", text: "creates" };
+  timeline.merge([first, { ...said, to: ["bob"], text: "writes to bob: hi" }]);
+  const late = { ...first, at_ms: 0, text: "was late" };
+  timeline.merge([late, first, { ...said, to: ["bob", "ann"], text: "writes to bob, ann: hi" }]);
+  const texts = timeline.entries.map((/** @type {any} */ entry) => entry.text);
+  assert.deepEqual(texts, ["creates", "writes to bob, ann: hi", "was late"]);
+  assert.deepEqual(timeline.banner.value.to, ["bob", "ann"]);
+  timeline.merge(Array.from({ length: 9_000 }, (_, n) => ({ ...first, at_ms: n + 10 })));
+  assert.deepEqual([timeline.entries.length, timeline.known.size], [9_003, 3_000]);
+});
+
 test("a filter reads each entry once, and hides the details", () => {
   const timeline = new log.Log();
   const matches = new log.Matches(timeline);

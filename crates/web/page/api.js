@@ -26,10 +26,10 @@ export class Failure extends Error {
  */
 export async function call(method, path, body, headers = {}) {
   /** @type {RequestInit} */
-  const request = { method, headers: { accept: "application/json", ...headers } };
+  const request = { method, headers };
   if (body !== undefined) {
     request.body = JSON.stringify(body);
-    request.headers = { ...request.headers, "content-type": "application/json" };
+    request.headers = { ...headers, "content-type": "application/json" };
   }
   const response = await answered(path, request);
   const data = await response.json().catch(() => null);

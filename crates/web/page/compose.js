@@ -3,9 +3,8 @@
 
 import { html, useEffect, useMemo, useRef, useState } from "./vendor/preact-htm.js";
 import { call, inWords, ofTeam } from "./api.js";
-import { Signal, use } from "./signal.js";
+import { Signal, typed, use } from "./signal.js";
 import { visible } from "./text.js";
-import { typed } from "./typed.js";
 
 const EVERYONE = "*";
 

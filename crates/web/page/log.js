@@ -14,11 +14,19 @@ export const GROUPS = /** @type {const} */ ({
   details: ["state", "delivery", "turn"],
 });
 
-/** The entries of a timeline, the oldest first. Entries are only added. */
+/** The number of entries that are read again, because the server can insert an entry before them. */
+export const OVERLAP = 100;
+
+/** The number of entries that are known by their content. */
+const KNOWN_MOST = 3_000;
+
+/** The entries of a timeline, in the order in which they became known. */
 export class Log {
   constructor() {
     /** @type {Entry[]} */
     this.entries = [];
+    /** The latest entries of the server's log, as text. @type {Set<string>} */
+    this.known = new Set();
     /** Counts the additions, so that a component learns of them. */
     this.version = new Signal(0);
     /** The latest message to each agent. */
@@ -27,6 +35,40 @@ export class Log {
     this.end = new Signal(/** @type {Entry | null} */ (null));
     /** The latest message to the whole team. */
     this.banner = new Signal(/** @type {Entry | null} */ (null));
+  }
+
+  /**
+   * Adds the entries of the server's log that are new.
+   * @param {any[]} happened
+   */
+  merge(happened) {
+    const fresh = happened.filter((one) => {
+      const key = JSON.stringify([one.at_ms, one.event, one.agent, one.to, one.text]);
+      const isNew = !this.known.has(key);
+      this.known.add(key);
+      return isNew && !this.widen(one);
+    });
+    for (const key of this.known) {
+      if (this.known.size <= KNOWN_MOST) break;
+      this.known.delete(key);
+    }
+    this.add(fresh);
+  }
+
+  /**
+   * Adds receivers to a message, if it is in the timeline with fewer of them.
+   * @param {any} one
+   */
+  widen(one) {
+    if (one.kind !== "mail" || one.to?.length < 2) return false;
+    const earlier = this.entries
+      .slice(-OVERLAP)
+      .find((it) => it.at_ms === one.at_ms && it.agent === one.agent && it.content === one.content);
+    if (!earlier) return false;
+    Object.assign(earlier, entryOf(one, earlier.n));
+    this.banner.value = { ...earlier };
+    this.version.value += 1;
+    return true;
   }
 
   /** @param {any[]} happened */

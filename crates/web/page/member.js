@@ -4,10 +4,10 @@ import { html, useEffect, useState } from "./vendor/preact-htm.js";
 import { call, get, inWords, ofTeam } from "./api.js";
 import { Badges, colorClass, needs, numbers } from "./cards.js";
 import { recipient } from "./compose.js";
+import { Text } from "./long.js";
 import { link } from "./route.js";
-import { use } from "./signal.js";
-import { SHOWN_CHARS, oneLine, visible } from "./text.js";
-import { typed } from "./typed.js";
+import { typed, use } from "./signal.js";
+import { oneLine, visible } from "./text.js";
 import { brief, now } from "./words.js";
 
 const MODES = ["default", "acceptEdits", "plan", "dontAsk", "bypassPermissions"];
@@ -167,12 +167,4 @@ function CallView({ call }) {
     <${Text} text=${JSON.stringify(call.input, null, 2)} />
     ${result && html`<p class="note">Result</p><${Text} text=${result.text} />`}
   </details>`;
-}
-
-/** @param {{text: string | undefined}} props */
-function Text({ text = "" }) {
-  const [most, setMost] = useState(SHOWN_CHARS);
-  return html`<pre class="text">${visible(text.slice(0, most))}</pre>
-    ${text.length > most && html`<button class="quiet"
-      onClick=${() => setMost(text.length)}>Show all ${text.length} characters</button>`}`;
 }

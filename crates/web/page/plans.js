@@ -4,9 +4,8 @@
 import { html, useState } from "./vendor/preact-htm.js";
 import { call, inWords, ofTeam } from "./api.js";
 import { useReading } from "./reading.js";
-import { use } from "./signal.js";
+import { typed, use } from "./signal.js";
 import { visible } from "./text.js";
-import { typed } from "./typed.js";
 
 /** @param {{store: Store}} props */
 export function Plans({ store }) {

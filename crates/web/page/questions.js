@@ -9,9 +9,9 @@ import { html, useEffect, useLayoutEffect, useRef, useState } from "./vendor/pre
 import { call, inWords, ofTeam } from "./api.js";
 import { useReading } from "./reading.js";
 import { link } from "./route.js";
+import { typed } from "./signal.js";
 import { useSwipe } from "./swipe.js";
 import { visible } from "./text.js";
-import { typed } from "./typed.js";
 import { asksFor, counted } from "./words.js";
 
 /** After requests have moved, clicks within this time were meant for another one. */

@@ -5,9 +5,8 @@ import { html, useEffect, useMemo, useState } from "./vendor/preact-htm.js";
 import { call, get, inWords, ofTeam } from "./api.js";
 import { comment, linesOf } from "./diff.js";
 import { link } from "./route.js";
-import { use } from "./signal.js";
+import { typed, use } from "./signal.js";
 import { visible } from "./text.js";
-import { typed } from "./typed.js";
 import { counted } from "./words.js";
 
 /** The number of lines of a diff that are shown at once. */

@@ -53,3 +53,9 @@ export function use(signal) {
   }, [signal]);
   return value;
 }
+
+/**
+ * Returns a listener that passes on what the user typed or chose.
+ * @param {(value: string) => void} set
+ */
+export const typed = (set) => (/** @type {any} */ event) => set(event.target.value);

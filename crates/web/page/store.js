@@ -4,11 +4,14 @@
 import { Signal } from "./signal.js";
 import { get, inWords, ofTeam } from "./api.js";
 import { EMPTY, fold, ofSnapshot } from "./fold.js";
-import { Log } from "./log.js";
+import { Log, OVERLAP } from "./log.js";
 import { follow } from "./stream.js";
 
 /** The time that requests for the log and the plans wait for further events, in milliseconds. */
 const SETTLE_MS = 150;
+
+/** The longest time until events are folded, in milliseconds. */
+const FRAME_MS = 100;
 
 /** Events of a run after which the log has nothing new. */
 const SILENT = ["text_delta", "model_waits", "model_silent", "tool_started"];
@@ -75,9 +78,9 @@ export class TeamStore {
   queue(event) {
     this.waiting.push(event);
     if (this.waiting.length > 1) return;
-    // A hidden page gets no frames.
-    if (document.hidden) setTimeout(() => this.folded());
-    else requestAnimationFrame(() => this.folded());
+    requestAnimationFrame(() => this.folded());
+    // A hidden or covered page gets no frames.
+    setTimeout(() => this.folded(), document.hidden ? 0 : FRAME_MS);
   }
 
   /** Returns the state after all events that were received. */
@@ -145,9 +148,10 @@ export class TeamStore {
   async readLog() {
     // The timeline of another client's stream is in the snapshots.
     while (!this.isStopped && this.ofClient === 0) {
-      const page = await get(`${ofTeam(this.name, "log")}?from=${this.nextEntry}`);
+      const from = Math.max(0, this.nextEntry - OVERLAP);
+      const page = await get(`${ofTeam(this.name, "log")}?from=${from}`);
       if (this.isStopped || !page.entries?.length) return;
-      this.log.add(page.entries);
+      this.log.merge(page.entries);
       this.nextEntry = page.next;
       if (page.next >= page.total) return;
     }

@@ -13,9 +13,6 @@ const MARK = /\p{M}/u;
 /** A character with more combining marks could cover the lines around it. */
 const MARKS_MOST = 3;
 
-/** The number of characters of a text that is shown at once. The rest is shown on request. */
-export const SHOWN_CHARS = 20_000;
-
 /**
  * Returns the text with all characters written out that a person could not see.
  * @param {unknown} text

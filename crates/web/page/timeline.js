@@ -3,9 +3,9 @@
 import { html, useEffect, useMemo, useState } from "./vendor/preact-htm.js";
 import { List } from "./list.js";
 import { GROUPS, Matches } from "./log.js";
-import { use } from "./signal.js";
-import { SHOWN_CHARS, oneLine, visible } from "./text.js";
-import { typed } from "./typed.js";
+import { Text } from "./long.js";
+import { typed, use } from "./signal.js";
+import { oneLine, visible } from "./text.js";
 import { clock } from "./words.js";
 
 /** The height of an entry in pixels, on a wide and on a narrow screen. */
@@ -69,15 +69,11 @@ function entryRow(entry) {
 
 /** @param {{entry: Entry, close: () => void}} props */
 function Whole({ entry, close }) {
-  const text = entry.content ?? entry.text;
-  const [most, setMost] = useState(SHOWN_CHARS);
   return html`<aside class="whole" aria-label="The whole entry">
     <header><b>${visible(entry.agent ?? "team")}</b>
       <span class="note">${entry.to.length > 0 && `to ${visible(entry.to.join(", "))} `}${
         clock(entry.at_ms)}</span>
       <button class="quiet" onClick=${close}>Close</button></header>
-    <pre class="text" tabindex="0">${visible(text.slice(0, most))}</pre>
-    ${text.length > most && html`<button class="quiet"
-      onClick=${() => setMost(text.length)}>Show all ${text.length} characters</button>`}
+    <div class="long" tabindex="0"><${Text} text=${entry.content ?? entry.text} /></div>
   </aside>`;
 }

@@ -33,6 +33,7 @@ const ASSETS: &[Asset] = assets![
     "index.html",
     "list.js",
     "log.js",
+    "long.js",
     "manifest.webmanifest",
     "member.js",
     "notify.js",
@@ -52,7 +53,6 @@ const ASSETS: &[Asset] = assets![
     "text.js",
     "theme.js",
     "timeline.js",
-    "typed.js",
     "words.js",
     "vendor/preact-htm.js",
 ];
