@@ -30,11 +30,12 @@ export function List({ label, count, row, render, onOpen, empty }) {
   const isAtEnd = useRef(true);
   const [view, setView] = useState({ top: 0, height: 600 });
   const [active, setActive] = useState(-1);
-  useLayoutEffect(() => {
+  useLayoutEffect(stay, [count, row]);
+  useEffect(() => observed(box.current, () => { stay(); look(); }), []);
+  function stay() {
     const element = box.current;
     if (element && isAtEnd.current) element.scrollTop = element.scrollHeight;
-  }, [count, row]);
-  useEffect(() => observed(box.current, () => look()), []);
+  }
   function look() {
     const element = box.current;
     if (!element) return;

@@ -2,7 +2,7 @@
 // the connection. Components read the signals and are drawn again when these change.
 
 import { Signal } from "./signal.js";
-import { get, inWords, ofTeam } from "./api.js";
+import { Failure, get, inWords, ofTeam } from "./api.js";
 import { EMPTY, fold, ofSnapshot } from "./fold.js";
 import { Log, OVERLAP } from "./log.js";
 import { follow } from "./stream.js";
@@ -127,7 +127,9 @@ export class TeamStore {
       await Promise.all([this.readLog(), this.readPlans()]);
       this.error.value = "";
     } catch (error) {
-      this.error.value = inWords(error);
+      // After its end, a team can be in the archive, where it has another name.
+      const isGone = error instanceof Failure && error.status === 404 && this.host.value.outcome;
+      this.error.value = isGone ? "" : inWords(error);
     }
     this.isReading = false;
     if (this.mustReadAgain) {
