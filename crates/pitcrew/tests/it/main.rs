@@ -65,6 +65,7 @@ mod resume;
 mod rooms;
 mod run;
 mod running;
+mod serve;
 mod service;
 mod session;
 mod shown_commands;
