@@ -37,12 +37,18 @@ struct Listed {
 
 /// Finds the process that connected from the address `peer` to the address `own`. It blocks.
 ///
+/// On other systems than Linux the result is always [`Peer::User`].
+///
 /// Several processes can hold one socket. If a tool of an agent started one of them, the result is
 /// that process.
 ///
 /// # Errors
 /// If the kernel lists no such socket, or if the process that has the socket cannot be found.
 pub fn peer_of(peer: SocketAddr, own: SocketAddr) -> io::Result<Peer> {
+    if !cfg!(target_os = "linux") {
+        // Only Linux has the lists. A host has a control socket only there too.
+        return Ok(Peer::User);
+    }
     let (SocketAddr::V4(peer), SocketAddr::V4(own)) = (peer, own) else {
         return Err(io::Error::other("it does not call from an IPv4 address"));
     };

@@ -7,8 +7,8 @@
 
 use axum::extract::{Path, Request, State};
 use axum::http::header::{
-    AUTHORIZATION, CACHE_CONTROL, CONTENT_SECURITY_POLICY, COOKIE, HOST, LOCATION, ORIGIN,
-    REFERRER_POLICY, SET_COOKIE, X_CONTENT_TYPE_OPTIONS,
+    AUTHORIZATION, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, COOKIE, HOST, LOCATION,
+    ORIGIN, REFERRER_POLICY, SET_COOKIE, X_CONTENT_TYPE_OPTIONS,
 };
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use axum::middleware::Next;
@@ -120,7 +120,7 @@ pub(crate) async fn guard_site(
     next: Next,
 ) -> Response {
     let mut response = match app.keys.check_site(&request) {
-        Ok(()) => next.run(request).await,
+        Ok(()) => enveloped(next.run(request).await),
         Err(failure) => failure.into_response(),
     };
     let headers = response.headers_mut();
@@ -134,6 +134,17 @@ pub(crate) async fn guard_site(
     // An asset says itself how long it may be kept.
     headers.entry(CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
     response
+}
+
+/// Gives an error without an envelope one. The router refuses a path that is not UTF-8 by itself.
+fn enveloped(response: Response) -> Response {
+    let status = response.status();
+    let is_error = status.is_client_error() || status.is_server_error();
+    let kind = text_of(response.headers(), &CONTENT_TYPE);
+    if !is_error || kind == Some("application/json") {
+        return response;
+    }
+    Failure::unexplained(status).into_response()
 }
 
 /// Checks the key of every request of the API.

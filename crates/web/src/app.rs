@@ -11,6 +11,9 @@ use tokio_util::sync::CancellationToken;
 use crate::access::Keys;
 use crate::failure::Failure;
 
+/// The maximum length in bytes of a team's name and of an archive's id: that of a file name.
+const NAME_BYTES_MOST: usize = 255;
+
 /// What all requests share.
 pub(crate) struct App {
     pub(crate) teams: Teams,
@@ -38,12 +41,14 @@ pub(crate) type Shared = Arc<App>;
 impl App {
     /// Opens a team that is in its place.
     pub(crate) async fn team(&self, name: &str) -> Result<Team, Failure> {
+        check_length(name)?;
         Ok(self.teams.open(name).await?)
     }
 
     /// Returns the records of a team. `name` is the name of a team, or the name or the archive id
     /// of an archived team.
     pub(crate) async fn records(&self, name: &str) -> Result<TeamRecords, Failure> {
+        check_length(name)?;
         let missing = match self.teams.open(name).await {
             Ok(team) => return Ok(TeamRecords::Live(team)),
             Err(error) if error.code == ErrorCode::TeamNotFound => error,
@@ -65,4 +70,13 @@ impl App {
         let member = team.member(name).await?.name;
         Ok((team, member))
     }
+}
+
+/// Refuses a name that is too long for a folder. The system would refuse it as a failure.
+fn check_length(name: &str) -> Result<(), ApiError> {
+    if name.len() <= NAME_BYTES_MOST {
+        return Ok(());
+    }
+    let message = format!("no team has a name of {} bytes", name.len());
+    Err(ApiError::new(ErrorCode::TeamNotFound, message).with("limit", NAME_BYTES_MOST))
 }

@@ -7,7 +7,8 @@ use axum::response::{IntoResponse, Response};
 use pitcrew_protocol::{ApiError, InputError, chain};
 use pitcrew_view::ViewError;
 use pitcrew_view::lead::LeadError;
-use serde_json::{Map, Value, json};
+use serde::Serialize;
+use serde_json::{Map, Value};
 
 /// The error codes that only the server has. All others are those of
 /// [`ErrorCode`](pitcrew_protocol::ErrorCode).
@@ -54,6 +55,16 @@ impl Failure {
         self
     }
 
+    /// The error for a request that the router refused by itself.
+    pub(crate) fn unexplained(status: StatusCode) -> Self {
+        let code = match status.is_client_error() {
+            true => pitcrew_protocol::ErrorCode::InvalidRequest,
+            false => pitcrew_protocol::ErrorCode::InternalError,
+        };
+        let reason = status.canonical_reason().unwrap_or("the request failed");
+        Self::new(status, code.as_str(), format!("the server answers: {reason}"))
+    }
+
     /// The error for a request that a person or a program formed wrongly.
     pub(crate) fn invalid(message: impl Into<String>) -> Self {
         let code = pitcrew_protocol::ErrorCode::InvalidRequest;
@@ -80,14 +91,20 @@ impl Failure {
         &self.message
     }
 
-    fn envelope(&self) -> Value {
+    fn envelope(self) -> Envelope {
         let Self { code, message, details, .. } = self;
-        let mut envelope = json!({"success": false, "error": code, "message": message});
-        if !details.is_empty() {
-            envelope["details"] = Value::Object(details.clone());
-        }
-        envelope
+        Envelope { success: false, error: code, message, details }
     }
+}
+
+/// The body of an error.
+#[derive(Serialize)]
+struct Envelope {
+    success: bool,
+    error: &'static str,
+    message: String,
+    #[serde(skip_serializing_if = "Map::is_empty")]
+    details: Map<String, Value>,
 }
 
 impl IntoResponse for Failure {

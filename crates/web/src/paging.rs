@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use serde::Serialize;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use crate::failure::Failure;
 
@@ -37,11 +37,15 @@ impl Page {
     }
 
     /// Returns this part of a list as an answer, with the number of the next entry.
-    pub(crate) fn of_list<T: Serialize>(self, list: Vec<T>) -> Value {
+    pub(crate) fn of_list<T: Serialize>(self, list: Vec<T>) -> Map<String, Value> {
         let total = list.len();
         let entries: Vec<T> = list.into_iter().skip(self.from).take(self.limit).collect();
         let next = self.from.saturating_add(entries.len());
-        json!({"entries": entries, "next": next, "total": total})
+        Map::from_iter([
+            ("entries".to_owned(), json!(entries)),
+            ("next".to_owned(), next.into()),
+            ("total".to_owned(), total.into()),
+        ])
     }
 }
 
@@ -67,8 +71,8 @@ mod tests {
             assert_eq!(page(other), None, "{other}");
         }
         let two = Page::of("from=3&limit=2").unwrap().of_list(vec!["a", "b", "c", "d", "e", "f"]);
-        assert_eq!(two, json!({"entries": ["d", "e"], "next": 5, "total": 6}));
+        assert_eq!(json!(two), json!({"entries": ["d", "e"], "next": 5, "total": 6}));
         let none = Page::of("from=9").unwrap().of_list(vec![1]);
-        assert_eq!(none, json!({"entries": [], "next": 9, "total": 1}));
+        assert_eq!(json!(none), json!({"entries": [], "next": 9, "total": 1}));
     }
 }

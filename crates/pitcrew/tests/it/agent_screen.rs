@@ -19,7 +19,7 @@ use crate::models_over_http::model_server;
 use crate::patience;
 use crate::test_env::{TestEnv, journal_in};
 
-mod followed;
+pub(crate) mod followed;
 mod questions;
 
 /// The arguments that run bob. A lead has already added bob to the team.

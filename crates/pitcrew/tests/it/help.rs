@@ -37,6 +37,7 @@ fn the_help_shows_commands_and_examples() {
       log          Show what happened in a team, running or finished
       transcript   Show the conversation of an agent as it reads, of a team that runs or is finished
       history      List the teams that were run in this repository: goal, end, tokens and cost
+      serve        Serve all teams below the root to browsers and programs on this machine
       shutdown     Shut a team down: ask the process that runs it, and wait for its end
       models       List models with their prices and context windows, and the source of each figure
       trust        Show, list, add and remove repositories whose settings, hooks and agents count

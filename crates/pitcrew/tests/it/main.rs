@@ -66,6 +66,7 @@ mod resume;
 mod rooms;
 mod run;
 mod running;
+mod serve;
 mod service;
 mod session;
 mod shown_commands;

@@ -76,6 +76,10 @@ const SHOWN: &[(&str, Stage)] = &[
     ("cd your/repository", Not("it names no folder that is there")),
     ("export ANTHROPIC_API_KEY=...", Not("it needs a vendor's key")),
     (
+        "curl -H \"Authorization: Bearer $(cat ~/.claude/pitcrew/web/token)\" http://127.0.0.1:7420/api/teams",
+        Not("it needs a server at that port; the tests of `serve` call one"),
+    ),
+    (
         "echo '{\"id\":1,\"op\":\"hello\",\"protocol\":1}' | pitcrew pane serve tmux --session mine",
         Tmux,
     ),
@@ -176,6 +180,8 @@ const SHOWN: &[(&str, Stage)] = &[
     ("pitcrew run --resume myteam", Alone),
     ("pitcrew send", Named),
     ("pitcrew send bob \"look at parser.rs first\"", Stage::Running),
+    ("pitcrew serve", Named),
+    ("pitcrew serve --port 0 --json", Follows),
     ("pitcrew shutdown", Stage::Running),
     ("pitcrew shutdown backend", Stage::Running),
     ("pitcrew shutdown backend --force", Stage::Running),

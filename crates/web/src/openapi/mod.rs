@@ -5,14 +5,16 @@ mod operation;
 mod operations;
 mod schemas;
 
+use std::collections::BTreeMap;
+
 use serde_json::{Map, Value, json};
 
 /// Returns the document.
 pub(crate) fn document() -> Value {
-    let mut paths: Map<String, Value> = Map::new();
+    let mut paths: BTreeMap<&str, Map<String, Value>> = BTreeMap::new();
     for operation in operations::all() {
-        let path = paths.entry(operation.path).or_insert_with(|| json!({}));
-        path[operation.method] = operation.described();
+        let methods = paths.entry(operation.path).or_default();
+        methods.insert(operation.method.to_owned(), operation.described());
     }
     json!({
         "openapi": "3.1.0",

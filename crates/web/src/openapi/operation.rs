@@ -139,20 +139,21 @@ impl Operation {
             })
         });
         let parameters: Vec<Value> = in_path.chain(self.parameters.iter().cloned()).collect();
-        let mut described = json!({
-            "operationId": self.id(),
-            "summary": self.summary,
-            "parameters": parameters,
-            "responses": self.responses(),
-        });
+        let mut described = Map::from_iter([
+            ("operationId".to_owned(), json!(self.id())),
+            ("summary".to_owned(), json!(self.summary)),
+            ("parameters".to_owned(), json!(parameters)),
+            ("responses".to_owned(), self.responses()),
+        ]);
         if let Some(Body { schema, is_required }) = self.body {
             let content = json!({"application/json": {"schema": reference(schema)}});
-            described["requestBody"] = json!({"required": is_required, "content": content});
+            let body = json!({"required": is_required, "content": content});
+            described.insert("requestBody".to_owned(), body);
         }
         if self.is_open() {
-            described["security"] = json!([]);
+            described.insert("security".to_owned(), json!([]));
         }
-        described
+        Value::Object(described)
     }
 
     /// Whether the operation needs no key.

@@ -4,7 +4,8 @@ use super::operation::Operation;
 
 /// Returns all operations.
 pub(super) fn all() -> Vec<Operation> {
-    [of_server(), of_teams(), of_members(), of_work(), of_people()].into_iter().flatten().collect()
+    let groups = [of_server(), of_teams(), of_members(), of_one_member(), of_work(), of_people()];
+    groups.into_iter().flatten().collect()
 }
 
 fn of_server() -> Vec<Operation> {
@@ -94,6 +95,11 @@ fn of_members() -> Vec<Operation> {
             "Give a member another model",
         )
         .with_body("Model"),
+    ]
+}
+
+fn of_one_member() -> Vec<Operation> {
+    vec![
         Operation::of_host(
             "post",
             "/api/teams/{team}/members/{name}/compact",

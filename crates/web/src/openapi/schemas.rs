@@ -32,6 +32,17 @@ fn list_of(schema: &Value) -> Value {
 
 /// An object that has these fields and may have others. A name with a `?` is optional.
 fn object(fields: &[(&str, Value)]) -> Value {
+    Value::Object(described(fields))
+}
+
+/// An object that has no other fields than these.
+fn closed(fields: &[(&str, Value)]) -> Value {
+    let mut schema = described(fields);
+    schema.insert("additionalProperties".to_owned(), false.into());
+    Value::Object(schema)
+}
+
+fn described(fields: &[(&str, Value)]) -> Map<String, Value> {
     let (mut properties, mut required) = (Map::new(), Vec::new());
     for (name, schema) in fields {
         let bare = name.trim_end_matches('?');
@@ -40,14 +51,11 @@ fn object(fields: &[(&str, Value)]) -> Value {
             required.push(bare);
         }
     }
-    json!({"type": "object", "properties": properties, "required": required})
-}
-
-/// An object that has no other fields than these.
-fn closed(fields: &[(&str, Value)]) -> Value {
-    let mut schema = object(fields);
-    schema["additionalProperties"] = false.into();
-    schema
+    Map::from_iter([
+        ("type".to_owned(), "object".into()),
+        ("properties".to_owned(), Value::Object(properties)),
+        ("required".to_owned(), required.into()),
+    ])
 }
 
 /// A page of a list.
@@ -197,8 +205,14 @@ fn of_teams() -> Vec<Named> {
                 ("questions", list_of(&reference("Question"))),
             ]),
         ),
-        ("EventStream", json!({"type": "string"})),
+        ("EventStream", event()),
     ]
+}
+
+/// One event of a stream. Its data is JSON.
+fn event() -> Value {
+    let names = json!({"enum": ["snapshot", "event", "gone", "end"]});
+    object(&[("event", names), ("data", text()), ("id?", text())])
 }
 
 fn of_members() -> Vec<Named> {

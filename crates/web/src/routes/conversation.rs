@@ -31,9 +31,9 @@ pub(super) async fn page(
         return Err(nothing_recorded(&agent));
     };
     let mut answer = page.of_list(conversation.parts);
-    answer["agent"] = json!(agent);
-    answer["program"] = json!(program);
-    answer["unread_lines"] = json!(conversation.unread_lines);
+    answer.insert("agent".to_owned(), json!(agent));
+    answer.insert("program".to_owned(), program.into());
+    answer.insert("unread_lines".to_owned(), conversation.unread_lines.into());
     tagged(&headers, &answer)
 }
 

@@ -32,7 +32,8 @@ async fn another_host_or_origin_is_refused() {
     let env = ServerEnv::new().await;
     let client = &env.client;
     let port = client.address.port();
-    for host in ["evil.example", "evil.example:80", "127.0.0.1", "localhost:1", "127.0.0.1.evil.example"]
+    for host in
+        ["evil.example", "evil.example:80", "127.0.0.1", "localhost:1", "127.0.0.1.evil.example"]
     {
         for path in ["/api/teams", "/", "/api/health", "/open/x"] {
             let request = Request::new("GET", path).header("Host", host);
@@ -55,7 +56,8 @@ async fn another_host_or_origin_is_refused() {
 async fn opened(env: &ServerEnv) -> (Answer, Option<String>) {
     let path = env.link.split_once("/open/").unwrap().1;
     let answer = env.client.send(Request::new("GET", &format!("/open/{path}")).bare()).await;
-    let cookie = answer.header("Set-Cookie").map(|cookie| cookie.split(';').next().unwrap().to_owned());
+    let cookie =
+        answer.header("Set-Cookie").map(|cookie| cookie.split(';').next().unwrap().to_owned());
     (answer, cookie)
 }
 
@@ -72,7 +74,9 @@ async fn a_link_opens_the_page_once() {
     let (again, _) = opened(&env).await;
     again.error(403, "forbidden");
     let with_cookie = |method: &str, path: &str| {
-        Request::new(method, path).bare().header("Cookie", &format!("a=b; {}", cookie.clone().unwrap()))
+        Request::new(method, path)
+            .bare()
+            .header("Cookie", &format!("a=b; {}", cookie.clone().unwrap()))
     };
     let client = &env.client;
     client.send(with_cookie("GET", "/api/teams")).await.of(200);

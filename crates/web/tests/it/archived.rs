@@ -11,7 +11,10 @@ fn events(answer: &Answer) -> Vec<(String, Value)> {
     assert_eq!(answer.header("Content-Type"), Some("text/event-stream"));
     let text = answer.text();
     let field = |block: &str, name: &str| {
-        block.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": ")).map(str::to_owned)
+        block
+            .lines()
+            .find_map(|line| line.strip_prefix(name)?.strip_prefix(": "))
+            .map(str::to_owned)
     };
     let event = |block: &str| {
         let data = serde_json::from_str(&field(block, "data")?).unwrap();
@@ -41,7 +44,10 @@ async fn an_archived_team_is_read_by_its_name_and_by_its_id() {
         assert_eq!(names, ["snapshot", "end"]);
         assert_eq!(stream[0].1["tasks"][0]["subject"], "parse");
         client.get(&format!("/api/teams/{name}/tasks/1")).await.of(200);
-        client.get(&format!("/api/teams/{name}/members/team-lead/conversation")).await.error(404, "not_found");
+        client
+            .get(&format!("/api/teams/{name}/members/team-lead/conversation"))
+            .await
+            .error(404, "not_found");
         client.post(&format!("/api/teams/{name}/tasks"), &body).await.error(404, "team_not_found");
     }
     let row = client.get("/api/teams").await.of(200)["teams"][0].clone();
@@ -67,7 +73,10 @@ async fn what_needs_a_running_team_says_so() {
         (&format!("{of_bob}/hide_pane"), json!({})),
         (&format!("{of_bob}/show_pane"), json!({})),
         (&format!("{of_bob}/model"), json!({"model": "x"})),
-        ("/api/teams/work/questions/q1/answer", json!({"digest": "0".repeat(64), "choice": "once"})),
+        (
+            "/api/teams/work/questions/q1/answer",
+            json!({"digest": "0".repeat(64), "choice": "once"}),
+        ),
         ("/api/teams/work/plans/plan-0", json!({"member": "bob", "approve": true})),
         ("/api/teams/work/permissions/perm-0", json!({"allow": false})),
     ] {

@@ -51,7 +51,8 @@ async fn a_malformed_request_names_each_fault() {
     let long = json!({"to": "bob", "content": "x".repeat(10_001)});
     client.post("/api/teams/work/messages", &long).await.error(400, "invalid_request");
     let extra = json!({"to": "bob", "content": "x", "from": "team-lead"});
-    let refused = client.post("/api/teams/work/messages", &extra).await.error(400, "invalid_request");
+    let refused =
+        client.post("/api/teams/work/messages", &extra).await.error(400, "invalid_request");
     assert!(refused["message"].as_str().unwrap().contains("`from`"), "{refused}");
     client.post("/api/teams", &json!({"team_name": "\u{0}"})).await.error(400, "invalid_request");
     let merge = client.post("/api/teams/work/members/bob/merge", &json!({"commit": "x"})).await;
@@ -86,7 +87,8 @@ async fn a_damaged_team_is_500_and_the_others_are_listed() {
     std::fs::write(env.root().join("teams/work/config.json"), "{").unwrap();
     env.client.get("/api/teams/work").await.error(500, "internal_error");
     let teams = env.client.get("/api/teams").await.of(200)["teams"].clone();
-    let names: Vec<&str> = teams.as_array().unwrap().iter().map(|it| it["name"].as_str().unwrap()).collect();
+    let names: Vec<&str> =
+        teams.as_array().unwrap().iter().map(|it| it["name"].as_str().unwrap()).collect();
     assert_eq!(names, ["other", "work"]);
     assert!(teams[1]["problem"].is_string(), "{teams}");
 }

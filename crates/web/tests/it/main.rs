@@ -9,6 +9,8 @@ mod archived;
 #[cfg(test)]
 mod bad_callers;
 #[cfg(test)]
+mod changes;
+#[cfg(test)]
 mod client;
 #[cfg(test)]
 mod documented;

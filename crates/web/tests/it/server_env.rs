@@ -1,13 +1,11 @@
 //! A server with a root of its own.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use pitcrew_protocol::{Limits, TeamCreateInput};
 use pitcrew_team::store::{Durability, FileBackend, FileOptions};
-use pitcrew_team::{
-    CreateTeam, JoinMember, MadeBy, OnTaken, SystemClock, Team, Teams,
-};
+use pitcrew_team::{CreateTeam, JoinMember, MadeBy, OnTaken, SystemClock, Team, Teams};
 use pitcrew_view::changes::Worktrees;
 use pitcrew_web::{NewTeams, Options, Server, Token};
 use tempfile::TempDir;
@@ -18,8 +16,9 @@ use crate::client::Client;
 
 /// A running server. Dropping it ends the server.
 pub(crate) struct ServerEnv {
-    root: TempDir,
+    dir: TempDir,
     pub(crate) teams: Teams,
+    pub(crate) worktrees: Worktrees,
     pub(crate) client: Client,
     /// The link that opens the page.
     pub(crate) link: String,
@@ -38,20 +37,30 @@ impl ServerEnv {
     }
 
     pub(crate) async fn with(limits: Limits) -> Self {
-        let root = TempDir::new().unwrap();
-        let teams = teams_in(root.path(), limits);
-        let Started { client, link, stop, served } = started(root.path(), &teams).await;
-        Self { root, teams, client, link, stop: Some(stop), served: Some(served) }
+        let dir = TempDir::new().unwrap();
+        let (root, work) = (dir.path().join("root"), dir.path().join("work"));
+        std::fs::create_dir(&root).unwrap();
+        std::fs::create_dir(&work).unwrap();
+        let teams = teams_in(&root, limits);
+        let worktrees = Worktrees::new(&work, Worktrees::folder_below(&root));
+        let Started { client, link, stop, served } = started(&root, &teams, &worktrees).await;
+        Self { dir, teams, worktrees, client, link, stop: Some(stop), served: Some(served) }
     }
 
-    pub(crate) fn root(&self) -> &Path {
-        self.root.path()
+    pub(crate) fn root(&self) -> PathBuf {
+        self.dir.path().join("root")
+    }
+
+    /// The folder in which the agents work.
+    pub(crate) fn work(&self) -> PathBuf {
+        self.dir.path().join("work")
     }
 
     /// Ends the server, and starts another one with the same root and the same token.
     pub(crate) async fn restart(&mut self) {
         self.end().await;
-        let Started { client, link, stop, served } = started(self.root.path(), &self.teams).await;
+        let Started { client, link, stop, served } =
+            started(&self.root(), &self.teams, &self.worktrees).await;
         (self.client, self.link) = (client, link);
         (self.stop, self.served) = (Some(stop), Some(served));
     }
@@ -72,7 +81,7 @@ impl ServerEnv {
                 description: Some("a test".to_owned()),
                 agent_type: None,
             },
-            cwd: self.root().display().to_string(),
+            cwd: self.work().display().to_string(),
             model: "scripted".to_owned(),
             session_id: uuid::Uuid::new_v4().to_string(),
             on_taken: OnTaken::Refuse,
@@ -85,7 +94,7 @@ impl ServerEnv {
                 name: (*member).to_owned(),
                 agent_type: "general-purpose".to_owned(),
                 model: "scripted".to_owned(),
-                cwd: self.root().display().to_string(),
+                cwd: self.work().display().to_string(),
                 color: None,
                 pane_id: None,
                 backend_type: None,
@@ -114,14 +123,14 @@ struct Started {
     served: JoinHandle<()>,
 }
 
-async fn started(root: &Path, teams: &Teams) -> Started {
+async fn started(root: &Path, teams: &Teams, worktrees: &Worktrees) -> Started {
     let files = FileBackend::open(root, FileOptions::new(Durability::Process));
     let token = files.web_token().await.unwrap();
     let options = Options {
         teams: teams.clone(),
         root: root.to_owned(),
         new_teams: NewTeams::In(root.to_owned()),
-        worktrees: Worktrees::new(root, root.join("worktrees")),
+        worktrees: worktrees.clone(),
         token: Token::new(token.clone()).unwrap(),
         port: 0,
     };
