@@ -90,6 +90,8 @@ export async function violations(page) {
   await page.evaluate(AXE);
   const found = await page.evaluate(() => /** @type {any} */ (globalThis).axe.run());
   return found.violations.flatMap((/** @type {any} */ rule) =>
-    rule.nodes.map((/** @type {any} */ node) => `${rule.id}: ${node.target} ${node.failureSummary}`),
+    rule.nodes.map(
+      (/** @type {any} */ node) => `${rule.id}: ${node.target} ${node.failureSummary}`,
+    ),
   );
 }

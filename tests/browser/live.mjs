@@ -55,7 +55,12 @@ async function swipe(page, part) {
   assert.ok(box);
   const session = await page.context().newCDPSession(page);
   const y = box.y + 20;
-  for (const [type, at] of /** @type {const} */ ([["touchStart", 60], ["touchMove", 150], ["touchMove", 260], ["touchEnd", 0]])) {
+  for (const [type, at] of /** @type {const} */ ([
+    ["touchStart", 60],
+    ["touchMove", 150],
+    ["touchMove", 260],
+    ["touchEnd", 0],
+  ])) {
     const touchPoints = type === "touchEnd" ? [] : [{ x: at, y }];
     await session.send("Input.dispatchTouchEvent", { type, touchPoints });
   }

@@ -20,7 +20,9 @@ export async function play(page, team, states, log = []) {
   );
   await page.route(`${api}/log?*`, (route) => {
     const from = Number(new URL(route.request().url()).searchParams.get("from"));
-    return route.fulfill({ json: { entries: log.slice(from), next: log.length, total: log.length } });
+    return route.fulfill({
+      json: { entries: log.slice(from), next: log.length, total: log.length },
+    });
   });
   await page.route(api, (route) => route.fulfill({ json: { name: team, state: "stopped" } }));
   await page.route(`${api}/plans`, (route) => route.fulfill({ json: { plans: [] } }));

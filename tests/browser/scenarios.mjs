@@ -41,7 +41,10 @@ test("2: a broadcast is a notification to the team with its receivers", async ()
   assert.match(said, /@team team-lead to swift-expert, rust-expert/);
   assert.match(said, /URGENT: Write findings to file now/);
   // The direct message before it is at its card.
-  assert.match(await card.locator(".mail").innerText(), /team-lead.*Requesting Swift analysis report/s);
+  assert.match(
+    await card.locator(".mail").innerText(),
+    /team-lead.*Requesting Swift analysis report/s,
+  );
   await context.close();
 });
 
@@ -70,7 +73,15 @@ test("5: the result shows the numbers of the session", async () => {
   const summary = page.getByRole("region", { name: "Session summary" });
   await summary.waitFor();
   const text = await summary.innerText();
-  for (const part of ["success", "10.8 s", "20 min 4 s", "$8.56", "claude-opus-4-6", "$8.40", "$0.16"]) {
+  for (const part of [
+    "success",
+    "10.8 s",
+    "20 min 4 s",
+    "$8.56",
+    "claude-opus-4-6",
+    "$8.40",
+    "$0.16",
+  ]) {
     assert.ok(text.includes(part), `${part} in ${text}`);
   }
   await context.close();

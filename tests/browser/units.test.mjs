@@ -7,10 +7,20 @@ import { test } from "node:test";
 const PAGE = new URL("../../crates/web/page/", import.meta.url);
 /** @param {string} name */
 const module = (name) => import(new URL(name, PAGE).href);
-const [{ visible, oneLine }, { fold, ofSnapshot }, { layOut }, { linesOf, comment }, log, reading, list, words] =
-  await Promise.all(
-    ["text.js", "fold.js", "graph.js", "diff.js", "log.js", "reading.js", "list.js", "words.js"].map(module),
-  );
+const [
+  { visible, oneLine },
+  { fold, ofSnapshot },
+  { layOut },
+  { linesOf, comment },
+  log,
+  reading,
+  list,
+  words,
+] = await Promise.all(
+  ["text.js", "fold.js", "graph.js", "diff.js", "log.js", "reading.js", "list.js", "words.js"].map(
+    module,
+  ),
+);
 
 test("a character that nobody could see is written out", () => {
   for (const [text, shown] of [
@@ -30,11 +40,23 @@ test("a character that nobody could see is written out", () => {
   assert.equal(oneLine("it died:\n\n  a\u001b  \n b\n", 80), "it died: | a<U+001B> | b");
 });
 
-const AGENT = { name: "bob", status: "running", turns: 0, tool_calls: 0, usage: {}, cost_usd: 0, has_price: true, asks: {} };
+const AGENT = {
+  name: "bob",
+  status: "running",
+  turns: 0,
+  tool_calls: 0,
+  usage: {},
+  cost_usd: 0,
+  has_price: true,
+  asks: {},
+};
 
 /** @param {any[]} events */
 function after(...events) {
-  const start = ofSnapshot({ next_seq: 0, team: { team: "work", lead: "team-lead", agents: [AGENT] } });
+  const start = ofSnapshot({
+    next_seq: 0,
+    team: { team: "work", lead: "team-lead", agents: [AGENT] },
+  });
   return events.reduce((state, what, seq) => fold(state, { seq, at_ms: 0, what }), start);
 }
 
@@ -46,7 +68,10 @@ test("an agent's card tells the latest call, its cost and the text that its mode
   assert.equal(after(called).team.agents[0].doing, "Bash(ls <U+001B>[2J)");
   const text = run({ event: "text_delta", text: "Hel" });
   assert.deepEqual(after(text, text).writing, { bob: "HelHel" });
-  assert.deepEqual(after(text, run({ event: "model_waits", reason: "429", delay_ms: 1500 })).writing, {});
+  assert.deepEqual(
+    after(text, run({ event: "model_waits", reason: "429", delay_ms: 1500 })).writing,
+    {},
+  );
   const waits = after(run({ event: "model_waits", reason: "429", delay_ms: 1500 }));
   assert.equal(words.now(waits.team.agents[0]), "waits 2 s for the model: 429");
   const answer = run({
@@ -55,8 +80,12 @@ test("an agent's card tells the latest call, its cost and the text that its mode
     cost_usd: 0.5,
     blocks: [{ type: "tool_use" }, { type: "text" }],
   });
-  const { turns, tool_calls, usage, cost_usd, has_price } = after(text, answer, answer).team.agents[0];
-  assert.deepEqual([turns, tool_calls, words.tokensOf(usage), cost_usd, has_price], [2, 2, 30, 1, true]);
+  const { turns, tool_calls, usage, cost_usd, has_price } = after(text, answer, answer).team
+    .agents[0];
+  assert.deepEqual(
+    [turns, tool_calls, words.tokensOf(usage), cost_usd, has_price],
+    [2, 2, 30, 1, true],
+  );
   assert.deepEqual(after(text, answer).writing, {});
 });
 
@@ -68,14 +97,20 @@ test("a request stays open until it is closed, and its agent asks until the answ
   assert.equal(words.now(open.team.agents[0]), "asks permission for Bash");
   const closed = after(asked, { question_opened: question }, { question_closed: { id: "q1" } });
   assert.deepEqual(closed.questions, []);
-  assert.deepEqual(after(asked, run({ event: "permission_answered", call: "c1" })).team.agents[0].asks, {});
+  assert.deepEqual(
+    after(asked, run({ event: "permission_answered", call: "c1" })).team.agents[0].asks,
+    {},
+  );
 });
 
 test("tasks name the current task of their owner, and unknown events only count", () => {
   const task = { id: "10", subject: "mend", owner: "bob", status: "in_progress" };
   const hidden = { id: "2", subject: "x", metadata: { _internal: true } };
   const state = after({ tasks: [task, { id: "9", subject: "a" }, hidden] }, { of_tomorrow: {} });
-  assert.deepEqual(state.tasks.map(({ id }) => id), ["9", "10"]);
+  assert.deepEqual(
+    state.tasks.map(({ id }) => id),
+    ["9", "10"],
+  );
   assert.deepEqual([state.team.agents[0].task, state.next_seq], [{ id: "10", subject: "mend" }, 2]);
 });
 
@@ -100,8 +135,13 @@ function layers({ placed }) {
 test("a task is in a later layer than all tasks that block it", () => {
   const layout = layOut(tasks({ 4: ["1", "2", "3"], 3: ["1"], 1: [], 2: [] }));
   assert.deepEqual(layers(layout), { 1: 0, 2: 0, 3: 1, 4: 2 });
-  const far = layout.ways.filter(({ by }) => by.length > 0).map(({ from, to, by }) => [from, to, by.length]);
-  assert.deepEqual(far.sort(), [["1", "4", 1], ["2", "4", 1]]);
+  const far = layout.ways
+    .filter(({ by }) => by.length > 0)
+    .map(({ from, to, by }) => [from, to, by.length]);
+  assert.deepEqual(far.sort(), [
+    ["1", "4", 1],
+    ["2", "4", 1],
+  ]);
   assert.equal(layout.placed.filter((it) => it.isLane).length, 1, "both share one lane");
 });
 
@@ -122,13 +162,16 @@ test("tasks are placed so that their dependencies do not cross without need", ()
 test("a diff has the numbers of its lines, and a comment quotes its line", () => {
   const diff = "--- a/f\n+++ b/f\n@@ -3,2 +3,2 @@\n a\n-b\n+++c\n\\ No newline at end of file\n";
   const lines = linesOf(diff);
-  assert.deepEqual(lines.map(({ kind, line, text }) => `${kind} ${line} ${text}`), [
-    "hunk null @@ -3,2 +3,2 @@",
-    "same 3 a",
-    "removed 4 b",
-    "added 4 ++c",
-    "note null No newline at end of file",
-  ]);
+  assert.deepEqual(
+    lines.map(({ kind, line, text }) => `${kind} ${line} ${text}`),
+    [
+      "hunk null @@ -3,2 +3,2 @@",
+      "same 3 a",
+      "removed 4 b",
+      "added 4 ++c",
+      "note null No newline at end of file",
+    ],
+  );
   assert.equal(comment("f", lines[3], "why?"), "Review of f, line 4:\n> ++c\n\nwhy?");
 });
 
@@ -137,11 +180,14 @@ test("a message to one agent is at its card, one to the team is in the banner", 
   const mail = { happened: "mail", from: "team-lead", kind: "message", summary: null, text: "go" };
   timeline.add([{ line: 1, what: { ...mail, to: { agent: "bob" } } }]);
   timeline.add([{ line: 2, what: { ...mail, to: { team: ["bob", "eve"] }, text: "stop" } }]);
-  timeline.add([{ kind: "mail", agent: "eve", to: ["team-lead"], text: "writes to team-lead: done" }]);
+  timeline.add([
+    { kind: "mail", agent: "eve", to: ["team-lead"], text: "writes to team-lead: done" },
+  ]);
   assert.equal(timeline.mail.value.bob.text, "to @bob: go");
   assert.equal(timeline.mail.value["team-lead"].agent, "eve");
   assert.equal(timeline.banner.value.text, "to @team (bob, eve): stop");
-  const found = (/** @type {any} */ filter) => new log.Matches(timeline).of(filter).map(({ n }) => n);
+  const found = (/** @type {any} */ filter) =>
+    new log.Matches(timeline).of(filter).map(({ n }) => n);
   assert.deepEqual(found({ group: "all", words: "" }), [0, 1, 2]);
   assert.deepEqual(found({ group: "mail", words: "@eve done" }), [2]);
   assert.deepEqual(found({ group: "tasks", words: "" }), []);
@@ -165,7 +211,10 @@ test("a filter reads each entry once, and hides the details", () => {
   const timeline = new log.Log();
   const matches = new log.Matches(timeline);
   const all = { group: "all", words: "" };
-  timeline.add([{ kind: "turn", text: "a" }, { kind: "task", text: "b" }]);
+  timeline.add([
+    { kind: "turn", text: "a" },
+    { kind: "task", text: "b" },
+  ]);
   assert.equal(matches.of(all).length, 1);
   timeline.add([{ kind: "task", text: "c" }]);
   assert.deepEqual([matches.of(all).length, matches.read], [2, 3]);
@@ -185,7 +234,10 @@ test("a list has only the visible rows in the document", () => {
   assert.deepEqual(list.range(0, 300, 30, 100_000), { first: 0, last: 18 });
   assert.deepEqual(list.range(2_999_700, 300, 30, 100_000), { first: 99_982, last: 100_000 });
   assert.deepEqual(list.range(500, 300, 30, 3), { first: 3, last: 3 });
-  assert.deepEqual(["ArrowUp", "Home", "End", "x"].map((key) => list.moved(key, 5, 10, 20)), [4, 0, 19, null]);
+  assert.deepEqual(
+    ["ArrowUp", "Home", "End", "x"].map((key) => list.moved(key, 5, 10, 20)),
+    [4, 0, 19, null],
+  );
 });
 
 test("the assets of the page are small, and name no other origin", () => {
@@ -196,9 +248,14 @@ test("the assets of the page are small, and name no other origin", () => {
     size += Buffer.byteLength(text);
     const named = text.match(/https?:\/\/[^\s"'`)]+/g) ?? [];
     // The namespaces of SVG and MathML are names, not addresses.
-    assert.deepEqual(named.filter((it) => !it.startsWith("http://www.w3.org/")), [], file.name);
+    assert.deepEqual(
+      named.filter((it) => !it.startsWith("http://www.w3.org/")),
+      [],
+      file.name,
+    );
     const isOurs = !file.parentPath.endsWith("vendor");
-    if (isOurs) assert.doesNotMatch(text, /innerHTML|outerHTML|AdjacentHTML|document\.write/i, file.name);
+    if (isOurs)
+      assert.doesNotMatch(text, /innerHTML|outerHTML|AdjacentHTML|document\.write/i, file.name);
   }
   assert.ok(size < 150_000, `${size} bytes`);
 });

@@ -11,13 +11,39 @@ const LAST = states("lifecycle").at(-1);
 const TEAM = {
   ...LAST,
   tasks: [
-    { id: "1", subject: "Read", description: "a", status: "completed", owner: "bob", blocks: ["2", "3"], blockedBy: [] },
-    { id: "2", subject: "Plan", description: "b", status: "in_progress", owner: "bob", blocks: [], blockedBy: ["1"] },
-    { id: "3", subject: "Write", description: "c", status: "pending", blocks: [], blockedBy: ["1", "2"] },
+    {
+      id: "1",
+      subject: "Read",
+      description: "a",
+      status: "completed",
+      owner: "bob",
+      blocks: ["2", "3"],
+      blockedBy: [],
+    },
+    {
+      id: "2",
+      subject: "Plan",
+      description: "b",
+      status: "in_progress",
+      owner: "bob",
+      blocks: [],
+      blockedBy: ["1"],
+    },
+    {
+      id: "3",
+      subject: "Write",
+      description: "c",
+      status: "pending",
+      blocks: [],
+      blockedBy: ["1", "2"],
+    },
   ],
 };
 
-for (const [size, device] of /** @type {const} */ ([["wide", DESK], ["narrow", PHONE]])) {
+for (const [size, device] of /** @type {const} */ ([
+  ["wide", DESK],
+  ["narrow", PHONE],
+])) {
   for (const colorScheme of /** @type {const} */ (["dark", "light"])) {
     test(`no view has a fault on a ${size} screen in ${colorScheme} colours`, async () => {
       const { page, context } = await open({ ...device, colorScheme, reducedMotion: "reduce" });
@@ -104,7 +130,10 @@ test("the cards and the timeline are reached by keyboard alone", async () => {
   await play(page, "views", [TEAM]);
   await page.getByRole("article").first().waitFor();
   await page.keyboard.press("Tab");
-  assert.equal(await page.evaluate(() => document.activeElement?.textContent), "Skip to the content");
+  assert.equal(
+    await page.evaluate(() => document.activeElement?.textContent),
+    "Skip to the content",
+  );
   const list = page.getByRole("listbox");
   for (let n = 0; n < 60 && !(await list.evaluate((it) => it === document.activeElement)); n += 1) {
     await page.keyboard.press("Tab");
@@ -214,7 +243,9 @@ test("the tabs of a browser share one stream of a team", async () => {
   assert.equal(streams, 1);
   await page.close();
   // The other tab takes the stream over.
-  await other.page.waitForRequest((request) => request.url().endsWith("/events"), { timeout: 5_000 }).catch(() => {});
+  await other.page
+    .waitForRequest((request) => request.url().endsWith("/events"), { timeout: 5_000 })
+    .catch(() => {});
   await other.page.getByRole("article").first().waitFor();
   assert.equal(streams, 2);
   await context.close();

@@ -100,7 +100,8 @@ export function layOut(tasks) {
   });
   for (let pass = 0; pass < PASSES; pass += 1) reorder(layers, steps, pass % 2 === 0);
   const placed = layers.flatMap((layer, at) => placesIn(layer, at));
-  const most = placed.reduce((most, { place, isLane }) => Math.max(most, place + (isLane ? LANE : 1)), 0);
+  const ends = placed.map(({ place, isLane }) => place + (isLane ? LANE : 1));
+  const most = ends.reduce((most, end) => Math.max(most, end), 0);
   return { placed, ways, layers: layers.length, most };
 }
 

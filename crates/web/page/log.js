@@ -14,7 +14,7 @@ export const GROUPS = /** @type {const} */ ({
   details: ["state", "delivery", "turn"],
 });
 
-/** The number of entries that are read again, because the server can insert an entry before them. */
+/** The number of entries that are read again, as the server can insert an entry before them. */
 export const OVERLAP = 100;
 
 /** The number of entries that are known by their content. */

@@ -57,10 +57,12 @@ function Controls({ team, agent, isLead }) {
   const stop = twice("stop", () => void act("POST", ["stop"], {}, "It was stopped."));
   return html`<div class="controls" role="group" aria-label="Controls">
     <button class="quiet" onClick=${() => recipient(agent.name)}>Message</button>
-    <button class="quiet" onClick=${() => act("POST", ["interrupt"], {}, "Interrupted.")}>Interrupt</button>
+    <button class="quiet" onClick=${() => act("POST", ["interrupt"], {}, "Interrupted.")}>
+      Interrupt</button>
     <button class="quiet" onClick=${() => act("POST", ["compact"], {},
       "The conversation will be summed up.")}>Compact</button>
-    <label>Mode <select value=${agent.mode ?? ""} onChange=${typed((mode) => act("POST", ["mode"], { mode }, "The mode was changed."))}>
+    <label>Mode <select value=${agent.mode ?? ""} onChange=${typed((mode) =>
+      act("POST", ["mode"], { mode }, "The mode was changed."))}>
       ${[...new Set([agent.mode ?? "", ...MODES])].map((mode) => html`<option key=${mode}
         value=${mode}>${visible(mode) || "unknown"}</option>`)}</select></label>
     <${ModelForm} model=${agent.model ?? ""}
@@ -108,8 +110,8 @@ function Conversation({ store, name, turns }) {
   if (!parts) return html`<p class="loading">Loading…</p>`;
   const shown = parts.slice(-most);
   return html`<section class="conversation" aria-label="Conversation">
-    ${parts.length > shown.length && html`<button class="quiet"
-      onClick=${() => setMost(most + PARTS_MOST)}>Show earlier parts (${parts.length - shown.length})</button>`}
+    ${parts.length > shown.length && html`<button class="quiet" onClick=${() =>
+      setMost(most + PARTS_MOST)}>Show earlier parts (${parts.length - shown.length})</button>`}
     ${parts.length === 0 && html`<p class="empty">The conversation is empty.</p>`}
     ${shown.map((part, n) => html`<${PartView} key=${parts.length - shown.length + n} part=${part} />`)}
     ${writing && html`<div class="part text writing"><pre class="text">${visible(writing)}</pre></div>`}

@@ -46,7 +46,8 @@ function Changes({ team, name }) {
       branch && html` on branch <code>${visible(branch.name)}</code>, ${
         counted(branch.ahead ?? 0, "commit")} ahead of <code>${visible(branch.base)}</code>${
         (branch.behind ?? 0) > 0 && `, ${branch.behind} behind`}${
-        branch.uncommitted && ", with changes that are not committed"}`}${" "}<button class="quiet" onClick=${read}>Refresh</button></p>
+        branch.uncommitted && ", with changes that are not committed"}`}${
+      " "}<button class="quiet" onClick=${read}>Refresh</button></p>
     ${problem && html`<p class="error">${visible(problem)}</p>`}
     ${files.map((file) => html`<${File} key=${file.path} team=${team} name=${name} file=${file} />`)}
     ${(left_out ?? 0) > 0 && html`<p class="note">${counted(left_out ?? 0, "more file")} changed.</p>`}
@@ -146,6 +147,7 @@ function Merge({ team, name, branch, read }) {
     }
   }
   return html`<div class="actions"><button class="more" onClick=${merge}>
-      ${isSure ? "Click again to merge" : "Merge"} <code>${visible(branch.name)}</code> into <code>${visible(branch.base)}</code></button>
+      ${isSure ? "Click again to merge" : "Merge"} <code>${visible(branch.name)}</code> into <code>${
+        visible(branch.base)}</code></button>
     <p class="said" role="status">${said}</p></div>`;
 }

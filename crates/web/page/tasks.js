@@ -58,8 +58,9 @@ function Graph({ team, tasks, chosen }) {
           way=${way} spots=${spots} isNarrow=${isNarrow}
           isDone=${byId.get(way.from)?.status === "completed"} />`)}
       </svg>
-      <ul aria-label="Tasks">${layout.placed.filter((it) => !it.isLane).map(({ id }) => html`<${Node} key=${id} team=${team}
-        task=${byId.get(id)} at=${spots.get(id)} size=${nodeOf(isNarrow)} isChosen=${id === chosen} />`)}</ul>
+      <ul aria-label="Tasks">${layout.placed.map(
+        ({ id, isLane }) => !isLane && html`<${Node} key=${id} team=${team} task=${byId.get(id)}
+          at=${spots.get(id)} size=${nodeOf(isNarrow)} isChosen=${id === chosen} />`)}</ul>
     </div>
   </div>`;
 }
