@@ -56,7 +56,11 @@ pub struct Chaos {
     /// code agree with the team's files
     #[arg(long, value_name = "RUNS", conflicts_with_all = ["runs", "seeds", "only", "power_cuts", "stale_writes"])]
     ends: Option<u64>,
-    /// The first seed for --power-cuts, --stale-writes or --ends
+    /// Make this many detached runs with user interfaces attached, which are killed at random moments
+    /// while the host is killed and resumed. Check the events and screens of each
+    #[arg(long, value_name = "RUNS", conflicts_with_all = ["runs", "seeds", "only", "power_cuts", "stale_writes", "ends"])]
+    faces: Option<u64>,
+    /// The first seed for --power-cuts, --stale-writes, --ends or --faces
     #[arg(long, value_name = "SEED", default_value_t = 0)]
     from: u64,
     /// Runs at one time
@@ -199,6 +203,9 @@ impl Chaos {
             Only::Mixed => Place::Mixed,
         });
         let stale = |seed| Plan::of_stale_writes(seed, StaleWrites::LONG);
+        if let Some(runs) = self.faces {
+            return (self.from..self.from.saturating_add(runs)).map(Plan::of_faces).collect();
+        }
         match (self.power_cuts, self.stale_writes, self.ends) {
             (Some(cuts), ..) => (self.from..self.from + cuts.div_ceil(CUTS_A_RUN))
                 .map(Plan::of_power_cuts)

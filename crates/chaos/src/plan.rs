@@ -191,6 +191,28 @@ pub struct Writers {
     pub claims: bool,
 }
 
+/// The faces of a run: user interfaces that are attached to a detached host.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FacesPlan {
+    /// The kind of face in each slot. A killed face is replaced by another one of this kind. The
+    /// first slot has lines.
+    pub kinds: Vec<FaceKind>,
+    /// For each kill of the host, whether it is resumed only after each terminal has said that the
+    /// host is gone.
+    pub waits: Vec<bool>,
+}
+
+/// The kind of a face.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FaceKind {
+    /// `pitcrew attach --json`, through a pipe.
+    Lines,
+    /// `pitcrew attach --plain`, in a terminal.
+    Plain,
+    /// The terminal interface.
+    Interface,
+}
+
 /// How much is written in a run with stale writes. In such a run, a program writes old file
 /// contents back and so undoes newer writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -234,6 +256,8 @@ pub struct Plan {
     pub stale: Option<StaleWrites>,
     /// The settings for a run that checks how each process of the lead ends. `None` for other runs.
     pub ends: Option<Ends>,
+    /// The faces, if the team runs in a detached host.
+    pub faces: Option<FacesPlan>,
     /// True if the lead deletes the team at the end.
     pub deletes_team: bool,
     /// The maximum time of one model turn, in milliseconds.
@@ -273,6 +297,7 @@ impl Plan {
             fault,
             stale: None,
             ends: None,
+            faces: None,
             deletes_team: chance.percent(40),
             turn_ms: chance.between(20, 120),
         }
@@ -343,6 +368,37 @@ impl Plan {
         }
         plan.fault = None;
         plan.ends = Some(Ends { has_terminal: chance.percent(50) });
+        plan
+    }
+
+    /// Makes the plan for a seed. The team runs in a detached host, to which faces are attached. The
+    /// host and members are killed by the plan, and faces by their keepers.
+    #[must_use]
+    pub fn of_faces(seed: u64) -> Self {
+        let mut plan = Self::of(seed, None);
+        let mut chance = Chance::of(seed, "faces");
+        let count = chance.between(2, 4);
+        let mut crash = |at_end| {
+            let crash = crash(&mut chance, plan.place, at_end);
+            // Without a kill of the lead, no face loses its host.
+            let victim = match &crash.harm {
+                Harm::Kill(victim @ (Victim::Member | Victim::LeadAndMember)) => *victim,
+                _ => Victim::Lead,
+            };
+            Crash { harm: Harm::Kill(victim), ..crash.sooner() }
+        };
+        plan.crashes = (0..count).map(|_| crash(false)).collect();
+        plan.crashes.push(crash(true));
+        plan.workers.truncate(3);
+        plan.writers = Writers { cli: plan.writers.cli, ..Writers::default() };
+        plan.fault = None;
+        let drawn = [FaceKind::Interface, FaceKind::Interface, FaceKind::Plain, FaceKind::Lines];
+        let more = chance.between(1, 3);
+        let more = (0..more).filter_map(|_| chance.pick(&drawn).copied());
+        // Only a terminal answers.
+        let kinds = [FaceKind::Lines, FaceKind::Interface].into_iter().chain(more).collect();
+        let waits = plan.crashes.iter().map(|_| chance.percent(50)).collect();
+        plan.faces = Some(FacesPlan { kinds, waits });
         plan
     }
 
@@ -451,6 +507,7 @@ impl fmt::Display for Plan {
             fault,
             stale,
             ends,
+            faces,
             deletes_team,
             turn_ms,
         } = self;
@@ -473,6 +530,9 @@ impl fmt::Display for Plan {
         for (index, Crash { harm, moment, at_end, .. }) in crashes.iter().enumerate() {
             let phase = if *at_end { "at the end" } else { "at work" };
             writeln!(f, "  crash {}: {harm} {moment:?} {phase}", index + 1)?;
+        }
+        if let Some(FacesPlan { kinds, waits }) = faces {
+            writeln!(f, "  faces: {kinds:?}, waits until told: {waits:?}")?;
         }
         writeln!(f, "  {writers:?}, fault: {fault:?}, stale: {stale:?}, ends: {ends:?}")
     }

@@ -33,6 +33,20 @@ pub fn kill(pid: u32) {
     }
 }
 
+/// Describes what each thread of a process does now. If there is no such process, the text is empty.
+#[must_use]
+pub fn threads(pid: u32) -> String {
+    let tasks = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    let thread = |task: fs::DirEntry| {
+        let read = |name: &str| fs::read_to_string(task.path().join(name)).unwrap_or_default();
+        let status = read("status");
+        let state = status.lines().find_map(|line| line.strip_prefix("State:"));
+        let (name, waits) = (read("comm"), read("wchan"));
+        format!("{} {} in {}", name.trim(), state.unwrap_or_default().trim(), waits.trim())
+    };
+    tasks.map(thread).collect::<Vec<_>>().join("; ")
+}
+
 /// Finds all processes whose environment variable `HOME` names this folder.
 #[must_use]
 pub fn processes_at_home(home: &Path) -> Vec<Process> {

@@ -5,7 +5,7 @@ mod harms;
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitStatus;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -15,12 +15,14 @@ use serde_json::Value;
 
 use self::harms::{Harmed, fill};
 use crate::error::Error;
+use crate::faces::Faces;
 use crate::journal::{Tail, is_of, member_of};
+use crate::lead::{Begin, Lead};
 use crate::oracle::{self, Finding, Scene};
 use crate::plan::{Crash, Fault, Moment, Plan, Victim};
 use crate::processes::members;
 use crate::server::Server;
-use crate::stage::{Begin, Disk, Lead, Stage};
+use crate::stage::{Disk, Stage};
 use crate::stale::{self, Commands};
 use crate::writers::{Writer, WriterLog};
 
@@ -105,10 +107,19 @@ fn made(
 ) -> Result<Outcome, Error> {
     let started = Instant::now();
     let mut stage = Stage::new(&plan, &options.binary, &server.url())?;
-    let (desk, commands) = (WriterLog::default(), Commands::default());
-    let mut driver = Driver::new(&stage, &server, &desk, &commands, &plan, stop, started);
+    let (desk, commands, faces) = (WriterLog::default(), Commands::default(), Faces::default());
+    let beside = Beside { desk: &desk, commands: &commands, faces: &faces };
+    let mut driver = Driver::new(&stage, &server, beside, &plan, stop, started);
     driver.drive_beside_others()?;
-    let Driver { crashes, end, mut findings, mut log, life, harmed, .. } = driver;
+    let Driver { crashes, mut end, mut findings, mut log, life, harmed, .. } = driver;
+    let crashes = crashes + faces.killed();
+    if plan.faces.is_some() {
+        let (found, lines) = faces.results(started);
+        findings.extend(found);
+        log.extend(lines);
+        log.sort_by(|a, b| a.get(..7).cmp(&b.get(..7)));
+        end = faces.end().or_else(|| unseen_end(&stage));
+    }
     let scene = Scene {
         stage: &stage,
         plan: &plan,
@@ -141,6 +152,12 @@ fn made(
         kinds,
         ends,
     })
+}
+
+/// Returns the end of a run that no face has seen. If its team is still there, work is open.
+fn unseen_end(stage: &Stage) -> Option<End> {
+    let is_there = stage.team().join("config.json").exists();
+    is_there.then(|| End { code: Some(UNFINISHED), report: Value::Null })
 }
 
 /// Returns the faults of the plan that this machine cannot produce, with the reason for each.
@@ -181,11 +198,20 @@ pub struct End {
     pub report: Value,
 }
 
+/// What happens beside the driver of a run, in threads of their own.
+#[derive(Clone, Copy)]
+struct Beside<'a> {
+    desk: &'a WriterLog,
+    commands: &'a Commands,
+    faces: &'a Faces,
+}
+
 struct Driver<'a> {
     stage: &'a Stage,
     server: &'a Server,
     desk: &'a WriterLog,
     commands: &'a Commands,
+    faces: &'a Faces,
     plan: &'a Plan,
     stop: &'a AtomicBool,
     started: Instant,
@@ -195,6 +221,8 @@ struct Driver<'a> {
     entries: Vec<Value>,
     progress: Progress,
     crashes: usize,
+    /// How many of the crashes killed the lead.
+    kills: usize,
     end: Option<End>,
     /// How the next process of the lead starts.
     begins: Begin,
@@ -216,8 +244,7 @@ impl<'a> Driver<'a> {
     fn new(
         stage: &'a Stage,
         server: &'a Server,
-        desk: &'a WriterLog,
-        commands: &'a Commands,
+        Beside { desk, commands, faces }: Beside<'a>,
         plan: &'a Plan,
         stop: &'a AtomicBool,
         started: Instant,
@@ -227,6 +254,7 @@ impl<'a> Driver<'a> {
             server,
             desk,
             commands,
+            faces,
             plan,
             stop,
             started,
@@ -236,6 +264,7 @@ impl<'a> Driver<'a> {
             entries: Vec::new(),
             progress: Progress { at: started, asked: 0, entries: 0 },
             crashes: 0,
+            kills: 0,
             end: None,
             begins: Begin::New,
             harmed: Harmed::default(),
@@ -247,8 +276,9 @@ impl<'a> Driver<'a> {
     /// Drives the run to its end. At the same time, the other programs write, the commands run, and
     /// the disk becomes full, as the plan says.
     fn drive_beside_others(&mut self) -> Result<(), Error> {
-        let (stage, plan, desk) = (self.stage, self.plan, self.desk);
+        let (stage, plan, desk, faces) = (self.stage, self.plan, self.desk, self.faces);
         thread::scope(|scope| {
+            faces.start(scope, stage, plan)?;
             let writers = [
                 (plan.writers.cli, Writer::Cli),
                 (plan.writers.honouring, Writer::Honouring),
@@ -269,6 +299,7 @@ impl<'a> Driver<'a> {
                 });
             }
             let ended = self.drive();
+            faces.give_up();
             desk.stop();
             ended
         })
@@ -291,6 +322,7 @@ impl<'a> Driver<'a> {
         {
             return Ok(());
         }
+        self.faces.is_calm();
         self.server.let_end();
         // While the team ends, the other programs write only for a short time. Otherwise their
         // journal entries would hide a team that is stuck.
@@ -307,9 +339,10 @@ impl<'a> Driver<'a> {
 
     fn start(&mut self) -> Result<(), Error> {
         self.heal();
-        let lead = self.stage.lead(self.life, self.plan, &self.begins)?;
-        self.note(format!("lead {} starts as {}: {:?}", self.life, lead.child.id(), self.begins));
+        let lead = self.stage.lead(self.life, self.plan, self.begins)?;
+        self.note(format!("lead {} starts as {}: {:?}", self.life, lead.id(), self.begins));
         self.lead = Some(lead);
+        self.faces.host_runs();
         Ok(())
     }
 
@@ -385,8 +418,7 @@ impl<'a> Driver<'a> {
     /// end, starts the lead again.
     fn look_at_lead(&mut self) -> Result<Option<Waited>, Error> {
         let Some(lead) = self.lead.as_mut() else { return Ok(Some(Waited::Over)) };
-        let status = lead.child.try_wait().map_err(Error::io("wait for", Path::new("the lead")))?;
-        let Some(status) = status else { return Ok(None) };
+        let Some(status) = lead.try_wait()? else { return Ok(None) };
         self.lead = None;
         let report = fs::read(self.stage.temporary().join(format!("lead-{}.json", self.life)))
             .unwrap_or_default();
@@ -395,6 +427,9 @@ impl<'a> Driver<'a> {
         self.end = Some(End { code: status.code(), report });
         if self.plan.ends.is_some() {
             return self.look_at_end(status);
+        }
+        if self.plan.faces.is_some() {
+            self.faces.ended();
         }
         // The run has ended as expected. The module `oracle` later checks whether the run reported
         // open work correctly.
@@ -441,11 +476,7 @@ impl<'a> Driver<'a> {
     }
 
     fn last_words(&self) -> String {
-        let log =
-            fs::read_to_string(self.stage.temporary().join(format!("lead-{}.log", self.life)));
-        let log = log.unwrap_or_default();
-        let lines: Vec<&str> = log.lines().collect();
-        lines.get(lines.len().saturating_sub(6)..).unwrap_or_default().join(" | ")
+        self.stage.last_words(self.life, self.plan)
     }
 
     fn is_stalled(&mut self) -> bool {
@@ -503,15 +534,15 @@ impl<'a> Driver<'a> {
         // If no member has its own process, kill the lead instead. So every crash kills something.
         let kills_lead = victim != Victim::Member || member.is_none();
         if kills_lead && let Some(lead) = self.lead.as_mut() {
-            let error = Error::io("kill", Path::new("the lead"));
-            if lead.child.try_wait().map_err(error)?.is_some() {
+            if lead.try_wait()?.is_some() {
                 // The lead's process has already ended by itself. The next wait handles this end.
                 return Ok(());
             }
-            let error = Error::io("kill", Path::new("the lead"));
-            lead.child.kill().and_then(|()| lead.child.wait()).map_err(error)?;
+            self.faces.host_is_killed();
+            lead.kill()?;
             self.lead = None;
             self.crashes += 1;
+            self.kills += 1;
             self.note(format!("lead {} is killed {}", self.life, why(entry)));
         }
         let mates: Vec<_> = match victim {
@@ -530,6 +561,10 @@ impl<'a> Driver<'a> {
             ));
         }
         if kills_lead {
+            let faces = self.plan.faces.as_ref();
+            if faces.is_some_and(|faces| faces.waits_until_told(self.kills)) {
+                self.faces.wait_until_told();
+            }
             thread::park_timeout(Duration::from_millis(crash.draw % 60));
             self.start_again()?;
         }
@@ -547,7 +582,7 @@ impl Driver<'_> {
         let acknowledged = self.desk.written();
         self.stage.cut_power()?;
         if let Some(mut lead) = self.lead.take() {
-            lead.child.wait().map_err(Error::io("wait for", Path::new("the lead")))?;
+            lead.kill()?;
         }
         self.crashes += 1;
         self.note(format!("the power is cut {}", why(entry)));

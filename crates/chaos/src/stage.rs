@@ -2,19 +2,16 @@
 //! and a private tmux server. This module also starts the pitcrew binary in this environment.
 
 use std::fs::{self, File};
-use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::brain::GO_ON;
 use crate::error::Error;
 use crate::plan::{Fault, Place, Plan};
 use crate::processes::{Process, processes_at_home};
-use crate::terminal::Terminal;
 
 /// The size in bytes of the file system for pitcrew's root folder in a run with power cuts.
 const IMAGE_BYTES: u64 = 96 * 1024 * 1024;
@@ -48,28 +45,6 @@ pub struct Stage {
     url: String,
     has_terminal: bool,
     disk: Disk,
-}
-
-/// How a process of the lead starts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Begin {
-    /// The process creates a new team.
-    New,
-    /// The process resumes the existing team, without a new prompt.
-    Resume,
-    /// The process resumes the existing team, with a new prompt from the user.
-    GoOn,
-}
-
-/// A running process of the lead.
-#[derive(Debug)]
-pub struct Lead {
-    /// The handle of the process.
-    pub child: Child,
-    /// The lead's terminal, if it has one.
-    pub terminal: Option<Terminal>,
-    /// The time when the process was started.
-    pub started: Instant,
 }
 
 /// The kind of file system that contains pitcrew's root folder.
@@ -299,66 +274,24 @@ impl Stage {
         command
     }
 
+    /// Returns the path of the pitcrew binary.
+    #[must_use]
+    pub fn binary(&self) -> &Path {
+        &self.binary
+    }
+
+    /// Returns true if the members of the run can have panes.
+    #[must_use]
+    pub fn has_terminal(&self) -> bool {
+        self.has_terminal
+    }
+
     /// Builds a command that runs pitcrew in this environment.
     #[must_use]
     pub fn pitcrew(&self, args: &[&str]) -> Command {
         let mut command = self.tool(&self.binary.display().to_string());
         command.args(args);
         command
-    }
-
-    /// Starts a process of the lead.
-    ///
-    /// # Errors
-    /// An error if the process cannot be started.
-    pub fn lead(&self, life: usize, plan: &Plan, begin: &Begin) -> Result<Lead, Error> {
-        let mode = if self.has_terminal { "tmux" } else { "in-process" };
-        let common =
-            ["--model", "anthropic/claude-opus-5-5", "--teammate-mode", mode, "--yes", "--json"];
-        let begin: &[&str] = match begin {
-            Begin::New => &["run", "Have it done.", "--team", TEAM],
-            Begin::Resume => &["run", "--resume", TEAM],
-            Begin::GoOn => &["run", "--resume", TEAM, GO_ON],
-        };
-        let limit = match plan.fault {
-            Some(Fault::FileSize { life: at, kib }) if at == life => {
-                Some(format!("ulimit -f {kib}"))
-            }
-            Some(Fault::Descriptors { life: at, count }) if at == life => {
-                Some(format!("ulimit -n {count}"))
-            }
-            Some(_) | None => None,
-        };
-        let has_terminal = plan.ends.is_some_and(|ends| ends.has_terminal);
-        let mut command = match limit {
-            Some(limit) => {
-                let mut command = self.tool("bash");
-                command.arg("-c").arg(format!("{limit}; exec \"$0\" \"$@\"")).arg(&self.binary);
-                command
-            }
-            // `setsid` makes the terminal on its standard input its controlling terminal, and then
-            // executes the lead's program.
-            None if has_terminal => {
-                let mut command = self.tool("setsid");
-                command.arg("--ctty").arg(&self.binary);
-                command
-            }
-            None => self.pitcrew(&[]),
-        };
-        command.args(begin).args(common);
-        let path = |ending: &str| self.temporary().join(format!("lead-{life}.{ending}"));
-        let log =
-            |ending: &str| File::create(path(ending)).map_err(Error::io("make", &path(ending)));
-        command.stdout(log("json")?);
-        let terminal = if has_terminal { Some(Terminal::open(&path("log"))?) } else { None };
-        match &terminal {
-            Some(terminal) => terminal.attach(&mut command)?,
-            None => {
-                command.process_group(0).stderr(log("log")?);
-            }
-        }
-        let child = command.spawn().map_err(Error::io("start", &self.binary))?;
-        Ok(Lead { child, terminal, started: Instant::now() })
     }
 
     /// Changes the size of all windows of the tmux server.

@@ -10,9 +10,9 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory, Parser, Subcommand, ValueEnum};
 
 use crate::commands::{
-    agent, attach, broadcast, completions, demo, doctor, history, inbox, join, log, man, member,
-    message, models, pane, pane_exec, pane_probe, plan, prune, resume, run, run_host, sandbox_exec,
-    send, shutdown, start, task, team, transcript, trust,
+    agent, attach, broadcast, completions, demo, doctor, export, history, inbox, join, log, man,
+    member, message, models, pane, pane_exec, pane_probe, plan, prune, resume, run, run_host,
+    sandbox_exec, send, serve, shutdown, start, task, team, transcript, trust, view,
 };
 use crate::completing;
 use crate::context::{Context, Surroundings};
@@ -90,6 +90,9 @@ enum Command {
     Log(log::Log),
     Transcript(transcript::Transcript),
     History(history::History),
+    Export(export::Export),
+    View(view::View),
+    Serve(serve::Serve),
     Shutdown(shutdown::Shutdown),
     Models(models::Models),
     #[command(subcommand)]
@@ -127,6 +130,9 @@ impl Command {
             Self::Log(command) => command.run(context),
             Self::Transcript(command) => context.briefly(command.run(context)),
             Self::History(command) => context.briefly(command.run(context)),
+            Self::Export(command) => context.briefly(command.run(context)),
+            Self::View(command) => command.run(context),
+            Self::Serve(command) => command.run(context),
             Self::Shutdown(command) => command.run(context),
             Self::Models(command) => command.run(context),
             Self::Trust(command) => limits::without_runtime(|| command.run(context)),

@@ -16,6 +16,7 @@ use pitcrew_team::PlanState;
 use crate::cli::{self, Color, Shared};
 use crate::context::{Context, Surroundings};
 use crate::failure::Failure;
+use crate::live::face::names_of_files;
 use crate::output::{Form, Output};
 use crate::selection::{self, Purpose};
 
@@ -103,6 +104,16 @@ pub(crate) fn resumable_teams(typed: &OsStr) -> Vec<CompletionCandidate> {
     more.sort_by(|one, other| one.get_value().cmp(other.get_value()));
     more.dedup_by(|one, other| one.get_value() == other.get_value());
     found.append(&mut more);
+    found
+}
+
+/// Completes the names of files in the working folder, and of teams.
+pub(crate) fn files_and_teams(typed: &OsStr) -> Vec<CompletionCandidate> {
+    let names = asked(async |context: &Context, _: Option<&str>| {
+        Ok(names_of_files(&context.cwd, &typed.to_string_lossy()))
+    });
+    let mut found = candidates(typed, names);
+    found.extend(resumable_teams(typed));
     found
 }
 

@@ -295,7 +295,8 @@ pub(crate) async fn pane_of(
         ));
     };
     let mode = must_be_named(mode, &named_programs(context))?;
-    let socket = place.host.socket.map(PathBuf::from).or_else(|| tmux_socket(context));
+    // Without a socket it is the default server, because the lead ran outside tmux.
+    let socket = place.host.socket.map(PathBuf::from);
     match panes(context, &mode, socket)? {
         Some(panes) => Ok((panes, PaneId(place.id))),
         None => Err(Failure::internal(format!(
@@ -483,7 +484,7 @@ fn iterm2(context: &Context) -> Result<ITerm2, Failure> {
 
 /// Returns the socket of the tmux server in which this process runs. `$TMUX` contains the socket,
 /// the server's process id and the session.
-fn tmux_socket(context: &Context) -> Option<PathBuf> {
+pub(crate) fn tmux_socket(context: &Context) -> Option<PathBuf> {
     let socket = context.variable("TMUX")?.rsplitn(3, ',').nth(2)?;
     Some(PathBuf::from(socket))
 }

@@ -19,6 +19,7 @@ mod context;
 mod dead_demos;
 mod demo_repo;
 mod detached;
+mod exporting;
 mod failure;
 mod first_start;
 mod hosting;

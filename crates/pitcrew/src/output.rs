@@ -12,7 +12,7 @@ use pitcrew_protocol::is_unseen;
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::failure::{Explained, Failure};
+use crate::failure::{Explained, Failure, FailureKind};
 use crate::live::warnings;
 pub(crate) use pitcrew_view::text::{first_line, in_one_line, printable};
 
@@ -126,7 +126,12 @@ impl Output {
 
 fn error_text(failure: &Failure) -> io::Result<()> {
     let mut err = anstream::stderr().lock();
-    writeln!(err, "{ERROR}error:{ERROR:#} {}", printable(&failure.chain()))?;
+    // An end that the user asked for has an exit code of its own, but nothing went wrong.
+    if matches!(failure.kind, FailureKind::Interrupted | FailureKind::Terminated) {
+        writeln!(err, "{}", printable(&failure.chain()))?;
+    } else {
+        writeln!(err, "{ERROR}error:{ERROR:#} {}", printable(&failure.chain()))?;
+    }
     for hint in failure.hints() {
         writeln!(err, "{HINT}hint:{HINT:#} {}", printable(&hint))?;
     }
@@ -244,6 +249,15 @@ fn table_within<const N: usize>(
     }
     let lines = table.to_string();
     lines.lines().map(str::trim_end).collect::<Vec<_>>().join("\n")
+}
+
+/// Returns the lines of an agent's text, made printable. The first line has the mark of agents'
+/// texts, and the others are indented, so that no line passes for a line of pitcrew, of the shell or
+/// of somebody else.
+pub(crate) fn marked(text: &str) -> Vec<String> {
+    let text = printable(text.trim());
+    let line = |(at, line)| format!("{}{line}", if at == 0 { "< " } else { "  " });
+    text.lines().enumerate().map(line).collect()
 }
 
 #[cfg(test)]

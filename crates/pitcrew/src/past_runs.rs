@@ -85,7 +85,7 @@ impl PastRuns {
         }
         let mut runs = Vec::new();
         for (id, records) in records {
-            match run_of(id, &records).await {
+            match PastRun::of(id, &records).await {
                 Ok(Some(run)) => runs.push(run),
                 Ok(None) => {}
                 Err(_) => unreadable += 1,
@@ -104,43 +104,48 @@ impl PastRuns {
 }
 
 impl PastRun {
+    /// Returns the runs of a team. Returns `None` if the team was never run. If the journal is missing or
+    /// cannot be read, it is not known whether the team was run, so the team is listed.
+    ///
+    /// # Errors
+    /// Returns an error if the records of the team cannot be read.
+    pub(crate) async fn of(id: String, records: &TeamRecords) -> Result<Option<Self>, Failure> {
+        let config = records.config().await?;
+        let fault = records.journal_fault(LineCheck::Ends).await?;
+        let summary = match &fault {
+            Some((_, JournalFault::Missing | JournalFault::Unreadable(_))) => {
+                JournalSummary::default()
+            }
+            Some((_, JournalFault::BadLines(_))) | None => records.summary().await?,
+        };
+        if summary.runs.count == 0 && fault.is_none() {
+            return Ok(None);
+        }
+        let tasks = records.tasks().await?;
+        let completed = tasks.iter().filter(|task| task.status == TaskStatus::Completed);
+        let (end, reason) = end(records, &config, &summary).await?;
+        Ok(Some(Self {
+            team: config.name.to_string(),
+            id,
+            is_archived: matches!(records, TeamRecords::Archived(..)),
+            repository: selection::lead_folder(&config),
+            goal: summary.runs.goal.clone().or(config.description),
+            runs: summary.runs.count,
+            began_at_ms: summary.runs.began_ms,
+            latest_at_ms: summary.latest_ms(),
+            end,
+            reason,
+            journal_problem: fault.map(|(path, fault)| journal_fault(&path, &fault)),
+            tasks: tasks.len(),
+            tasks_completed: completed.count(),
+            spending: Spending::of_team(&summary),
+        }))
+    }
+
     /// Whether a pitcrew process runs the team now.
     pub(crate) fn is_running(&self) -> bool {
         !self.is_archived && self.end.as_deref() == Some(RUNNING)
     }
-}
-
-/// Returns the runs of a team. Returns `None` if the team was never run. If the journal is missing or
-/// cannot be read, it is not known whether the team was run, so the team is listed.
-async fn run_of(id: String, records: &TeamRecords) -> Result<Option<PastRun>, Failure> {
-    let config = records.config().await?;
-    let fault = records.journal_fault(LineCheck::Ends).await?;
-    let summary = match &fault {
-        Some((_, JournalFault::Missing | JournalFault::Unreadable(_))) => JournalSummary::default(),
-        Some((_, JournalFault::BadLines(_))) | None => records.summary().await?,
-    };
-    if summary.runs.count == 0 && fault.is_none() {
-        return Ok(None);
-    }
-    let tasks = records.tasks().await?;
-    let completed = tasks.iter().filter(|task| task.status == TaskStatus::Completed);
-    let (end, reason) = end(records, &config, &summary).await?;
-    Ok(Some(PastRun {
-        team: config.name.to_string(),
-        id,
-        is_archived: matches!(records, TeamRecords::Archived(..)),
-        repository: selection::lead_folder(&config),
-        goal: summary.runs.goal.clone().or(config.description),
-        runs: summary.runs.count,
-        began_at_ms: summary.runs.began_ms,
-        latest_at_ms: summary.latest_ms(),
-        end,
-        reason,
-        journal_problem: fault.map(|(path, fault)| journal_fault(&path, &fault)),
-        tasks: tasks.len(),
-        tasks_completed: completed.count(),
-        spending: Spending::of_team(&summary),
-    }))
 }
 
 /// Returns how the last run of a team ended, and the reason.

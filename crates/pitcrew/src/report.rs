@@ -8,7 +8,7 @@ use jiff::Zoned;
 use pitcrew_agent::Role;
 use pitcrew_model::in_dollars;
 use pitcrew_permission::gate::allow_flag;
-use pitcrew_protocol::Status;
+use pitcrew_protocol::{AgentName, Status};
 use pitcrew_runtime::run::{RunEnd, RunOutcome, Shortfall};
 use pitcrew_view::outcome::state_name;
 use pitcrew_view::wording::short;
@@ -165,6 +165,19 @@ fn later(retry_after: Option<Duration>, resume: &str, now: &Zoned) -> String {
     }
 }
 
+/// Returns hints that say how the lead is made to answer the plan of a teammate, which only the lead
+/// can sign. `resume` is the command that resumes the run.
+pub(crate) fn plan_hints(resume: &str, member: &AgentName) -> [String; 2] {
+    let asking = |request: &str| format!("{resume} {}", shell_word(request));
+    [
+        format!("to approve it: {}", asking(&format!("Approve the plan of {member}."))),
+        format!(
+            "to have it changed: {}",
+            asking(&format!("Reject the plan of {member}: WHAT TO CHANGE"))
+        ),
+    ]
+}
+
 /// Returns the result of the run, which determines the exit code. `resume` is the command that
 /// resumes the run.
 ///
@@ -198,6 +211,11 @@ pub(crate) fn ended(
                             "to approve it: {resume} --permission-mode acceptEdits \"The plan is approved.\""
                         ))
                         .hint(format!("to have it changed: {resume} --permission-mode plan \"WHAT TO CHANGE\"")));
+                }
+                // A resumed lead that says nothing about the plan would end in the same way.
+                Some(resume) if !open.plans.is_empty() => {
+                    let hints = open.plans.iter().flat_map(|member| plan_hints(resume, member));
+                    return Err(hints.fold(failure, Failure::hint));
                 }
                 Some(_) | None => failure,
             }
@@ -240,7 +258,7 @@ mod tests {
     use jiff::Timestamp;
     use jiff::tz::TimeZone;
     use pitcrew_model::Usage;
-    use pitcrew_protocol::{AgentName, TaskId, TaskStatus};
+    use pitcrew_protocol::{TaskId, TaskStatus};
     use pitcrew_runtime::run::{AgentSummary, OpenWork, TaskSummary, Totals};
     use pitcrew_view::outcome::document;
     use serde_json::Value;
@@ -331,7 +349,13 @@ mod tests {
         let said = "the run ended before its work was complete (failed_to_start): a teammate never started; 1 task is open: #1 Do it \
                     (pending, owner bob); the plan of cat waits for an answer; dan never started to work";
         assert_eq!(failure.chain(), said);
-        assert_eq!(failure.hints(), ["pitcrew run --resume crew"]);
+        assert_eq!(
+            failure.hints(),
+            [
+                "to approve it: pitcrew run --resume crew 'Approve the plan of cat.'",
+                "to have it changed: pitcrew run --resume crew 'Reject the plan of cat: WHAT TO CHANGE'"
+            ]
+        );
         assert_eq!(document(&outcome, None)["end"], "failed_to_start");
     }
 

@@ -59,7 +59,7 @@ impl From<Unopened> for Refused {
 }
 
 impl Refused {
-    fn not_plain(kind: FileType) -> Self {
+    pub(crate) fn not_plain(kind: FileType) -> Self {
         let kind = match kind {
             FileType::Directory => "a folder",
             FileType::Symlink => "a link",

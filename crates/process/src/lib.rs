@@ -7,6 +7,8 @@
 //! - [`strays`] stops processes that removed pitcrew's tags from their environment.
 //! - [`given_file`] reads files that may come from other people, such as the files of a cloned
 //!   repository.
+//! - [`given_stream`] reads a file, a FIFO or a pipe while another program writes it.
+//! - [`tcp_peer`] finds the process at the other end of a TCP connection.
 //! - [`handle`] opens files by their resolved paths and never follows a symbolic link.
 //!
 //! Other crates decide which limits a command needs. *This crate never reads a permission rule, and
@@ -14,6 +16,7 @@
 
 pub mod checkout;
 pub mod given_file;
+pub mod given_stream;
 pub mod handle;
 pub mod identity;
 pub mod job;
@@ -23,6 +26,7 @@ mod pieces;
 pub mod protected;
 pub mod sandbox;
 pub mod strays;
+pub mod tcp_peer;
 pub mod worktree;
 
 pub use pane_tag::{PaneTag, TagError};

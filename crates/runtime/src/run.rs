@@ -33,8 +33,10 @@ pub use crate::solo::{Entry, SoloOptions};
 use crate::team_run;
 
 mod end;
+mod permissions;
 
 pub use end::{Limit, OpenWork, RunEnd, Shortfall, TaskSummary};
+pub use permissions::{Answers, Granted, RunPermissions};
 
 /// Opens a model by its name. The name comes from a flag, the settings, an agent definition or a
 /// spawn request.

@@ -5,15 +5,17 @@
 //! knows its lead's key accepts a changed mode from the config only with the lead's signature. The
 //! only exception is `plan`, the strictest mode, which any program is allowed to set.
 
+use std::collections::BTreeSet;
+
 use pitcrew_protocol::{AgentName, ApiError, Member, PermissionMode};
 use pitcrew_store::{Event, MemberChange};
 use serde::{Deserialize, Serialize};
 use serde_json::value::to_raw_value;
 use serde_json::{Map, Value, json};
 
-use crate::lead_signer::{Said, Trust};
+use crate::lead_signer::{LeadKeys, Said, Trust};
 use crate::members::ModeLowered;
-use crate::ours::KEY;
+use crate::ours::{KEY, SpawnRecord};
 use crate::{Team, refusal};
 
 /// The domain of the signatures of modes. It separates these signatures from signatures of other
@@ -192,6 +194,27 @@ impl Team {
             Some(&at),
         ];
         then(Said { domain: DOMAIN, parts: parts.map(|part| part.map(str::as_bytes)).into() })
+    }
+
+    /// Returns the members whose mode in the config no lead has signed, although the team's leads
+    /// sign. Such a member does not work in that mode. Members that another client runs are left
+    /// out: their client decides.
+    ///
+    /// # Errors
+    /// `team_not_found`, `internal_error`.
+    pub async fn unsigned_modes(&self) -> Result<BTreeSet<AgentName>, ApiError> {
+        let config = self.config().await?;
+        let ours: Vec<_> =
+            config.members.iter().filter(|member| SpawnRecord::is_run_by_us(member)).collect();
+        // Without members of ours, there are no keys.
+        if ours.is_empty() {
+            return Ok(BTreeSet::new());
+        }
+        let mut keys = self.keys_of_leads().await?.into_iter();
+        let Some(now) = keys.next() else { return Ok(BTreeSet::new()) };
+        let reader = self.clone().trusting(Trust::Signed(LeadKeys::new(now, keys)));
+        let is_unsigned = |member: &&Member| KnownMode::of(&reader, member).1.is_some();
+        Ok(ours.into_iter().filter(is_unsigned).map(|member| member.name.clone()).collect())
     }
 
     /// Records in the journal that a mode in the config was refused.

@@ -1,26 +1,29 @@
-//! The rules for tasks: which changes an update makes, which caller wins a claim, and which tasks
-//! an ended member releases.
+//! The rules for tasks: which changes an update makes. The modules below hold the rules for claims,
+//! dependencies and single fields.
 //!
 //! Each rule uses only the task table, under the table's lock. A rule that refuses a change leaves
 //! the table unchanged.
 
 use pitcrew_protocol::{
-    AgentName, ApiError, ErrorCode, StatusChange, StatusChanged, Task, TaskGraph, TaskId,
-    TaskStatus,
+    AgentName, ApiError, ErrorCode, StatusChange, StatusChanged, Task, TaskId, TaskStatus,
 };
 use pitcrew_store::TaskTable;
 use serde_json::{Map, Value};
 
 use crate::actor::{Rank, Speaker};
-use crate::ours::{KEY, TaskRecord};
-use crate::refusal;
+
+mod claims;
+mod dependencies;
+mod fields;
+
+use dependencies::{delete, link, new_edges, refuse_blocked};
+use fields::{merge, set_owner, set_status, set_texts, sign};
+
+pub(crate) use claims::{claim, release};
+pub(crate) use fields::check_metadata;
 
 /// The maximum number of task ids in an error.
 const IDS_LISTED: usize = 50;
-
-/// Metadata keys that callers are not allowed to set. The reference client hides tasks that have
-/// the key `_internal`. The other key holds pitcrew's own data.
-const RESERVED_KEYS: [&str; 2] = ["_internal", KEY];
 
 /// The changes of an update. The ids, names and text lengths are already checked.
 #[derive(Clone, Debug, Default)]
@@ -91,15 +94,6 @@ pub(crate) fn find<'a>(
     })
 }
 
-/// Refuses metadata keys that callers are not allowed to set.
-pub(crate) fn check_metadata(metadata: &Map<String, Value>) -> Result<(), ApiError> {
-    match RESERVED_KEYS.iter().find(|key| metadata.contains_key(**key)) {
-        Some(key) => Err(refusal::invalid(format!("the metadata key '{key}' is reserved"))
-            .with("field", "metadata")),
-        None => Ok(()),
-    }
-}
-
 pub(crate) fn update(
     table: &mut TaskTable,
     stamp: &Stamp,
@@ -150,265 +144,4 @@ pub(crate) fn update(
     });
     let claimed = owner_changed && task.owner.as_deref().is_some_and(|owner| stamp.is_own(owner));
     Ok(Changed { assigned: owner_changed && task.owner.is_some(), claimed, task, fields, status })
-}
-
-/// Makes the caller the owner of a task and starts the task. The task is `id` if given, otherwise
-/// the ready task with the lowest id.
-pub(crate) fn claim(
-    table: &mut TaskTable,
-    stamp: &Stamp,
-    id: Option<&str>,
-) -> Result<Changed, ApiError> {
-    let wanted = match id {
-        Some(id) => find(table.tasks.values(), id)?.id.clone(),
-        None => lowest_ready(table, stamp)?,
-    };
-    let owner = Some(Some(AgentName::foreign(&stamp.by.name)));
-    let status = Some(StatusChange::To(TaskStatus::InProgress));
-    let task = find(table.tasks.values(), wanted.as_str())?;
-    if task.status == TaskStatus::Completed {
-        return Err(refusal::wrong_state(format!("Task #{wanted} is completed"))
-            .with("task_id", wanted.as_str())
-            .with("owner", task.owner.clone()));
-    }
-    refuse_foreign(task, stamp)?;
-    refuse_blocked(table, task, &[])?;
-    update(table, stamp, wanted.as_str(), &TaskChange { owner, status, ..TaskChange::default() })
-}
-
-/// Removes the owner from the uncompleted tasks of `owner`, and makes these tasks pending again.
-pub(crate) fn release(
-    table: &mut TaskTable,
-    owner: &AgentName,
-    at_ms: i64,
-) -> Result<Vec<TaskId>, ApiError> {
-    let mut released = Vec::new();
-    for task in table.tasks.values_mut() {
-        let held = task
-            .owner
-            .as_deref()
-            .is_some_and(|o| o.to_lowercase() == owner.as_str().to_lowercase());
-        if !held || task.status == TaskStatus::Completed || task.is_internal() {
-            continue;
-        }
-        task.owner = None;
-        task.status = TaskStatus::Pending;
-        let record = TaskRecord {
-            assigned_at: None,
-            assigned_by: None,
-            updated_at: Some(at_ms),
-            ..TaskRecord::of(task)
-        };
-        record.put_on(task)?;
-        released.push(task.id.clone());
-    }
-    Ok(released)
-}
-
-fn lowest_ready(table: &TaskTable, stamp: &Stamp) -> Result<TaskId, ApiError> {
-    let graph = TaskGraph::of(table.tasks.values());
-    let own = |task: &Task| {
-        task.status == TaskStatus::Pending
-            && task.owner.as_deref().is_some_and(|owner| stamp.is_own(owner))
-            && graph.open_blockers(&task.id).is_empty()
-    };
-    // A pending task that the caller already owns is ready for that caller only.
-    let ready = table
-        .tasks
-        .values()
-        .find(|task| !task.is_internal() && (graph.is_ready(&task.id) || own(task)));
-    if let Some(task) = ready {
-        return Ok(task.id.clone());
-    }
-    let count =
-        |status| table.tasks.values().filter(|t| t.status == status && !t.is_internal()).count();
-    Err(refusal::wrong_state("no task is ready to be claimed")
-        .with("pending", count(TaskStatus::Pending))
-        .with("in_progress", count(TaskStatus::InProgress)))
-}
-
-fn delete(table: &mut TaskTable, task: Task) -> Changed {
-    table.tasks.remove(&task.id);
-    for other in table.tasks.values_mut() {
-        other.blocks.retain(|id| *id != task.id);
-        other.blocked_by.retain(|id| *id != task.id);
-    }
-    let status = Some(StatusChanged {
-        from: task.status.as_str().into(),
-        to: StatusChange::Deleted.as_str().into(),
-    });
-    Changed { task, fields: vec!["deleted"], status, assigned: false, claimed: false }
-}
-
-fn set_texts(task: &mut Task, change: &TaskChange) -> Vec<&'static str> {
-    let mut fields = Vec::new();
-    if let Some(subject) = change.subject.as_ref().filter(|new| **new != task.subject) {
-        task.subject = subject.clone();
-        fields.push("subject");
-    }
-    if let Some(description) = change.description.as_ref().filter(|new| **new != task.description) {
-        task.description = description.clone();
-        fields.push("description");
-    }
-    if change.active_form.is_some() && change.active_form != task.active_form {
-        task.active_form = change.active_form.clone();
-        fields.push("activeForm");
-    }
-    fields
-}
-
-/// Sets the owner from the update. A teammate is not allowed to take a task that another member
-/// owns.
-fn set_owner(task: &mut Task, stamp: &Stamp, change: &TaskChange) -> Result<(), ApiError> {
-    let Some(new) = &change.owner else { return Ok(()) };
-    let new = new.as_ref().map(|name| name.as_str().to_owned());
-    let is_kept = match (&task.owner, &new) {
-        (Some(old), Some(new)) => old.to_lowercase() == new.to_lowercase(),
-        (None, None) => true,
-        (Some(_), None) | (None, Some(_)) => false,
-    };
-    if is_kept {
-        return Ok(());
-    }
-    if stamp.is_teammate() {
-        refuse_foreign(task, stamp)?;
-    }
-    task.owner = new;
-    Ok(())
-}
-
-/// Sets the status of the task. If a teammate starts a task without an owner, the teammate becomes
-/// its owner. A teammate is not allowed to reopen a completed task.
-fn set_status(
-    task: &mut Task,
-    before: &Task,
-    stamp: &Stamp,
-    status: TaskStatus,
-) -> Result<(), ApiError> {
-    if stamp.is_teammate() {
-        if before.status == TaskStatus::Completed && status != TaskStatus::Completed {
-            let message = format!(
-                "Task #{} is completed; only the lead or the user can open it again",
-                before.id
-            );
-            return Err(refusal::wrong_state(message)
-                .with("task_id", before.id.as_str())
-                .with("status", before.status.as_str()));
-        }
-        if status == TaskStatus::InProgress {
-            refuse_foreign(before, stamp)?;
-            task.owner.get_or_insert_with(|| stamp.by.name.clone());
-        }
-    }
-    task.status = status;
-    Ok(())
-}
-
-/// Refuses a task that a member other than the caller owns. The error names the owner.
-fn refuse_foreign(task: &Task, stamp: &Stamp) -> Result<(), ApiError> {
-    let Some(owner) =
-        task.owner.as_deref().filter(|owner| !owner.is_empty() && !stamp.is_own(owner))
-    else {
-        return Ok(());
-    };
-    let message = format!("Task #{} is owned by '{owner}' ({})", task.id, task.status.as_str());
-    Err(refusal::wrong_state(message)
-        .with("task_id", task.id.as_str())
-        .with("owner", owner)
-        .with("status", task.status.as_str()))
-}
-
-/// Refuses to start a task with open blockers. Blockers that the same update adds are included.
-fn refuse_blocked(table: &TaskTable, task: &Task, new: &[Edge]) -> Result<(), ApiError> {
-    let graph = TaskGraph::of(table.tasks.values());
-    let is_open =
-        |id: &TaskId| table.tasks.get(id).is_some_and(|task| task.status != TaskStatus::Completed);
-    let new = new.iter().filter(|(_, blocker, blocked)| *blocked == task.id && is_open(blocker));
-    let open = graph.open_blockers(&task.id).into_iter().chain(new.map(|(_, blocker, _)| blocker));
-    let open: Vec<&str> = open.map(TaskId::as_str).collect();
-    if open.is_empty() {
-        return Ok(());
-    }
-    let list: Vec<String> = open.iter().map(|id| format!("#{id}")).collect();
-    let message = format!("Task #{} is blocked by {}", task.id, list.join(", "));
-    Err(refusal::wrong_state(message).with("task_id", task.id.as_str()).with("blocked_by", open))
-}
-
-/// Merges the new metadata into the task, key by key. The value null deletes a key. Returns true if
-/// anything changed.
-fn merge(task: &mut Task, new: &Map<String, Value>) -> bool {
-    let mut merged = task.metadata.clone().unwrap_or_default();
-    for (key, value) in new {
-        if value.is_null() {
-            merged.shift_remove(key);
-        } else {
-            merged.insert(key.clone(), value.clone());
-        }
-    }
-    let changed = merged != task.metadata.clone().unwrap_or_default();
-    if changed {
-        task.metadata = Some(merged);
-    }
-    changed
-}
-
-/// A new dependency: the name of the update field that adds it, the id of the blocker, and the id
-/// of the blocked task.
-type Edge = (&'static str, TaskId, TaskId);
-
-/// Returns the dependencies of the update that do not exist yet.
-fn new_edges(table: &TaskTable, task: &Task, change: &TaskChange) -> Result<Vec<Edge>, ApiError> {
-    let mut edges = Vec::new();
-    let known = |given: &String| find(table.tasks.values(), given).map(|other| other.id.clone());
-    for given in &change.blocks {
-        edges.push(("blocks", task.id.clone(), known(given)?));
-    }
-    for given in &change.blocked_by {
-        edges.push(("blockedBy", known(given)?, task.id.clone()));
-    }
-    if edges.is_empty() {
-        return Ok(Vec::new());
-    }
-    let mut graph = TaskGraph::of(table.tasks.values());
-    let mut new = Vec::new();
-    for (field, blocker, blocked) in edges {
-        if task.blocked_by.contains(&blocker) && blocked == task.id
-            || task.blocks.contains(&blocked) && blocker == task.id
-        {
-            continue;
-        }
-        graph.link(&blocker, &blocked).map_err(|circle| {
-            let ids: Vec<&str> = circle.circle.iter().map(TaskId::as_str).collect();
-            ApiError::new(ErrorCode::CircularDependency, circle.to_string()).with("circle", ids)
-        })?;
-        new.push((field, blocker, blocked));
-    }
-    Ok(new)
-}
-
-/// Adds a dependency to both of its tasks. `task` is a changed copy that is not in the table yet.
-/// The other task is in the table.
-fn link(table: &mut TaskTable, task: &mut Task, blocker: &TaskId, blocked: &TaskId) {
-    let other = if *blocker == task.id { blocked } else { blocker };
-    let (own, others) = if *blocker == task.id {
-        (&mut task.blocks, table.tasks.get_mut(blocked).map(|t| &mut t.blocked_by))
-    } else {
-        (&mut task.blocked_by, table.tasks.get_mut(blocker).map(|t| &mut t.blocks))
-    };
-    if !own.contains(other) {
-        own.push(other.clone());
-    }
-    if let Some(others) = others.filter(|ids| !ids.contains(&task.id)) {
-        others.push(task.id.clone());
-    }
-}
-
-fn sign(task: &mut Task, stamp: &Stamp, owner_changed: bool) -> Result<(), ApiError> {
-    let mut record = TaskRecord { updated_at: Some(stamp.at_ms), ..TaskRecord::of(task) };
-    if owner_changed {
-        let assigned = task.owner.is_some();
-        record.assigned_at = assigned.then_some(stamp.at_ms);
-        record.assigned_by = assigned.then(|| stamp.by.frame_name().to_owned());
-    }
-    record.put_on(task)
 }

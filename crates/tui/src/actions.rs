@@ -1,8 +1,13 @@
 //! Carries out the actions that reach the team: requests to its host, messages, and reads of its
 //! files.
 
-use std::error::Error;
+mod requests;
 
+use std::error::Error;
+use std::time::Duration;
+
+use futures_util::FutureExt as _;
+use futures_util::future::{Either, LocalBoxFuture};
 use pitcrew_protocol::{AgentName, MessageId, PermissionMode, SendMessageInput};
 use pitcrew_runtime::control_socket::ControlRequest;
 use pitcrew_team::store::LogName;
@@ -14,7 +19,7 @@ use pitcrew_view::lead::LeadError;
 use pitcrew_view::text::printable;
 use pitcrew_view::{client, lead};
 
-use crate::app::Done;
+use crate::app::{Done, Request};
 
 /// About how many bytes of a transcript are read. A conversation has far fewer on most days, and more
 /// would take too long to lay out again after each tool call.
@@ -22,6 +27,9 @@ const TRANSCRIPT_BYTES: u64 = 1024 * 1024;
 
 /// How long the teammates get to leave when the user ends the team.
 const LEAVE_SECONDS: u32 = 60;
+
+/// How long a request to the host waits for its answer before the user learns of the wait.
+const SLOW_AFTER: Duration = Duration::from_secs(1);
 
 /// Why a request could not be carried out, if there is no host.
 const NO_HOST: &str = "no process runs the team";
@@ -56,6 +64,8 @@ pub(crate) enum Outside {
     },
     /// Replace the conversation of an agent by a summary.
     Compact(AgentName),
+    /// Make a request to the host.
+    Request(Request),
     /// Ask every teammate to leave, and end the team.
     EndTeam,
     /// Read the end of an agent's transcript.
@@ -75,8 +85,55 @@ pub(crate) enum Outside {
     Merge(Box<MemberChanges>, Worktrees),
 }
 
+impl Outside {
+    /// Whether the action is a request to the host, which answers at once if nothing is wrong.
+    fn is_request(&self) -> bool {
+        match self {
+            Self::Answer(_)
+            | Self::Interrupt(_)
+            | Self::ChangeMode { .. }
+            | Self::ChangeModel { .. }
+            | Self::Compact(_)
+            | Self::Request(
+                Request::Permissions | Request::AnswerPlan { .. } | Request::ShutDown(_),
+            )
+            | Self::EndTeam => true,
+            Self::Request(
+                // A teammate and a pane take a while to start.
+                Request::Spawn { .. } | Request::ShowPane(_) | Request::HidePane(_) | Request::Plans,
+            )
+            | Self::Send { .. }
+            | Self::Read(_)
+            | Self::ReadChanges(_)
+            | Self::ReadVersions { .. }
+            | Self::Merge(..) => false,
+        }
+    }
+}
+
+/// What there is to report about an action.
+pub(crate) enum Progress<'a> {
+    /// The action was carried out.
+    Done(Done),
+    /// The host has not answered yet. The future returns the result.
+    Slow(LocalBoxFuture<'a, Done>),
+}
+
+/// Carries out an action. If a request to the host gets no answer for a while, this function returns
+/// the rest of the work, so that the user learns of the wait.
+pub(crate) async fn begin<'a>(team: Team, action: Outside) -> Progress<'a> {
+    if !action.is_request() {
+        return Progress::Done(done(team, action).await);
+    }
+    let work = done(team, action).boxed_local();
+    match futures_util::future::select(work, Box::pin(tokio::time::sleep(SLOW_AFTER))).await {
+        Either::Left((done, _)) => Progress::Done(done),
+        Either::Right(((), work)) => Progress::Slow(work),
+    }
+}
+
 /// Carries out an action, and returns its result.
-pub(crate) async fn done(team: Team, action: Outside) -> Done {
+async fn done(team: Team, action: Outside) -> Done {
     match action {
         Outside::Answer(chosen) => {
             let result = of_host(client::answer(&team, &chosen).await);
@@ -113,6 +170,7 @@ pub(crate) async fn done(team: Team, action: Outside) -> Done {
                 Err(reason) => format!("{agent}'s conversation is not summarised: {reason}"),
             })
         }
+        Outside::Request(request) => requests::done(&team, request).await,
         Outside::EndTeam => {
             let request = ControlRequest::EndTeam { wait_seconds: Some(LEAVE_SECONDS) };
             Done::Ending(asked(&team, &request).await)
@@ -162,8 +220,27 @@ async fn sent(team: &Team, to: &AgentName, text: &str) -> Result<MessageId, Stri
 /// Returns the end of an agent's transcript. Returns `None` if it cannot be read.
 async fn recorded(team: &Team, agent: &AgentName) -> Option<Conversation> {
     let log = LogName::Transcript(agent.clone());
-    let lines = team.log_end(&log, TRANSCRIPT_BYTES).await.ok()?;
+    let lines = match team.log_end(&log, TRANSCRIPT_BYTES).await {
+        Ok(lines) => lines,
+        // A completed team has gone into the archive.
+        Err(_no_team) => archived(team, agent).await?,
+    };
     Conversation::of_transcript(&lines).ok()
+}
+
+/// Returns the end of an agent's transcript from the newest archive of the team.
+async fn archived(team: &Team, agent: &AgentName) -> Option<Vec<String>> {
+    let teams = team.teams();
+    let archived = teams.find_archived(team.name().as_str()).await.ok()??;
+    let records = TeamRecords::Archived(teams.clone(), Box::new(archived));
+    let mut lines = records.transcript(agent).await.ok()?;
+    let mut bytes = 0;
+    let fits = |line: &&String| {
+        bytes += line.len() as u64;
+        bytes <= TRANSCRIPT_BYTES
+    };
+    let kept = lines.iter().rev().take_while(fits).count();
+    Some(lines.split_off(lines.len() - kept))
 }
 
 /// Joins the texts of an error and of its causes.

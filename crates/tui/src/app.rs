@@ -2,26 +2,33 @@
 //! drawn. It does no I/O and waits for nothing.
 //!
 //! - `input` lists everything that reaches the application and everything that it asks for.
-//! - `news` handles the host's events, `results` the results of actions, and `keys` the keys.
+//! - `news` handles the host's events, `results` the results of actions, `keys` the keys, and `mouse`
+//!   the mouse.
 //! - `submit` handles a text that the user sends.
 //! - `talk` is the conversation of an agent, `talk_view` its lines, `part_lines` those of one part.
-//! - `review` connects the review of the changes.
-//! - `draw` lays out the screen, `status` has its short texts, and `help` the keys.
+//! - `review` connects the review of the changes, `choosing` the list of teams to go on with.
+//! - `pages` shows long texts in place of the conversation, among them `help`.
+//! - `draw` lays out the screen, and `status` has its short texts.
 
+mod choosing;
 mod draw;
 mod help;
 mod input;
 mod keys;
+mod mouse;
 mod news;
-mod part_lines;
+mod pages;
+pub(crate) mod part_lines;
+mod request;
 mod results;
 mod review;
-mod status;
+pub(crate) mod status;
 mod submit;
 mod talk;
-mod talk_view;
+pub(crate) mod talk_view;
 
 use std::collections::VecDeque;
+use std::time::Instant;
 
 use pitcrew_protocol::{AgentName, MessageId};
 use pitcrew_runtime::run::RunOutcome;
@@ -29,12 +36,16 @@ use pitcrew_view::TeamState;
 use pitcrew_view::asking::Chosen;
 use pitcrew_view::host::OpenQuestion;
 
-pub use input::{Action, Begin, Done, Input, Left};
+use choosing::Choosing;
+pub use choosing::TeamItem;
+pub use input::{Action, Begin, Done, ExportOf, ExportOrder, Input, Left};
+use mouse::Places;
 use part_lines::Length;
+pub use request::Request;
 use talk::{Reading, Talk};
 
 use crate::composer::Composer;
-use crate::panels::{TaskBoard, TeamList, TimelineView};
+use crate::panels::{Page, TaskBoard, TeamList, TimelineView};
 use crate::question::QuestionView;
 use crate::review::ReviewView;
 use crate::theme::{Theme, ThemeKind};
@@ -66,10 +77,19 @@ pub struct App {
     /// What the user types for the review.
     writing: Option<String>,
     focus: Focus,
+    /// A long text in place of the conversation.
+    page: Option<Page>,
+    /// The plans that were shown last: the member of each, and the id of its request.
+    plans_shown: Vec<(AgentName, String)>,
+    /// The list of teams to go on with, while it is open.
+    choosing: Option<Choosing>,
+    places: Places,
     length: Length,
     leaving: Leaving,
     /// A short text about what happened last.
     notice: Option<Notice>,
+    /// Whether the notice says that the host does not answer.
+    is_host_slow: bool,
 }
 
 /// Whether the terminal interface can start a run.
@@ -104,7 +124,6 @@ enum Focus {
     Tasks,
     Timeline,
     Review,
-    Help,
 }
 
 /// How far the user is on the way out.
@@ -160,9 +179,14 @@ impl App {
             review: ReviewView::default(),
             writing: None,
             focus: Focus::Conversation,
+            page: None,
+            plans_shown: Vec::new(),
+            choosing: None,
+            places: Places::default(),
             length: Length::Short,
             leaving: Leaving::No,
             notice: None,
+            is_host_slow: false,
         }
     }
 
@@ -170,7 +194,7 @@ impl App {
     #[must_use]
     pub fn handle(&mut self, input: Input) -> Vec<Action> {
         match input {
-            Input::Terminal(event) => self.terminal(event),
+            Input::Terminal(event, at) => self.terminal(event, at),
             Input::Host(news) => self.heard(news),
             Input::Done(done) => self.done(done),
             Input::Remark(text) => {
@@ -179,6 +203,11 @@ impl App {
             }
             Input::Resumed => vec![Action::Redraw],
         }
+    }
+
+    /// Takes note that the terminal shows what [`App::draw`] drew last.
+    pub fn is_on_screen(&mut self, now: Instant) {
+        self.question.is_on_screen(now);
     }
 
     /// Sends a first text, as if the user had typed it.
@@ -201,6 +230,7 @@ impl App {
     fn peek(&mut self, agent: AgentName) -> Vec<Action> {
         self.focus = Focus::Conversation;
         self.notice = None;
+        self.page = None;
         if agent == *self.lead.agent() {
             self.peeked = None;
             return Vec::new();
@@ -215,12 +245,14 @@ impl App {
 
     /// Tells the user something that is not a problem.
     fn tell(&mut self, text: impl Into<String>) {
-        self.notice = Some(Notice { text: text.into(), is_problem: false });
+        (self.notice, self.is_host_slow) =
+            (Some(Notice { text: text.into(), is_problem: false }), false);
     }
 
     /// Tells the user that something did not work.
     fn problem(&mut self, text: impl Into<String>) {
-        self.notice = Some(Notice { text: text.into(), is_problem: true });
+        (self.notice, self.is_host_slow) =
+            (Some(Notice { text: text.into(), is_problem: true }), false);
     }
 
     /// Puts the first permission request on the screen.

@@ -6,7 +6,7 @@ use crossterm::event::{Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 
 use crate::keyboard::Keys;
 use crate::panels::{PanelAct, Picker, PickerItem};
-use crate::terminal::Screen;
+use crate::terminal::{Mouse, Screen};
 use crate::theme::{Theme, ThemeKind};
 
 /// Shows a list until the user chooses an item or leaves, or until `end` is ready. Returns the index
@@ -24,7 +24,7 @@ pub async fn choose(
 ) -> io::Result<Option<usize>> {
     let theme = Theme::new(theme);
     let mut keys = Keys::open()?;
-    let mut screen = Screen::open()?;
+    let mut screen = Screen::open(Mouse::Off)?;
     tokio::pin!(end);
     let draw = |picker: &mut Picker| {
         screen.draw(|frame| picker.draw(frame, frame.area(), items, &theme, true))

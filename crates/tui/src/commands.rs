@@ -1,6 +1,12 @@
-//! The commands that the user types into the composer, such as `/team`.
+//! The commands that the user types into the composer, such as `/team`. `arguments` reads the
+//! arguments of those that take a text.
+
+mod arguments;
 
 use pitcrew_protocol::{AgentName, PermissionMode};
+
+pub(crate) use arguments::{ExportScope, PlanCommand};
+use arguments::{agent_name, mode_of};
 
 /// A command.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,10 +43,67 @@ pub(crate) enum Command {
     Cost,
     /// Interrupts the turn of the agent whose conversation is shown.
     Interrupt,
+    /// Shows the permission rules in force.
+    Permissions,
+    /// Shows plans that wait for an answer, or answers one.
+    Plan(PlanCommand),
+    /// Writes a conversation or the whole run into a file.
+    Export {
+        /// What is written.
+        scope: ExportScope,
+        /// The file. `None` means a new file in the working folder.
+        file: Option<String>,
+    },
+    /// Lists teams to go on with.
+    Resume,
+    /// Adds a teammate.
+    Spawn {
+        /// The name of the teammate.
+        name: AgentName,
+        /// The agent definition that the teammate runs.
+        agent_type: Option<String>,
+        /// The instructions for the teammate.
+        prompt: String,
+    },
+    /// Shows the pane of a member.
+    ShowPane(AgentName),
+    /// Hides the pane of a member.
+    HidePane(AgentName),
+    /// Asks one teammate to leave.
+    StopMember(AgentName),
     /// Ends the team.
     Stop,
     /// Leaves the terminal interface.
     Quit,
+}
+
+impl Command {
+    /// Whether the command acts on a team.
+    pub(crate) fn needs_team(&self) -> bool {
+        match self {
+            Self::Help
+            | Self::Team
+            | Self::Tasks
+            | Self::Timeline
+            | Self::Review
+            | Self::Peek(_)
+            | Self::Cost
+            | Self::Resume
+            | Self::Stop
+            | Self::Quit => false,
+            Self::Mode { .. }
+            | Self::Model { .. }
+            | Self::Compact(_)
+            | Self::Permissions
+            | Self::Plan(_)
+            | Self::Export { .. }
+            | Self::Spawn { .. }
+            | Self::ShowPane(_)
+            | Self::HidePane(_)
+            | Self::Interrupt
+            | Self::StopMember(_) => true,
+        }
+    }
 }
 
 /// A command as the help shows it.
@@ -74,9 +137,16 @@ pub(crate) const COMMANDS: &[Described] = &[
         "give the lead or NAME another model, from its next call on",
     ),
     described("compact", "[NAME]", "replace an agent's conversation by a summary"),
+    described("permissions", "", "the rules in force, what you granted, and what was refused"),
+    described("plan", "[approve|reject NAME]", "show the plans that wait; answer one"),
     described("cost", "", "tokens and cost of the team"),
+    described("export", "[run] [FILE]", "write the conversation or the whole run as markdown"),
+    described("spawn", "NAME [--type TYPE] PROMPT", "add a teammate"),
+    described("pane", "NAME", "show the pane of a member, and say where it is"),
+    described("hide", "NAME", "hide the pane of a member; the member goes on"),
     described("interrupt", "", "interrupt the shown agent's turn, as Esc does"),
-    described("stop", "", "ask every teammate to leave, and end the team"),
+    described("resume", "", "choose another team to go on with; this one goes on too"),
+    described("stop", "[NAME]", "end the team, or ask NAME to leave it"),
     described("quit", "", "leave; asks what becomes of a team at work"),
 ];
 
@@ -89,34 +159,64 @@ pub(crate) fn parse(text: &str) -> Result<Option<Command>, String> {
     let Some(line) = text.strip_prefix('/').filter(|line| !line.starts_with('/')) else {
         return Ok(None);
     };
-    let mut words = line.split_whitespace();
-    let name = as_named_here(words.next().unwrap_or_default());
-    let arguments: Vec<&str> = words.collect();
-    let command = match (name, arguments.as_slice()) {
+    let (name, rest) = arguments::first_word(line);
+    let name = as_named_here(name);
+    match of_text(name, rest)? {
+        Some(command) => Ok(Some(command)),
+        None => of_words(name, &rest.split_whitespace().collect::<Vec<_>>()).map(Some),
+    }
+}
+
+/// Reads a command that takes a text. `None` means that it is another command.
+fn of_text(name: &str, rest: &str) -> Result<Option<Command>, String> {
+    let command = match name {
+        "plan" => arguments::plan(rest)?.map(Command::Plan),
+        "spawn" => arguments::spawn(rest)?.map(|(name, agent_type, prompt)| Command::Spawn {
+            name,
+            agent_type,
+            prompt,
+        }),
+        "export" => {
+            let (scope, file) = arguments::export(rest);
+            Some(Command::Export { scope, file })
+        }
+        _ => return Ok(None),
+    };
+    command.map(Some).ok_or_else(|| misused(name))
+}
+
+/// Reads a command whose arguments are words.
+fn of_words(name: &str, arguments: &[&str]) -> Result<Command, String> {
+    let lead = AgentName::lead;
+    Ok(match (name, arguments) {
         ("help", []) => Command::Help,
         ("team", []) => Command::Team,
         ("tasks", []) => Command::Tasks,
         ("timeline", []) => Command::Timeline,
         ("review", []) => Command::Review,
         ("peek", [agent]) => Command::Peek(agent_name(agent)?),
-        ("lead", []) => Command::Peek(AgentName::lead()),
-        ("mode", [mode]) => Command::Mode { member: AgentName::lead(), mode: mode_of(mode)? },
+        ("lead", []) => Command::Peek(lead()),
+        ("mode", [mode]) => Command::Mode { member: lead(), mode: mode_of(mode)? },
         ("mode", [mode, member]) => {
             Command::Mode { member: agent_name(member)?, mode: mode_of(mode)? }
         }
-        ("model", [model]) => Command::Model { member: AgentName::lead(), model: (*model).into() },
+        ("model", [model]) => Command::Model { member: lead(), model: (*model).into() },
         ("model", [model, member]) => {
             Command::Model { member: agent_name(member)?, model: (*model).into() }
         }
-        ("compact", []) => Command::Compact(AgentName::lead()),
+        ("compact", []) => Command::Compact(lead()),
         ("compact", [member]) => Command::Compact(agent_name(member)?),
+        ("permissions", []) => Command::Permissions,
         ("cost", []) => Command::Cost,
+        ("pane", [member]) => Command::ShowPane(agent_name(member)?),
+        ("hide", [member]) => Command::HidePane(agent_name(member)?),
         ("interrupt", []) => Command::Interrupt,
+        ("resume", []) => Command::Resume,
         ("stop", []) => Command::Stop,
+        ("stop", [member]) => Command::StopMember(agent_name(member)?),
         ("quit", []) => Command::Quit,
         (name, _) => return Err(misused(name)),
-    };
-    Ok(Some(command))
+    })
 }
 
 /// Returns the name that a command has here, if other agents' terminals call it otherwise.
@@ -142,18 +242,6 @@ fn misused(name: &str) -> String {
     format!("no such command; the commands are: {}", names.join(" "))
 }
 
-fn agent_name(text: &str) -> Result<AgentName, String> {
-    AgentName::new(text).map_err(|error| format!("{text} is no name of an agent: {error}"))
-}
-
-fn mode_of(text: &str) -> Result<PermissionMode, String> {
-    let names = PermissionMode::ALL.map(PermissionMode::as_str);
-    PermissionMode::ALL
-        .into_iter()
-        .find(|mode| mode.as_str().eq_ignore_ascii_case(text))
-        .ok_or_else(|| format!("no such mode; the modes are: {}", names.join(", ")))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -174,9 +262,38 @@ mod tests {
     }
 
     #[test]
+    fn a_command_that_takes_a_text_keeps_it_as_it_was_typed() {
+        let bob = || AgentName::new("bob").unwrap();
+        let rejects = Command::Plan(PlanCommand::Reject {
+            member: bob(),
+            remarks: Some("leave  the API\nas it is".to_owned()),
+        });
+        assert_eq!(parse("/plan reject bob leave  the API\nas it is"), Ok(Some(rejects)));
+        let spawn = |agent_type: Option<&str>, prompt: &str| Command::Spawn {
+            name: bob(),
+            agent_type: agent_type.map(str::to_owned),
+            prompt: prompt.to_owned(),
+        };
+        let of_type = spawn(Some("Explore"), "look at\n  it");
+        assert_eq!(parse("/spawn bob --type Explore look at\n  it"), Ok(Some(of_type)));
+        assert_eq!(parse("/spawn bob Explore it"), Ok(Some(spawn(None, "Explore it"))));
+        let export = |scope, file: Option<&str>| {
+            Ok(Some(Command::Export { scope, file: file.map(str::to_owned) }))
+        };
+        assert_eq!(parse("/export"), export(ExportScope::Conversation, None));
+        assert_eq!(parse("/export run"), export(ExportScope::Run, None));
+        let (scope, file) = (ExportScope::Conversation, Some("my run.md"));
+        assert_eq!(parse("/export my run.md"), export(scope, file));
+    }
+
+    #[test]
     fn a_wrong_command_names_the_right_ones() {
         assert_eq!(parse("/mode").unwrap_err(), "usage: /mode MODE [NAME]");
         assert_eq!(parse("/model").unwrap_err(), "usage: /model MODEL [NAME]");
+        assert_eq!(parse("/spawn bob").unwrap_err(), "usage: /spawn NAME [--type TYPE] PROMPT");
+        let usage = "usage: /plan [approve|reject NAME]";
+        assert_eq!(parse("/plan approve bob now").unwrap_err(), usage);
+        assert_eq!(parse("/plan bob").unwrap_err(), usage);
         assert!(parse("/taks").unwrap_err().contains("/tasks"));
         assert!(parse("/mode fast").unwrap_err().ends_with("dontAsk, bypassPermissions"));
     }
@@ -184,7 +301,9 @@ mod tests {
     #[test]
     fn each_described_command_is_understood() {
         for command in COMMANDS {
-            let arguments = command.arguments.replace("[NAME]", "bob").replace("NAME", "bob");
+            let arguments = command.arguments.replace("[approve|reject NAME]", "reject bob no");
+            let arguments = arguments.replace("[--type TYPE] ", "").replace("[run] [FILE]", "run");
+            let arguments = arguments.replace("[NAME]", "bob").replace("NAME", "bob");
             let arguments = arguments.replace("MODEL", "openai/x").replace("MODE", "plan");
             let line = format!("/{} {arguments}", command.name);
             assert!(matches!(parse(&line), Ok(Some(_))), "{line}");

@@ -32,6 +32,8 @@ pub(crate) struct Composer {
     history: History,
     pastes: Pastes,
     completion: Option<Completion>,
+    /// The names of the agents, for completions.
+    agents: Vec<String>,
 }
 
 /// What a key in the composer means for the application.
@@ -56,6 +58,7 @@ impl Composer {
             history: History::default(),
             pastes: Pastes::default(),
             completion: None,
+            agents: Vec::new(),
         }
     }
 
@@ -103,6 +106,17 @@ impl Composer {
         let text = text.replace("\r\n", "\n").replace('\r', "\n");
         let shown = self.pastes.shown(&text);
         self.edit(|area| _ = area.insert_str(printable(&shown)))
+    }
+
+    /// Takes the names of the agents. A name that could control the terminal is left out.
+    pub(crate) fn know_agents<'a>(&mut self, names: impl Iterator<Item = &'a str>) {
+        self.agents = names.filter(|name| printable(name) == *name).map(str::to_owned).collect();
+    }
+
+    /// Whether the text is a command.
+    pub(crate) fn is_command(&self) -> bool {
+        let first = self.text.lines().first().map_or("", String::as_str);
+        first.starts_with('/') && !first.starts_with("//")
     }
 
     /// Whether a list of completions is open.
@@ -187,13 +201,13 @@ impl Composer {
     fn edit(&mut self, change: impl FnOnce(&mut TextArea<'static>)) -> ComposerAct {
         change(&mut self.text);
         self.history.leave();
-        let word = self.word();
-        let is_first = self.text.lines().len() == 1
-            && self.text.lines().first().is_some_and(|line| *line == word);
-        self.completion = match word.strip_prefix('/') {
-            Some(prefix) if is_first => Completion::of_commands(prefix),
-            Some(_) | None => None,
+        self.completion = match self.text.lines() {
+            [line] if self.is_command() && self.text.cursor().1 == line.chars().count() => {
+                Completion::of_command_line(line, &self.agents)
+            }
+            _ => None,
         };
+        let word = self.word();
         match word.strip_prefix('@') {
             Some(prefix) => ComposerAct::ListFiles(prefix.to_owned()),
             None => ComposerAct::Changed,

@@ -9,6 +9,8 @@
 //!   the screen, and `keyboard` reads keys.
 //! - [`render`] draws texts, [`question`] a permission request, [`panels`] the lists beside the
 //!   conversation, [`review`] the changes of the team, and [`theme`] has the styles.
+//! - [`viewer`] displays a recorded run or a stream without taking part, and `viewing` is its event
+//!   loop.
 //! - [`choose`](mod@choose) lets the user choose an item of a list, without the application.
 //!
 //! This crate reads no arguments, no environment and no home folder, and starts no process. Its
@@ -33,8 +35,14 @@ mod run;
 mod team_log;
 mod terminal;
 pub mod theme;
+pub mod viewer;
+mod viewing;
 
-pub use app::{Action, App, Begin, CanStart, Done, Input, Left};
+pub use app::{
+    Action, App, Begin, CanStart, Done, ExportOf, ExportOrder, Input, Left, Request, TeamItem,
+};
 pub use keyboard::Keys;
-pub use run::{FaceError, FaceOptions, ListFiles, SignalOf, StartTeam, run};
+pub use run::{Export, FaceError, FaceOptions, ListFiles, ListTeams, SignalOf, StartTeam, run};
+pub use terminal::Mouse;
 pub use theme::ThemeKind;
+pub use viewing::{Closed, ReadConversation, ViewOptions, Viewed, view};

@@ -6,18 +6,24 @@
 //! last. A panel looks only at the entries that are visible, so drawing takes the same time however
 //! long a list is.
 //!
+//! - [`agent_card`] shows what is known of one agent, [`session_summary`] of a session.
 //! - [`team_list`] lists the agents, first those that need input.
 //! - [`task_board`] lists the tasks with their dependencies.
 //! - [`timeline`] shows the mail and the events of the team.
+//! - `page` shows a long text in place of the conversation.
 //! - [`picker`] lets the user search a list and choose an item.
 //! - [`scroll`] computes the visible part of a long content.
 
-mod cell;
+pub mod agent_card;
+pub(crate) mod cell;
+mod clicks;
+mod page;
 pub mod picker;
 mod query;
 #[cfg(test)]
 mod sample;
 pub mod scroll;
+pub mod session_summary;
 pub mod task_board;
 pub mod team_list;
 pub mod timeline;
@@ -30,6 +36,8 @@ use ratatui::style::Style;
 use ratatui::text::Line;
 use ratatui::widgets::{Block, BorderType, Borders};
 
+pub(crate) use clicks::RowItems;
+pub(crate) use page::Page;
 pub use picker::{Picker, PickerItem};
 pub use scroll::Scroll;
 pub use task_board::TaskBoard;

@@ -5,6 +5,7 @@
 //!   the rest with a key of its own.
 //! - A key counts only for the request that was drawn last. If the request changed while the user
 //!   looked at it, the first key only says so.
+//! - A key that comes less than [`QUIET`] after the request was drawn was meant for something else.
 //!
 //! `body` lays out the call, `answers` the possible answers, and `seen` remembers what was on the
 //! screen. The caller sends the answers to the host.
@@ -13,6 +14,8 @@ mod answers;
 mod body;
 mod layout;
 mod seen;
+
+use std::time::{Duration, Instant};
 
 use crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 use pitcrew_runtime::question::{Choice, Keep, Offer};
@@ -28,6 +31,11 @@ use seen::Reading;
 /// Minimum width at which a row counts as seen. On a narrower screen, wide characters are cut.
 const LEAST_WIDTH: u16 = 8;
 
+/// How long a request must be on the screen without a key for an answer, before such a key counts.
+/// Nobody reads a request faster. The second of two quick keys and a key that is held down come
+/// faster.
+pub(crate) const QUIET: Duration = Duration::from_millis(500);
+
 /// The permission request on the screen, and what the user has seen of it.
 #[derive(Debug, Default)]
 pub struct QuestionView {
@@ -36,6 +44,9 @@ pub struct QuestionView {
     waiting: usize,
     /// Whether this request was drawn. Keys that came before were meant for something else.
     is_drawn: bool,
+    /// When the request came on the screen, or when a key came too early. A key that is held down
+    /// thus never answers.
+    quiet_since: Option<Instant>,
     /// Whether another request was on the screen, which went away without the user's answer.
     has_changed: bool,
     /// The request for which the user types the reason of a refusal.
@@ -85,6 +96,7 @@ impl QuestionView {
         }
         self.has_changed |= self.is_drawn;
         self.is_drawn = false;
+        self.quiet_since = None;
         self.question = question.cloned();
         self.reading = Reading::default();
         self.top = 0;
@@ -132,8 +144,15 @@ impl QuestionView {
         self.is_drawn = true;
     }
 
+    /// Takes note that the terminal shows what [`QuestionView::draw`] drew last.
+    pub fn is_on_screen(&mut self, now: Instant) {
+        if self.is_drawn {
+            self.quiet_since.get_or_insert(now);
+        }
+    }
+
     /// Interprets a key. The caller passes only keys that are not for the line of input.
-    pub fn key(&mut self, key: KeyEvent) -> QuestionAct {
+    pub fn key(&mut self, key: KeyEvent, now: Instant) -> QuestionAct {
         let with_command = key.modifiers.intersects(KeyModifiers::CONTROL | KeyModifiers::ALT);
         if self.question.is_none() || key.kind == KeyEventKind::Release || with_command {
             return QuestionAct::None;
@@ -148,7 +167,7 @@ impl QuestionView {
             KeyCode::End => self.scroll(usize::MAX),
             KeyCode::Char(c) => {
                 let is_upper = key.modifiers.contains(KeyModifiers::SHIFT);
-                self.letter(if is_upper { c.to_ascii_uppercase() } else { c })
+                self.letter(if is_upper { c.to_ascii_uppercase() } else { c }, now)
             }
             _ => QuestionAct::None,
         }
@@ -176,7 +195,7 @@ impl QuestionView {
         QuestionAct::Redraw
     }
 
-    fn letter(&mut self, letter: char) -> QuestionAct {
+    fn letter(&mut self, letter: char, now: Instant) -> QuestionAct {
         let offered = |key: char| self.offer(key).map(|offer| (offer, Keep::Run));
         let always = match letter {
             'a' | 'p' => offered(letter),
@@ -193,7 +212,7 @@ impl QuestionView {
         if !is_for_this {
             return QuestionAct::None;
         }
-        if let Err(why) = self.meant_for_this() {
+        if let Err(why) = self.meant_for_this(now) {
             return QuestionAct::Refused(why);
         }
         match (letter, always) {
@@ -216,15 +235,22 @@ impl QuestionView {
     }
 
     /// Checks that the user saw this request when the key was pressed.
-    fn meant_for_this(&mut self) -> Result<(), String> {
+    fn meant_for_this(&mut self, now: Instant) -> Result<(), String> {
+        let is_new = "this permission request is new: nothing was answered, press the key again to \
+                      answer it";
         if !self.is_drawn {
-            return Err("this permission request is new: nothing was answered".to_owned());
+            return Err(is_new.to_owned());
         }
+        let quiet_since = self.quiet_since.replace(now);
         if std::mem::take(&mut self.has_changed) {
             return Err("the permission request has changed: nothing was answered, press the key \
                         again to answer the one on the screen"
                 .to_owned());
         }
+        if quiet_since.is_none_or(|since| now.saturating_duration_since(since) < QUIET) {
+            return Err(is_new.to_owned());
+        }
+        self.quiet_since = quiet_since;
         Ok(())
     }
 
@@ -247,7 +273,7 @@ impl QuestionView {
     fn answer(&mut self, choice: Choice) -> QuestionAct {
         let Some(question) = self.question.clone() else { return QuestionAct::None };
         // A second key must not answer the request again, or answer the next one.
-        self.is_drawn = false;
+        (self.is_drawn, self.quiet_since) = (false, None);
         QuestionAct::Answer(Chosen { question, choice })
     }
 }

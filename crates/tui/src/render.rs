@@ -27,7 +27,7 @@ pub use code::code;
 pub use diff::{DiffPlace, DiffRow, diff, diff_rows};
 pub use live::LiveMarkdown;
 pub use markdown::{hides_text, markdown};
-pub use output::{OUTPUT_ROWS, output};
+pub use output::{OUTPUT_ROWS, for_people, output};
 pub use wrap::wrap;
 
 pub(crate) use text::clean;

@@ -10,9 +10,10 @@ use crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 use pitcrew_protocol::AgentName;
 use pitcrew_view::changes::{FileText, MemberChanges, Versions, comment};
 use ratatui::Frame;
-use ratatui::layout::Rect;
+use ratatui::layout::{Position, Rect};
 use ratatui::text::Line;
 
+use crate::panels::RowItems;
 use crate::render::{DiffRow, clean, diff_rows, wrap};
 use crate::theme::Theme;
 
@@ -31,6 +32,8 @@ pub struct ReviewView {
     top: usize,
     /// The number of rows of the diff on the screen.
     window: usize,
+    /// The rows of the diff by their places on the screen.
+    rows: RowItems<usize>,
     /// The text that the user types now is for this.
     writing: Option<Writing>,
     /// Whether the user has asked once to accept the changes.
@@ -150,6 +153,14 @@ impl ReviewView {
         }
     }
 
+    /// Selects the line at which the user clicks.
+    pub fn click(&mut self, place: Position) {
+        if let Some(row) = self.rows.at(place) {
+            self.is_accepting = false;
+            self.cursor = *row;
+        }
+    }
+
     /// Draws the review.
     pub fn draw(&mut self, frame: &mut Frame<'_>, area: Rect, theme: &Theme) {
         let area = area.intersection(frame.area());
@@ -163,6 +174,10 @@ impl ReviewView {
         // The selected row stays on the screen.
         let lowest = self.cursor.saturating_sub(room.saturating_sub(1));
         self.top = self.top.clamp(lowest, self.cursor);
+        let above = count(&lines).min(area.height);
+        let first = Rect { y: area.y + above, height: area.height - above, ..area };
+        let drawn = (0..rows.len()).skip(self.top).take(room);
+        self.rows = RowItems::drawn(first, drawn.map(Some));
         for (at, row) in rows.iter().enumerate().skip(self.top).take(room) {
             let style = if at == self.cursor { theme.selected } else { theme.text };
             lines.push(selected(&row.line, style));
@@ -273,6 +288,10 @@ impl ReviewView {
         let text = "[c] comment  [x] send back  [a] accept  [←→] file  [Tab] member  [Esc] close";
         wrap(text, width, theme.accent)
     }
+}
+
+fn count(lines: &[Line<'_>]) -> u16 {
+    u16::try_from(lines.len()).unwrap_or(u16::MAX)
 }
 
 /// Returns the text of a version, or why it is not shown. A missing file is empty.

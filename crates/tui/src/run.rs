@@ -6,6 +6,7 @@
 use std::future::Future;
 use std::io;
 use std::pin::Pin;
+use std::time::Instant;
 
 use futures_util::future::LocalBoxFuture;
 use futures_util::stream::{FuturesUnordered, LocalBoxStream};
@@ -21,11 +22,11 @@ use pitcrew_view::state::Happened;
 use rustix::process::Signal;
 use tokio::signal::unix::{Signal as Signals, SignalKind, signal};
 
-use crate::actions::{self, Outside};
-use crate::app::{Action, App, Begin, CanStart, Done, Input, Left};
+use crate::actions::{self, Outside, Progress};
+use crate::app::{Action, App, Begin, CanStart, Done, ExportOrder, Input, Left, TeamItem};
 use crate::keyboard::Keys;
 use crate::team_log::LogReader;
-use crate::terminal::Screen;
+use crate::terminal::{Mouse, Screen};
 use crate::theme::ThemeKind;
 
 /// The maximum number of inputs that are handled before the screen is drawn again.
@@ -41,10 +42,21 @@ pub type ListFiles<'a> = Box<dyn Fn(&str) -> Vec<String> + 'a>;
 /// Returns the characters that make the terminal show a notification, for example the bell.
 pub type SignalOf<'a> = Box<dyn Fn(&Notification) -> String + 'a>;
 
+/// Writes a document about a team into a file. The result is a text for the user.
+pub type Export<'a> =
+    Box<dyn Fn(Team, ExportOrder) -> LocalBoxFuture<'a, Result<String, String>> + 'a>;
+
+/// Lists the teams to go on with, without the named team on the screen. An error is a text for the
+/// user.
+pub type ListTeams<'a> =
+    Box<dyn Fn(Option<String>) -> LocalBoxFuture<'a, Result<Vec<TeamItem>, String>> + 'a>;
+
 /// What the terminal interface needs from its caller.
 pub struct FaceOptions<'a> {
     /// The theme.
     pub theme: ThemeKind,
+    /// Whether the terminal reports the mouse.
+    pub mouse: Mouse,
     /// The team to follow. Without it, the first message of the user is the goal of a new team.
     pub team: Option<Team>,
     /// The first message, as if the user had typed it.
@@ -57,6 +69,10 @@ pub struct FaceOptions<'a> {
     pub worktrees: Worktrees,
     /// Lists files for completions.
     pub list_files: ListFiles<'a>,
+    /// Writes documents.
+    pub export: Export<'a>,
+    /// Lists teams.
+    pub list_teams: ListTeams<'a>,
     /// The warnings of this process. The stream does not end.
     pub remarks: LocalBoxStream<'a, String>,
     /// Is ready when the process must end.
@@ -96,7 +112,7 @@ struct Sources<'a> {
     end: LocalBoxFuture<'a, ()>,
     resumed: Signals,
     /// The actions that are being carried out.
-    doing: FuturesUnordered<LocalBoxFuture<'a, Done>>,
+    doing: FuturesUnordered<LocalBoxFuture<'a, Progress<'a>>>,
     log: Log<'a>,
     /// The start of a run.
     starting: Option<LocalBoxFuture<'a, Result<Team, String>>>,
@@ -125,6 +141,8 @@ struct Face<'a> {
     start: Option<StartTeam<'a>>,
     signal_of: Option<SignalOf<'a>>,
     list_files: ListFiles<'a>,
+    export: Export<'a>,
+    list_teams: ListTeams<'a>,
     worktrees: Worktrees,
     team: Option<Team>,
 }
@@ -137,12 +155,15 @@ struct Face<'a> {
 pub async fn run(options: FaceOptions<'_>) -> Result<Left, FaceError> {
     let FaceOptions {
         theme,
+        mouse,
         team,
         goal,
         start,
         signal_of,
         worktrees,
         list_files,
+        export,
+        list_teams,
         remarks,
         mut end,
     } = options;
@@ -173,8 +194,19 @@ pub async fn run(options: FaceOptions<'_>) -> Result<Left, FaceError> {
         starting: None,
     };
     let app = App::new(theme, name, can_start);
-    let screen = Screen::open()?;
-    let mut face = Face { app, screen, sources, start, signal_of, list_files, worktrees, team };
+    let screen = Screen::open(mouse)?;
+    let mut face = Face {
+        app,
+        screen,
+        sources,
+        start,
+        signal_of,
+        list_files,
+        export,
+        list_teams,
+        worktrees,
+        team,
+    };
     let first = opened.map(|news| face.app.handle(Input::Host(news)));
     let goal = goal.map(|goal| face.app.begin(goal));
     let actions = first.into_iter().chain(goal).flatten().collect();
@@ -217,14 +249,20 @@ impl<'a> Face<'a> {
             if self.screen.draw(|frame| self.app.draw(frame)).is_err() {
                 return Ok(self.signalled());
             }
+            self.app.is_on_screen(Instant::now());
             let mut wake = Some(self.sources.next().await);
+            let mut handled = 0;
             // What is there already is handled before the screen is drawn again.
-            for _ in 0..INPUTS_AT_ONCE {
-                let Some(woken) = wake else { break };
+            while let Some(woken) = wake {
                 if let Some(left) = self.woken(woken)? {
                     return Ok(left);
                 }
-                wake = self.sources.next().now_or_never();
+                handled += 1;
+                // An event that was taken would be lost if it were not handled.
+                wake = match handled < INPUTS_AT_ONCE {
+                    true => self.sources.next().now_or_never(),
+                    false => None,
+                };
             }
         }
     }
@@ -307,6 +345,12 @@ impl<'a> Face<'a> {
                     self.outside(Outside::ChangeModel { member, model });
                 }
                 Action::Compact(agent) => self.outside(Outside::Compact(agent)),
+                Action::Request(request) => self.outside(Outside::Request(request)),
+                Action::Export(order) => self.write_document(order),
+                Action::ListTeams => {
+                    let listing = (self.list_teams)(name_of(self.team.as_ref()));
+                    self.sources.doing.push(listing.map(|teams| Progress::Done(Done::Teams(teams))).boxed_local());
+                }
                 Action::EndTeam => self.outside(Outside::EndTeam),
                 Action::Read(agent) => self.outside(Outside::Read(agent)),
                 Action::ReadLog => self.read_log(),
@@ -336,10 +380,20 @@ impl<'a> Face<'a> {
         };
     }
 
+    /// Begins to write a document about the team.
+    fn write_document(&mut self, order: ExportOrder) {
+        let Some(team) = self.team.clone() else { return };
+        let writing = (self.export)(team, order).map(|result| match result {
+            Ok(text) => Done::Told(text),
+            Err(reason) => Done::Failed(format!("nothing is written: {reason}")),
+        });
+        self.sources.doing.push(writing.map(Progress::Done).boxed_local());
+    }
+
     /// Begins an action on the team. Without a team, there is nothing to act on.
     fn outside(&mut self, action: Outside) {
         if let Some(team) = self.team.clone() {
-            self.sources.doing.push(actions::done(team, action).boxed_local());
+            self.sources.doing.push(actions::begin(team, action).boxed_local());
         }
     }
 }
@@ -359,15 +413,26 @@ impl Log<'_> {
     }
 }
 
-impl Sources<'_> {
+impl<'a> Sources<'a> {
+    /// Returns the result of an action. The rest of a slow one is carried out further.
+    fn progressed(&mut self, progress: Progress<'a>) -> Done {
+        match progress {
+            Progress::Done(done) => done,
+            Progress::Slow(work) => {
+                self.doing.push(work.map(Progress::Done).boxed_local());
+                Done::Slow
+            }
+        }
+    }
+
     /// Waits for the next input. It is cancel-safe.
     async fn next(&mut self) -> Wake {
         tokio::select! {
             biased;
             () = &mut self.end => Wake::End,
-            key = self.keys.next() => Wake::Input(Input::Terminal(key)),
+            key = self.keys.next() => Wake::Input(Input::Terminal(key, Instant::now())),
             _ = self.resumed.recv() => Wake::Input(Input::Resumed),
-            Some(done) = self.doing.next() => Wake::Input(Input::Done(done)),
+            Some(progress) = self.doing.next() => Wake::Input(Input::Done(self.progressed(progress))),
             entries = self.log.next() => Wake::Input(Input::Done(Done::Happened(entries))),
             started = ready(self.starting.as_mut()) => Wake::Started(started),
             news = news(self.link.as_mut()) => Wake::Linked(news),

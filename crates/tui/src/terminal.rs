@@ -1,6 +1,7 @@
 //! The terminal while the interface is open: the alternate screen in raw mode. Dropping a
 //! [`Screen`] restores the terminal, also when a panic unwinds.
 
+use std::fmt;
 use std::io::{self, BufWriter, Stderr, Write as _};
 
 use crossterm::cursor::Show;
@@ -9,7 +10,7 @@ use crossterm::terminal::{
     BeginSynchronizedUpdate, EndSynchronizedUpdate, EnterAlternateScreen, LeaveAlternateScreen,
     disable_raw_mode, enable_raw_mode,
 };
-use crossterm::{execute, queue};
+use crossterm::{Command, execute, queue};
 use ratatui::backend::CrosstermBackend;
 use ratatui::layout::Rect;
 use ratatui::{Frame, Terminal};
@@ -18,10 +19,40 @@ use rustix::process::{Signal, kill_current_process_group};
 /// The size of the buffer for one drawing. A drawing is written at once, unless it is longer.
 const BUFFER_BYTES: usize = 64 * 1024;
 
+/// Whether the terminal reports the mouse.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Mouse {
+    /// It does not. The terminal's own selection of text works as usual.
+    #[default]
+    Off,
+    /// It reports clicks and the wheel.
+    On,
+}
+
+/// Makes the terminal report clicks and the wheel. Movements are not reported: each of them would
+/// wake this process.
+struct ReportClicks;
+
+impl Command for ReportClicks {
+    fn write_ansi(&self, f: &mut impl fmt::Write) -> fmt::Result {
+        f.write_str("\x1b[?1000h\x1b[?1006h")
+    }
+}
+
+/// Ends [`ReportClicks`].
+struct ReportNoClicks;
+
+impl Command for ReportNoClicks {
+    fn write_ansi(&self, f: &mut impl fmt::Write) -> fmt::Result {
+        f.write_str("\x1b[?1006l\x1b[?1000l")
+    }
+}
+
 /// The terminal on which the interface is drawn. It is that of the standard error, because the
 /// standard output belongs to the result of the command.
 pub(crate) struct Screen {
     terminal: Terminal<CrosstermBackend<BufWriter<Stderr>>>,
+    mouse: Mouse,
 }
 
 impl Screen {
@@ -29,11 +60,11 @@ impl Screen {
     ///
     /// # Errors
     /// Returns an error if the terminal cannot be switched. It is restored then.
-    pub(crate) fn open() -> io::Result<Self> {
+    pub(crate) fn open(mouse: Mouse) -> io::Result<Self> {
         let out = BufWriter::with_capacity(BUFFER_BYTES, io::stderr());
         let terminal = Terminal::new(CrosstermBackend::new(out))?;
-        let screen = Self { terminal };
-        enter()?;
+        let screen = Self { terminal, mouse };
+        enter(mouse)?;
         Ok(screen)
     }
 
@@ -64,7 +95,7 @@ impl Screen {
     /// # Errors
     /// Returns an error if the terminal is gone.
     pub(crate) fn suspend(&mut self) -> io::Result<()> {
-        restore()?;
+        restore(self.mouse)?;
         // The whole job stops in this call. The next line runs after the shell has resumed the job.
         kill_current_process_group(Signal::TSTP)?;
         self.redraw()
@@ -76,7 +107,7 @@ impl Screen {
     /// # Errors
     /// Returns an error if the terminal is gone.
     pub(crate) fn redraw(&mut self) -> io::Result<()> {
-        enter()?;
+        enter(self.mouse)?;
         // `clear` would ask the terminal for the cursor's position, and the thread that reads keys
         // would take the answer.
         let size = self.terminal.size()?;
@@ -87,17 +118,25 @@ impl Screen {
 impl Drop for Screen {
     fn drop(&mut self) {
         // Errors are ignored, because a terminal that is gone does not need to be restored.
-        let _either = restore();
+        let _either = restore(self.mouse);
     }
 }
 
-fn enter() -> io::Result<()> {
+fn enter(mouse: Mouse) -> io::Result<()> {
     enable_raw_mode()?;
-    execute!(io::stderr(), EnterAlternateScreen, EnableBracketedPaste)
+    execute!(io::stderr(), EnterAlternateScreen, EnableBracketedPaste)?;
+    match mouse {
+        Mouse::On => execute!(io::stderr(), ReportClicks),
+        Mouse::Off => Ok(()),
+    }
 }
 
 /// Restores the terminal. Each step is tried, even if an earlier one failed.
-fn restore() -> io::Result<()> {
+fn restore(mouse: Mouse) -> io::Result<()> {
+    let silent = match mouse {
+        Mouse::On => execute!(io::stderr(), ReportNoClicks),
+        Mouse::Off => Ok(()),
+    };
     let written = execute!(
         io::stderr(),
         EndSynchronizedUpdate,
@@ -106,5 +145,5 @@ fn restore() -> io::Result<()> {
         Show
     );
     let flushed = io::stderr().flush();
-    disable_raw_mode().and(written).and(flushed)
+    disable_raw_mode().and(silent).and(written).and(flushed)
 }

@@ -5,8 +5,9 @@ mod host_link;
 
 use std::io;
 
-use pitcrew_protocol::{AgentName, PermissionMode};
+use pitcrew_protocol::{AgentName, ApiError, ErrorCode, PermissionMode};
 use pitcrew_runtime::control_socket::{self, ControlRequest, Notifies, PROTOCOL, Stream};
+use pitcrew_runtime::run::RunPermissions;
 use pitcrew_team::Team;
 use serde::Deserialize;
 use serde_json::Value;
@@ -198,6 +199,20 @@ pub async fn set_model(team: &Team, member: &AgentName, model: &str) -> Result<b
 pub async fn compact(team: &Team, member: Option<&AgentName>) -> Result<bool, LeadError> {
     let request = ControlRequest::Compact { member: member.map(AgentName::to_string) };
     Ok(ask(team, &request).await?.is_some())
+}
+
+/// Returns the permission rules in force, and what a person has granted in this run. Returns `None`
+/// if no pitcrew process runs the team.
+///
+/// # Errors
+/// When the host refuses or does not answer.
+pub async fn permissions(team: &Team) -> Result<Option<RunPermissions>, LeadError> {
+    let answer = ask(team, &ControlRequest::Permissions).await?;
+    answer.map(serde_json::from_value).transpose().map_err(|error| {
+        let says = format!("the permissions have a form that this pitcrew does not know: {error}");
+        let error = ApiError::new(ErrorCode::InternalError, says);
+        LeadError::Refused { team: team.name().clone(), error, lead_version: None }
+    })
 }
 
 /// Adds a teammate. `input` has the fields of the lead's own spawn tool. Returns the new member as

@@ -6,6 +6,7 @@
 //!   list these fields.
 //! - `session`, `results`, `tasks` and `ending` turn a line into events for the fold. `calls` keeps
 //!   the tool calls until their results come.
+//! - `conversations` keeps the conversations of the agents, for a person who reads them.
 //! - `ours` reads the events that only pitcrew writes into a stream.
 //! - `fact` contains the events that change the state. The rare ones that a run of pitcrew has too
 //!   are events of a run.
@@ -16,6 +17,7 @@
 //! [`TeamState`]: crate::TeamState
 
 mod calls;
+mod conversations;
 mod ending;
 mod fact;
 mod input;
@@ -28,4 +30,5 @@ mod results;
 mod session;
 mod tasks;
 
+pub(crate) use conversations::size_of;
 pub use reader::{ClientStream, LINE_BYTES_MOST, LinesRead};

@@ -3,8 +3,10 @@
 //!
 //! [`Conversation::of_transcript`] reads the transcript of an agent that pitcrew runs.
 //! [`Conversation::of_client`] reads the conversation that another client recorded.
-//! [`Conversation::add_answer`] adds an answer that is not in the transcript yet. This module does no
-//! I/O. The texts are as they were written; a user interface must make them safe to show.
+//! [`ClientStream`](crate::client_stream::ClientStream) keeps those that a stream tells.
+//! [`Conversation::add_answer`] adds an answer that is not in the transcript yet. Only
+//! [`recorded`] does I/O. The texts are as they were written; a user interface must make them safe
+//! to show.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -15,11 +17,15 @@ use pitcrew_protocol::{
 use serde::Serialize;
 use serde_json::Value;
 
+use crate::client_stream::size_of;
+
 mod client;
 mod events;
+mod recorded;
 mod steps;
 
 pub use events::follows_written_steps;
+pub use recorded::{recorded, recorded_by_client};
 
 /// A conversation as a person reads it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -209,7 +215,7 @@ impl Conversation {
     }
 
     /// Adds a text that the program put into the conversation: messages, or a notice.
-    fn tell(&mut self, text: &str) {
+    pub(crate) fn tell(&mut self, text: &str) {
         // A text that only quotes a message is shown whole.
         let messages = if is_of_messages(text) { parse_injected(text) } else { Vec::new() };
         if messages.is_empty() {
@@ -227,7 +233,7 @@ impl Conversation {
         if self.parts.is_empty() { Part::Prompt { text } } else { Part::Notice { text } }
     }
 
-    fn call(&mut self, id: &str, tool: &str, input: &Value) {
+    pub(crate) fn call(&mut self, id: &str, tool: &str, input: &Value) {
         self.open.insert(id.to_owned(), self.parts.len());
         self.parts.push(Part::Call(Call {
             id: id.to_owned(),
@@ -246,15 +252,48 @@ impl Conversation {
     }
 
     /// Adds a result to its call. A repeated result, and one of an unknown call, is ignored.
-    fn result(&mut self, id: &str, text: String, is_error: bool) {
+    pub(crate) fn result(&mut self, id: &str, text: String, is_error: bool) {
         if let Some(call) = self.open_call(id) {
             call.result = Some(CallResult { text, is_error });
             self.open.remove(id);
         }
     }
 
+    /// Removes the oldest parts.
+    pub(crate) fn forget_oldest(&mut self, count: usize) {
+        self.parts.drain(..count.min(self.parts.len()));
+        self.open.retain(|_, at| at.checked_sub(count).map(|left| *at = left).is_some());
+        self.is_cut = true;
+    }
+
     fn event(&mut self, text: impl Into<String>) {
         self.parts.push(Part::Event { text: text.into() });
+    }
+}
+
+impl Part {
+    /// The number of bytes that a part counts for beside its texts.
+    pub(crate) const OVERHEAD_BYTES: usize = 200;
+
+    /// Returns the number of bytes of the texts.
+    pub(crate) fn size(&self) -> usize {
+        let length = |text: &Option<String>| text.as_ref().map_or(0, String::len);
+        match self {
+            Self::Prompt { text }
+            | Self::Notice { text }
+            | Self::Text { text }
+            | Self::Thinking { text }
+            | Self::Event { text } => text.len(),
+            Self::Mail { from, summary, frame: _, text } => {
+                from.len() + length(summary) + text.len()
+            }
+            Self::Summary { text, briefing } => text.len() + length(briefing),
+            Self::Ended { status: _, reason } => length(reason),
+            Self::Call(call) => {
+                let result = call.result.as_ref().map_or(0, |result| result.text.len());
+                size_of(&call.input) + call.id.len() + call.tool.len() + result
+            }
+        }
     }
 }
 

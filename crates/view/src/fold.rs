@@ -18,7 +18,7 @@ use serde_json::Value;
 
 use crate::member_status::MemberStatus;
 use crate::state::{AgentState, CurrentTask, Denial, TeamState};
-use crate::wording::doing;
+use crate::wording::{doing, mode_in_words};
 
 /// Any event from which a user interface learns something about a team.
 #[derive(Clone, Copy, Debug)]
@@ -300,7 +300,8 @@ fn mode_of(member: &Member) -> Option<String> {
         || member.plan_mode_required.filter(|it| *it).map(|_| PermissionMode::Plan.to_string());
     let is_client = || SpawnRecord::of(member).is_some() && !SpawnRecord::is_run_by_us(member);
     let of_client = || is_client().then(|| KnownMode::of_another_client(member).mode().to_owned());
-    member.mode.clone().or_else(planning).or_else(of_client)
+    let mode = member.mode.clone().or_else(planning).or_else(of_client)?;
+    mode_in_words(&mode)
 }
 
 /// Returns the first task in progress that the agent owns.

@@ -11,9 +11,13 @@
 //! - [`team_log`] tells what happened in a team, from its journal and mail.
 //! - [`mod@conversation`] reads the conversation of an agent, for a person who reads it.
 //! - [`agent_now`] tells the present state, the tokens and the cost of each agent.
+//! - [`recorded`] computes the state of a finished or stopped team from its records.
 //! - [`host`] numbers the events of a run and sends them to every user interface that follows it.
 //! - [`client`] follows the host of a team from another process.
 //! - [`asking`] shows the permission requests that wait for a person's answer.
+//! - [`caller`] finds the process that calls a user interface over TCP.
+//! - [`markdown_export`] writes a conversation or a run as markdown; [`masking`] masks secrets.
+//! - [`permissions`] tells the rules of a run, what was granted, and what was refused.
 //! - [`changes`] tells what each member has changed, for a person who reviews it.
 
 #![cfg_attr(
@@ -23,6 +27,7 @@
 
 pub mod agent_now;
 pub mod asking;
+pub mod caller;
 pub mod changes;
 pub mod client;
 pub mod client_stream;
@@ -31,10 +36,14 @@ mod error;
 pub mod fold;
 pub mod host;
 pub mod lead;
+pub mod markdown_export;
+pub mod masking;
 pub mod member_status;
 pub mod notification;
 pub mod orphans;
 pub mod outcome;
+pub mod permissions;
+pub mod recorded;
 pub mod remark;
 pub mod result;
 pub mod running;

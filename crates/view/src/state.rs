@@ -12,9 +12,9 @@ use pitcrew_model::{Usage, in_dollars};
 use pitcrew_protocol::{AgentName, Color, Status, Task, TaskId};
 use serde::{Deserialize, Serialize};
 
-pub use session::{Cleanup, ModelUse, SessionSummary};
-pub(crate) use timeline::bounded;
+pub use session::{Cleanup, ModelUse, SessionSummary, tokens_in_words};
 pub use timeline::{Happened, Mail, Route, Timeline, TimelineEntry};
+pub(crate) use timeline::{bounded, bounded_to};
 
 use crate::member_status::MemberStatus;
 use crate::text::first_line;
@@ -47,12 +47,12 @@ pub struct TeamState {
     /// The tasks of the team with their dependencies, sorted by id. Empty until the tasks were
     /// read.
     pub tasks: Vec<Task>,
-    /// The mail, the tasks and the agents of the team in the order of events. Only the stream of
-    /// another client fills it.
+    /// The mail, the tasks and the agents of the team in the order of events. The stream of another
+    /// client and the records of a team fill it, and not the events of a run.
     pub timeline: Timeline,
     /// The end of the team, if the stream of another client told it.
     pub cleanup: Option<Cleanup>,
-    /// The summary of the session, if the stream of another client told it.
+    /// The summary of the session, if the stream of another client or the records of a team told it.
     pub session: Option<SessionSummary>,
     /// The name of the tool for each call that waits for a permission, by the id of the call.
     pub(crate) asked: BTreeMap<String, String>,
@@ -158,6 +158,14 @@ impl TeamState {
     #[must_use]
     pub fn agent(&self, name: &AgentName) -> Option<&AgentState> {
         self.agents.iter().find(|agent| agent.name == *name)
+    }
+
+    /// Returns the teammates that have not ended.
+    #[must_use]
+    pub fn teammates_left(&self) -> Vec<&AgentName> {
+        let is_left =
+            |agent: &&AgentState| agent.role == Some(Role::Teammate) && !agent.status.is_over();
+        self.agents.iter().filter(is_left).map(|agent| &agent.name).collect()
     }
 
     pub(crate) fn agent_mut(&mut self, name: &AgentName) -> Option<&mut AgentState> {

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 pub use pitcrew_model::in_dollars;
-use pitcrew_protocol::{CallEffect, Status, ToolTraits};
+use pitcrew_protocol::{CallEffect, PermissionMode, Status, ToolTraits};
 use pitcrew_runtime::events::{RunEvent, waiting_for_model};
 use pitcrew_runtime::question::visible;
 use serde_json::Value;
@@ -12,6 +12,9 @@ use crate::text::first_line;
 
 /// Maximum number of characters in the description of a tool call.
 const CALL_CHARS: usize = 60;
+
+/// Maximum number of characters that are shown of a permission mode that is not known.
+const MODE_CHARS: usize = 40;
 
 /// The fields of a tool's input that say most about a call, the most informative first.
 pub(crate) const TELLING: [&str; 10] = [
@@ -26,6 +29,14 @@ pub(crate) const TELLING: [&str; 10] = [
     "team_name",
     "request_id",
 ];
+
+/// Returns the text for a permission mode of the config, which every program of the user can change.
+/// Returns `None` for an empty one.
+pub(crate) fn mode_in_words(mode: &str) -> Option<String> {
+    let unknown = || format!("unknown: {}", first_line(mode, MODE_CHARS));
+    let known = PermissionMode::named(mode).map(|mode| mode.to_string());
+    (!mode.is_empty()).then(|| known.unwrap_or_else(unknown))
+}
 
 /// Returns a text for what the agent does after this event. Returns `None` if the event says
 /// nothing about this.

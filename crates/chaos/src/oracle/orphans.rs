@@ -1,7 +1,8 @@
 //! Checks that an ended run leaves nothing behind: no process, no pane, no lock, no temporary file,
-//! and no worktree. Only a worktree with uncommitted work is allowed to stay.
+//! no socket and no worktree. Only a worktree with uncommitted work is allowed to stay.
 
 use std::fs;
+use std::os::unix::fs::FileTypeExt as _;
 use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -27,7 +28,8 @@ pub(super) fn judge(scene: &Scene<'_>) -> Vec<Finding> {
             left.extend(names.map(|name| format!("member {name}")));
         }
         if left.is_empty() {
-            return temporary(scene.stage).into_iter().chain(doctor(scene)).collect();
+            let files = temporary(scene.stage).into_iter().chain(sockets(scene));
+            return files.chain(doctor(scene)).collect();
         }
         if since.elapsed() > PATIENCE {
             return left
@@ -85,6 +87,18 @@ fn temporary(stage: &Stage) -> Vec<Finding> {
     let left = found.iter().filter(|path| name(path).starts_with(".pitcrew-"));
     left.map(|path| Finding::new("a temporary file is left over", path.display().to_string()))
         .collect()
+}
+
+/// Finds sockets. The host of a run has one, and removes it when the run ends by itself.
+fn sockets(scene: &Scene<'_>) -> Vec<Finding> {
+    let mut found = Vec::new();
+    if scene.end.is_some() {
+        walk(&scene.stage.root(), &mut found);
+    }
+    let is_socket =
+        |path: &&PathBuf| fs::symlink_metadata(path).is_ok_and(|meta| meta.file_type().is_socket());
+    let left = found.iter().filter(is_socket);
+    left.map(|path| Finding::new("a socket is left over", path.display().to_string())).collect()
 }
 
 /// Returns the worktrees that contain no uncommitted work.

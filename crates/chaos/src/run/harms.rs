@@ -15,9 +15,10 @@ use serde_json::Value;
 use super::{Driver, Waited};
 use crate::error::Error;
 use crate::harm::{EndSignal, Harm, ModelFault};
+use crate::lead::Begin;
 use crate::oracle::{Finding, LifeEnd, judge_end};
 use crate::plan::{Crash, Victim};
-use crate::stage::{Begin, Disk};
+use crate::stage::Disk;
 
 /// After a signal, the lead's process must end within this time.
 const ENDS_WITHIN: Duration = Duration::from_secs(60);
@@ -80,17 +81,16 @@ impl Driver<'_> {
 
     /// Sends a signal to the lead, once or twice, and waits until the lead's process has ended.
     fn signal(&mut self, signal: EndSignal, again: Option<Duration>) -> Result<(), Error> {
-        let error = || Error::io("wait for", Path::new("the lead"));
         let times = if again.is_some() { " twice" } else { "" };
         let Some(lead) = self.lead.as_mut() else { return Ok(()) };
         let log_line = format!("lead {} gets {signal:?}{times}", self.life);
         // Wait until `setsid` has executed the lead. An earlier signal would only kill `setsid`.
-        while lead.child.try_wait().map_err(error())?.is_none() && is_setsid(lead.child.id()) {
+        while lead.try_wait()?.is_none() && is_setsid(lead.id()) {
             thread::park_timeout(Duration::from_millis(1));
         }
         for pause in std::iter::once(Duration::ZERO).chain(again) {
             thread::park_timeout(pause);
-            if lead.child.try_wait().map_err(error())?.is_some() {
+            if lead.try_wait()?.is_some() {
                 break;
             }
             match (signal, &lead.terminal) {
@@ -99,16 +99,16 @@ impl Driver<'_> {
                 // closes.
                 (EndSignal::HangUp, Some(_)) => lead.terminal = None,
                 (EndSignal::Interrupt | EndSignal::HangUp | EndSignal::Terminate, _) => {
-                    send(lead.child.id(), signal)
+                    send(lead.id(), signal)
                 }
             }
             self.harmed.signals.push(signal);
         }
         let since = Instant::now();
-        while lead.child.try_wait().map_err(error())?.is_none() && since.elapsed() < ENDS_WITHIN {
+        while lead.try_wait()?.is_none() && since.elapsed() < ENDS_WITHIN {
             thread::park_timeout(Duration::from_millis(2));
         }
-        let has_ended = lead.child.try_wait().map_err(error())?.is_some();
+        let has_ended = lead.try_wait()?.is_some();
         self.note(format!("{log_line} and takes {:.1} s", since.elapsed().as_secs_f64()));
         if !has_ended {
             self.findings.push(Finding::new("a signal does not end the run", self.states()));

@@ -7,6 +7,8 @@
 #![allow(clippy::disallowed_methods, reason = "tests arrange files, the environment and times")]
 
 #[cfg(test)]
+mod faces;
+#[cfg(test)]
 mod oracle;
 #[cfg(test)]
 mod plans;

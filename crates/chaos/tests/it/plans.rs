@@ -3,7 +3,7 @@
 use pitcrew_chaos::chance::Chance;
 use pitcrew_chaos::cli::{kept, kept_ends};
 use pitcrew_chaos::harm::{Harm, ModelFault};
-use pitcrew_chaos::plan::{Place, Plan, Victim};
+use pitcrew_chaos::plan::{FaceKind, Place, Plan, Victim};
 
 #[test]
 fn a_seed_has_one_plan() {
@@ -79,6 +79,27 @@ fn two_hundred_runs_with_looked_at_ends_have_every_harm_in_all_places() {
         "resize",
     ];
     assert!(kinds.iter().all(|kind| has(kind)), "{:?}", kinds.iter().find(|kind| !has(kind)));
+    for place in Place::ALL {
+        assert!(plans.iter().filter(|plan| plan.place == place).count() > 40, "{place:?}");
+    }
+}
+
+#[test]
+fn two_hundred_runs_with_faces_kill_hosts_below_every_kind_of_face() {
+    let plans: Vec<Plan> = (0..200).map(Plan::of_faces).collect();
+    let kinds = || plans.iter().flat_map(|plan| &plan.faces).flat_map(|faces| &faces.kinds);
+    for kind in [FaceKind::Lines, FaceKind::Plain, FaceKind::Interface] {
+        assert!(kinds().filter(|other| **other == kind).count() > 80, "{kind:?}");
+    }
+    let crashes = || plans.iter().flat_map(|plan| &plan.crashes);
+    let hosts = crashes().filter(|crash| crash.harm != Harm::Kill(Victim::Member)).count();
+    assert!(hosts > 400, "{hosts}");
+    for plan in &plans {
+        let faces = plan.faces.as_ref().unwrap();
+        assert_eq!(faces.waits.len(), plan.crashes.len());
+        assert_eq!(faces.kinds[0], FaceKind::Lines, "it learns the outcome");
+        assert!(faces.kinds.contains(&FaceKind::Interface), "it answers");
+    }
     for place in Place::ALL {
         assert!(plans.iter().filter(|plan| plan.place == place).count() > 40, "{place:?}");
     }

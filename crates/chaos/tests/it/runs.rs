@@ -1,6 +1,6 @@
 //! Makes short runs and checks that they have no finding: runs with crashes for each place where
-//! members can run, a run with power cuts, runs with stale writes, and runs that check how each
-//! process of the lead ends.
+//! members can run, a run with power cuts, runs with stale writes, runs that check how each
+//! process of the lead ends, and detached runs with faces.
 
 use std::env;
 use std::path::PathBuf;
@@ -17,6 +17,9 @@ const CRASHES: usize = 3;
 /// The number of runs that check how each process of the lead ends. `./test --long` makes two
 /// hundred of them.
 const ENDS: usize = 20;
+
+/// The number of detached runs with faces. `./test --long` makes two hundred of them.
+const FACES: u64 = 4;
 
 static STOP: AtomicBool = AtomicBool::new(false);
 
@@ -117,5 +120,12 @@ async fn every_end_of_a_run_in_one_process_says_what_the_files_say() {
 async fn every_end_of_a_run_with_panes_says_what_the_files_say() {
     if has_tmux() {
         check(ends(true)).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn faces_and_hosts_survive_each_others_deaths() {
+    if has_tmux() {
+        check((0..FACES).map(Plan::of_faces).collect()).await;
     }
 }

@@ -12,12 +12,15 @@ use async_trait::async_trait;
 use pitcrew_protocol::PaneHost;
 use tokio::sync::{Semaphore, SemaphorePermit};
 
-use super::client::{CallError, Client, MARK, Words, answers, message_bytes, words};
+use super::client::{CallError, Client, MARK, Words, answers, words};
 use super::listing::{self, Listed};
 use super::place::{self, Place};
 use super::stranded;
-use crate::launch::Launch;
 use crate::{NewPane, PaneError, PaneId, PaneState, PaneTag, PaneView, Panes, StartedPane};
+
+mod start;
+
+use start::{SIZE, kept, titled};
 
 /// The command that waits in a new session, for 60 seconds. If pitcrew ends in the meantime, the
 /// session closes when this command ends. The command must have at least two words, because tmux
@@ -26,18 +29,6 @@ const HOLDING: [&str; 2] = ["sleep", "60"];
 
 /// The name of the session that contains hidden panes.
 const HIDDEN: &str = "pitcrew-hidden";
-
-/// The size of a session while no terminal is attached to it. A terminal that attaches changes this
-/// size.
-const SIZE: [&str; 4] = ["-x", "200", "-y", "50"];
-
-/// Maximum size of one tmux call in bytes. It must stay below 16 KiB, because a tmux message,
-/// including its headers, cannot be longer.
-const CALL_BYTES: usize = 12 * 1024;
-
-/// Number of attempts to find a place for a pane. An attempt fails if another process changes the
-/// layout at the same time.
-const TRIES: usize = 4;
 
 /// A command that makes tmux check for ended child processes. tmux can miss the end of a child
 /// process (seen with 3.3a, once in fifty times). It then reports the exit status only when another
@@ -53,8 +44,8 @@ const NUDGES: usize = 3;
 pub struct TmuxOptions {
     /// The program `tmux`.
     pub program: PathBuf,
-    /// The socket of the tmux server. If `None`, pitcrew uses the server in which this process
-    /// runs. If this process does not run inside tmux, pitcrew uses the user's default server.
+    /// The socket of the tmux server. If `None`, pitcrew uses the user's default server, even if
+    /// this process runs inside another one.
     pub socket: Option<PathBuf>,
     /// The configuration file that a newly started server reads instead of the user's own.
     pub config: Option<PathBuf>,
@@ -122,141 +113,6 @@ impl Tmux {
 
     async fn pane(&self, pane: &PaneId) -> Result<Option<Listed>, PaneError> {
         Ok(self.panes().await?.into_iter().find(|it| it.pane == *pane))
-    }
-
-    /// Creates a pane in which, for now, a program runs that only waits. Chooses a place with
-    /// enough room for the pane.
-    async fn hold(&self, pane: &NewPane) -> Result<Held, PaneError> {
-        let mut tries = TRIES;
-        loop {
-            tries -= 1;
-            let panes = self.panes().await?;
-            let place = place::next(&panes, self.beside.as_ref(), &self.session);
-            match self.client.call(&self.holding(&place, pane), Some(&pane.cwd)).await {
-                Ok(output) => return Held::read(&output, &place),
-                // Another process changed the layout in the meantime. The next attempt reads the
-                // new layout.
-                Err(error) if tries > 0 && is_raced(&error) => {}
-                Err(error) => return Err(error.into()),
-            }
-        }
-    }
-
-    fn holding(&self, place: &Place, pane: &NewPane) -> Vec<Words> {
-        let answer =
-            format!("{MARK}\t#{{pane_id}}\t#{{window_id}}\t#{{session_name}}\t#{{window_name}}");
-        let name = pane.tag.team.as_str();
-        let mut make = match place {
-            Place::Split { pane, layout: place::Layout::MainVertical } => {
-                words(["split-window", "-h", "-t", &pane.0])
-            }
-            Place::Split { pane, layout: place::Layout::Tiled } => {
-                words(["split-window", "-v", "-t", &pane.0])
-            }
-            Place::Window { session } => {
-                words(["new-window", "-n", name, "-t", &format!("{session}:")])
-            }
-            Place::Session => {
-                let mut make = words(["new-session", "-s", &self.session, "-n", name]);
-                make.extend(words(SIZE));
-                make
-            }
-        };
-        make.extend(words(["-d", "-P", "-F", &answer, "--"]));
-        make.extend(listing::holding(&pane.tag));
-        let mut commands = vec![make];
-        if matches!(place, Place::Session) {
-            commands.push(kept(&self.session));
-        }
-        commands
-    }
-
-    /// Returns the commands that give a new pane its tag and its options, and then start the
-    /// requested program in the pane.
-    fn dressing(&self, held: &Held, pane: &NewPane, start: Words) -> Vec<Words> {
-        let id = held.pane.0.as_str();
-        let option = |name: &str, value: &str| words(["set-option", "-p", "-t", id, name, value]);
-        let mut commands = vec![
-            option("@pitcrew", &pane.tag.to_string()),
-            option("@pitcrew-title", &pane.title),
-            // Keep the pane open after its program has ended, so that the exit status and the last
-            // screen can be read.
-            option("remain-on-exit", "on"),
-            // tmux inserts the title but does not expand the inserted text again. So a title that
-            // contains tmux format characters does no harm.
-            words(["select-pane", "-t", id, "-T", "#{@pitcrew-title}"]),
-        ];
-        if let Some(color) = pane.color.as_deref().and_then(tmux_color) {
-            let style = format!("fg={color}");
-            commands.push(option("pane-border-style", &style));
-            commands.push(option("pane-active-border-style", &style));
-        }
-        if held.is_window_ours {
-            commands.extend(titled(id));
-        }
-        if let Some(layout) = held.layout {
-            commands.push(words(["select-layout", "-t", &held.window, layout.as_str()]));
-        }
-        commands.push(start);
-        commands.push(words([
-            "display-message",
-            "-p",
-            "-t",
-            id,
-            &format!("{MARK}\t#{{pane_pid}}"),
-        ]));
-        commands
-    }
-
-    /// Starts the requested program in a new pane. The program replaces the one that only waits in
-    /// the pane.
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "the launch file of a pane that did not start is removed"
-    )]
-    async fn dress(&self, held: &Held, pane: &NewPane) -> Result<Option<u32>, PaneError> {
-        let respawn = |argv: &[String], env: &[(String, String)]| {
-            let mut start = words(["respawn-pane", "-k", "-t", &held.pane.0]);
-            start.extend(
-                env.iter().flat_map(|(name, value)| ["-e".to_owned(), format!("{name}={value}")]),
-            );
-            start.push("--".to_owned());
-            start.extend(argv.iter().cloned());
-            start
-        };
-        let mut commands = self.dressing(held, pane, respawn(&pane.argv, &pane.env));
-        let mut file = None;
-        // A launch file is used in three cases. First, if the command has only one word, because
-        // tmux would pass this word to a shell. Second, if a variable seems to be secret, because
-        // every user of the machine can read the arguments of the tmux client. Third, if the call
-        // would be too long.
-        let is_open = pane.argv.len() > 1 && !pane.env.iter().any(|(name, _)| is_secret(name));
-        if !is_open || message_bytes(&commands) > CALL_BYTES {
-            let (argv, path) = self.by_file(pane)?;
-            file = Some(path);
-            commands = self.dressing(held, pane, respawn(&argv, &[]));
-        }
-        let answered = self.client.call(&commands, None).await;
-        if let (Err(_), Some(path)) = (&answered, &file) {
-            // The call failed, so delete the launch file. An error is ignored, because the program
-            // may have read and deleted the file already.
-            let _ = std::fs::remove_file(path);
-        }
-        let output = answered?;
-        Ok(answers(&output).last().and_then(|fields| fields.first()?.parse().ok()))
-    }
-
-    /// Writes the launch data of a pane to a file. Returns the command that starts the program from
-    /// this file, and the path of the file.
-    fn by_file(&self, pane: &NewPane) -> Result<(Vec<String>, PathBuf), PaneError> {
-        let path = Launch::of(pane).write(&self.temporary).map_err(|source| PaneError::Io {
-            action: "write a launch file in",
-            what: self.temporary.display().to_string(),
-            source,
-        })?;
-        let mut argv = self.launcher.clone();
-        argv.push(path.to_string_lossy().into_owned());
-        Ok((argv, path))
     }
 
     /// Returns the command that rearranges a window after the pane `without` has left it. Returns
@@ -478,89 +334,7 @@ impl Panes for Tmux {
     }
 }
 
-/// A new pane in which only a waiting program runs. The requested program is not started yet.
-#[derive(Debug)]
-struct Held {
-    pane: PaneId,
-    window: String,
-    window_name: String,
-    session: String,
-    /// The layout of the existing window that was split for the new pane. `None` if the pane has a
-    /// new window.
-    layout: Option<place::Layout>,
-    is_window_ours: bool,
-}
-
-impl Held {
-    fn read(output: &str, place: &Place) -> Result<Self, PaneError> {
-        let answer = answers(output).next().and_then(|fields| <[&str; 4]>::try_from(fields).ok());
-        let Some([pane, window, session, window_name]) = answer else {
-            return Err(PaneError::Broken {
-                program: "tmux".to_owned(),
-                what: "did not tell the pane it made".to_owned(),
-                stderr: String::new(),
-            });
-        };
-        let (layout, is_window_ours) = match place {
-            Place::Split { layout, .. } => (Some(*layout), *layout == place::Layout::Tiled),
-            Place::Window { .. } | Place::Session => (None, true),
-        };
-        let [window, session, window_name] = [window, session, window_name].map(str::to_owned);
-        Ok(Self {
-            pane: PaneId(pane.to_owned()),
-            window,
-            window_name,
-            session,
-            layout,
-            is_window_ours,
-        })
-    }
-}
-
-/// Returns the command that keeps a session open while no terminal is attached to it. This
-/// overrides the user's configuration.
-fn kept(session: &str) -> Words {
-    words(["set-option", "-t", &format!("={session}:"), "destroy-unattached", "off"])
-}
-
-/// Returns the commands that make a window show the titles of its panes. They are used only for a
-/// window that pitcrew created.
-fn titled(pane: &str) -> [Words; 2] {
-    let option = |name: &str, value: &str| words(["set-option", "-w", "-t", pane, name, value]);
-    [option("pane-border-status", "top"), option("pane-border-format", " #{q/e:@pitcrew-title} ")]
-}
-
-/// Returns true if a variable with this name usually contains a secret.
-fn is_secret(name: &str) -> bool {
-    let name = name.to_ascii_uppercase();
-    ["KEY", "TOKEN", "SECRET", "PASS", "AUTH", "CREDENTIAL", "HEADER"]
-        .iter()
-        .any(|word| name.contains(word))
-}
-
-/// Returns true if the error means that another process has used or closed the chosen place after
-/// pitcrew had read the layout.
-fn is_raced(error: &CallError) -> bool {
-    let texts = ["duplicate session", "no space for new pane", "can't find", "create pane failed"];
-    matches!(error, CallError::NoServer) || texts.iter().any(|text| error.says(text))
-}
-
 fn is_there(pid: u32) -> bool {
     let pid = i32::try_from(pid).ok().and_then(rustix::process::Pid::from_raw);
     pid.is_some_and(|pid| rustix::process::test_kill_process(pid).is_ok())
-}
-
-/// Returns tmux's name for a color of the team protocol.
-fn tmux_color(color: &str) -> Option<&'static str> {
-    Some(match color {
-        "blue" => "blue",
-        "green" => "green",
-        "yellow" => "yellow",
-        "purple" => "magenta",
-        "orange" => "colour208",
-        "pink" => "colour205",
-        "cyan" => "cyan",
-        "red" => "red",
-        _ => return None,
-    })
 }

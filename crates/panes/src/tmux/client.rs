@@ -101,8 +101,10 @@ impl Client {
         // With `-u`, tmux prints UTF-8 in every locale. Otherwise it may replace characters that
         // are not ASCII.
         command.arg("-u");
+        // With `TMUX`, tmux would ask the server in which this process runs.
+        command.env_remove("TMUX");
         if let Some(socket) = &self.socket {
-            command.arg("-S").arg(socket).env_remove("TMUX");
+            command.arg("-S").arg(socket);
         }
         if let Some(config) = &self.config {
             command.arg("-f").arg(config);

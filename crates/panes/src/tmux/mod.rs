@@ -2,7 +2,7 @@
 //!
 //! The module `client` runs commands and reports errors, and `place` chooses the place of a new
 //! pane. `stranded` waits for tmux clients whose parent process has died. `backend` combines these
-//! modules.
+//! modules, and `backend::start` starts a program in a new pane.
 
 mod backend;
 mod client;

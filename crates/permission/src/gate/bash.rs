@@ -389,23 +389,45 @@ impl<'a> Case<'a> {
     }
 
     fn ask(&self) -> Verdict {
-        let described = self
-            .call
-            .input
-            .get("description")
-            .and_then(Value::as_str)
-            .filter(|text| !text.is_empty());
-        let mut folders: Vec<PathBuf> = Vec::new();
-        let parent = |path: &str| {
-            self.gate.target(self.call.cwd, path).written.parent().map(Path::to_path_buf)
+        let folders = self.written_folders();
+        // If the command changes permission files, suggest no rules. No suggested rule would allow
+        // the next command that changes permission files.
+        let suggestions = if folders.is_empty() || self.decides {
+            Vec::new()
+        } else {
+            edit_suggestions(&folders)
         };
+        Verdict::Ask { description: self.description(), suggestions }
+    }
+
+    /// Returns the text that a person reads above the question: the agent's description, or else
+    /// the command.
+    fn description(&self) -> String {
+        let given = self.call.input.get("description").and_then(Value::as_str);
+        let described = given.filter(|text| !text.is_empty()).unwrap_or(self.command);
+        let mut program = None;
+        each(&self.steps, &mut |step| {
+            program = program.take().or_else(|| self.git_program(step).map(str::to_owned))
+        });
+        match (self.leaves_sandbox(), program) {
+            (true, _) => format!("{described} (outside of the sandbox)"),
+            (false, Some(key)) => {
+                format!(
+                    "{described} (git would run what {key} of the repository's configuration names)"
+                )
+            }
+            (false, None) => described.to_owned(),
+        }
+    }
+
+    /// Returns the folders of the files that the command writes, as far as they are known.
+    fn written_folders(&self) -> Vec<PathBuf> {
+        let mut paths: Vec<String> = Vec::new();
         each(&self.steps, &mut |step| {
             match effect(step.innermost()) {
-                Effect::Touches(paths) => {
-                    folders.extend(paths.iter().filter_map(|path| parent(path)))
-                }
+                Effect::Touches(touched) => paths.extend(touched),
                 Effect::Copies { sources, target } => {
-                    folders.extend(sources.iter().chain([&target]).filter_map(|path| parent(path)));
+                    paths.extend(sources.into_iter().chain([target]));
                 }
                 Effect::Reads(_) | Effect::Enters(_) | Effect::Unknown => {}
             }
@@ -413,35 +435,17 @@ impl<'a> Case<'a> {
                 if let Redirect::Write(word) = redirect
                     && !is_sink(word)
                 {
-                    folders.extend(word.exact().and_then(parent));
+                    paths.extend(word.exact().map(str::to_owned));
                 }
             }
         });
+        let parent = |path: &String| {
+            self.gate.target(self.call.cwd, path).written.parent().map(Path::to_path_buf)
+        };
+        let mut folders: Vec<PathBuf> = paths.iter().filter_map(parent).collect();
         folders.sort();
         folders.dedup();
-        let described = described.unwrap_or(self.command);
-        let mut program = None;
-        each(&self.steps, &mut |step| {
-            program = program.take().or_else(|| self.git_program(step).map(str::to_owned))
-        });
-        Verdict::Ask {
-            description: match (self.leaves_sandbox(), program) {
-                (true, _) => format!("{described} (outside of the sandbox)"),
-                (false, Some(key)) => {
-                    format!(
-                        "{described} (git would run what {key} of the repository's configuration names)"
-                    )
-                }
-                (false, None) => described.to_owned(),
-            },
-            // If the command changes permission files, suggest no rules. No suggested rule would
-            // allow the next command that changes permission files.
-            suggestions: if folders.is_empty() || self.decides {
-                Vec::new()
-            } else {
-                edit_suggestions(&folders)
-            },
-        }
+        folders
     }
 }
 

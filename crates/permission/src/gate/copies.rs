@@ -10,22 +10,11 @@ const LIMIT: usize = 1_000;
 /// files. Also returns `None` if the source contains a symbolic link: the copy then contains the
 /// link too, and a later command could write through it to any place.
 pub(super) fn landings(source: &Path, target: &Path) -> Option<Vec<PathBuf>> {
-    let ends_in_name = source
-        .components()
-        .next_back()
-        .is_some_and(|last| matches!(last, std::path::Component::Normal(_)));
-    // `cp -r a/. b` copies the content of `a` and does not create `b/a`.
-    let keeps_name = ends_in_name && !source.to_string_lossy().ends_with("/.");
-    let landing = match source.file_name().filter(|_| target.is_dir() && keeps_name) {
-        Some(name) => target.join(name),
-        None => target.to_path_buf(),
-    };
+    let landing = landing(source, target);
     let mut all = vec![landing.clone()];
     let mut todo = vec![(source.to_path_buf(), landing)];
     while let Some((from, to)) = todo.pop() {
-        let Ok(metadata) = fs::symlink_metadata(&from) else {
-            continue;
-        };
+        let Ok(metadata) = fs::symlink_metadata(&from) else { continue };
         if metadata.is_symlink() {
             return None;
         }
@@ -43,4 +32,18 @@ pub(super) fn landings(source: &Path, target: &Path) -> Option<Vec<PathBuf>> {
         }
     }
     Some(all)
+}
+
+/// Returns the path that `source` itself gets when it is copied or moved to `target`.
+fn landing(source: &Path, target: &Path) -> PathBuf {
+    let ends_in_name = source
+        .components()
+        .next_back()
+        .is_some_and(|last| matches!(last, std::path::Component::Normal(_)));
+    // `cp -r a/. b` copies the content of `a` and does not create `b/a`.
+    let keeps_name = ends_in_name && !source.to_string_lossy().ends_with("/.");
+    match source.file_name().filter(|_| target.is_dir() && keeps_name) {
+        Some(name) => target.join(name),
+        None => target.to_path_buf(),
+    }
 }

@@ -77,9 +77,7 @@ pub(super) fn judge(
 /// Returns true if the path is exactly the plan file. A symbolic link in the plan file's place is
 /// not accepted, because it could lead to any file.
 fn is_plan_file(call: &Call<'_>, target: &Target) -> bool {
-    let Some(plan) = call.plan_file else {
-        return false;
-    };
+    let Some(plan) = call.plan_file else { return false };
     let is_link =
         |path: &Path| fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_symlink());
     let plan = call.cwd.join(plan);

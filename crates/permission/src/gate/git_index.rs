@@ -75,27 +75,42 @@ fn parse(bytes: &[u8], id_bytes: usize) -> Option<Vec<Entry>> {
     let mut entries = Vec::new();
     let mut name: Vec<u8> = Vec::new();
     for _ in 0..count {
-        let entry = rest;
-        let mut mode = entry.get(MODE_AT..)?;
-        let mode = take_number(&mut mode)?;
-        let flags_at = STAT_BYTES + id_bytes;
-        let flags = u16::from_be_bytes(entry.get(flags_at..flags_at + 2)?.try_into().ok()?);
-        let more = if flags & EXTENDED == 0 { 0 } else { 2 };
-        let mut text = entry.get(flags_at + 2 + more..)?;
-        match version {
-            // Version 4 stores how much to cut off the previous path, and the text to append.
-            4 => name.truncate(name.len().checked_sub(take_length(&mut text)?)?),
-            _ => name.clear(),
-        }
-        let end = text.iter().position(|byte| *byte == 0)?;
-        name.extend(text.get(..end)?);
-        entries.push(Entry { path: PathBuf::from(OsStr::from_bytes(&name)), mode });
-        let length = entry.len() - text.len() + end + 1;
-        // Index versions before 4 pad each entry with zeros to a multiple of eight bytes.
-        rest = entry.get(if version == 4 { length } else { length.next_multiple_of(8) }..)?;
+        entries.push(take_entry(&mut rest, &mut name, version, id_bytes)?);
     }
-    // Read the names of the extensions up to the checksum. Some extensions mean that the entries
-    // read so far are not all files.
+    check_extensions(rest, id_bytes).map(|()| entries)
+}
+
+/// Takes one entry from the start of `rest`. `name` holds the path of the previous entry, and then
+/// the path of this entry.
+fn take_entry(
+    rest: &mut &[u8],
+    name: &mut Vec<u8>,
+    version: u32,
+    id_bytes: usize,
+) -> Option<Entry> {
+    let entry = *rest;
+    let mut mode = entry.get(MODE_AT..)?;
+    let mode = take_number(&mut mode)?;
+    let flags_at = STAT_BYTES + id_bytes;
+    let flags = u16::from_be_bytes(entry.get(flags_at..flags_at + 2)?.try_into().ok()?);
+    let more = if flags & EXTENDED == 0 { 0 } else { 2 };
+    let mut text = entry.get(flags_at + 2 + more..)?;
+    match version {
+        // Version 4 stores how much to cut off the previous path, and the text to append.
+        4 => name.truncate(name.len().checked_sub(take_length(&mut text)?)?),
+        _ => name.clear(),
+    }
+    let end = text.iter().position(|byte| *byte == 0)?;
+    name.extend(text.get(..end)?);
+    let length = entry.len() - text.len() + end + 1;
+    // Index versions before 4 pad each entry with zeros to a multiple of eight bytes.
+    *rest = entry.get(if version == 4 { length } else { length.next_multiple_of(8) }..)?;
+    Some(Entry { path: PathBuf::from(OsStr::from_bytes(name)), mode })
+}
+
+/// Checks the part of the index after its entries: extensions up to the checksum. Returns `None` if
+/// this part has another format, or if the entries before it are not all files.
+fn check_extensions(mut rest: &[u8], id_bytes: usize) -> Option<()> {
     while rest.len() > id_bytes {
         let name = rest.get(..4)?;
         let mut after = rest.get(4..)?;
@@ -107,7 +122,7 @@ fn parse(bytes: &[u8], id_bytes: usize) -> Option<Vec<Entry>> {
         }
         rest = after.get(length..)?;
     }
-    (rest.len() == id_bytes).then_some(entries)
+    (rest.len() == id_bytes).then_some(())
 }
 
 fn take_number(bytes: &mut &[u8]) -> Option<u32> {

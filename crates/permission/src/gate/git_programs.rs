@@ -75,7 +75,13 @@ fn in_repository(folder: &Path, home: Option<&Path>, nested: usize) -> Option<St
     if !leads_to(&git.own, &git.common) {
         return Some("commondir".to_owned());
     }
-    let mut files = vec![git.common.join("config"), git.own.join("config.worktree")];
+    let files = vec![git.common.join("config"), git.own.join("config.worktree")];
+    in_files(files, home).or_else(|| in_nested(&git, home, nested))
+}
+
+/// Searches configuration files, and the files that they include, for a setting that names a
+/// program.
+fn in_files(mut files: Vec<PathBuf>, home: Option<&Path>) -> Option<String> {
     let mut depth = 0;
     while !files.is_empty() {
         // Includes beyond this depth are not read. They may name a program, so report the include
@@ -99,7 +105,7 @@ fn in_repository(folder: &Path, home: Option<&Path>, nested: usize) -> Option<St
         files = included;
         depth += 1;
     }
-    in_nested(&git, home, nested)
+    None
 }
 
 /// Searches the submodules of a repository for a setting that names a program. The search is needed

@@ -130,11 +130,8 @@ impl Kept {
     fn new(whose: Whose, root: &Path, name: &str) -> Self {
         let written = root.join(name);
         let paths = [Some(lexical(root, &written)), resolve(root, &written)];
-        Self {
-            whose,
-            spellings: paths.iter().flatten().map(|path| folded(path)).collect(),
-            written,
-        }
+        let spellings = paths.iter().flatten().map(|path| folded(path)).collect();
+        Self { whose, spellings, written }
     }
 }
 

@@ -6,7 +6,7 @@
 //! - `shell` parses commands.
 //! - `bash` judges calls of the tool Bash, and `files` judges calls of the tools that read or
 //!   change files.
-//! - `allowing` finds rules that would allow a call.
+//! - `allowing` finds rules that would allow a call, and `in_force` lists the rules.
 //! - `guarded` protects the team's own files and the user's settings. No rule and no mode allows an
 //!   agent to change them.
 //!
@@ -26,6 +26,7 @@ mod git_index;
 mod git_programs;
 mod guarded;
 mod history;
+mod in_force;
 mod judge;
 mod need;
 mod paths;
@@ -36,6 +37,7 @@ mod steps;
 mod tools;
 
 pub use allowing::{AllowingRules, allow_flag};
+pub use in_force::{RuleInForce, RuleList};
 pub use judge::DEFAULT_TYPE;
 pub use judge::{Call, Gate, Judged, Spawns, UpdateError, Verdict};
 pub use paths::{expand_home, resolve};

@@ -299,9 +299,7 @@ impl Target {
         cwd: &Path,
         folders: impl IntoIterator<Item = &'a Path>,
     ) -> bool {
-        let Some(path) = &self.resolved else {
-            return false;
-        };
+        let Some(path) = &self.resolved else { return false };
         let holds =
             |folder: &Path| resolve(cwd, folder).is_some_and(|folder| path.starts_with(folder));
         folders.into_iter().any(holds)

@@ -152,18 +152,27 @@ enum CommandPattern {
 
 impl Rule {
     pub(crate) fn parse(rule: &SourcedRule, home: Option<&Path>) -> Result<Self, RuleError> {
-        let parsed = parse_subject(rule, home).map_err(|fault| RuleError {
+        let (tool, subject) = parse_subject(rule, home).map_err(|fault| RuleError {
             rule: rule.text.clone(),
             origin: rule.origin.clone(),
             fault,
         })?;
-        let (tool, subject) = parsed;
         Ok(Self { text: rule.text.clone(), origin: rule.origin.clone(), tool, subject })
     }
 
     /// Returns the rule's text and settings layer, for use in a denial reason.
     pub(crate) fn cite(&self) -> String {
         format!("rule `{}` of the {}", self.text, self.origin)
+    }
+
+    /// Returns the rule as written.
+    pub(crate) fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// Returns the settings layer of the rule and its file.
+    pub(crate) fn origin(&self) -> &str {
+        &self.origin
     }
 
     /// Returns true if the rule's text contains `name` literally.
@@ -178,9 +187,7 @@ impl Rule {
 
     /// Returns true if the rule matches calls of the tool with this argument (a subagent type).
     pub(crate) fn names_word(&self, tool: &str, word: Option<&str>) -> bool {
-        let Subject::ShellWord(own) = &self.subject else {
-            return false;
-        };
+        let Subject::ShellWord(own) = &self.subject else { return false };
         self.is_for(tool) && word == Some(own.as_str())
     }
 
@@ -198,9 +205,7 @@ impl Rule {
 
     /// Returns true if the rule matches this command text.
     pub(crate) fn matches_command(&self, command: &str) -> bool {
-        let Subject::Command(pattern) = &self.subject else {
-            return false;
-        };
+        let Subject::Command(pattern) = &self.subject else { return false };
         pattern.matches(command)
     }
 
@@ -378,16 +383,12 @@ fn wildcard(pattern: &str, text: &str) -> bool {
         return false;
     };
     let pieces: Vec<&str> = pieces.collect();
-    let Some((last, middle)) = pieces.split_last() else {
-        return rest.is_empty();
-    };
+    let Some((last, middle)) = pieces.split_last() else { return rest.is_empty() };
     // `middle` contains the parts of the pattern that are between two `*`. Take the first
     // occurrence of each part in the text. If a later occurrence leads to a match, the first one
     // does too, so no backtracking is needed.
     for piece in middle {
-        let Some((_, after)) = rest.split_once(piece) else {
-            return false;
-        };
+        let Some((_, after)) = rest.split_once(piece) else { return false };
         rest = after;
     }
     rest.ends_with(last)

@@ -78,9 +78,7 @@ impl Settings {
 fn sources(paths: &Paths, project: Vec<Source>) -> (Vec<Source>, Vec<SettingsError>) {
     let (mut sources, mut unread) = (project, Vec::new());
     for layer in [Layer::User, Layer::Managed] {
-        let Some(file) = paths.file(layer) else {
-            continue;
-        };
+        let Some(file) = paths.file(layer) else { continue };
         match read(Given::ByUser, &file) {
             Ok(Some(value)) => {
                 sources.push(Source { layer, file: Some(file), base: paths.base(layer), value })

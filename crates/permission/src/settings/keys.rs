@@ -58,6 +58,7 @@ const SECTIONS: [Section; 6] = [
             "model",
             "modelPatience",
             "modelSilence",
+            "mouse",
             "notify",
             "prices",
             "promptDeadlineSeconds",
@@ -162,9 +163,7 @@ impl Section {
         } else {
             source.field(&self.path.split('.').collect::<Vec<_>>())
         };
-        let Some(Value::Object(fields)) = section else {
-            return Vec::new();
-        };
+        let Some(Value::Object(fields)) = section else { return Vec::new() };
         let unknown = fields.keys().filter(|name| !self.names.contains(&name.as_str()));
         // The name `trustedItems` is known only in the command line's layer, where `--trust` puts
         // the list of items trusted for one run.

@@ -128,6 +128,7 @@ const FIELDS: &[Field] = &[
     free(&["pitcrew", "teammateProgram"], "\"pitcrew\" or \"claude\"", |setting| {
         setting.as_str().is_some_and(|name| Program::named(name).is_some())
     }),
+    free(&["pitcrew", "mouse"], TRUTH, Value::is_boolean),
     free(&["pitcrew", "theme"], "\"dark\", \"light\", \"colorBlind\" or \"none\"", |setting| {
         matches!(setting.as_str(), Some("dark" | "light" | "colorBlind" | "none"))
     }),

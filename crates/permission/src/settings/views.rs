@@ -76,15 +76,9 @@ impl Settings {
     /// Returns the environment variables for all processes of agents.
     #[must_use]
     pub fn env(&self) -> BTreeMap<String, String> {
-        let Some(Value::Object(fields)) = self.merged().get("env") else {
-            return BTreeMap::new();
-        };
-        let scalar = |value: &Value| match value {
-            Value::String(text) => Some(text.clone()),
-            Value::Bool(_) | Value::Number(_) => Some(value.to_string()),
-            Value::Null | Value::Array(_) | Value::Object(_) => None,
-        };
-        fields.iter().filter_map(|(name, value)| Some((name.clone(), scalar(value)?))).collect()
+        let Some(Value::Object(fields)) = self.merged().get("env") else { return BTreeMap::new() };
+        let variable = |(name, value): (&String, &Value)| Some((name.clone(), scalar(value)?));
+        fields.iter().filter_map(variable).collect()
     }
 
     /// Returns the model of pitcrew: `pitcrew.model`. It comes before `model`, which other clients
@@ -268,6 +262,15 @@ pub(super) fn patience(setting: &Value) -> Option<Duration> {
 
 fn strings(value: Option<&Value>) -> impl Iterator<Item = &str> {
     value.and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str)
+}
+
+/// Returns the text of a value that is no list and no object.
+fn scalar(value: &Value) -> Option<String> {
+    match value {
+        Value::String(text) => Some(text.clone()),
+        Value::Bool(_) | Value::Number(_) => Some(value.to_string()),
+        Value::Null | Value::Array(_) | Value::Object(_) => None,
+    }
 }
 
 #[cfg(test)]

@@ -10,7 +10,8 @@
 //! reports the values.
 //!
 //! With `--faces 20`, so many processes follow the host of the team, and the benchmark measures how
-//! late they learn of its events (module `faces`).
+//! late they learn of its events (module `faces`). With `--paint`, it measures how long a person
+//! waits for the terminal interface (module `paint`).
 
 #![allow(clippy::disallowed_methods, reason = "tests arrange files, the environment and times")]
 #![expect(
@@ -24,9 +25,11 @@ mod face;
 mod faces;
 mod model;
 mod options;
+mod paint;
 mod process;
 mod report;
 mod team;
+mod terminal;
 
 use std::time::{Duration, Instant};
 
@@ -41,6 +44,9 @@ fn main() {
     }
     if let Some(root) = &options.shows {
         return face::show(root, options.counts_bytes);
+    }
+    if options.paints {
+        return paint::measure(&options);
     }
     if options.faces > 0 {
         return faces::measure(&options);

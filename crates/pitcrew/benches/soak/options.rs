@@ -35,6 +35,8 @@ pub(crate) struct Options {
     pub(crate) folder: Option<PathBuf>,
     /// The number of processes that follow the host of the team. If it is 0, the soak runs.
     pub(crate) faces: usize,
+    /// Whether to measure the first screen and the echo of keys, instead of the soak.
+    pub(crate) paints: bool,
     /// The root of the team whose host this process must follow, instead of the benchmark.
     pub(crate) shows: Option<PathBuf>,
     /// Whether this follower counts the bytes of the events.
@@ -54,6 +56,7 @@ impl Options {
             binary: env!("CARGO_BIN_EXE_pitcrew").into(),
             folder: None,
             faces: 0,
+            paints: false,
             shows: None,
             counts_bytes: false,
             serves_model: false,
@@ -75,6 +78,7 @@ impl Options {
                     options.faces = usize::try_from(number(&value())).expect("a small number");
                     (options.seconds, options.think) = (FACES_SECONDS, FACES_THINK);
                 }
+                "--paint" => (options.paints, options.think) = (true, FACES_THINK),
                 "--show" => options.shows = Some(value().into()),
                 "--count-bytes" => options.counts_bytes = true,
                 "--serve-model" => options.serves_model = true,

@@ -63,6 +63,14 @@ impl ProcessReading {
     }
 }
 
+/// Returns how often any thread of a process has been woken since its start. A thread that waits and
+/// is woken gives its processor up once, of its own accord.
+pub(crate) fn wake_ups(pid: u32) -> u64 {
+    let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).expect("the process lives");
+    let statuses = tasks.filter_map(|task| read_to_string(task.ok()?.path().join("status")).ok());
+    statuses.map(|status| field(&status, "voluntary_ctxt_switches:")).sum()
+}
+
 /// The sum of user time and system time in a `stat` line, in ticks.
 fn ticks(stat: &str) -> Option<u64> {
     let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();

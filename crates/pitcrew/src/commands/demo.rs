@@ -322,10 +322,13 @@ fn plan(
 }
 
 /// Answers permission requests in place of the user: allows `cargo fmt --check` and denies every
-/// other request. Returns the number of requests.
+/// other request. Leaves plans to the lead. Returns the number of answered requests.
 async fn answer_for_the_user(mut asked: mpsc::Receiver<Ask>) -> usize {
     let mut questions = 0;
     while let Some(ask) = asked.recv().await {
+        if ask.question.is_plan() {
+            continue;
+        }
         questions += 1;
         let command = ask.input.get("command").and_then(Value::as_str);
         let said = match command {

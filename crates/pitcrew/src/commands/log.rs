@@ -172,6 +172,19 @@ impl Log {
     }
 }
 
+/// Returns all entries of a team's log that can be read.
+///
+/// # Errors
+/// Returns an error if the names of the members or the journal cannot be read.
+pub(crate) async fn entries(records: TeamRecords) -> Result<Vec<LogEntry>, Failure> {
+    let mut reading = Reading::of(records).await?;
+    let entries = reading.all().await?;
+    for text in reading.take_unread() {
+        output::remark(&format!("warning: {text}"));
+    }
+    Ok(entries)
+}
+
 /// Warns about what cannot be read. In JSON each warning is an entry of the log too, whatever the
 /// filter selects.
 fn tell_unread(context: &Context, reading: &mut Reading) -> Result<(), Failure> {

@@ -8,6 +8,7 @@ use std::process::Command;
 use clap_complete::engine::ArgValueCompleter;
 use pitcrew_protocol::ErrorCode;
 use pitcrew_runtime::run::Begin;
+use pitcrew_tui::TeamItem;
 use pitcrew_tui::choose::choose;
 use pitcrew_tui::panels::PickerItem;
 use pitcrew_view::running::Running;
@@ -122,6 +123,29 @@ pub(crate) async fn choose_running(context: &Context, otherwise: Failure) -> Res
         Some(row) => Err(replaced_by(context, &["attach", "--", &row.run.id])),
         None => Ok(()),
     }
+}
+
+/// Lists the teams to go on with, for the terminal interface. `shown` is the team on its screen,
+/// which is left out.
+///
+/// # Errors
+/// Returns an error if the folders of the teams cannot be listed.
+pub(crate) async fn teams_to_go_on_with(
+    context: &Context,
+    shown: Option<&str>,
+) -> Result<Vec<TeamItem>, Failure> {
+    let listed = Listed::read(context, false).await?;
+    let others = listed
+        .teams
+        .iter()
+        .filter(|row| row.run.is_archived || Some(row.run.team.as_str()) != shown);
+    Ok(others.map(|row| TeamItem { id: row.run.id.clone(), item: row.item(context) }).collect())
+}
+
+/// Goes on with another team, in place of this process. Returns only if that fails.
+pub(crate) fn go_on_with(context: &Context, id: &str) -> Failure {
+    // This process still has a thread that reads keys. It ends with the process.
+    replaced_by(context, &["resume", "--", id])
 }
 
 /// Attaches to a team that runs, and resumes another one.

@@ -11,6 +11,7 @@ use crate::run_options;
 
 use super::attach::end;
 use super::demo::Demo;
+use super::resume;
 use super::run::RunArgs;
 
 /// The name of the command.
@@ -71,6 +72,7 @@ pub(crate) fn open(context: &Context, new: NewRun) -> Result<(), Failure> {
         (None, Left::Signal(signal)) => {
             Err(Failure::new(signal.failure(), "stopped before a team ran"))
         }
+        (None, Left::ToTeam { id }) => Err(resume::go_on_with(context, &id)),
         (None, _nothing_ran) => Ok(()),
     }
 }

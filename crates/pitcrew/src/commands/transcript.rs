@@ -2,9 +2,8 @@
 
 use clap_complete::engine::ArgValueCompleter;
 use pitcrew_protocol::{AgentName, LEAD_NAME, TeamConfig};
-use pitcrew_runtime::client_conversation;
-use pitcrew_team::{SpawnRecord, TeamRecords};
-use pitcrew_view::conversation::Conversation;
+use pitcrew_team::TeamRecords;
+use pitcrew_view::conversation::{Conversation, recorded};
 use serde::Serialize;
 
 mod drawn;
@@ -77,23 +76,11 @@ pub(crate) async fn conversation(
     config: &TeamConfig,
     agent: &AgentName,
 ) -> Result<Option<(&'static str, Conversation)>, Failure> {
-    let lines = records.transcript(agent).await?;
-    if !lines.is_empty() {
-        let conversation = Conversation::of_transcript(&lines).map_err(Failure::internal)?;
-        return Ok(Some(("pitcrew", conversation)));
-    }
-    let recorded = records.client_conversation(agent).await?.map(|recorded| recorded.id);
-    // The conversation of another client's lead is the session of the team.
-    let is_its_lead = config
-        .member(LEAD_NAME)
-        .is_some_and(|lead| lead.name == *agent && SpawnRecord::of(lead).is_none());
-    let session = config.lead_session_id.clone().filter(|_| is_its_lead);
-    let text =
-        recorded.or(session).and_then(|id| client_conversation(&context.root, &id, u64::MAX));
-    Ok(text.map(|text| ("claude", Conversation::of_client(&text))))
+    Ok(recorded(records, config, agent, &context.root).await?)
 }
 
-fn none_recorded(agent: &AgentName, team: &str) -> Failure {
+/// Builds the error for an agent without a recorded conversation.
+pub(crate) fn none_recorded(agent: &AgentName, team: &str) -> Failure {
     let said = format!("no conversation of {} is recorded", printable(agent.as_str()));
     Failure::new(FailureKind::NotFound, said).hint(format!(
         "`pitcrew inbox {} --team {}` shows its mail while the team is there, `pitcrew log {}` what it did",

@@ -61,6 +61,11 @@ pub(crate) enum Left {
     AlreadyOver,
     /// The user left, and the team goes on.
     ByUser,
+    /// The user chose another team to go on with, by the name of its folder or the id of its archive.
+    ToTeam {
+        /// The name or id.
+        id: String,
+    },
     /// A signal ended this process, or its terminal is gone. The team goes on.
     Signal(EndSignal),
     /// The host ended without a word, for example because it was killed.

@@ -9,8 +9,8 @@ use futures_util::{FutureExt as _, StreamExt as _, stream};
 use pitcrew_process::worktree::Worktrees;
 use pitcrew_protocol::is_unseen;
 use pitcrew_runtime::run;
-use pitcrew_team::Team;
-use pitcrew_tui::{self as tui, FaceError, FaceOptions, ThemeKind};
+use pitcrew_team::{Team, TeamRecords};
+use pitcrew_tui::{self as tui, ExportOrder, FaceError, FaceOptions, Mouse, TeamItem, ThemeKind};
 use serde_json::Value;
 
 use super::attached::Left;
@@ -18,15 +18,17 @@ use super::board::is_in_foreground;
 use super::signals::{EndSignal, Signals};
 use super::warnings::Remarks;
 use crate::archive;
+use crate::commands::resume::teams_to_go_on_with;
 use crate::commands::run::{RunArgs, team_name};
 use crate::context::Context;
 use crate::detached::starter;
+use crate::exporting;
 use crate::failure::Failure;
 use crate::notifier::Attention;
 use crate::output;
 
 /// A terminal of this name understands no cursor movements.
-const DUMB: &str = "dumb";
+pub(super) const DUMB: &str = "dumb";
 
 /// The maximum number of entries of a folder that are looked at for completions.
 const ENTRIES_MOST: usize = 5_000;
@@ -102,12 +104,15 @@ async fn open(
     });
     let options = FaceOptions {
         theme: theme(context),
+        mouse: mouse(context),
         team,
         goal,
         start,
         signal_of: signals_of(context),
         worktrees: Worktrees::new(&context.cwd, Worktrees::folder_below(&context.root)),
         list_files: Box::new(move |prefix| names_of_files(&folder, prefix)),
+        export: Box::new(move |team, order| export(context, team, order).boxed_local()),
+        list_teams: Box::new(move |shown| list_teams(context, shown).boxed_local()),
         remarks: stream::unfold(&mut remarks, |remarks| async move {
             let remark = remarks.next().await;
             Some((remark, remarks))
@@ -119,6 +124,26 @@ async fn open(
     // The terminal is restored now, so the remaining remarks are printed directly.
     remarks.left().iter().for_each(|remark| output::remark(remark));
     Ok(closed(left.map_err(failure)?, name, signal.get()))
+}
+
+/// Writes a document about a team, and returns a text for the user. An error is a text too.
+async fn export(context: &Context, team: Team, order: ExportOrder) -> Result<String, String> {
+    let ExportOrder { of, file, detail } = order;
+    let stem = exporting::stem(team.name().as_str(), &of);
+    let records = TeamRecords::Live(team);
+    let exported = exporting::document(context, &records, &of, detail).await.map_err(in_words)?;
+    let path = exporting::write(context, file.as_deref(), &stem, &exported.text);
+    Ok(exporting::in_words(&path.map_err(in_words)?, &exported))
+}
+
+async fn list_teams(context: &Context, shown: Option<String>) -> Result<Vec<TeamItem>, String> {
+    teams_to_go_on_with(context, shown.as_deref()).await.map_err(in_words)
+}
+
+/// Describes a failure in one text, with its hints.
+fn in_words(failure: Failure) -> String {
+    let hints = failure.hints().into_iter();
+    std::iter::once(failure.chain()).chain(hints).collect::<Vec<_>>().join("; ")
 }
 
 /// Returns the maker of signals, if the user's settings have signals for the terminal.
@@ -139,6 +164,7 @@ fn closed(left: tui::Left, name: Option<String>, signal: EndSignal) -> Closed {
         tui::Left::NobodyRuns => Closed { left: Left::NobodyRuns, team: name },
         tui::Left::AlreadyOver { team } => Closed { left: Left::AlreadyOver, team: Some(team) },
         tui::Left::ByUser { team } => Closed { left: Left::ByUser, team },
+        tui::Left::ToTeam { id } => Closed { left: Left::ToTeam { id }, team: name },
         tui::Left::Signal { team } => Closed { left: Left::Signal(signal), team },
         tui::Left::HostGone { team } => Closed { left: Left::HostGone, team: Some(team) },
         tui::Left::TeamGone { team } => Closed { left: Left::TeamGone, team: Some(team) },
@@ -149,6 +175,15 @@ fn failure(error: FaceError) -> Failure {
     match error {
         FaceError::Host(error) => (*error).into(),
         error @ FaceError::Terminal(_) => Failure::internal(error),
+    }
+}
+
+/// Returns whether the settings switch the mouse on. It is off by default, because then the terminal's
+/// own selection of text needs no further key.
+fn mouse(context: &Context) -> Mouse {
+    match context.usable_settings().pitcrew("mouse") {
+        Some(Value::Bool(true)) => Mouse::On,
+        Some(_) | None => Mouse::Off,
     }
 }
 
@@ -176,10 +211,7 @@ fn begin_of(begin: tui::Begin, team: String) -> run::Begin {
 
 /// Starts a run in a process of its own, and returns its team. An error is a text for the user.
 async fn start(context: &Context, how: RunArgs, begin: run::Begin) -> Result<Team, String> {
-    started(context, how, begin).await.map_err(|failure| {
-        let hints = failure.hints().into_iter();
-        std::iter::once(failure.chain()).chain(hints).collect::<Vec<_>>().join("; ")
-    })
+    started(context, how, begin).await.map_err(in_words)
 }
 
 async fn started(context: &Context, how: RunArgs, mut begin: run::Begin) -> Result<Team, Failure> {
@@ -192,7 +224,7 @@ async fn started(context: &Context, how: RunArgs, mut begin: run::Begin) -> Resu
 }
 
 /// Returns the paths below `folder` that begin with `prefix`. The path of a folder ends with `/`.
-fn names_of_files(folder: &Path, prefix: &str) -> Vec<String> {
+pub(crate) fn names_of_files(folder: &Path, prefix: &str) -> Vec<String> {
     let (parent, beginning) = prefix.rsplit_once('/').map_or(("", prefix), |(parent, name)| {
         (prefix.get(..=parent.len()).unwrap_or_default(), name)
     });

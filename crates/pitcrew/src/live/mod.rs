@@ -12,6 +12,7 @@
 //! - [`signals`] receives Ctrl-C.
 //! - [`watch`] is the event loop that connects these modules.
 //! - [`face`] opens the terminal interface, which is the crate `pitcrew_tui`.
+//! - [`viewed`] opens its display that takes no part in a run.
 //! - [`attached`] is the plain event loop for a team that another process runs.
 
 pub(crate) mod agent_screen;
@@ -23,5 +24,6 @@ mod panel;
 pub(crate) mod signals;
 pub(crate) mod stream;
 pub(crate) mod trust_prompt;
+pub(crate) mod viewed;
 pub(crate) mod warnings;
 pub(crate) mod watch;

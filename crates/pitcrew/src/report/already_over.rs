@@ -1,6 +1,8 @@
 //! The report of a run that ended before the terminal interface reached its host.
 
 use pitcrew_protocol::AgentName;
+use pitcrew_team::TeamRecords;
+use pitcrew_view::agent_now::AgentNow;
 use pitcrew_view::conversation::Part;
 
 use super::records;
@@ -12,7 +14,7 @@ use crate::output::{self, printable, shell_word};
 /// The end of a run that was completed, as the journal names it.
 const COMPLETED: &str = "completed";
 
-/// Prints the last answer of the lead, and how the run ended.
+/// Prints the last answer of the lead, the agents with what they used, and how the run ended.
 ///
 /// # Errors
 /// Returns an error if the run was not completed, or if its records cannot be read.
@@ -29,6 +31,7 @@ pub(crate) async fn already_over(context: &Context, team: &str) -> Result<(), Fa
     if let Some(answer) = answer {
         output::line(&printable(answer.trim_end()))?;
     }
+    output::remark(&agents(context, &records).await?);
     let (root, word) = (context.root_flag(), shell_word(team));
     let hint = format!("`pitcrew{root} transcript team-lead --team {word}` shows the conversation");
     let ended = records.summary().await?.runs.ended;
@@ -46,4 +49,11 @@ pub(crate) async fn already_over(context: &Context, team: &str) -> Result<(), Fa
     Err(Failure::new(FailureKind::Failed, printable(&said).into_owned())
         .hint(format!("`pitcrew{root} run --resume {word}` goes on with it"))
         .hint(hint))
+}
+
+/// Formats the agents as a table, from the records of the team.
+async fn agents(context: &Context, records: &TeamRecords) -> Result<String, Failure> {
+    let agents = AgentNow::of_team(records, &[], &context.root).await?;
+    let rows: Vec<_> = agents.iter().map(AgentNow::cells).collect();
+    Ok(output::table(["AGENT", "END", "TURNS", "TOOL CALLS", "TOKENS", "COST"], &rows))
 }

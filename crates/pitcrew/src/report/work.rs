@@ -53,6 +53,9 @@ struct InWorktree {
     commits: Vec<String>,
     /// The files that these commits changed, and the files that are changed and not committed.
     files: BTreeSet<String>,
+    /// Whether further files are left out.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    has_more_files: bool,
 }
 
 /// Returns the records of a team that was run. If the team is no longer in its place, it is in the
@@ -150,9 +153,9 @@ impl Work {
 
 impl InWorktree {
     fn of(kept: &KeptWorktree, changes: Changes) -> Self {
-        let Changes { commit_count, commits, files } = changes;
+        let Changes { commit_count, commits, files, has_more_files } = changes;
         let KeptWorktree { agent, path, branch, reason: _ } = kept.clone();
-        Self { member: agent, path, branch, commit_count, commits, files }
+        Self { member: agent, path, branch, commit_count, commits, files, has_more_files }
     }
 
     fn in_words(&self) -> Option<String> {
@@ -161,7 +164,8 @@ impl InWorktree {
             parts.push(commits(self.commit_count, &self.commits));
         }
         if !self.files.is_empty() {
-            parts.push(format!("changes in {}", named(&self.files)));
+            let more = if self.has_more_files { " and in files that are not listed" } else { "" };
+            parts.push(format!("changes in {}{more}", named(&self.files)));
         }
         (!parts.is_empty()).then(|| format!("{} has {}", printable(&self.branch), parts.join(", ")))
     }

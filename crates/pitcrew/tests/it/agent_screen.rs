@@ -19,7 +19,7 @@ use crate::models_over_http::model_server;
 use crate::patience;
 use crate::test_env::{TestEnv, journal_in};
 
-mod followed;
+pub(crate) mod followed;
 mod questions;
 
 /// The arguments that run bob. A lead has already added bob to the team.
@@ -227,11 +227,11 @@ fn the_view_shows_what_its_member_does_and_a_typed_line_is_a_message_of_the_user
     > bob [task_assignment]
     * Bash(echo hello; echo there)
       hello
-    I said hello.
+    < I said hello.
     - is idle
     > user
       Say it again!
-    Hello again.
+    < Hello again.
     - is idle
     ── bob of crew
     idle  task #1 Greet
@@ -444,7 +444,7 @@ fn what_others_write_does_not_steer_the_terminal() {
     let defused = "a�[2Jb�]0;named�c�]52;c;ZXZpbA==�d�1Ae";
     assert!(screen.contains(&format!("  Look: {defused}")), "the mail: {screen}");
     assert!(screen.contains(&format!("\n  {defused}")), "the tool's result: {screen}");
-    assert!(screen.contains(&format!("\n{defused}")), "what it said: {screen}");
+    assert!(screen.contains(&format!("\n< {defused}")), "what it said: {screen}");
     assert!(foot(&screen).unwrap().contains("task #1 a�[2Jb"), "the task: {screen}");
     assert_eq!(seat.tmux(&["display-message", "-p", "#{pane_title} #{window_name}"]), title);
     assert_eq!(seat.history().matches("── bob of crew").count(), 1, "{}", seat.history());

@@ -4,6 +4,7 @@
 use std::fs;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
 use insta::assert_snapshot;
 use rustix::process::Signal;
@@ -107,7 +108,12 @@ impl<'a> Displays<'a> {
     }
 
     #[track_caller]
-    pub(crate) fn until(&self, name: &str, what: &str, is_so: impl Fn(&str) -> bool) -> String {
+    pub(crate) fn until(
+        &self,
+        name: &str,
+        what: &str,
+        mut is_so: impl FnMut(&str) -> bool,
+    ) -> String {
         let look = || Some(self.screen(name)).filter(|screen| is_so(screen));
         patience::until(what, look, || {
             format!("{}\n{:?}", self.screen(name), journal_of(self.room).last())
@@ -126,6 +132,22 @@ impl<'a> Displays<'a> {
 
     pub(crate) fn key(&self, name: &str, key: &str) {
         self.tmux(&["send-keys", "-t", name, key]);
+    }
+
+    /// Presses the key of an answer until a permission request is gone. A key that comes right
+    /// after the request answers nothing.
+    #[track_caller]
+    pub(crate) fn answers(&self, name: &str, key: &str, request: &str) {
+        let mut pressed = Instant::now();
+        self.key(name, key);
+        self.until(name, "the answer", |screen| {
+            let is_gone = !screen.contains(request);
+            if !is_gone && pressed.elapsed() > Duration::from_secs(1) {
+                pressed = Instant::now();
+                self.key(name, key);
+            }
+            is_gone
+        });
     }
 
     /// Returns the exit code of a display that ends.
@@ -387,6 +409,27 @@ fn a_display_says_in_which_session_the_panes_are() {
     let said = display.line();
     assert!(said.contains("the panes of the teammates are in the tmux session "), "{said}");
     assert!(said.contains(", which no terminal shows now; `tmux"), "{said}");
+    assert!(terminal.command(&["shutdown", "--force"]).output().unwrap().status.success());
+    ended(run);
+}
+
+#[test]
+fn a_display_in_another_tmux_server_looks_for_the_panes_in_the_default_server() {
+    let Some(terminal) = Terminal::new() else { return };
+    // The lead runs outside tmux, so its panes are in the default server.
+    let run = terminal.start(WORKING, &[]);
+    terminal.until("bob rests", || terminal.was("bob", "idle").then_some(()));
+    // The panes of the other server have the same ids.
+    let socket = terminal.room.temporary().join("other");
+    let socket = socket.to_str().unwrap();
+    terminal.tmux(&["-S", socket, "new-session", "-d", "-s", "theirs", "sleep", "1000"]);
+    terminal.tmux(&["-S", socket, "split-window", "-t", "theirs", "sleep", "1000"]);
+    let mut command = terminal.command(&["attach", "work"]);
+    let mut display = Running::answering(command.env("TMUX", format!("{socket},1,0")));
+    display.until("attached to team work");
+    let said = display.line();
+    terminal.tmux(&["-S", socket, "kill-server"]);
+    assert!(said.contains("in the tmux session pitcrew, "), "{said}");
     assert!(terminal.command(&["shutdown", "--force"]).output().unwrap().status.success());
     ended(run);
 }

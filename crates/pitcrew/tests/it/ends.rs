@@ -357,5 +357,5 @@ fn a_team_that_the_user_ended_says_so() {
     room.ok(&["shutdown"]);
     let (code, log) = running.ended();
     assert_eq!(code, Some(130), "{log}");
-    assert!(log.contains("error: the user ended the team"), "{log}");
+    assert!(log.contains("\nthe user ended the team\n") && !log.contains("error:"), "{log}");
 }

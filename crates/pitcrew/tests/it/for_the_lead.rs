@@ -12,7 +12,7 @@ use crate::test_env::TestEnv;
 /// The script of a lead and its teammate bob. Bob's first plan must be rejected, and bob's second
 /// plan must be approved. The lead does not answer the plans, but waits until the user has answered
 /// both.
-fn planners() -> String {
+pub(crate) fn planners() -> String {
     format!(
         "
 agents:

@@ -37,6 +37,9 @@ fn the_help_shows_commands_and_examples() {
       log          Show what happened in a team, running or finished
       transcript   Show the conversation of an agent as it reads, of a team that runs or is finished
       history      List the teams that were run in this repository: goal, end, tokens and cost
+      export       Write a run as a markdown document: its goal, agents, tasks, events and conversations
+      view         Show a run without taking part: a client's stream-json, or a team that has ended
+      serve        Serve all teams below the root to browsers and programs on this machine
       shutdown     Shut a team down: ask the process that runs it, and wait for its end
       models       List models with their prices and context windows, and the source of each figure
       trust        Show, list, add and remove repositories whose settings, hooks and agents count
@@ -162,6 +165,43 @@ fn the_help_of_attach_says_what_keys_do_and_when_it_ends() {
 }
 
 #[test]
+fn the_help_of_view_says_what_it_shows_and_what_it_leaves_out() {
+    let help = TestEnv::new().ok(&["view", "--help"]).stdout;
+    assert_snapshot!(help.split_once("Everywhere:").unwrap().0, @r"
+    Show a run without taking part: a client's stream-json, or a team that has ended
+
+    The stream is a file with the stream-json of Claude Code or of pitcrew, or a pipe that a client
+    writes into. A team is named as in `pitcrew log`. A word with a slash is a file, and so is the name
+    of a file in this folder; --team names a team in any case.
+
+    The timeline is printed, and then the agents, the tasks and the cost by model. --json prints the
+    state of the team as one document. --tui opens the terminal interface: the conversation of each
+    agent, the team, its tasks, the timeline and the summary. It follows a pipe, and a file that grows,
+    and takes its keys from the terminal. It sends no messages and no answers.
+
+    Lines that are unknown, unreadable or longer than 32 MB are skipped and counted. Of a long stream,
+    the latest 100,000 entries of the timeline are kept, and the latest parts of each conversation.
+
+    Usage: pitcrew view [OPTIONS] [FILE|TEAM]
+
+    Arguments:
+      [FILE|TEAM]
+              A file, - for the standard input, or a team [default: the team that runs in this
+              repository, else the one that was stopped here, else the last archived one]
+
+    Options:
+      -t, --team <TEAM>
+              The team, instead of the positional argument
+
+          --tui
+              Open the terminal interface
+
+      -h, --help
+              Print help (see a summary with '-h')
+    ");
+}
+
+#[test]
 fn completions_exist_for_the_usual_shells() {
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
         let script = TestEnv::new().ok(&["completions", shell]).stdout;
@@ -194,6 +234,8 @@ fn completions_know_teams_members_models_modes_and_statuses_and_no_hidden_comman
     room.ok(&["team", "create", "craft"]);
     assert_eq!(offered(&room, &["team", "delete", "cr"]), ["craft", "crew"]);
     assert_eq!(offered(&room, &["run", "--resume", "cre"]), ["crew"]);
+    std::fs::write(room.work().join("cream.ndjson"), "").unwrap();
+    assert_eq!(offered(&room, &["view", "cre"]), ["cream.ndjson", "crew"]);
     assert_eq!(offered(&room, &["send", "--team", "crew", ""]), ["team-lead", "ann", "bob"]);
     assert_eq!(offered(&room, &["member", "mode", "--team", "crew", "bob", "p"]), ["plan"]);
     assert_eq!(offered(&room, &["run", "--permission-mode", "accept"]), ["acceptEdits"]);

@@ -42,6 +42,16 @@ fn start_of(room: &TestEnv) -> String {
     format!("start --team work --allow \"Bash(sleep:*)\" --model {model}")
 }
 
+/// Opens the interface in a small terminal and types the goal. Returns `None` if tmux is not
+/// installed.
+fn with_goal(room: &TestEnv) -> Option<Displays<'_>> {
+    let displays = Displays::of(room)?;
+    displays.start("one", SMALL, &start_of(room));
+    displays.shows("one", "What shall the team do?");
+    displays.types("one", "write the file");
+    Some(displays)
+}
+
 /// Whether the terminal shows its alternate screen.
 fn is_alternate(displays: &Displays<'_>, name: &str) -> bool {
     displays.tmux(&["display", "-p", "-t", name, "#{alternate_on}"]).trim() == "1"
@@ -50,10 +60,7 @@ fn is_alternate(displays: &Displays<'_>, name: &str) -> bool {
 #[test]
 fn a_team_is_led_from_its_goal_to_its_end_and_a_lost_terminal_costs_nothing() {
     let detached = Detached { room: TestEnv::new() };
-    let Some(displays) = Displays::of(&detached.room) else { return };
-    displays.start("one", SMALL, &start_of(&detached.room));
-    displays.shows("one", "What shall the team do?");
-    displays.types("one", "write the file");
+    let Some(displays) = with_goal(&detached.room) else { return };
     let asked =
         displays.until("one", "the question", |it| it.contains("asks permission for Write"));
     // The place of bob's notice in the conversation above depends on who is faster.
@@ -73,7 +80,7 @@ fn a_team_is_led_from_its_goal_to_its_end_and_a_lost_terminal_costs_nothing() {
     >  a message to team-lead
      team-lead  script:[dir]/work/script.yaml  default   /help  Tab: team
     ");
-    displays.key("one", "y");
+    displays.answers("one", "y", "asks permission for Write");
     displays.shows("one", "The file is written:");
     let file = detached.room.work().join("it");
     patience::until("it is written", || file.exists().then_some(()), || displays.screen("one"));
@@ -119,10 +126,7 @@ fn a_team_is_led_from_its_goal_to_its_end_and_a_lost_terminal_costs_nothing() {
 #[test]
 fn leaving_asks_and_the_terminal_is_as_it_was_before() {
     let detached = Detached { room: TestEnv::new() };
-    let Some(displays) = Displays::of(&detached.room) else { return };
-    displays.start("one", SMALL, &start_of(&detached.room));
-    displays.shows("one", "What shall the team do?");
-    displays.types("one", "write the file");
+    let Some(displays) = with_goal(&detached.room) else { return };
     displays.until("one", "the question", |it| it.contains("asks permission for Write"));
     assert!(is_alternate(&displays, "one"));
     displays.key("one", "C-c");
@@ -145,18 +149,32 @@ fn leaving_asks_and_the_terminal_is_as_it_was_before() {
 #[test]
 fn a_killed_host_is_reported_and_the_interface_goes_on_with_the_resumed_team() {
     let detached = Detached { room: TestEnv::new() };
-    let Some(displays) = Displays::of(&detached.room) else { return };
-    displays.start("one", SMALL, &start_of(&detached.room));
-    displays.shows("one", "What shall the team do?");
-    displays.types("one", "write the file");
+    let Some(displays) = with_goal(&detached.room) else { return };
     displays.until("one", "the question", |it| it.contains("asks permission for Write"));
     kill(hosts(&detached.room)[0], Signal::KILL);
     let screen = displays.shows("one", "the process of team work is gone");
     assert!(!screen.contains("asks permission for Write"), "nobody waits for an answer: {screen}");
     detached.room.json(&["run", "--resume", "work", "--detach"]);
     displays.until("one", "the question again", |it| it.contains("asks permission for Write"));
-    displays.key("one", "y");
+    displays.answers("one", "y", "asks permission for Write");
     displays.shows("one", "The file is written:");
+}
+
+#[test]
+fn an_answer_to_a_stopped_process_is_visible_until_the_process_takes_it() {
+    let detached = Detached { room: TestEnv::new() };
+    let Some(displays) = Displays::of(&detached.room) else { return };
+    displays.start("one", SMALL, &start_of(&detached.room));
+    displays.shows("one", "What shall the team do?");
+    displays.types("one", "write the file");
+    displays.until("one", "the question", |it| it.contains("asks permission for Write"));
+    let host = hosts(&detached.room)[0];
+    kill(host, Signal::STOP);
+    displays.answers("one", "y", "asks permission for Write");
+    displays.shows("one", "the process of team work does not answer yet");
+    kill(host, Signal::CONT);
+    displays.shows("one", "The file is written:");
+    assert!(!displays.screen("one").contains("does not answer yet"), "{}", displays.screen("one"));
 }
 
 #[test]

@@ -81,6 +81,40 @@ fn a_lead_that_is_killed_while_its_teammates_leave_comes_back_in_another_mode_an
     }
 }
 
+/// The script of a teammate whose command ends when the file `go` exists, and of a lead that learns
+/// what ended the teammate.
+const BROKEN_THERE: &str = r#"
+agents:
+  team-lead:
+    - tools: [{name: Task, input: {name: bob, description: Wait, prompt: Wait for the word.}}]
+    - wait_for: {contains: It stays in the team with its tasks}
+    - text: Then I stop.
+  bob:
+    - tools: [{name: Bash, input: {command: "touch waiting; until [ -e go ]; do sleep 0.05; done"}}]
+    - text: I went on.
+"#;
+
+#[test]
+fn a_teammate_whose_disk_fails_in_its_pane_stays_for_the_next_run() {
+    let Some(terminal) = Terminal::new() else { return };
+    let run = terminal.start(BROKEN_THERE, &[]);
+    waits(&terminal);
+    // A folder in place of the file takes no line, as a full disk does.
+    let transcript = terminal.room.root().join("teams/work/pitcrew/transcripts/bob.ndjson");
+    let aside = terminal.room.temporary().join("aside");
+    fs::rename(&transcript, &aside).unwrap();
+    fs::create_dir(&transcript).unwrap();
+    fs::write(terminal.room.work().join("go"), "").unwrap();
+    let ran = ended(run);
+    assert_eq!((ran.code, ran.stdout.trim()), (0, "Then I stop."), "{ran:?}");
+    assert!(
+        ran.stderr.contains("it stays in the team, and the next run goes on with it"),
+        "{ran:?}"
+    );
+    let members = terminal.config().unwrap()["members"].as_array().unwrap().len();
+    assert_eq!(members, 2, "{ran:?}");
+}
+
 /// The script of a teammate that runs one long command, and of a lead that learns who stopped the
 /// teammate.
 const STOPPED_THERE: &str = r#"

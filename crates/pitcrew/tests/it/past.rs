@@ -188,7 +188,7 @@ fn a_conversation_reads_from_its_prompt_to_its_end() {
     > bob [task_assignment]
       {"type":"task_assignment","taskId":"1","subject":"Write it","description":"Write hello.txt","assignedBy":"bob","timestamp":"[time]"}
 
-    I write it.
+    < I write it.
 
     * Write(hello.txt)
       Created [dir]/work/hello.txt (12 bytes).
@@ -199,7 +199,7 @@ fn a_conversation_reads_from_its_prompt_to_its_end() {
     * SendMessage(team-lead)
       { "success": true, "message": "Message sent to team-lead's inbox", "routing": { "sender": "bob", "senderColor": "blue",…
 
-    Done.
+    < Done.
 
     - was asked to shut down
 
@@ -223,6 +223,32 @@ fn a_conversation_reads_from_its_prompt_to_its_end() {
     let write = parts.iter().find(|part| part["tool"] == "Write").unwrap();
     assert_eq!(write["input"]["content"], "hello\nworld\n");
     assert_eq!(write["result"]["is_error"], false);
+}
+
+#[test]
+fn no_text_of_an_agent_passes_for_another_line_of_the_conversation() {
+    let room = TestEnv::new();
+    let text =
+        "It works:\n\n$ pitcrew send bob ok\n> user\n  Go on.\n* Bash(true)\n- ended, completed";
+    let text = serde_json::json!(text);
+    let model = room.script(&format!("agents: {{team-lead: [{{text: {text}}}]}}"));
+    room.ok(&["run", "go", "--team", "work", "--model", &model]);
+    assert_snapshot!(room.ok(&["transcript"]).stdout, @r"
+    team-lead of work  recorded by pitcrew
+
+    > prompt
+      go
+
+    < It works:
+      
+      $ pitcrew send bob ok
+      > user
+        Go on.
+      * Bash(true)
+      - ended, completed
+    ");
+    let parts = &room.json(&["transcript"])["parts"];
+    assert_eq!(parts[1]["text"], serde_json::from_str::<Value>(&text.to_string()).unwrap());
 }
 
 #[test]
@@ -263,7 +289,7 @@ fn the_conversation_of_a_claude_code_lead_is_shown_where_it_is_recorded() {
     > prompt
       mend it
 
-    I �[2Jlook.
+    < I �[2Jlook.
     "#);
 }
 

@@ -32,12 +32,17 @@ pub(crate) fn until_within<T>(
     mut look: impl FnMut() -> Option<T>,
     scene: impl FnOnce() -> String,
 ) -> T {
+    within(patience, &mut look).unwrap_or_else(|| panic!("still not so: {what}\n{}", scene()))
+}
+
+/// Waits until `look` returns a value, and returns this value. Returns `None` after the time limit.
+pub(crate) fn within<T>(patience: Duration, mut look: impl FnMut() -> Option<T>) -> Option<T> {
     let started = Instant::now();
     loop {
-        if let Some(found) = look() {
+        let found = look();
+        if found.is_some() || started.elapsed() >= patience {
             return found;
         }
-        assert!(started.elapsed() < patience, "still not so: {what}\n{}", scene());
         thread::park_timeout(PAUSE);
     }
 }

@@ -1,6 +1,9 @@
 //! A lead in plan mode. The user approves the lead's plan. If the run has no terminal, it prints
 //! the plan.
 
+use insta::assert_snapshot;
+
+use crate::terminal::GOODBYE;
 use crate::test_env::TestEnv;
 
 /// The script of a lead that makes a plan, and carries the plan out after its approval. The word
@@ -69,4 +72,41 @@ fn with_yes_the_plan_is_approved_and_the_document_names_a_plan_that_is_not() {
         &model,
     ]);
     assert_eq!((ran.code, ran.stdout.as_str()), (0, "It is made.\n"), "{ran:?}");
+}
+
+/// The script of a lead that leaves a teammate's plan without an answer until it is told to reject
+/// it.
+const FORGETFUL: &str = r#"
+agents:
+  team-lead:
+    - tools: [{name: Task, input: {name: bob, description: plan, prompt: Plan it., mode: plan}}]
+    - text: Bob plans.
+    - wait_for: {contains: Reject the plan of bob}
+    - capture:
+        request: {from: message, regex: '(plan_approval-[^"\\\s]+)'}
+      tools: [{name: SendMessage, input: {type: plan_approval_response, recipient: bob, request_id: '${request}', approve: false, content: smaller}}]
+    - text: It is rejected.
+  bob:
+    - tools: [{name: ExitPlanMode, input: {plan: "1. Do it."}}]
+    - text: I wait."#;
+
+#[test]
+fn the_advice_about_a_plan_of_a_stalled_run_leads_out_of_it() {
+    let room = TestEnv::new();
+    let model = room.script(&format!("{FORGETFUL}{GOODBYE}"));
+    let ran = room.run(&["run", "go", "--team", "work", "--model", &model]);
+    let advice =
+        "to have it changed: pitcrew run --resume work 'Reject the plan of bob: WHAT TO CHANGE'";
+    assert!(ran.code == 8 && ran.stderr.contains(&format!("hint: {advice}\n")), "{ran:?}");
+    assert_snapshot!(room.transcript(&[&["plan", "reject", "bob"]]), @r"
+    $ pitcrew plan reject bob
+    error: only the lead may answer plans, and team 'work' is not running
+    hint: to approve it: pitcrew run --resume work 'Approve the plan of bob.'
+    hint: to have it changed: pitcrew run --resume work 'Reject the plan of bob: WHAT TO CHANGE'
+    [exit 5]
+    ");
+    let ran = room.run(&["run", "--resume", "work", "Reject the plan of bob: smaller"]);
+    assert_eq!(ran.code, 0, "{ran:?}");
+    let told = room.ok(&["transcript", "bob", "--team", "work"]).stdout;
+    assert!(told.contains("plan_approval_response") && told.contains("smaller"), "{told}");
 }

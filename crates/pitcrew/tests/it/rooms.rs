@@ -26,6 +26,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("runtime", &["agent", "model", "panes", "permission", "process", "protocol", "team", "tools"]),
     ("view", &["agent", "model", "permission", "process", "protocol", "runtime", "team"]),
     ("tui", &["protocol", "runtime", "team", "view"]),
+    ("web", &["protocol", "runtime", "team", "view"]),
     (
         "pitcrew",
         &[
@@ -39,6 +40,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "team",
             "tui",
             "view",
+            "web",
         ],
     ),
     // `chaos` runs the pitcrew binary as a program, and uses no type of the other crates.
@@ -48,6 +50,8 @@ const ARROWS: &[(&str, &[&str])] = &[
 /// Each heavy dependency, with the only crates that are allowed to use it.
 const HOMES: &[(&str, &[&str])] = &[
     ("reqwest", &["model"]),
+    ("axum", &["chaos", "web"]),
+    ("hyper", &["web"]),
     ("notify", &["store"]),
     ("landlock", &["process"]),
     ("seccompiler", &["process"]),

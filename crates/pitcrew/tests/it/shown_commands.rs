@@ -19,6 +19,7 @@ use crate::patience::until;
 use crate::running::Running;
 use crate::terminal::{GOODBYE, Terminal};
 use crate::test_env::{Ran, TestEnv};
+use crate::viewed::RECORDED;
 
 /// The situation in which a command line runs, or the reason why it does not run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,24 +58,35 @@ use Stage::{Alone, Empty, Follows, Lives, Named, Not, Panes, Planned, Stopped, T
 const BUILDS: &str = "it builds the repository, which the tests are a part of";
 const DEMO: &str = "the tests of the demo run it";
 const TERMINAL: &str = "it needs a terminal; the tests of `interface` run it there";
+const VIEWED: &str = "it needs a terminal; the tests of `viewed` run it there";
 const CLIENT: &str = "it needs Claude Code; the tests of `interop` run it where it can be had";
 
 /// All shown command lines without their comments, each with the situation in which it runs.
 const SHOWN: &[(&str, Stage)] = &[
     ("./test", Not(BUILDS)),
+    ("PITCREW_WRITE_DOCS=1 cargo nextest run -p pitcrew --test it whole_session", Not(BUILDS)),
     ("CLAUDE_CODE_TEAMMATE_COMMAND=$(command -v pitcrew) claude --teammate-mode tmux", Not(CLIENT)),
     ("cargo build -p pitcrew --example picture", Not(BUILDS)),
     ("cargo install --path crates/pitcrew", Not(BUILDS)),
     ("cargo run --release -- demo", Not(BUILDS)),
     ("cargo run --release -p pitcrew-chaos -- --ends 200", Not(BUILDS)),
+    ("cargo run --release -p pitcrew-chaos -- --faces 200", Not(BUILDS)),
     ("cargo run --release -p pitcrew-chaos -- --power-cuts 100", Not(BUILDS)),
     ("cargo run --release -p pitcrew-chaos -- --seeds 40..150", Not(BUILDS)),
     (
         "target/debug/examples/picture --size 160x42 --until 'asks permission' -- target/debug/pitcrew demo --teammate-mode tmux > docs/panes.svg",
         Not(BUILDS),
     ),
+    (
+        "claude -p --output-format stream-json --verbose \"GOAL\" | pitcrew view - --tui",
+        Not(CLIENT),
+    ),
     ("cd your/repository", Not("it names no folder that is there")),
     ("export ANTHROPIC_API_KEY=...", Not("it needs a vendor's key")),
+    (
+        "curl -H \"Authorization: Bearer $(cat ~/.claude/pitcrew/web/token)\" http://127.0.0.1:7420/api/teams",
+        Not("it needs a server at that port; the tests of `serve` call one"),
+    ),
     (
         "echo '{\"id\":1,\"op\":\"hello\",\"protocol\":1}' | pitcrew pane serve tmux --session mine",
         Tmux,
@@ -103,6 +115,11 @@ const SHOWN: &[(&str, Stage)] = &[
     ("pitcrew doctor --json", Empty),
     ("pitcrew doctor --reference", Empty),
     ("pitcrew doctor --repair", Empty),
+    ("pitcrew export", Named),
+    ("pitcrew export --markdown run.md", Stage::Running),
+    ("pitcrew export backend --markdown", Stage::Running),
+    ("pitcrew export backend --agent bob --markdown bob.md", Stage::Running),
+    ("pitcrew export backend --agent bob --markdown bob.md --full", Stage::Running),
     ("pitcrew history", Empty),
     ("pitcrew history --all --json", Empty),
     ("pitcrew inbox", Stage::Running),
@@ -176,6 +193,8 @@ const SHOWN: &[(&str, Stage)] = &[
     ("pitcrew run --resume myteam", Alone),
     ("pitcrew send", Named),
     ("pitcrew send bob \"look at parser.rs first\"", Stage::Running),
+    ("pitcrew serve", Named),
+    ("pitcrew serve --port 0 --json", Follows),
     ("pitcrew shutdown", Stage::Running),
     ("pitcrew shutdown backend", Stage::Running),
     ("pitcrew shutdown backend --force", Stage::Running),
@@ -219,6 +238,11 @@ const SHOWN: &[(&str, Stage)] = &[
     ("pitcrew trust remove", Empty),
     ("pitcrew trust remove [FOLDER]", Empty),
     ("pitcrew trust remove ~/src/backend", Empty),
+    ("pitcrew view", Named),
+    ("pitcrew view backend --json", Stage::Running),
+    ("pitcrew view backend --tui", Not(VIEWED)),
+    ("pitcrew view session.ndjson", Empty),
+    ("pitcrew view session.ndjson --tui", Not(VIEWED)),
 ];
 
 /// Returns every shown command line, with the places that show it.
@@ -343,6 +367,7 @@ fn empty() -> TestEnv {
     let commit = "git add . && git -c user.name=t -c user.email=t@t commit -qm first";
     assert!(room.tool("sh", &["-c", commit]).status().unwrap().success());
     fs::write(&goal, "mend all of it").unwrap();
+    fs::write(room.work().join("session.ndjson"), RECORDED).unwrap();
     std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_pitcrew"), home.join("bin/pitcrew")).unwrap();
     use_script(&room, ENDING);
     room

@@ -20,6 +20,19 @@ fn a_line_break_in_a_text_of_another_client_does_not_break_a_row() {
 }
 
 #[test]
+fn a_mode_that_nobody_knows_is_shown_as_such() {
+    let room = TestEnv::with_crew();
+    let mut config = room.json_file("teams/crew/config.json");
+    config["members"][1]["mode"] = "plan\nbob  lead \u{1b}[2J".into();
+    std::fs::write(room.root().join("teams/crew/config.json"), config.to_string()).unwrap();
+    for args in [&["team", "show", "crew"][..], &["member", "list"]] {
+        let shown = room.ok(args).stdout;
+        let row = shown.lines().find(|line| line.starts_with("ann")).unwrap();
+        assert!(row.contains("  unknown: plan  "), "{shown}");
+    }
+}
+
+#[test]
 fn a_team_is_made_listed_shown_and_deleted() {
     let room = TestEnv::new();
     let seen = room.transcript(&[

@@ -157,9 +157,9 @@ const CARGO_CONFIGURATION: &[&str] = &["config.toml", "config"];
 /// Names of credential files in a toolchain's folder.
 const TOOLCHAIN_CREDENTIALS: &[&str] = &["credentials", "credentials.toml"];
 
-/// Secret files and folders below the configuration root: credentials, and the archive of teams.
-/// Commands cannot read them.
-const OF_THE_ROOT: &[&str] = &[".credentials.json", "pitcrew/archive"];
+/// Secret files and folders below the configuration root: credentials, the archive of teams, and
+/// the token of the web server. Commands cannot read them.
+const OF_THE_ROOT: &[&str] = &[".credentials.json", "pitcrew/archive", "pitcrew/web"];
 
 /// System files that only the administrator is allowed to read. They are withheld even from
 /// commands that run as root.

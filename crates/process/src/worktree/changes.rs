@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use super::contents::Place;
+use super::git::Names;
 use super::{Record, WorktreeError, Worktrees};
 use crate::checkout::checkout_around;
 
@@ -21,6 +22,8 @@ pub struct Changes {
     /// The files that these commits changed, and the files that were changed or created and not
     /// committed.
     pub files: BTreeSet<String>,
+    /// Whether further files are left out, because git's list of them is too long.
+    pub has_more_files: bool,
 }
 
 /// The commits that a repository got since a moment.
@@ -30,6 +33,13 @@ pub struct NewCommits {
     pub count: usize,
     /// The newest of these commits, each with its short id and its title.
     pub newest: Vec<String>,
+}
+
+impl Changes {
+    fn add(&mut self, names: Names) {
+        self.files.extend(names.list);
+        self.has_more_files |= names.has_more;
+    }
 }
 
 impl Worktrees {
@@ -78,11 +88,11 @@ impl Worktrees {
             changes.commit_count = self.git.commits_beyond(&tip, &known).await?;
             changes.commits = self.git.titles_beyond(&tip, &known, COMMITS_MOST).await?;
             if changes.commit_count > 0 {
-                changes.files.extend(self.git.files_since(&record.marker.start, &tip).await?);
+                changes.add(self.git.files_since(&record.marker.start, &tip).await?);
             }
         }
         if is_there {
-            changes.files.extend(self.git.uncommitted_names(path).await?);
+            changes.add(self.git.uncommitted_names(path).await?);
         }
         Ok(changes)
     }

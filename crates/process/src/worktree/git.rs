@@ -79,6 +79,26 @@ pub(super) struct Git {
 #[derive(Debug)]
 pub(super) struct TooLarge;
 
+/// The names of files that git listed.
+#[derive(Default)]
+pub(super) struct Names {
+    pub(super) list: BTreeSet<String>,
+    /// Whether names are left out, because the list is longer than an answer may be.
+    pub(super) has_more: bool,
+}
+
+impl Names {
+    /// Splits an answer in which each name ends with a zero byte.
+    fn of(answer: &[u8]) -> Self {
+        // The part behind the last zero byte is empty, or it is a name that was cut.
+        let end = answer.iter().rposition(|byte| *byte == 0).unwrap_or(0);
+        let whole = answer.get(..end).filter(|whole| !whole.is_empty());
+        let names = whole.into_iter().flat_map(|whole| whole.split(|byte| *byte == 0));
+        let list = names.map(|name| String::from_utf8_lossy(name).into()).collect();
+        Self { list, has_more: answer.len() >= ANSWER_BYTES }
+    }
+}
+
 /// The result of a git command.
 struct Answer {
     is_success: bool,
@@ -304,26 +324,20 @@ impl Git {
 
     /// Returns the names of the files that differ between the commit at which a worktree started
     /// and `tip`.
-    pub(super) async fn files_since(
-        &self,
-        start: &str,
-        tip: &str,
-    ) -> Result<Vec<String>, WorktreeError> {
+    pub(super) async fn files_since(&self, start: &str, tip: &str) -> Result<Names, WorktreeError> {
         let words = ["diff", "--name-only", "--no-renames", "--no-ext-diff", "-z"];
         let arguments = words.into_iter().chain(["--end-of-options", start, tip]);
-        Ok(names(&self.tell(&self.checkout, arguments).await?.stdout))
+        Ok(Names::of(&self.tell(&self.checkout, arguments).await?.stdout))
     }
 
     /// Returns the names of the changed and new files of a worktree. Ignored files do not count.
-    pub(super) async fn uncommitted_names(
-        &self,
-        worktree: &Path,
-    ) -> Result<Vec<String>, WorktreeError> {
+    pub(super) async fn uncommitted_names(&self, worktree: &Path) -> Result<Names, WorktreeError> {
         let status = ["status", "--porcelain", "-z", "--untracked-files=all", "--no-renames"];
         let answer = self.tell(worktree, self.without_filters(worktree, status).await?).await?;
         // Each entry begins with two letters for the state of the file, and a space.
-        let entries = names(&answer.stdout);
-        Ok(entries.iter().filter_map(|entry| entry.get(3..)).map(str::to_owned).collect())
+        let Names { list, has_more } = Names::of(&answer.stdout);
+        let list = list.iter().filter_map(|entry| entry.get(3..)).map(str::to_owned).collect();
+        Ok(Names { list, has_more })
     }
 
     /// Returns the commit at which two histories parted, or `None` if they have no common commit.
@@ -428,6 +442,11 @@ impl Git {
     ) -> Result<Vec<OsString>, WorktreeError> {
         let listed = ["config", "--show-scope", "--null", "--get-regexp", "^filter\\."];
         let answer = self.ask(folder, listed).await?;
+        // A filter that was cut off would stay active.
+        if answer.stdout.len() >= ANSWER_BYTES {
+            let answer = "the configuration has too many filters".to_owned();
+            return Err(WorktreeError::Git { command: "config".to_owned(), answer });
+        }
         let settings = filters_of_repository(&answer.stdout)
             .into_iter()
             .flat_map(|setting| ["-c".into(), setting]);
@@ -539,15 +558,6 @@ fn filters_of_repository(answer: &[u8]) -> Vec<OsString> {
             .push(joined(&required, of_user.get(required.as_slice()).copied().unwrap_or(b"false")));
     }
     settings
-}
-
-/// Splits a list of names, each of which ends with a zero byte. If the list was cut at the maximum
-/// size of an answer, the last name is left out.
-fn names(list: &[u8]) -> Vec<String> {
-    let mut names: Vec<String> =
-        list.split(|byte| *byte == 0).map(|name| String::from_utf8_lossy(name).into()).collect();
-    names.pop();
-    names
 }
 
 /// Returns an error if git would open a file in the checkout or its git folder that is not a plain

@@ -7,7 +7,7 @@ use std::path::{Component, Path, PathBuf};
 
 use pitcrew_protocol::{counted, counted_is};
 
-use super::git::TooLarge;
+use super::git::{Names, TooLarge};
 use super::{Record, WorktreeError, Worktrees, in_background, real};
 use crate::given_file::{Refused, contents, open_real};
 use crate::handle::is_link_in_the_way;
@@ -32,6 +32,8 @@ pub struct BranchState {
     pub files: BTreeSet<String>,
     /// The files that are changed or new and not committed.
     pub uncommitted: BTreeSet<String>,
+    /// Whether further files are left out of both lists, because git's list of them is too long.
+    pub has_more_files: bool,
 }
 
 /// A file before and after the work in a worktree.
@@ -80,12 +82,13 @@ impl Worktrees {
         let (tip, is_there) = self.tip_of(&record).await?;
         let tip = tip.ok_or_else(|| WorktreeError::NoCommit { path: path.to_owned() })?;
         let (base, parted) = self.base_of(&record, &tip).await?;
-        let uncommitted: BTreeSet<String> = match is_there {
-            true => self.git.uncommitted_names(path).await?.into_iter().collect(),
-            false => BTreeSet::new(),
+        let uncommitted = match is_there {
+            true => self.git.uncommitted_names(path).await?,
+            false => Names::default(),
         };
-        let mut files: BTreeSet<String> =
-            self.git.files_since(&parted, &tip).await?.into_iter().collect();
+        let committed = self.git.files_since(&parted, &tip).await?;
+        let has_more_files = committed.has_more || uncommitted.has_more;
+        let (mut files, uncommitted) = (committed.list, uncommitted.list);
         files.extend(uncommitted.iter().cloned());
         Ok(BranchState {
             branch: record.marker.branch,
@@ -95,6 +98,7 @@ impl Worktrees {
             tip,
             files,
             uncommitted,
+            has_more_files,
         })
     }
 

@@ -76,6 +76,8 @@ pub enum ControlRequest {
         /// The name of the member.
         member: String,
     },
+    /// Reports the permission rules in force, and what a person has granted in this run.
+    Permissions,
     /// Answers a permission request.
     Permission {
         /// The id of the permission request.
@@ -182,6 +184,7 @@ impl ControlRequest {
             | Self::Mode { .. }
             | Self::Model { .. }
             | Self::Compact { .. }
+            | Self::Permissions
             | Self::Permission { .. }
             | Self::Plan { .. }
             | Self::Follow { .. }
@@ -204,6 +207,7 @@ impl ControlRequest {
             | Self::Compact { .. }
             | Self::HidePane { .. }
             | Self::ShowPane { .. }
+            | Self::Permissions
             | Self::Permission { .. }
             | Self::Plan { .. }
             | Self::Spawn { .. }

@@ -1,5 +1,6 @@
 //! The lead's end of the control socket.
 
+use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
@@ -14,15 +15,16 @@ use pitcrew_protocol::{ApiError, ErrorCode};
 use rustix::fs::{AtFlags, FileType, Mode};
 use tokio::io::BufReader;
 use tokio::net::{UnixListener, UnixStream};
+use tokio_util::sync::CancellationToken;
 
 use super::request::ControlRequest;
 use super::visitor::Caller;
 use super::{LEAD_VERSION, NAME, PATIENCE, invalid, open_folder, place_in, read_line, write_line};
 
-/// Maximum number of callers that have not sent their request yet. Other callers wait in the
-/// kernel's queue. The number is small, because a person sends one request at a time. The host
-/// limits the number of followers.
-const CALLERS_MOST: usize = 8;
+/// Maximum number of callers that have not sent their request yet. With one more, the process with
+/// the most such connections loses its oldest one. Silent callers thus delay nobody. The host limits
+/// the number of followers.
+const CALLERS_MOST: usize = 64;
 
 /// Pause after a failed `accept`, for example because no file descriptors are free.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -34,7 +36,28 @@ pub(crate) struct ControlServer {
     /// The path of the team's folder at the time when the socket was opened.
     path: PathBuf,
     listener: UnixListener,
-    callers: FuturesUnordered<BoxFuture<'static, Option<Call>>>,
+    callers: FuturesUnordered<BoxFuture<'static, Heard>>,
+    /// The callers that have not sent their request yet, in the order in which they came.
+    silent: VecDeque<Silent>,
+    /// The number of callers so far.
+    count: u64,
+}
+
+/// A caller that has not sent its request yet.
+#[derive(Debug)]
+struct Silent {
+    number: u64,
+    /// The id of the caller's process, if the system tells it.
+    pid: Option<i32>,
+    /// Is cancelled if another caller needs the place.
+    dropped: CancellationToken,
+}
+
+/// What came of a caller.
+struct Heard {
+    number: u64,
+    /// Its request, if it is permitted and valid.
+    call: Option<Call>,
 }
 
 /// An accepted request, and the connection that waits for its answer.
@@ -60,7 +83,8 @@ impl ControlServer {
         // Each caller is checked anyway. The file mode only keeps other users from filling the
         // queue of waiting connections.
         rustix::fs::chmodat(&folder, NAME, Mode::RUSR | Mode::WUSR, AtFlags::empty())?;
-        Ok(Self { folder, path, listener, callers: FuturesUnordered::new() })
+        let (callers, silent) = (FuturesUnordered::new(), VecDeque::new());
+        Ok(Self { folder, path, listener, callers, silent, count: 0 })
     }
 
     /// Returns true if other processes can still find the socket. Returns false if the socket or
@@ -77,21 +101,47 @@ impl ControlServer {
     pub(crate) async fn next(&mut self) -> Call {
         loop {
             tokio::select! {
-                // Stop accepting callers at the limit, so that they cannot use up all file
-                // descriptors.
-                accepted = self.listener.accept(), if self.callers.len() < CALLERS_MOST => match accepted {
-                    Ok((caller, _)) => self.callers.push(Box::pin(listen_to(caller))),
+                accepted = self.listener.accept() => match accepted {
+                    Ok((caller, _)) => self.came(caller),
                     Err(error) => {
                         tracing::warn!(%error, "cannot accept a connection to the control socket");
                         tokio::time::sleep(PAUSE).await;
                     }
                 },
                 Some(heard) = self.callers.next(), if !self.callers.is_empty() => {
-                    if let Some(call) = heard {
+                    self.silent.retain(|silent| silent.number != heard.number);
+                    if let Some(call) = heard.call {
                         return call;
                     }
                 }
             }
+        }
+    }
+
+    /// Begins to listen to a caller.
+    fn came(&mut self, caller: UnixStream) {
+        if self.silent.len() >= CALLERS_MOST {
+            self.drop_a_silent_one();
+        }
+        self.count += 1;
+        let (number, dropped) = (self.count, CancellationToken::new());
+        let pid = caller.peer_cred().ok().and_then(|who| who.pid());
+        self.silent.push_back(Silent { number, pid, dropped: dropped.clone() });
+        let listening = async move { Heard { number, call: listen_to(caller, dropped).await } };
+        self.callers.push(Box::pin(listening));
+    }
+
+    /// Drops the oldest silent caller of the process that has the most of them.
+    fn drop_a_silent_one(&mut self) {
+        let mut counts: BTreeMap<Option<i32>, usize> = BTreeMap::new();
+        for silent in &self.silent {
+            *counts.entry(silent.pid).or_default() += 1;
+        }
+        let most = counts.values().copied().max().unwrap_or_default();
+        let is_of_most = |silent: &Silent| counts.get(&silent.pid) == Some(&most);
+        let at = self.silent.iter().position(is_of_most);
+        if let Some(silent) = at.and_then(|at| self.silent.remove(at)) {
+            silent.dropped.cancel();
         }
     }
 }
@@ -102,9 +152,10 @@ impl Drop for ControlServer {
     }
 }
 
-/// Reads the request of one caller. Returns `None` if the caller is not permitted or its request is
-/// invalid. In both cases this function has already sent the error to the caller.
-async fn listen_to(mut caller: UnixStream) -> Option<Call> {
+/// Reads the request of one caller. Returns `None` if the caller is not permitted, if its request is
+/// invalid, or if it was dropped. In each case this function has already sent the error to the
+/// caller.
+async fn listen_to(mut caller: UnixStream, dropped: CancellationToken) -> Option<Call> {
     let heard = async {
         check(&caller).await?;
         let line = read_line(&mut BufReader::new(&mut caller))
@@ -117,8 +168,14 @@ async fn listen_to(mut caller: UnixStream) -> Option<Call> {
                 .with(LEAD_VERSION, env!("CARGO_PKG_VERSION"))
         })
     };
-    let heard = tokio::time::timeout(PATIENCE, heard).await;
-    match heard.unwrap_or_else(|_| Err(invalid("the request did not come in time".to_owned()))) {
+    let too_late = |says: &str| Err(invalid(says.to_owned()));
+    let heard = tokio::select! {
+        biased;
+        heard = heard => heard,
+        () = dropped.cancelled() => too_late("too many connections of this process sent no request"),
+        () = tokio::time::sleep(PATIENCE) => too_late("the request did not come in time"),
+    };
+    match heard {
         Ok(control_request) => Some(Call { control_request, caller: Caller(caller) }),
         Err(error) => {
             // Ignore the result, because the caller may already be gone.

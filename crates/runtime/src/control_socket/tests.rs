@@ -58,6 +58,36 @@ async fn what_is_no_request_is_refused_and_the_door_stays_open() {
 }
 
 #[tokio::test]
+async fn silent_callers_delay_nobody() {
+    let folder = tempfile::tempdir().unwrap();
+    let control = answering(ControlServer::open(folder.path()).unwrap());
+    let asking = async {
+        let mut silent = Vec::new();
+        for _ in 0..200 {
+            silent.push(UnixStream::connect(folder.path().join(NAME)).await.unwrap());
+        }
+        let mode = ControlRequest::Mode { member: "bob".to_owned(), mode: "plan".to_owned() };
+        // The caller gives up after the time that the host gives to a silent caller.
+        let answer = control_request(folder.path(), &mode).await.unwrap();
+        assert_eq!(answer["heard"]["op"], "mode");
+        let oldest = silent.remove(0);
+        let line = read_line(&mut BufReader::new(oldest)).await.unwrap();
+        let refusal: Value = serde_json::from_slice(&line).unwrap();
+        assert_eq!(refusal["message"], "too many connections of this process sent no request");
+        // The newest are still listened to.
+        let mut newest = silent.pop().unwrap();
+        newest.write_all(b"{\"op\":\"stop_run\"}\n").await.unwrap();
+        let line = read_line(&mut BufReader::new(newest)).await.unwrap();
+        let answer: Value = serde_json::from_slice(&line).unwrap();
+        assert_eq!(answer["heard"]["op"], "stop_run");
+    };
+    tokio::select! {
+        () = control => unreachable!(),
+        () = asking => {}
+    }
+}
+
+#[tokio::test]
 async fn a_lead_that_knows_no_optional_field_is_asked_again_without_it() {
     let folder = tempfile::tempdir().unwrap();
     let listener = UnixListener::bind(folder.path().join(NAME)).unwrap();

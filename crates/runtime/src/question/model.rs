@@ -273,10 +273,8 @@ fn offers(tool: &str, rules: AllowingRules) -> Vec<Offer> {
         CallView::Replacement | CallView::WholeFile | CallView::Plan if rules.accept_edits => {
             Some(Offer::Edits)
         }
-        CallView::Replacement | CallView::WholeFile => None,
-        CallView::Fields | CallView::Command | CallView::Plan => {
-            Some(Offer::Exactly { rule: rules.exact })
-        }
+        CallView::Replacement | CallView::WholeFile | CallView::Plan => None,
+        CallView::Fields | CallView::Command => Some(Offer::Exactly { rule: rules.exact }),
     };
     first.into_iter().chain(rules.wider.map(Offer::Rule)).collect()
 }

@@ -11,6 +11,7 @@ mod deferred;
 mod ends;
 mod lead;
 mod options;
+mod refused_notes;
 mod solo_loop;
 mod start;
 mod subagents;

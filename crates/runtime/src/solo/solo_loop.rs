@@ -27,7 +27,7 @@ use crate::events::{AgentStarted, RunEvent, RunStarted, Spending, waiting_for_mo
 use crate::run::{Asks, Limit, RunEnd, RunLimits, RunOutcome, Stopper};
 use crate::team_run::{
     Account, InProcess, LoopHandle, Pending, PersonSaid, Request, RunContext, SubagentRun,
-    SubagentRuns, TRY_AFTER, TRY_AT_MOST, UsageTotals,
+    SubagentRuns, UsageTotals,
 };
 
 /// Time after a member's config entry was restored in which a second removal of the entry counts as
@@ -124,7 +124,7 @@ pub(super) struct EventSources {
     pub(super) grace: Option<Pin<Box<Sleep>>>,
     /// The pause before the journal entries whose write failed are written again, and the timer
     /// that ends after this pause. `None` if no such entries are left.
-    noting: Option<(Duration, Pin<Box<Sleep>>)>,
+    pub(super) noting: Option<(Duration, Pin<Box<Sleep>>)>,
     was_stopped: bool,
     was_killed: bool,
 }
@@ -207,7 +207,7 @@ impl SoloLoop {
             }
             let wake = self.sources.next().await;
             self.woken(wake).await;
-            self.note_again_later();
+            self.look_at_journal().await;
         };
         self.close(end).await
     }
@@ -263,24 +263,6 @@ impl SoloLoop {
             Wake::GraceOver => self.end = Some(self.end_of_drop()),
             Wake::NotesDue => self.run_context.team.note([]).await,
         }
-    }
-
-    /// Schedules another attempt to write those journal entries whose first write failed. The
-    /// lead's process learns from these entries that the member is idle. Without them, it would
-    /// wait for the member.
-    fn note_again_later(&mut self) {
-        let noting = self.sources.noting.take();
-        if !self.run_context.team.is_journal_behind() {
-            return;
-        }
-        self.sources.noting = match noting {
-            Some((pause, due)) if !due.is_elapsed() => Some((pause, due)),
-            earlier => {
-                let pause = earlier.map_or(Duration::ZERO, |(pause, _)| pause);
-                let pause = pause.saturating_mul(2).clamp(TRY_AFTER, TRY_AT_MOST);
-                Some((pause, Box::pin(tokio::time::sleep(pause))))
-            }
-        };
     }
 
     pub(super) async fn warn(&mut self, text: String) {

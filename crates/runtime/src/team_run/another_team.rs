@@ -107,6 +107,7 @@ impl TeamLoop {
         self.team_create = TeamCreateState::Yes;
         self.deleted = DeletedTasks::default();
         self.agents.forget_team();
+        self.plan_questions.forget_all();
         self.unremoved = Unremoved::default();
         self.journal_position = 0;
         (self.sources.removing, self.sources.answer_due, self.sources.turn_due) =

@@ -21,7 +21,11 @@ use super::run_context::RunContext;
 use crate::driver::Sink;
 use crate::events::RunEvent;
 use crate::question::{AskedCall, AskedFile, Choice, Digest, Keep, Offer, PermissionQuestion};
-use crate::run::{Answer, Ask, Asks};
+use crate::run::{Answer, Ask, Asks, Granted};
+
+/// The maximum number of granted permissions that are remembered for the user. A person grants far
+/// fewer, but agents can write to the journal, from which those of members in panes come.
+const GRANTED_MOST: usize = 500;
 
 /// A call that waits for an answer to its permission request.
 #[derive(Clone, Debug)]
@@ -118,6 +122,15 @@ pub(crate) struct PersonSaid {
     pub(crate) always: Option<Offer>,
 }
 
+/// The end of a permission request that was shown to a person.
+#[derive(Debug)]
+pub(super) enum Reply {
+    /// The person's answer.
+    Chosen(Choice),
+    /// The answer follows without the person, for example from a permission for the whole run.
+    Unasked(Grant),
+}
+
 /// How a run decides permission requests, and what a person has allowed for the rest of the run.
 #[derive(Clone)]
 pub(crate) struct Asking {
@@ -136,9 +149,17 @@ struct Always {
     calls: HashSet<(PathBuf, Digest)>,
     /// The permission gate of the run, extended by the rules that the person added.
     gate: Option<Gate>,
+    /// The permissions in words, for the user.
+    granted: Vec<Granted>,
 }
 
 impl Always {
+    fn remember(&mut self, granted: Granted) {
+        if self.granted.len() < GRANTED_MOST && !self.granted.contains(&granted) {
+            self.granted.push(granted);
+        }
+    }
+
     fn covers(&self, gate: &Gate, pending: &Pending) -> bool {
         let call = (pending.folder.clone(), Digest::of_call(&pending.tool, &pending.input));
         // If the run's permission gate already allows the call, the permission request has another
@@ -228,6 +249,19 @@ impl Asking {
         &self.asks
     }
 
+    /// Returns the permissions that a person has granted in this run, the oldest first.
+    pub(super) fn granted(&self) -> Vec<Granted> {
+        self.always.borrow().granted.clone()
+    }
+
+    /// Remembers a permission that a member in another process has got there.
+    pub(super) fn granted_elsewhere(&self, agent: &AgentName, what: &str) {
+        let (agent, what) = (Some(agent.clone()), what.to_owned());
+        self.always.send_modify(|always| {
+            always.remember(Granted { agent, what, is_saved: false });
+        });
+    }
+
     fn refuse(&self, pending: &Pending) -> Decided {
         if pending.own_plan().is_some() {
             let reason =
@@ -244,29 +278,47 @@ impl Asking {
         Decided { grant: denied(reason), would_allow: rules.narrowest().map(str::to_owned) }
     }
 
-    /// Asks a person. Returns `None` if the person does not answer or has left. The wait ends early
-    /// if the call becomes allowed for the whole run. If the permission request has changed in the
-    /// meantime and the person allows the call, the answer does not count, and the person is asked
-    /// again. A refusal always counts if it belongs to the request that was shown.
+    /// Asks a person, and applies the answer. Returns `None` if the person does not answer or has
+    /// left.
     pub(crate) async fn ask(
         &self,
         person: mpsc::Sender<Ask>,
         pending: Pending,
     ) -> Option<PersonSaid> {
+        let choice = match self.reply(person, &pending).await? {
+            Reply::Chosen(choice) => choice,
+            Reply::Unasked(grant) => return Some(PersonSaid { grant, always: None }),
+        };
+        let always = match &choice {
+            Choice::Always { offer, .. } => Some(offer.clone()),
+            Choice::Once | Choice::No { .. } => None,
+        };
+        Some(PersonSaid { grant: self.follow(choice, &pending).await, always })
+    }
+
+    /// Asks a person. Returns `None` if the person does not answer or has left. The wait ends early
+    /// if the call becomes allowed for the whole run. If the permission request has changed in the
+    /// meantime and the person allows the call, the answer does not count, and the person is asked
+    /// again. A refusal always counts if it belongs to the request that was shown.
+    pub(super) async fn reply(
+        &self,
+        person: mpsc::Sender<Ask>,
+        pending: &Pending,
+    ) -> Option<Reply> {
         let mut always = self.always.subscribe();
         loop {
-            let question = match self.question(&pending).await? {
+            let question = match self.question(pending).await? {
                 Ok(question) => question,
-                Err(reason) => return Some(PersonSaid { grant: denied(reason), always: None }),
+                Err(reason) => return Some(Reply::Unasked(denied(reason))),
             };
             let (answer, answered) = oneshot::channel();
             let asked = Ask { question: question.clone(), input: pending.input.clone(), answer };
             let covered = async {
-                always.wait_for(|always| always.covers(&self.gate, &pending)).await.map(drop)
+                always.wait_for(|always| always.covers(&self.gate, pending)).await.map(drop)
             };
             let Answer { digest, choice } = tokio::select! {
                 biased;
-                Ok(()) = covered => return Some(PersonSaid { grant: allowed(Vec::new()), always: None }),
+                Ok(()) = covered => return Some(Reply::Unasked(allowed(Vec::new()))),
                 answer = async { person.send(asked).await.ok()?; answered.await.ok() } => answer?,
             };
             let is_offered = match &choice {
@@ -278,13 +330,9 @@ impl Asking {
             // would still look the same now. A refusal needs no such check.
             let is_refusal = matches!(choice, Choice::No { .. });
             let stands =
-                is_refusal || self.question(&pending).await?.is_ok_and(|now| now == question);
+                is_refusal || self.question(pending).await?.is_ok_and(|now| now == question);
             if is_offered && stands && digest == *question.digest() {
-                let always = match &choice {
-                    Choice::Always { offer, .. } => Some(offer.clone()),
-                    Choice::Once | Choice::No { .. } => None,
-                };
-                return Some(PersonSaid { grant: self.follow(choice, &pending).await, always });
+                return Some(Reply::Chosen(choice));
             }
             tracing::info!(agent = %pending.agent, "an answer to a question that has changed is not taken");
         }
@@ -336,15 +384,22 @@ impl Asking {
             Choice::No { reason: None } => denied("the user said no".to_owned()),
             Choice::No { reason: Some(reason) } => denied(format!("the user said no: {reason}")),
             Choice::Always { offer, keep } => {
-                if let (Keep::Saved, Some(rule)) = (keep, offer.rule()) {
-                    self.save(rule).await;
-                }
-                self.allow_for_the_run(&offer, pending)
+                let is_saved = match (keep, offer.rule()) {
+                    (Keep::Saved, Some(rule)) => self.save(rule).await,
+                    (Keep::Saved, None) | (Keep::Run, _) => false,
+                };
+                self.allow_for_the_run(&offer, pending, is_saved)
             }
         }
     }
 
-    fn allow_for_the_run(&self, offer: &Offer, pending: &Pending) -> Grant {
+    fn allow_for_the_run(&self, offer: &Offer, pending: &Pending, is_saved: bool) -> Grant {
+        let agent = match offer {
+            Offer::Exactly { .. } | Offer::Rule(_) => None,
+            Offer::Edits => Some(pending.agent.clone()),
+        };
+        let granted = Granted { agent, what: offer.allows(&pending.tool), is_saved };
+        self.always.send_modify(|always| always.remember(granted));
         match offer {
             Offer::Exactly { .. } => {
                 let call = (pending.folder.clone(), Digest::of_call(&pending.tool, &pending.input));
@@ -367,16 +422,18 @@ impl Asking {
         }
     }
 
-    async fn save(&self, rule: &str) {
+    /// Writes a rule into the user's settings. Returns whether it is written.
+    async fn save(&self, rule: &str) -> bool {
         let (file, rule) = (self.settings.clone(), rule.to_owned());
         let saved = tokio::task::spawn_blocking(move || save_allowing_rule(&file, &rule)).await;
         let text = match saved {
-            Ok(Ok(())) => return,
+            Ok(Ok(())) => return true,
             Ok(Err(error)) => chain(&error),
             Err(error) => error.to_string(),
         };
         let text = format!("the answer is valid for this run only; it was not saved: {text}");
         self.sink.tell(RunEvent::Warning { text }).await;
+        false
     }
 }
 

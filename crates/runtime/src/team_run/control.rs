@@ -87,6 +87,7 @@ impl TeamLoop {
                 self.place_pane_for_user(&member, PaneSight::Shown, call).await;
                 return inputs;
             }
+            ControlRequest::Permissions => self.permissions_for_user(),
             ControlRequest::Permission { request, allow, reason, digest } => {
                 self.permit_for_user(request, allow, reason, digest).await
             }
@@ -164,21 +165,26 @@ impl TeamLoop {
     }
 
     async fn set_mode_for_user(&mut self, member: &str, mode: &str) -> Result<Value, ApiError> {
-        self.run_context.team.set_mode(&Actor::User, &AgentName::foreign(member), mode).await?;
-        Ok(json!({"success": true, "name": member, "mode": mode}))
+        // The request may write the name in another way than the config.
+        let name = self.run_context.team.member(member).await?.name;
+        self.run_context.team.set_mode(&Actor::User, &name, mode).await?;
+        Ok(json!({"success": true, "name": name, "mode": mode}))
     }
 
     /// Sends the user's decision about a teammate's plan to the teammate, in the lead's name. Also
     /// informs the lead.
-    async fn answer_plan_for_user(
+    pub(super) async fn answer_plan_for_user(
         &mut self,
         request: String,
         member: String,
         approve: bool,
         feedback: Option<String>,
     ) -> Result<Value, ApiError> {
-        let (about, because) =
-            (format!("the plan of {member} (request {request})"), feedback.clone());
+        let member = self.run_context.team.member(&member).await?.name.to_string();
+        let (about, because) = (
+            format!("the plan of {member} (request {})", request.escape_debug()),
+            feedback.clone(),
+        );
         let content = feedback;
         let input = SendMessageInput::PlanApprovalResponse {
             request_id: request,

@@ -135,6 +135,7 @@ impl TeamLoop {
         }
         self.run_context.note_state(&agent, status, detail.clone()).await;
         self.set_answers(&agent, if detail.is_some() { Answers::No } else { Answers::Yes });
+        self.look_at_plans_of(&agent, status).await;
         let stuck = detail.map(|reason| RunInput::Unavailable(agent.clone(), reason));
         let answered = (agent.as_str() == LEAD_NAME).then_some(RunInput::LeadAnswered(fault));
         answered

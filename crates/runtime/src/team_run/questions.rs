@@ -95,9 +95,9 @@ impl TeamLoop {
         self.sources.decisions.push(Box::pin(Abortable::new(deciding, registration)));
     }
 
-    /// Starts a new decision on each permission request that an earlier run left without an answer.
-    /// This concerns only requests whose mail is marked as read; unread requests arrive as new
-    /// mail.
+    /// Starts a new decision on each permission request and each plan that an earlier run left
+    /// without an answer. This concerns only permission requests whose mail is marked as read;
+    /// unread ones arrive as new mail.
     pub(super) async fn ask_what_is_open(&mut self) {
         let team = self.run_context.team.clone();
         let open = team.requests().await.unwrap_or_default();
@@ -112,6 +112,7 @@ impl TeamLoop {
                 Some(_) | None => {}
             }
         }
+        self.look_at_plans().await;
     }
 
     /// Withdraws a permission request that was answered elsewhere, for example by a person at the

@@ -31,6 +31,9 @@ pub(super) const SETTINGS_DOCUMENT: &str = "settings";
 /// Exit code of a pitcrew process in a pane after a person has stopped it with Ctrl-C.
 const INTERRUPTED_EXIT: i32 = 130;
 
+/// Exit code of a pitcrew process after an error of the disk, of the system or in pitcrew.
+const BROKEN_EXIT: i32 = 70;
+
 /// Maximum number of characters of a request id that are shown. The model of another client may
 /// have invented the id, so the id can be very long.
 const REQUEST_ID_CHARS: usize = 120;
@@ -70,6 +73,7 @@ impl TeamLoop {
                     let is_there =
                         config.iter().any(|it| it.members.iter().any(|one| one.name == name));
                     for what in member.always.iter().filter(|_| is_there).cloned() {
+                        self.run_context.asking.granted_elsewhere(&name, &what);
                         self.run_context
                             .sink
                             .tell(RunEvent::AllowedAlways { agent: name.clone(), what })
@@ -136,6 +140,7 @@ impl TeamLoop {
         if let Noted::AllowedAlways { member, what, lasts: _ } = &entry.event {
             // Only the members' own processes write an `AllowedAlways` entry. So the permission was
             // granted in another process, and the user interface does not know it yet.
+            self.run_context.asking.granted_elsewhere(member, what);
             let (agent, what) = (member.clone(), what.clone());
             self.run_context.sink.tell(RunEvent::AllowedAlways { agent, what }).await;
             return Vec::new();
@@ -213,6 +218,7 @@ impl TeamLoop {
             (_, Some(_)) => Answers::No,
         };
         self.set_answers(agent, answers);
+        self.look_at_plans_of(agent, status).await;
         let stuck = detail
             .filter(|_| answers == Answers::No)
             .map(|reason| RunInput::Unavailable(agent.clone(), reason));
@@ -295,10 +301,27 @@ impl TeamLoop {
             inputs.push(RunInput::Left(agent.clone()));
             return inputs;
         }
+        let is_broken = status == Status::Failed
+            && exit == Some(BROKEN_EXIT)
+            && self.agents.keeps_journal(agent);
+        // A team that the user ends has no next run.
+        if is_broken && self.machine.end_reason().is_none() {
+            let reason = reason.unwrap_or_else(|| "its process said nothing about it".to_owned());
+            inputs.extend(self.broken_in_its_pane(agent, &reason).await);
+            return inputs;
+        }
         let worktree = self.agents.end(agent).and_then(RunningAgent::worktree);
         self.retire(agent, status, reason, worktree.as_deref()).await;
         inputs.push(RunInput::Left(agent.clone()));
         inputs
+    }
+
+    /// Handles that an error of the disk, of the system or in pitcrew ended a teammate in its pane.
+    /// It may have more to do, so it stays in the team, and the next run can resume it.
+    async fn broken_in_its_pane(&mut self, agent: &AgentName, reason: &str) -> Vec<RunInput> {
+        let what = format!("An error of the disk, the system or pitcrew ended {agent}: {reason}");
+        self.warn(format!("{what}; it stays in the team, and the next run goes on with it")).await;
+        self.stays_for_the_next_run(agent, &format!("{}.", what.trim_end_matches('.')))
     }
 
     /// Records that a teammate's process is gone while the teammate stays a member. If another
@@ -325,12 +348,18 @@ impl TeamLoop {
         };
         self.run_context.sink.tell(changed).await;
         self.run_context.note_state(agent, Status::Killed, Some(reason)).await;
+        self.stays_for_the_next_run(agent, &format!("The user stopped {agent} at its pane."))
+    }
+
+    /// Ends a teammate for this run, and tells the lead that it stays in the team. `what` says what
+    /// happened to it.
+    fn stays_for_the_next_run(&mut self, agent: &AgentName, what: &str) -> Vec<RunInput> {
         self.agents.end(agent);
         if self.machine.end_reason().is_some() {
             return vec![RunInput::Left(agent.clone())];
         }
         let text = format!(
-            "The user stopped {agent} at its pane. It stays in the team with its tasks, takes no mail, and goes on with the \
+            "{what} It stays in the team with its tasks, takes no mail, and goes on with the \
              team's next run."
         );
         let text = format!("<system-reminder>\n{}\n</system-reminder>", neutralised(&text));

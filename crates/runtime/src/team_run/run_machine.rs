@@ -97,8 +97,8 @@ pub(super) enum RunInput {
     /// The loop has processed all reports that agents had sent before [`RunAction::HearReports`]
     /// was carried out.
     ReportsHeard {
-        /// Whether a subagent is running in the background.
-        in_background: bool,
+        /// Whether a subagent runs in the background, or a person is asked about a plan.
+        is_waiting: bool,
     },
     /// An inbox changed.
     InboxChanged(InboxFile),
@@ -294,8 +294,8 @@ impl RunMachine {
             }
             RunInput::LeadEnded(status, reason) => self.lead_ended(status, reason),
             RunInput::Looked(mates) => self.looked(&mates),
-            RunInput::ReportsHeard { in_background: true } => Vec::new(),
-            RunInput::ReportsHeard { in_background: false } => self.quiet(),
+            RunInput::ReportsHeard { is_waiting: true } => Vec::new(),
+            RunInput::ReportsHeard { is_waiting: false } => self.quiet(),
             RunInput::InboxChanged(file) if self.looks_again_at.as_ref() == Some(&file) => {
                 self.look_around()
             }

@@ -20,6 +20,7 @@ use super::agents::{AgentKind, Agents, RunningAgent};
 use super::backends::{Backends, lives_elsewhere};
 use super::goes_on::GoesOn;
 use super::in_process::InProcess;
+use super::plan_questions::PlanQuestions;
 use super::recovery::Unremoved;
 use super::run_context::{RunContext, can_start};
 use super::run_machine::{EndReason, RunInput, RunMachine};
@@ -124,6 +125,8 @@ async fn start_in(led: Led, options: RunOptions) -> Result<RunHandle, RunError> 
         team_create: TeamCreateState::NotYet,
         is_resumed: begin.is_resumed(),
         journal_position: 0,
+        is_journal_behind: false,
+        plan_questions: PlanQuestions::default(),
         subagents: SubagentRuns::default(),
         sources,
         grace,

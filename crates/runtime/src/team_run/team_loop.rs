@@ -21,6 +21,7 @@ use super::agents::{Agents, Answers, RunningAgent};
 use super::answers::Pending;
 use super::backends::Backends;
 use super::client_turns::client_seen;
+use super::plan_questions::{PlanDecision, PlanQuestions};
 use super::recovery::Unremoved;
 use super::remote::{RemoteReport, TURN_SHOWS_WITHIN};
 use super::run_context::RunContext;
@@ -59,6 +60,10 @@ pub(super) struct TeamLoop {
     pub(super) is_resumed: bool,
     /// The position up to which the journal has been read.
     pub(super) journal_position: u64,
+    /// Whether the user knows that the disk refuses entries of the journal.
+    pub(super) is_journal_behind: bool,
+    /// The plans about which a person is asked.
+    pub(super) plan_questions: PlanQuestions,
     /// The run's subagents.
     pub(super) subagents: SubagentRuns,
     pub(super) sources: EventSources,
@@ -107,6 +112,7 @@ pub(super) struct EventSources {
     /// Requests through the control socket that the host of the run carries out.
     pub(super) visitors: mpsc::Sender<Visitor>,
     pub(super) decisions: FuturesUnordered<BoxFuture<'static, Result<Decision, Aborted>>>,
+    pub(super) plan_decisions: FuturesUnordered<BoxFuture<'static, Result<PlanDecision, Aborted>>>,
     pub(super) grace: Option<Pin<Box<Sleep>>>,
     /// A timer that starts when a process dies. When the timer ends, locks of the dead process are
     /// old enough to be recognised and broken.
@@ -142,6 +148,7 @@ impl EventSources {
             control: None,
             visitors,
             decisions: FuturesUnordered::new(),
+            plan_decisions: FuturesUnordered::new(),
             grace: None,
             tidying: None,
             removing: None,
@@ -165,6 +172,7 @@ impl EventSources {
             Some(report) = self.reports.recv() => Wake::Reported(report),
             Some(remote_report) = self.remote_reports.recv() => Wake::Sighted(remote_report),
             Some(decision) = self.decisions.next() => decision.map_or(Wake::TakenBack, Wake::Decided),
+            Some(decision) = self.plan_decisions.next() => decision.map_or(Wake::TakenBack, Wake::PlanDecided),
             Some(request) = self.requests.recv() => Wake::Requested(request),
             // A source that is `None` never wakes the loop.
             Some(call) = OptionFuture::from(self.control.as_mut().map(ControlServer::next)) => Wake::Visited(call),
@@ -185,6 +193,7 @@ impl TeamLoop {
             let wake = self.sources.next().await;
             let inputs = self.woken(wake).await;
             self.follow(inputs).await;
+            self.look_at_journal().await;
         }
         self.backends.here.join().await;
         // Empty the queue of reports. A subagent that is dropped together with its caller still
@@ -212,6 +221,7 @@ impl TeamLoop {
                 self.decided(decision).await;
                 Vec::new()
             }
+            Wake::PlanDecided(decision) => self.plan_decided(decision).await,
             Wake::TakenBack => Vec::new(),
             Wake::Interrupted => self.interrupt_lead(),
             Wake::StopAsked => {
@@ -255,6 +265,9 @@ impl TeamLoop {
     pub(super) async fn follow(&mut self, inputs: Vec<RunInput>) {
         let mut inputs = VecDeque::from(inputs);
         while let Some(item) = inputs.pop_front() {
+            if let RunInput::Left(name) = &item {
+                self.plan_questions.forget(name);
+            }
             for action in self.machine.handle(item) {
                 inputs.extend(self.carry_out(action).await);
             }
@@ -348,8 +361,9 @@ impl TeamLoop {
         while let Ok(remote_report) = self.sources.remote_reports.try_recv() {
             inputs.extend(self.sighted(remote_report).await);
         }
-        let in_background = self.agents.has_subagents_in_background();
-        inputs.push(RunInput::ReportsHeard { in_background });
+        let is_waiting =
+            self.agents.has_subagents_in_background() || self.plan_questions.is_asking();
+        inputs.push(RunInput::ReportsHeard { is_waiting });
         inputs
     }
 
@@ -377,6 +391,7 @@ impl TeamLoop {
             Change::Inbox(file) => {
                 self.agents.look_at_clients(&self.run_context.team).await;
                 self.agents.ring(&file);
+                self.look_at_plans_in(&file).await;
                 return vec![RunInput::InboxChanged(file)];
             }
             Change::Config => self.config_changed().await,

@@ -11,6 +11,7 @@ use serde_json::Value;
 use tokio::sync::{mpsc, oneshot};
 
 use super::answers::Decided;
+use super::plan_questions::PlanDecision;
 use super::remote::RemoteReport;
 use super::subagents::Sending;
 use crate::control_socket::Call;
@@ -38,7 +39,9 @@ pub(super) enum Wake {
     Requested(Request),
     /// A permission request was decided.
     Decided(Decision),
-    /// A permission request was withdrawn.
+    /// The question about a teammate's plan came to its end.
+    PlanDecided(PlanDecision),
+    /// A permission request or the question about a plan was withdrawn.
     TakenBack,
     /// The user interrupts the lead's turn.
     Interrupted,

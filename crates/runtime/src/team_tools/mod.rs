@@ -7,5 +7,5 @@
 mod plan;
 mod tool;
 
-pub(crate) use plan::{exit_plan_mode, plan_of, show_plan};
+pub(crate) use plan::{PLAN_CHARS, exit_plan_mode, plan_of, show_plan};
 pub(crate) use tool::{answer, refusal, team_tools};

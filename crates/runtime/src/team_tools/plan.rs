@@ -17,7 +17,7 @@ use crate::dropped::as_member;
 
 /// Maximum number of characters of a plan in a message to the lead. The plan file itself can be
 /// longer.
-const PLAN_CHARS: usize = 50_000;
+pub(crate) const PLAN_CHARS: usize = 50_000;
 
 /// Creates the tool with which a teammate submits its plan.
 pub(crate) fn exit_plan_mode(team: &Team, member: &AgentName, plan_file: PathBuf) -> Arc<dyn Tool> {

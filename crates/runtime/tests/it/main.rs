@@ -44,6 +44,7 @@ mod team_forged;
 mod team_host;
 mod team_modes;
 mod team_plan_mode;
+mod team_plans;
 mod team_runs;
 mod team_sandboxed;
 mod team_stopped;

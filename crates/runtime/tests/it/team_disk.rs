@@ -64,6 +64,32 @@ async fn an_agent_thinks_while_its_transcript_is_on_its_way_to_the_disk_and_acts
     assert!(read.contains(r#""kind":"told""#) && read.contains(r#""kind":"assistant""#), "{read}");
 }
 
+fn warns(event: &RunEvent, says: &str) -> bool {
+    matches!(event, RunEvent::Warning { text } if text.contains(says))
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_user_learns_when_the_disk_refuses_the_journal_and_when_it_takes_it_again() {
+    let setting = TestRun::in_files();
+    fs::write(setting.cwd.join("a.txt"), "a").unwrap();
+    let mut handle = before_bob(&setting, "a.txt").await;
+    let journal = team_folder(&setting).join("pitcrew/journal.ndjson");
+    let aside = setting.cwd.join("aside");
+    // A folder in place of the file takes no line, as a full disk does.
+    fs::rename(&journal, &aside).unwrap();
+    fs::create_dir(&journal).unwrap();
+    go(&setting);
+    until(&mut handle, |event| warns(event, "the team's journal cannot be written")).await;
+    fs::remove_dir(&journal).unwrap();
+    fs::rename(&aside, &journal).unwrap();
+    let ran = finish(handle).await;
+    ran.success();
+    let again = ran.events.iter().filter(|event| warns(event, "the team's journal")).count();
+    assert_eq!(again, 1, "it is told once that the journal is written again: {:#?}", ran.events);
+    let kept = fs::read_to_string(&journal).unwrap();
+    assert!(kept.contains("bob"), "what was refused is written later: {kept}");
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_agent_goes_on_while_its_mail_is_being_marked_read_and_rests_when_it_is() {
     let setting = TestRun::in_files();

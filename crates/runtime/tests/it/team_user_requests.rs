@@ -101,6 +101,12 @@ async fn a_member_calls_its_new_model_from_its_next_call_on() {
     );
     let answer = ask(&setting, &model_of("bob", "script:two")).await.unwrap();
     assert_eq!(answer, json!({"success": true, "name": "bob", "model": "script:two"}));
+    let mode_of = |mode: &str| ControlRequest::Mode { member: " BOB\n".into(), mode: mode.into() };
+    let free = ask(&setting, &mode_of("bypassPermissions")).await.unwrap();
+    assert_eq!(free, json!({"success": true, "name": "bob", "mode": "bypassPermissions"}));
+    let broken = ask(&setting, &mode_of("plan\n")).await.unwrap_err();
+    assert_eq!(broken.code, ErrorCode::InvalidRequest);
+    assert!(broken.message.contains(r"there is no permission mode 'plan\n'"), "{broken:?}");
     let config = setting.team().await.config().await.unwrap();
     assert_eq!(config.member("bob").unwrap().model.as_deref(), Some("script:two"));
 

@@ -11,6 +11,8 @@ use tempfile::TempDir;
 
 use crate::git::apart;
 
+mod long_answers;
+
 /// A repository with one commit, and beside it a folder for worktrees.
 struct TestEnv {
     _folder: TempDir,

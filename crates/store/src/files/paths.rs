@@ -17,8 +17,8 @@ const LEASE: &str = "lease";
 
 /// The names of the folders in `pitcrew/` of the root. The runtime uses some of these folders. It
 /// relies on the store to check that they are not links.
-const OF_THE_ROOT: [&str; 7] =
-    ["archive", "quarantine", "rates", "sandbox", "shells", "tmp", "worktrees"];
+const OF_THE_ROOT: [&str; 8] =
+    ["archive", "quarantine", "rates", "sandbox", "shells", "tmp", "web", "worktrees"];
 
 /// The names of the folders in `pitcrew/` of a team.
 const OF_A_TEAM: [&str; 4] = ["output", "read", "transcripts", "writes"];
@@ -189,6 +189,11 @@ impl Paths {
         let ours = self.ours(team);
         let below = OF_A_TEAM.map(|name| ours.join(name));
         [self.inboxes(team), ours].into_iter().chain(below).collect()
+    }
+
+    /// Returns the folder of the web server's own files.
+    pub(crate) fn web(&self) -> PathBuf {
+        self.common().join("web")
     }
 
     pub(crate) fn rates(&self) -> PathBuf {

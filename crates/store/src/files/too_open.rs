@@ -79,9 +79,10 @@ impl Extent {
                 "archive" => Some(Self::Archive),
                 "rates" => Some(Self::Rates),
                 "sandbox" | "tmp" | "worktrees" => Some(Self::Itself),
-                name => {
-                    when(matches!(name, "shells" | "lifecycle.lock" | "trust.json" | "trust.lock"))
-                }
+                name => when(matches!(
+                    name,
+                    "shells" | "web" | "lifecycle.lock" | "trust.json" | "trust.lock"
+                )),
             },
             // Files inside an archive keep their modes, so that a restore brings the team back
             // unchanged.

@@ -4,13 +4,63 @@ use pitcrew_protocol::{
     AgentName, ApiError, Foreign, Frame, PermissionRequest, PermissionResponse,
 };
 use pitcrew_store::{Event, PermissionOutcome, StoredMessage};
-use serde_json::json;
+use serde_json::{Value, json};
 
-use super::{AnswerFound, Asked, PermissionAnswer, PermissionAsk};
+use super::Asked;
 use crate::Team;
 use crate::actor::{Actor, Speaker};
 use crate::delivery::Receipt;
+use crate::mail::Mail;
 use crate::requests::{Answer, Outgoing, Request, RequestKind};
+
+/// The result of a search for the recorded answer to a permission request.
+#[derive(Clone, Debug, PartialEq)]
+pub enum AnswerFound {
+    /// The answer is in the inbox of the member that asked.
+    There(Box<Mail>),
+    /// The answer is in the inbox of the member that asked, but the key of the lead that signed the
+    /// answer is not known yet.
+    Waits,
+    /// The answer is not in the inbox, or the signature of the answer is not valid.
+    Lost,
+}
+
+/// The tool call for which a teammate asks permission.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PermissionAsk {
+    /// The name of the tool.
+    pub tool_name: String,
+    /// The id of the tool call. A second request for the same call creates no new request.
+    pub tool_use_id: String,
+    /// The purpose of the call, as a text for the person or agent who decides about the request.
+    pub description: String,
+    /// The input of the tool call.
+    pub input: Value,
+    /// Permission updates that would allow such calls in the future.
+    pub suggestions: Vec<Value>,
+    /// The digest of the tool and the input. An answer with another digest is refused.
+    pub digest: Option<String>,
+}
+
+/// The lead's answer to a permission request.
+#[derive(Clone, Debug, PartialEq)]
+pub enum PermissionAnswer {
+    /// The tool call is allowed.
+    Allow {
+        /// The input that the tool must run with.
+        updated_input: Value,
+        /// Permission updates that allow such calls in the future.
+        updates: Vec<Value>,
+        /// The digest of the tool and the input that were shown to the person or agent that allowed
+        /// the call.
+        digest: Option<String>,
+    },
+    /// The tool call is denied.
+    Deny {
+        /// The reason for the denial.
+        reason: String,
+    },
+}
 
 impl Team {
     /// Asks the lead for permission to call a tool. A second request for the same call creates no

@@ -297,6 +297,7 @@ async fn a_mode_written_by_hand_is_refused_unless_it_is_the_least_free() {
     let ModeLook::Refused(refused) = look(&signed, &mut mode).await else { panic!("it was taken") };
     insta::assert_snapshot!(refused, @"the mode bypassPermissions in the config was refused: the lead has not signed it; default stays in force");
     assert_eq!(look(&signed, &mut mode).await, ModeLook::Same, "told once");
+    assert_eq!(signed.crew.team.unsigned_modes().await.unwrap(), [name("worker")].into());
     signed.mate.note_refused_mode(&name("worker"), &refused).await;
     let journal = signed.crew.backend.journal_since(signed.crew.team.dir(), 0).await.unwrap().0;
     let Event::MemberChanged { state, .. } = &journal.last().unwrap().event else {

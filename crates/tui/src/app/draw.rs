@@ -10,8 +10,8 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::{Block, BorderType, Borders, Paragraph};
 use unicode_width::UnicodeWidthStr as _;
 
-use super::status::{about, counts};
-use super::{App, CanStart, Focus, Leaving, Stage, help};
+use super::status::{about, counts, ending};
+use super::{App, CanStart, Focus, Leaving, Places, Stage};
 use crate::render::wrap;
 
 /// The width from which on a panel is beside the conversation.
@@ -55,6 +55,7 @@ impl App {
         let [header, main, waiting, asked, told, edge, typed, status] =
             Layout::vertical(rows).areas(whole);
         self.draw_header(frame, header);
+        self.places = Places { question: asked, ..Places::default() };
         self.draw_main(frame, main);
         frame.render_widget(Paragraph::new(queued), waiting);
         if question > 0 {
@@ -64,7 +65,8 @@ impl App {
         self.draw_edge(frame, edge);
         let hint = self.hint();
         let is_typing = self.focus == Focus::Conversation || self.writing.is_some();
-        let has_focus = is_typing && self.leaving != Leaving::Asked;
+        let is_asked = self.leaving == Leaving::Asked || self.choosing.is_some();
+        let has_focus = is_typing && !is_asked;
         self.composer.draw(frame, typed, &self.theme, (&hint, has_focus));
         self.composer.draw_completions(frame, edge.y, &self.theme);
         self.draw_status(frame, status);
@@ -78,9 +80,11 @@ impl App {
         let mut spans = vec![
             Span::styled(" pitcrew ", self.theme.accent),
             Span::styled(name, self.theme.heading),
-            Span::raw("  "),
-            Span::styled(counts(&self.state), self.theme.dim),
         ];
+        let counts = counts(&self.state);
+        if !counts.is_empty() {
+            spans.push(Span::styled(format!("  {counts}"), self.theme.dim));
+        }
         let asked = self.questions.len();
         if asked > 0 {
             spans.push(Span::styled(format!("  {asked} waiting for you"), self.theme.warning));
@@ -97,8 +101,8 @@ impl App {
 
     /// Draws the conversation, the panel with the focus, or both beside each other.
     fn draw_main(&mut self, frame: &mut Frame<'_>, area: Rect) {
-        if self.focus == Focus::Help {
-            frame.render_widget(Paragraph::new(help::lines(&self.theme)), area);
+        if let Some(choosing) = &mut self.choosing {
+            choosing.picker.draw(frame, area, &choosing.items, &self.theme, true);
             return;
         }
         // Code is wide, so the review has the whole width.
@@ -123,6 +127,11 @@ impl App {
 
     fn draw_conversation(&mut self, frame: &mut Frame<'_>, area: Rect) {
         let theme = self.theme.clone();
+        self.places.conversation = area;
+        if let Some(page) = &mut self.page {
+            page.draw(frame, area, &theme);
+            return;
+        }
         let area = match &self.peeked {
             None => area,
             Some(peeked) => {
@@ -135,7 +144,9 @@ impl App {
             }
         };
         if self.shown().is_empty() {
-            frame.render_widget(Paragraph::new(self.greeting()), area);
+            // It is where a conversation begins: above the composer.
+            let last = Rect { y: area.bottom().saturating_sub(1), height: 1, ..area };
+            frame.render_widget(Paragraph::new(self.greeting()), last.intersection(area));
             return;
         }
         let lines = self.shown().view().lines(area.width, usize::from(area.height), &theme);
@@ -156,11 +167,12 @@ impl App {
     }
 
     fn draw_panel(&mut self, frame: &mut Frame<'_>, area: Rect) {
+        self.places.panel = area;
         let (state, theme) = (&self.state, &self.theme);
         let questions = self.questions.make_contiguous();
         match self.focus {
             Focus::Team => self.team_list.draw(frame, area, state, questions, theme, true),
-            Focus::Conversation | Focus::Review | Focus::Help => {
+            Focus::Conversation | Focus::Review => {
                 self.team_list.draw(frame, area, state, questions, theme, false);
             }
             Focus::Tasks => self.task_board.draw(frame, area, &state.tasks, theme, true),
@@ -204,10 +216,18 @@ impl App {
     /// The text in the empty composer.
     fn hint(&self) -> String {
         if let Some(question) = &self.refusing {
-            return format!("why not? {} gets the reason; Esc goes back", question.question.asker);
+            let what = match question.question.is_plan() {
+                true => "what must change? {} gets it",
+                false => "why not? {} gets the reason",
+            };
+            let what = what.replace("{}", question.question.asker.as_str());
+            return format!("{what}; Esc goes back");
         }
         if let Some(what) = &self.writing {
             return format!("{what}; Esc goes back");
+        }
+        if self.focus != Focus::Conversation && self.composer.is_empty() {
+            return "Esc goes back to the conversation".to_owned();
         }
         match (&self.stage, self.can_start) {
             (Stage::Goal, _) => "the goal of the team".to_owned(),
@@ -222,7 +242,7 @@ impl App {
         let (text, style) = match self.leaving {
             Leaving::Asked => (self.leaving_question(), self.theme.warning),
             Leaving::Pressed => ("Ctrl-C again leaves".to_owned(), self.theme.warning),
-            Leaving::Ending => ("the team is being ended".to_owned(), self.theme.warning),
+            Leaving::Ending => (ending(&self.state), self.theme.warning),
             Leaving::No => {
                 let left = match self.team {
                     Some(_) => about(&self.state, self.receiver()),

@@ -1,11 +1,9 @@
 //! The keys and commands, as the help shows them.
 
-use ratatui::text::{Line, Span};
-
 use crate::commands::COMMANDS;
-use crate::theme::Theme;
+use crate::panels::Page;
 
-/// The keys, each with its meaning. Keys and commands together fit on 24 rows.
+/// The keys, each with its meaning.
 const KEYS: &[(&str, &str)] = &[
     ("Enter", "send; Alt-Enter or Ctrl-J breaks the line"),
     ("Esc", "close, clear a typed text, or interrupt the agent's turn"),
@@ -16,18 +14,13 @@ const KEYS: &[(&str, &str)] = &[
     ("@ and /", "names of files and commands; Tab completes"),
 ];
 
-/// Returns the lines of the help.
-pub(super) fn lines(theme: &Theme) -> Vec<Line<'static>> {
-    let keys = KEYS.iter().map(|(key, about)| row(key, about, theme));
+/// Returns the help.
+pub(super) fn page() -> Page {
+    let mut page = Page::new("keys and commands");
+    KEYS.iter().for_each(|(key, about)| page.row(*key, *about));
     // Who reads this has found the command for the help.
-    let others = COMMANDS.iter().filter(|command| command.name != "help");
-    let commands = others.map(|command| {
-        let name = format!("/{} {}", command.name, command.arguments);
-        row(name.trim_end(), command.about, theme)
-    });
-    keys.chain(commands).collect()
-}
-
-fn row(name: &str, about: &'static str, theme: &Theme) -> Line<'static> {
-    Line::from(vec![Span::styled(format!("{name:<21} "), theme.accent), Span::raw(about)])
+    for command in COMMANDS.iter().filter(|command| command.name != "help") {
+        page.row(format!("/{} {}", command.name, command.arguments).trim_end(), command.about);
+    }
+    page
 }

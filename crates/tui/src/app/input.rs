@@ -1,20 +1,26 @@
 //! Everything that reaches the application, and everything that it asks for.
 
+use std::time::Instant;
+
 use crossterm::event::Event;
 use pitcrew_protocol::{AgentName, MessageId, PermissionMode};
-use pitcrew_runtime::run::RunOutcome;
+use pitcrew_runtime::run::{RunOutcome, RunPermissions};
+use pitcrew_team::PlanView;
 use pitcrew_view::TeamState;
 use pitcrew_view::asking::Chosen;
 use pitcrew_view::changes::{MemberChanges, Merged, Versions};
 use pitcrew_view::client::News;
 use pitcrew_view::conversation::Conversation;
+use pitcrew_view::markdown_export::Detail;
 use pitcrew_view::state::Happened;
+
+use super::{Request, TeamItem};
 
 /// Something that the application must handle.
 #[derive(Debug)]
 pub enum Input {
-    /// A key, a paste or a new size of the terminal.
-    Terminal(Event),
+    /// A key, a paste or a new size of the terminal, and its time.
+    Terminal(Event, Instant),
     /// News of the host.
     Host(News),
     /// The result of an action.
@@ -46,10 +52,20 @@ pub enum Done {
         /// The reason why the host did not take the answer.
         result: Result<(), String>,
     },
+    /// A request to the host has waited for its answer for a while. Its own result comes later.
+    Slow,
     /// The host was asked to end the team. An error is the reason why it does not.
     Ending(Result<(), String>),
     /// An action without an own result was carried out. The text reports it.
     Told(String),
+    /// An action was not carried out. The text says why.
+    Failed(String),
+    /// The permissions of the run were read, or are not known for this reason.
+    Permissions(Result<RunPermissions, String>),
+    /// The plans that wait for an answer were read.
+    Plans(Result<Vec<PlanView>, String>),
+    /// The teams to go on with were listed.
+    Teams(Result<Vec<TeamItem>, String>),
     /// The transcript of an agent was read. `None` means that it cannot be read.
     Read {
         /// The agent.
@@ -119,6 +135,12 @@ pub enum Action {
     },
     /// Replace the conversation of an agent by a summary.
     Compact(AgentName),
+    /// Make a request to the host.
+    Request(Request),
+    /// Write a conversation or the whole run into a file.
+    Export(ExportOrder),
+    /// List the teams to go on with.
+    ListTeams,
     /// Ask every teammate to leave, and end the team.
     EndTeam,
     /// Read the end of an agent's transcript.
@@ -163,6 +185,26 @@ pub enum Begin {
     },
 }
 
+/// An order to write a document.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ExportOrder {
+    /// What is written.
+    pub of: ExportOf,
+    /// The file. `None` means a new file in the working folder.
+    pub file: Option<String>,
+    /// How much of the tool calls is written.
+    pub detail: Detail,
+}
+
+/// What a document contains.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ExportOf {
+    /// The conversation of an agent.
+    Conversation(AgentName),
+    /// The whole run.
+    Run,
+}
+
 /// Why the terminal interface was closed.
 #[derive(Debug)]
 pub enum Left {
@@ -184,6 +226,11 @@ pub enum Left {
     ByUser {
         /// The team's name. `None` if no team was started.
         team: Option<String>,
+    },
+    /// The user chose another team to go on with. The team on the screen goes on too.
+    ToTeam {
+        /// The name of the team's folder, or the id of its archive.
+        id: String,
     },
     /// The process must end, or its terminal is gone. The team goes on.
     Signal {

@@ -1,10 +1,12 @@
 //! Handles keys. A key goes to the part of the screen that has the focus, except the few keys that
 //! mean the same everywhere.
 
+use std::time::Instant;
+
 use crossterm::event::{Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 use pitcrew_protocol::Status;
 
-use super::{Action, App, Focus, Leaving, Length, Stage};
+use super::{Action, App, Focus, Leaving, Length, Request, Stage};
 use crate::composer::ComposerAct;
 use crate::panels::PanelAct;
 use crate::question::QuestionAct;
@@ -13,9 +15,12 @@ use crate::question::QuestionAct;
 const FOCUS_ORDER: [Focus; 4] = [Focus::Conversation, Focus::Team, Focus::Tasks, Focus::Timeline];
 
 impl App {
-    pub(super) fn terminal(&mut self, event: Event) -> Vec<Action> {
+    pub(super) fn terminal(&mut self, event: Event, at: Instant) -> Vec<Action> {
         match event {
-            Event::Key(key) if key.kind != KeyEventKind::Release => self.key(key),
+            Event::Key(key) if key.kind != KeyEventKind::Release => self.key(key, at),
+            Event::Mouse(event) => self.mouse(event, at),
+            // The list of teams is searched by keys.
+            Event::Paste(_) if self.choosing.is_some() => Vec::new(),
             Event::Paste(text) => {
                 if self.writing.is_none() {
                     self.focus = Focus::Conversation;
@@ -23,15 +28,11 @@ impl App {
                 let act = self.composer.paste(&text);
                 self.composed(act)
             }
-            Event::Key(_)
-            | Event::Resize(..)
-            | Event::Mouse(_)
-            | Event::FocusGained
-            | Event::FocusLost => Vec::new(),
+            Event::Key(_) | Event::Resize(..) | Event::FocusGained | Event::FocusLost => Vec::new(),
         }
     }
 
-    fn key(&mut self, key: KeyEvent) -> Vec<Action> {
+    fn key(&mut self, key: KeyEvent, at: Instant) -> Vec<Action> {
         if key.modifiers == KeyModifiers::CONTROL {
             match key.code {
                 KeyCode::Char('c') => return self.ctrl_c(),
@@ -44,6 +45,9 @@ impl App {
             Leaving::Pressed => self.leaving = Leaving::No,
             Leaving::No | Leaving::Ending => {}
         }
+        if let Some(actions) = self.choosing_key(key) {
+            return actions;
+        }
         if let Some(actions) = self.key_for_all(key) {
             return actions;
         }
@@ -51,7 +55,7 @@ impl App {
             self.focus = Focus::Conversation;
         }
         match self.focus {
-            Focus::Conversation => self.conversation_key(key),
+            Focus::Conversation => self.conversation_key(key, at),
             Focus::Team => {
                 let act = self.team_list.key(key);
                 self.panel(act)
@@ -65,10 +69,6 @@ impl App {
                 self.panel(act)
             }
             Focus::Review => self.review_key(key),
-            Focus::Help => {
-                self.focus = Focus::Conversation;
-                Vec::new()
-            }
         }
     }
 
@@ -84,7 +84,8 @@ impl App {
     /// Handles a key that means the same everywhere. Returns `None` for any other key.
     fn key_for_all(&mut self, key: KeyEvent) -> Option<Vec<Action>> {
         let is_for_review = self.focus == Focus::Review;
-        if key.code == KeyCode::Tab && !self.composer.has_completions() && !is_for_review {
+        let completes = self.composer.has_completions() || self.composer.is_command();
+        if key.code == KeyCode::Tab && !completes && !is_for_review {
             return Some(self.focus_on(next_focus(self.focus)));
         }
         if key.modifiers != KeyModifiers::CONTROL {
@@ -112,9 +113,7 @@ impl App {
         self.writing = None;
         match focus {
             Focus::Timeline => vec![Action::ReadLog],
-            Focus::Conversation | Focus::Team | Focus::Tasks | Focus::Review | Focus::Help => {
-                Vec::new()
-            }
+            Focus::Conversation | Focus::Team | Focus::Tasks | Focus::Review => Vec::new(),
         }
     }
 
@@ -131,7 +130,7 @@ impl App {
     }
 
     /// Handles a key in the conversation: the permission request, the composer, and the scrolling.
-    fn conversation_key(&mut self, key: KeyEvent) -> Vec<Action> {
+    fn conversation_key(&mut self, key: KeyEvent, at: Instant) -> Vec<Action> {
         if matches!(self.stage, Stage::Over(_))
             && key.code == KeyCode::Enter
             && self.composer.is_empty()
@@ -143,14 +142,18 @@ impl App {
         }
         // With a typed text, each key belongs to the text.
         if self.refusing.is_none() && self.composer.is_empty() {
-            let act = self.question.key(key);
+            let act = self.question.key(key, at);
             if let Some(actions) = self.asked(act) {
                 return actions;
             }
         }
+        if self.page_key(key) {
+            return Vec::new();
+        }
         if key.code == KeyCode::Esc {
             return self.escape();
         }
+        self.composer.know_agents(self.state.agents.iter().map(|agent| agent.name.as_str()));
         let act = self.composer.key(key);
         if act == ComposerAct::Ignored {
             self.scroll(key);
@@ -225,11 +228,7 @@ impl App {
         match act {
             PanelAct::None | PanelAct::Redraw | PanelAct::Chosen(_) => Vec::new(),
             PanelAct::Peek(agent) | PanelAct::Message(agent) => self.peek(agent),
-            PanelAct::OpenPane(agent) => {
-                let command = format!("pitcrew member show {agent}");
-                self.tell(format!("`{command}` shows the pane of {agent}"));
-                Vec::new()
-            }
+            PanelAct::OpenPane(agent) => vec![Action::Request(Request::ShowPane(agent))],
             PanelAct::Close => {
                 self.focus = Focus::Conversation;
                 Vec::new()

@@ -157,7 +157,8 @@ impl App {
         }
         self.tell(end_in_words(&outcome));
         self.stage = Stage::Over(outcome);
-        Vec::new()
+        // The last steps have no event after them.
+        self.read_again()
     }
 
     /// Handles that no process runs the team.

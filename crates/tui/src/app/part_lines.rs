@@ -1,5 +1,8 @@
 //! Lays out one part of a conversation as lines.
 
+use std::borrow::Cow;
+
+use pitcrew_protocol::{CallEffect, ToolTraits};
 use pitcrew_view::conversation::{Call, Part, Permission};
 use pitcrew_view::text::{first_line, in_one_line};
 use ratatui::style::Style;
@@ -107,9 +110,20 @@ fn call_lines(call: &Call, width: u16, length: Length, theme: &Theme) -> Vec<Lin
     }
     if let Some(result) = &call.result {
         let is_open = length == Length::Whole;
-        lines.extend(render::output(&result.text, result.is_error, is_open, width, theme));
+        // A subagent's result is its report. An error can have its reason in any line.
+        let is_brief = !is_open && !result.is_error && !is_subagent(call);
+        let text = match is_brief {
+            true => render::for_people(&call.tool, &result.text),
+            false => Cow::Borrowed(result.text.as_str()),
+        };
+        lines.extend(render::output(&text, result.is_error, is_open, width, theme));
     }
     lines
+}
+
+/// Returns true if the call starts a subagent, which has no name.
+fn is_subagent(call: &Call) -> bool {
+    ToolTraits::of(&call.tool).effect == CallEffect::StartsAgent && call.input.get("name").is_none()
 }
 
 fn indented(

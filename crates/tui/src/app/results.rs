@@ -13,7 +13,16 @@ impl App {
             Done::Started(result) => self.started(result),
             Done::Sent { to, text, result } => self.sent(&to, text, result),
             Done::Answered { chosen, result } => self.answered(chosen, result),
-            Done::Ending(Ok(())) => Vec::new(),
+            Done::Slow => {
+                let team = self.team_name();
+                self.problem(format!("sent; the process of team {team} does not answer yet"));
+                self.is_host_slow = true;
+                Vec::new()
+            }
+            Done::Ending(Ok(())) => {
+                self.host_answers();
+                Vec::new()
+            }
             Done::Ending(Err(reason)) => {
                 self.leaving = Leaving::No;
                 self.problem(format!("the team is not ended: {reason}"));
@@ -23,6 +32,13 @@ impl App {
                 self.tell(text);
                 Vec::new()
             }
+            Done::Failed(text) => {
+                self.problem(text);
+                Vec::new()
+            }
+            Done::Permissions(result) => self.permissions_read(result),
+            Done::Plans(result) => self.plans_read(result),
+            Done::Teams(result) => self.teams_listed(result),
             Done::Read { agent, recorded } => self.was_read(&agent, recorded),
             Done::Changes(result) => self.changes_read(result),
             Done::Versions { author, file, result } => self.versions_read(&author, &file, result),
@@ -35,6 +51,13 @@ impl App {
                 self.composer.know_files(&prefix, names);
                 Vec::new()
             }
+        }
+    }
+
+    /// Takes back the notice that the host does not answer.
+    fn host_answers(&mut self) {
+        if std::mem::take(&mut self.is_host_slow) {
+            self.notice = None;
         }
     }
 
@@ -101,6 +124,7 @@ impl App {
     }
 
     fn answered(&mut self, chosen: Box<Chosen>, result: Result<(), String>) -> Vec<Action> {
+        self.host_answers();
         if let Err(reason) = result {
             self.problem(format!("not answered: {reason}"));
             // Another answer may have closed the request in the meantime. Then the host has said so,

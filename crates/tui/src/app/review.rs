@@ -117,6 +117,8 @@ impl App {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Instant;
+
     use crossterm::event::{Event, KeyModifiers};
     use pitcrew_view::changes::{BranchState, FileText};
     use ratatui::Terminal;
@@ -135,6 +137,7 @@ mod tests {
             behind: 0,
             files: ["a.rs".to_owned()].into(),
             uncommitted: [].into(),
+            has_more_files: false,
         };
         MemberChanges {
             author: AgentName::new("bob").unwrap(),
@@ -148,7 +151,8 @@ mod tests {
     }
 
     fn press(app: &mut App, code: KeyCode, modifiers: KeyModifiers) -> Vec<Action> {
-        app.handle(Input::Terminal(Event::Key(KeyEvent::new(code, modifiers))))
+        let key = Event::Key(KeyEvent::new(code, modifiers));
+        app.handle(Input::Terminal(key, Instant::now()))
     }
 
     fn key(app: &mut App, code: KeyCode) -> Vec<Action> {

@@ -1,6 +1,6 @@
 //! The short texts around the conversation.
 
-use pitcrew_protocol::{AgentName, Status};
+use pitcrew_protocol::{AgentName, LEAD_NAME, Status};
 use pitcrew_runtime::run::{RunEnd, RunOutcome};
 use pitcrew_view::TeamState;
 use pitcrew_view::outcome::result_text;
@@ -10,15 +10,47 @@ use pitcrew_view::wording::{in_dollars, short};
 /// The maximum number of characters of the reason why a run ended.
 const REASON_CHARS: usize = 100;
 
-/// Counts the agents by what they do: those that work, and those that rest.
-pub(super) fn counts(state: &TeamState) -> String {
-    let count =
-        |is_it: fn(Status) -> bool| state.agents.iter().filter(|agent| is_it(agent.status)).count();
-    let working = count(|status| status == Status::Active);
-    let idle = count(|status| status == Status::Idle);
-    let parts = [(working, "working"), (idle, "idle")];
-    let parts = parts.into_iter().filter(|(count, _)| *count > 0);
-    parts.map(|(count, name)| format!("{count} {name}")).collect::<Vec<_>>().join(", ")
+/// The maximum number of agents that are named as those that the end of a team waits for.
+const NAMED_MOST: usize = 3;
+
+/// Counts the agents by what they do. Agents that have ended well are left out.
+pub(crate) fn counts(state: &TeamState) -> String {
+    let count = |status: Status| state.agents.iter().filter(|agent| agent.status == status).count();
+    let mut all = Status::ALL;
+    all.sort_by_key(|status| *status != Status::Active);
+    let parts = all.into_iter().filter_map(|status| {
+        let name = in_header(status)?;
+        let count = count(status);
+        (count > 0).then(|| format!("{count} {name}"))
+    });
+    parts.collect::<Vec<_>>().join(", ")
+}
+
+/// Returns the word for the agents with this status. Returns `None` for those that have ended well.
+fn in_header(status: Status) -> Option<&'static str> {
+    match status {
+        Status::Pending => Some("starting"),
+        Status::Active => Some("working"),
+        Status::Idle => Some("idle"),
+        Status::AwaitingPlanApproval => Some("with a plan to answer"),
+        Status::Parked => Some("parked"),
+        Status::ShutdownRequested => Some("asked to leave"),
+        Status::Failed => Some("failed"),
+        Status::Completed | Status::Killed => None,
+    }
+}
+
+/// Describes the end of a team that the user asked for: which agents it waits for.
+pub(super) fn ending(state: &TeamState) -> String {
+    let left = state.teammates_left();
+    let named: Vec<&str> = left.iter().take(NAMED_MOST).map(|name| name.as_str()).collect();
+    let more = left.len().saturating_sub(NAMED_MOST);
+    let names = match (named.is_empty(), more) {
+        (true, _) => LEAD_NAME.to_owned(),
+        (false, 0) => named.join(", "),
+        (false, more) => format!("{} and {more} more", named.join(", ")),
+    };
+    in_one_line(&format!("the team is being ended; waits for {names}; Ctrl-C leaves"))
 }
 
 /// Describes an agent: its name, model, mode and tokens.

@@ -3,8 +3,14 @@
 use pitcrew_protocol::{AgentName, LEAD_NAME};
 
 use super::status::costs;
-use super::{Action, App, Begin, CanStart, Focus, Leaving, Left, Queued, Stage};
-use crate::commands::{self, Command};
+use pitcrew_view::markdown_export::Detail;
+
+use super::part_lines::Length;
+use super::{
+    Action, App, Begin, CanStart, ExportOf, ExportOrder, Focus, Leaving, Left, Queued, Request,
+    Stage,
+};
+use crate::commands::{self, Command, ExportScope};
 
 impl App {
     /// Handles a text that the user sends. A text that cannot be sent stays in the composer.
@@ -41,6 +47,7 @@ impl App {
         self.composer.remember(text);
         self.composer.clear();
         self.notice = None;
+        self.page = None;
     }
 
     fn message(&mut self, text: String) -> Vec<Action> {
@@ -92,8 +99,13 @@ impl App {
     }
 
     fn command(&mut self, command: Command) -> Vec<Action> {
+        if command.needs_team() && self.team.is_none() {
+            self.problem("there is no team yet; a message starts one");
+            return Vec::new();
+        }
+        let request = |request: Request| vec![Action::Request(request)];
         match command {
-            Command::Help => return self.focus_on(Focus::Help),
+            Command::Help => self.show_help(),
             Command::Team => return self.focus_on(Focus::Team),
             Command::Tasks => return self.focus_on(Focus::Tasks),
             Command::Timeline => return self.focus_on(Focus::Timeline),
@@ -102,12 +114,36 @@ impl App {
             Command::Mode { member, mode } => return vec![Action::ChangeMode { member, mode }],
             Command::Model { member, model } => return vec![Action::ChangeModel { member, model }],
             Command::Compact(agent) => return vec![Action::Compact(agent)],
+            Command::Permissions => return request(Request::Permissions),
+            Command::Plan(command) => return self.plan_command(command),
             Command::Cost => self.tell(costs(&self.state)),
+            Command::Export { scope, file } => return self.export(scope, file),
+            Command::Spawn { name, agent_type, prompt } => {
+                self.tell(format!("{name} is being started"));
+                return request(Request::Spawn { name, agent_type, prompt });
+            }
+            Command::ShowPane(member) => return request(Request::ShowPane(member)),
+            Command::HidePane(member) => return request(Request::HidePane(member)),
             Command::Interrupt => return vec![Action::Interrupt(self.receiver().clone())],
+            Command::Resume => return self.choose_team(),
+            Command::StopMember(member) => return request(Request::ShutDown(member)),
             Command::Stop => return self.end_team(),
             Command::Quit => return self.leave(),
         }
         Vec::new()
+    }
+
+    /// Orders a document. It has as much of the tool calls as the conversation on the screen.
+    fn export(&mut self, scope: ExportScope, file: Option<String>) -> Vec<Action> {
+        let of = match scope {
+            ExportScope::Conversation => ExportOf::Conversation(self.receiver().clone()),
+            ExportScope::Run => ExportOf::Run,
+        };
+        let detail = match self.length {
+            Length::Short => Detail::Brief,
+            Length::Whole => Detail::Whole,
+        };
+        vec![Action::Export(ExportOrder { of, file, detail })]
     }
 
     /// Shows the conversation of an agent, if the team has this agent.

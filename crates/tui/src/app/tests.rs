@@ -2,16 +2,17 @@
 //! come out.
 
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use crossterm::event::{Event, KeyCode, KeyEvent, KeyModifiers};
 use insta::assert_snapshot;
 use pitcrew_permission::gate::{Call, Gate};
 use pitcrew_protocol::{AgentName, MessageId};
 use pitcrew_runtime::events::RunEvent;
-use pitcrew_runtime::question::{AskedCall, Choice, PermissionQuestion};
+use pitcrew_runtime::question::{AskedCall, PermissionQuestion};
 use pitcrew_view::client::News;
 use pitcrew_view::conversation::Conversation;
-use pitcrew_view::host::{Closed, HostEvent, HostState, OpenQuestion, What};
+use pitcrew_view::host::{HostEvent, HostState, OpenQuestion, What};
 use pitcrew_view::{TeamState, ViewEvent, fold};
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
@@ -20,7 +21,10 @@ use serde_json::{Value, json};
 use super::{Action, App, Begin, CanStart, Done, Input, Left};
 use crate::theme::ThemeKind;
 
+mod asked;
 mod ends;
+mod mouse;
+mod questions;
 
 const SMALL: (u16, u16) = (80, 24);
 const LARGE: (u16, u16) = (200, 60);
@@ -29,22 +33,30 @@ const LARGE: (u16, u16) = (200, 60);
 struct Person {
     app: App,
     actions: Vec<Action>,
+    now: Instant,
 }
+
+/// The time that a person needs to look at the screen before a key.
+const LOOKS: Duration = Duration::from_secs(1);
 
 impl Person {
     /// A person at an interface that asks for a goal.
     fn new() -> Self {
-        Self { app: App::new(ThemeKind::NoColor, None, CanStart::Yes), actions: Vec::new() }
+        Self::at(App::new(ThemeKind::NoColor, None, CanStart::Yes))
     }
 
     /// A person at an interface that follows the team `work`, with the lead and bob.
     fn with_team() -> Self {
         let app = App::new(ThemeKind::NoColor, Some("work".to_owned()), CanStart::No);
-        let mut person = Self { app, actions: Vec::new() };
+        let mut person = Self::at(app);
         person.hears(News::Open(env!("CARGO_PKG_VERSION").to_owned()));
         let state = HostState { team: team(), ..HostState::default() };
         person.hears(News::Snapshot(Box::new(state)));
         person
+    }
+
+    fn at(app: App) -> Self {
+        Self { app, actions: Vec::new(), now: Instant::now() }
     }
 
     fn gives(&mut self, input: Input) {
@@ -69,12 +81,18 @@ impl Person {
     }
 
     fn presses(&mut self, code: KeyCode) {
-        self.gives(Input::Terminal(Event::Key(KeyEvent::new(code, KeyModifiers::NONE))));
+        self.now += LOOKS;
+        self.presses_at_once(code);
+    }
+
+    fn presses_at_once(&mut self, code: KeyCode) {
+        let key = KeyEvent::new(code, KeyModifiers::NONE);
+        self.gives(Input::Terminal(Event::Key(key), self.now));
     }
 
     fn presses_ctrl(&mut self, letter: char) {
         let key = KeyEvent::new(KeyCode::Char(letter), KeyModifiers::CONTROL);
-        self.gives(Input::Terminal(Event::Key(key)));
+        self.gives(Input::Terminal(Event::Key(key), self.now));
     }
 
     fn reads(&mut self, agent: &str, lines: &[Value]) {
@@ -91,6 +109,7 @@ impl Person {
     fn sees(&mut self, (width, height): (u16, u16)) -> String {
         let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
         terminal.draw(|frame| self.app.draw(frame)).unwrap();
+        self.app.is_on_screen(self.now);
         let screen = terminal.backend().to_string();
         let lines = screen.lines().map(|line| line.trim_matches('"').trim_end());
         lines.collect::<Vec<_>>().join("\n")
@@ -115,12 +134,13 @@ fn team() -> TeamState {
         "event": "agent_started", "agent": "bob", "parent_call": null, "agent_type": "general",
         "model": "haiku", "color": "blue", "cwd": "/work", "mode": "acceptEdits",
     });
-    let active = json!({
-        "event": "agent_changed", "agent": "team-lead", "status": "running", "detail": null,
-    });
-    [started, bob, active]
+    [started, bob, changed("team-lead", "running")]
         .into_iter()
         .fold(TeamState::default(), |state, event| fold(state, &ViewEvent::Run(&run_event(event))))
+}
+
+fn changed(agent: &str, status: &str) -> Value {
+    json!({"event": "agent_changed", "agent": agent, "status": status, "detail": null})
 }
 
 fn answered(agent: &str, blocks: Value) -> Value {
@@ -152,26 +172,26 @@ fn an_empty_interface_asks_for_the_goal_and_starts_a_team_with_it() {
     let mut person = Person::new();
     assert_snapshot!(person.sees(SMALL), @r"
      pitcrew new team
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+
     What shall the team do? /help shows keys and commands.
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
     ────────────────────────────────────────────────────────────────────────────────
     >  the goal of the team
                                                                    /help  Tab: team
@@ -237,7 +257,7 @@ fn an_answer_is_shown_while_it_is_written_and_once_after_it_is_in_the_transcript
         ],
     );
     assert_snapshot!(person.sees(SMALL), @r"
-     pitcrew work  1 working
+     pitcrew work  1 working, 1 starting
 
 
 
@@ -263,7 +283,7 @@ fn an_answer_is_shown_while_it_is_written_and_once_after_it_is_in_the_transcript
      team-lead  opus  default  1.2k tokens  $0.02                  /help  Tab: team
     ");
     assert_snapshot!(person.sees(LARGE), @r"
-     pitcrew work  1 working
+     pitcrew work  1 working, 1 starting
                                                                                                                                                                 team  1 working  1 idle ────────────────────
                                                                                                                                                                 working (1)
                                                                                                                                                                 * team-lead  Bash(ls)
@@ -339,90 +359,36 @@ fn an_answer_that_the_model_begins_again_is_not_shown_twice() {
 }
 
 #[test]
-fn a_question_is_answered_by_a_key_only_while_nothing_is_typed() {
+fn every_agent_that_has_not_ended_is_counted_in_the_header() {
     let mut person = Person::with_team();
-    person.happens(What::QuestionOpened(Box::new(question("q1", "cargo test"))));
-    assert_snapshot!(person.sees(SMALL), @r"
-     pitcrew work  1 working  1 waiting for you
-    No conversation is recorded yet.
-
-
-
-
-
-
-
-
-
-
-
-
-
-    bob asks permission for Bash
-      in /work
-    │ cargo test
-    [y] yes, once   [n] no (a reason can follow)
-    [a] always exactly this call, in this run   [A] and save it in your settings
-    [p] always Bash(cargo test:*), in this run   [P] and save it in your settings
-    ────────────────────────────────────────────────────────────────────────────────
-    >  a message to team-lead
-     team-lead  opus  default                                      /help  Tab: team
-    ");
-    person.types("hey");
-    assert!(person.sees(SMALL).contains("> hey"), "the y belongs to the text");
-    person.presses_ctrl('u');
-    person.sees(SMALL);
-    person.presses(KeyCode::Char('y'));
-    let took = person.took();
-    let answers: Vec<_> = took
-        .iter()
-        .filter_map(|action| match action {
-            Action::Answer(chosen) => Some((chosen.question.id.as_str(), &chosen.choice)),
-            _ => None,
-        })
-        .collect();
-    assert_eq!(answers, [("q1", &Choice::Once)]);
-    assert!(!person.sees(SMALL).contains("cargo test"));
+    for (status, says) in [
+        ("awaiting_plan_approval", "1 working, 1 with a plan to answer"),
+        ("shutdown_requested", "1 working, 1 asked to leave"),
+        ("failed", "1 working, 1 failed"),
+        ("completed", "work  1 working"),
+    ] {
+        person.runs(changed("bob", status));
+        let screen = person.sees(SMALL);
+        assert!(screen.lines().next().unwrap().ends_with(says), "{screen}");
+    }
 }
 
 #[test]
-fn a_refusal_can_have_a_reason() {
+fn the_names_of_agents_and_modes_are_completed_in_commands() {
     let mut person = Person::with_team();
-    person.happens(What::QuestionOpened(Box::new(question("q1", "cargo test"))));
-    person.sees(SMALL);
-    person.presses(KeyCode::Char('n'));
-    assert!(person.sees(SMALL).contains("why not? bob gets the reason"));
-    person.types("use nextest");
-    person.presses(KeyCode::Enter);
-    let took = person.took();
-    let reason = Some("use nextest".to_owned());
-    let is_it = |action: &Action| matches!(action, Action::Answer(chosen) if chosen.choice == Choice::No { reason: reason.clone() });
-    assert!(took.iter().any(is_it), "{took:?}");
-}
-
-#[test]
-fn a_question_that_was_answered_elsewhere_disappears() {
-    let mut person = Person::with_team();
-    person.happens(What::QuestionOpened(Box::new(question("q1", "cargo test"))));
-    assert!(person.sees(SMALL).contains("1 waiting for you"));
-    let closed = Closed::Answered(Choice::Once);
-    person.happens(What::QuestionClosed { id: "q1".to_owned(), closed });
-    let screen = person.sees(SMALL);
-    assert!(!screen.contains("waiting for you") && !screen.contains("cargo test"), "{screen}");
-}
-
-#[test]
-fn an_answer_that_the_host_did_not_take_brings_the_question_back() {
-    let mut person = Person::with_team();
-    person.happens(What::QuestionOpened(Box::new(question("q1", "cargo test"))));
-    person.sees(SMALL);
-    person.presses(KeyCode::Char('y'));
-    let Some(Action::Answer(chosen)) = person.took().pop() else { panic!("an answer") };
-    let result = Err("the host is busy".to_owned());
-    person.gives(Input::Done(Done::Answered { chosen, result }));
-    let screen = person.sees(SMALL);
-    assert!(screen.contains("not answered: the host is busy"), "{screen}");
-    assert!(screen.contains("cargo test"), "{screen}");
+    for (typed, line) in [("/peek bo", "> /peek bob"), ("/mode acc", "> /mode acceptEdits")] {
+        person.types(typed);
+        person.presses(KeyCode::Tab);
+        let screen = person.sees(SMALL);
+        assert!(screen.contains(line) && !screen.contains("team  "), "{screen}");
+        person.presses_ctrl('u');
+    }
+    // Without a completion, Tab leaves the command where it is.
+    person.types("/peek zz");
+    person.presses(KeyCode::Tab);
+    assert!(person.sees(SMALL).contains("No conversation is recorded yet."));
+    person.types("y");
+    assert!(person.sees(SMALL).contains("> /peek zzy"));
 }
 
 #[test]
@@ -527,7 +493,7 @@ fn the_panels_are_drawn_in_place_of_the_conversation_or_beside_it() {
     let mut person = Person::with_team();
     person.presses_ctrl('t');
     assert_snapshot!(person.sees(SMALL), @r"
-     pitcrew work  1 working
+     pitcrew work  1 working, 1 starting
     team  1 working  1 idle ━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━
     working (1)
     * team-lead  thinks                                                  -         -
@@ -549,7 +515,7 @@ fn the_panels_are_drawn_in_place_of_the_conversation_or_beside_it() {
 
     Enter: conversation  m: message  o: pane
     ────────────────────────────────────────────────────────────────────────────────
-    >  a message to team-lead
+    >  Esc goes back to the conversation
      team-lead  opus  default                                      /help  Tab: team
     ");
     person.presses(KeyCode::Tab);
@@ -559,7 +525,8 @@ fn the_panels_are_drawn_in_place_of_the_conversation_or_beside_it() {
     person.types("/help");
     person.presses(KeyCode::Enter);
     assert_snapshot!(person.sees(SMALL), @r"
-     pitcrew work  1 working
+     pitcrew work  1 working, 1 starting
+     keys and commands: 1-19 of 29, PageDown scrolls, Esc closes ━━━━━━━━━━━━━━━━━━━━
     Enter                 send; Alt-Enter or Ctrl-J breaks the line
     Esc                   close, clear a typed text, or interrupt the agent's turn
     Ctrl-C twice, Ctrl-Z  leave (it asks about a team at work); suspend
@@ -576,12 +543,11 @@ fn the_panels_are_drawn_in_place_of_the_conversation_or_beside_it() {
     /mode MODE [NAME]     change the permission mode of the lead or of NAME
     /model MODEL [NAME]   give the lead or NAME another model, from its next call on
     /compact [NAME]       replace an agent's conversation by a summary
-    /cost                 tokens and cost of the team
-    /interrupt            interrupt the shown agent's turn, as Esc does
-    /stop                 ask every teammate to leave, and end the team
-    /quit                 leave; asks what becomes of a team at work
+    /permissions          the rules in force, what you granted, and what was refused
+    /plan [approve|reject NAME]
+                          show the plans that wait; answer one
     ────────────────────────────────────────────────────────────────────────────────
-    >  a message to team-lead
+    >  Esc goes back to the conversation
      team-lead  opus  default                                      /help  Tab: team
     ");
 }

@@ -1,5 +1,7 @@
-//! The list of completions of the word at the cursor: names of files after `@`, and commands.
+//! The list of completions of the word at the cursor: names of files after `@`, commands and their
+//! arguments.
 
+use pitcrew_protocol::PermissionMode;
 use ratatui::text::Line;
 
 use crate::commands::COMMANDS;
@@ -25,8 +27,31 @@ struct Entry {
 }
 
 impl Completion {
-    /// Lists the commands that begin with a text. Returns `None` if there are none.
-    pub(super) fn of_commands(prefix: &str) -> Option<Self> {
+    /// Lists the completions of the last word of a command line: commands, agents or permission
+    /// modes. Returns `None` if there are none.
+    pub(super) fn of_command_line(line: &str, agents: &[String]) -> Option<Self> {
+        let Some((before, word)) = line.rsplit_once(char::is_whitespace) else {
+            return Self::of_commands(line.strip_prefix('/')?);
+        };
+        let mut words = before.split_whitespace();
+        let name = words.next()?.strip_prefix('/')?;
+        let command = COMMANDS.iter().find(|command| command.name == name)?;
+        let argument = command.arguments.split_whitespace().nth(words.count())?;
+        match argument.trim_matches(['[', ']']) {
+            "NAME" => Self::of_words(agents.iter().map(String::as_str), word),
+            "MODE" => Self::of_words(PermissionMode::ALL.map(PermissionMode::as_str), word),
+            // The other arguments are free texts.
+            _ => None,
+        }
+    }
+
+    fn of_words<'a>(words: impl IntoIterator<Item = &'a str>, prefix: &str) -> Option<Self> {
+        let prefix = prefix.to_lowercase();
+        let words = words.into_iter().filter(|word| word.to_lowercase().starts_with(&prefix));
+        Self::of(words.map(|word| Entry { word: word.to_owned(), about: "" }).collect())
+    }
+
+    fn of_commands(prefix: &str) -> Option<Self> {
         let commands = COMMANDS.iter().filter(|command| command.name.starts_with(prefix));
         let entry = |command: &crate::commands::Described| Entry {
             word: format!("/{}", command.name),

@@ -2,13 +2,13 @@
 
 use crossterm::event::{KeyCode, KeyEvent};
 use ratatui::Frame;
-use ratatui::layout::Rect;
+use ratatui::layout::{Position, Rect};
 use ratatui::text::{Line, Span};
 
 use super::cell::{cut, padded, width_of};
 use super::query::{self, Query, Searched};
 use super::scroll::ListWindow;
-use super::{Movement, PanelAct, draw_line, mark_selected, titled};
+use super::{Movement, PanelAct, RowItems, draw_line, mark_selected, titled};
 use crate::theme::Theme;
 
 /// Maximum width of the first column, as a part of the whole width.
@@ -41,6 +41,7 @@ pub struct Picker {
     found: Vec<usize>,
     window: ListWindow,
     page: usize,
+    rows: RowItems<usize>,
 }
 
 /// A row of the list.
@@ -71,6 +72,7 @@ impl Picker {
             found: Vec::new(),
             window: ListWindow::default(),
             page: 1,
+            rows: RowItems::default(),
         }
     }
 
@@ -96,6 +98,13 @@ impl Picker {
             return PanelAct::Redraw;
         }
         PanelAct::None
+    }
+
+    /// Selects the item at which the user clicks.
+    pub fn click(&mut self, place: Position) {
+        if let Some(index) = self.rows.at(place) {
+            (self.selected, self.drawn) = (Some(*index), None);
+        }
     }
 
     /// Draws the list.
@@ -130,6 +139,11 @@ impl Picker {
                 mark_selected(frame, list, at, theme.selected);
             }
         }
+        let drawn = rows.iter().skip(visible.start).take(visible.len()).map(|row| match row {
+            Row::Heading(_) => None,
+            Row::Item(index, _) => Some(*index),
+        });
+        self.rows = RowItems::drawn(list, drawn);
         if rows.is_empty() {
             let said = if items.is_empty() { "nothing to choose from" } else { "nothing found" };
             draw_line(frame, list, 0, &Line::styled(said, theme.dim));

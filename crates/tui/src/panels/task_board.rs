@@ -8,12 +8,12 @@ mod row;
 use crossterm::event::{KeyCode, KeyEvent};
 use pitcrew_protocol::{AgentName, Task, TaskId};
 use ratatui::Frame;
-use ratatui::layout::{Constraint, Layout, Rect};
+use ratatui::layout::{Constraint, Layout, Position, Rect};
 use ratatui::text::Line;
 
 use super::cell::cut;
 use super::scroll::{ListWindow, Scroll};
-use super::{Movement, PanelAct, draw_line, letter, mark_selected, titled};
+use super::{Movement, PanelAct, RowItems, draw_line, letter, mark_selected, titled};
 use crate::theme::Theme;
 use order::{Group, Placed, in_order};
 use row::Columns;
@@ -29,6 +29,7 @@ pub struct TaskBoard {
     drawn: Vec<(TaskId, Option<String>)>,
     window: ListWindow,
     page: usize,
+    rows: RowItems<TaskId>,
     /// The position in the details, if they are open.
     details: Option<Scroll>,
 }
@@ -85,6 +86,16 @@ impl TaskBoard {
         PanelAct::Redraw
     }
 
+    /// Selects the task at which the user clicks.
+    pub fn click(&mut self, place: Position) {
+        if let Some(task) = self.rows.at(place) {
+            self.selected = Some(task.clone());
+            if self.details.is_some() {
+                self.open_details();
+            }
+        }
+    }
+
     /// Draws the board.
     pub fn draw(
         &mut self,
@@ -119,6 +130,11 @@ impl TaskBoard {
                 mark_selected(frame, list, at, theme.selected);
             }
         }
+        let drawn = rows.iter().skip(visible.start).take(visible.len()).map(|row| match row {
+            Row::Heading(..) => None,
+            Row::Task(placed) => Some(placed.task.id.clone()),
+        });
+        self.rows = RowItems::drawn(list, drawn);
         if rows.is_empty() {
             draw_line(frame, list, 0, &Line::styled("no tasks yet", theme.dim));
         }

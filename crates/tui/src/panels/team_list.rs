@@ -8,12 +8,12 @@ use pitcrew_protocol::AgentName;
 use pitcrew_view::TeamState;
 use pitcrew_view::host::OpenQuestion;
 use ratatui::Frame;
-use ratatui::layout::Rect;
+use ratatui::layout::{Position, Rect};
 use ratatui::text::Line;
 
 use super::cell::cut;
 use super::scroll::ListWindow;
-use super::{Movement, PanelAct, draw_line, letter, mark_selected, titled};
+use super::{Movement, PanelAct, RowItems, draw_line, letter, mark_selected, titled};
 use crate::theme::Theme;
 use order::{Group, Placed, in_order};
 use row::Columns;
@@ -29,6 +29,9 @@ pub struct TeamList {
     drawn: Vec<AgentName>,
     window: ListWindow,
     page: usize,
+    /// Whether no message can be sent and no pane opened.
+    is_read_only: bool,
+    rows: RowItems<AgentName>,
 }
 
 /// A row of the list.
@@ -42,6 +45,12 @@ impl TeamList {
     #[must_use]
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// Returns a list for an interface that only displays a team.
+    #[must_use]
+    pub fn read_only() -> Self {
+        Self { is_read_only: true, ..Self::default() }
     }
 
     /// Returns the selected agent.
@@ -61,11 +70,18 @@ impl TeamList {
         let act: fn(AgentName) -> PanelAct = match (key.code, letter(key)) {
             (KeyCode::Esc, _) => return PanelAct::Close,
             (KeyCode::Enter, _) => PanelAct::Peek,
-            (_, Some('o')) => PanelAct::OpenPane,
-            (_, Some('m')) => PanelAct::Message,
+            (_, Some('o')) if !self.is_read_only => PanelAct::OpenPane,
+            (_, Some('m')) if !self.is_read_only => PanelAct::Message,
             (_, Some(_) | None) => return PanelAct::None,
         };
         self.selected.clone().map_or(PanelAct::None, act)
+    }
+
+    /// Selects the agent at which the user clicks.
+    pub fn click(&mut self, place: Position) {
+        if let Some(agent) = self.rows.at(place) {
+            self.selected = Some(agent.clone());
+        }
     }
 
     /// Draws the list.
@@ -87,7 +103,10 @@ impl TeamList {
         let mut list = titled(frame, area, title, theme, is_focused);
         if is_focused && area.height >= HEIGHT_WITH_KEYS {
             list.height = list.height.saturating_sub(1);
-            let keys = "Enter: conversation  m: message  o: pane";
+            let keys = match self.is_read_only {
+                true => "Enter: conversation",
+                false => "Enter: conversation  m: message  o: pane",
+            };
             let line = Line::styled(cut(keys, usize::from(area.width)), theme.dim);
             draw_line(frame, Rect { height: area.height, ..list }, usize::from(list.height), &line);
         }
@@ -106,6 +125,11 @@ impl TeamList {
                 mark_selected(frame, list, at, theme.selected);
             }
         }
+        let drawn = rows.iter().skip(visible.start).take(visible.len()).map(|row| match row {
+            Row::Heading(..) => None,
+            Row::Agent(placed) => Some(placed.agent.name.clone()),
+        });
+        self.rows = RowItems::drawn(list, drawn);
         if rows.is_empty() {
             draw_line(frame, list, 0, &Line::styled("no agents yet", theme.dim));
         }

@@ -12,8 +12,11 @@ pub(super) fn whole(
     width: usize,
     theme: &Theme,
 ) -> Vec<Line<'static>> {
-    let no = ('n', "no (a reason can follow)".to_owned());
-    let first = vec![('y', "yes, once".to_owned()), no];
+    let (yes, no) = match question.is_plan() {
+        true => ("yes, it can be carried out", "no, send it back (say what must change)"),
+        false => ("yes, once", "no (a reason can follow)"),
+    };
+    let first = vec![('y', yes.to_owned()), ('n', no.to_owned())];
     let lines = std::iter::once(first).chain(question.offers.iter().map(|offer| {
         let (key, text) = match offer {
             Offer::Exactly { .. } => ('a', "always exactly this call, in this run".to_owned()),

@@ -42,12 +42,13 @@ fn command(id: &str, command: &str) -> OpenQuestion {
 struct Screen {
     view: QuestionView,
     terminal: Terminal<TestBackend>,
+    now: Instant,
 }
 
 impl Screen {
     fn new(question: &OpenQuestion, width: u16, height: u16) -> Self {
         let terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
-        let mut screen = Self { view: QuestionView::new(), terminal };
+        let mut screen = Self { view: QuestionView::new(), terminal, now: Instant::now() };
         screen.view.set(Some(question), 1);
         screen.draw();
         screen
@@ -69,6 +70,7 @@ impl Screen {
             view.draw(frame, area, &theme);
         });
         let buffer = drawn.unwrap().buffer;
+        self.view.is_on_screen(self.now);
         let width = usize::from(buffer.area.width);
         let rows = buffer.content.chunks(width);
         let row = |cells: &[ratatui::buffer::Cell]| {
@@ -78,8 +80,14 @@ impl Screen {
         rows.map(row).collect::<Vec<_>>().join("\n").trim_matches('\n').to_owned()
     }
 
+    /// Presses a key after a look at the screen.
+    fn press(&mut self, key: KeyEvent) -> QuestionAct {
+        self.now += 2 * QUIET;
+        self.view.key(key, self.now)
+    }
+
     fn key(&mut self, code: KeyCode) -> QuestionAct {
-        let act = self.view.key(KeyEvent::new(code, KeyModifiers::NONE));
+        let act = self.press(KeyEvent::new(code, KeyModifiers::NONE));
         self.draw();
         act
     }
@@ -150,7 +158,7 @@ fn each_key_is_its_answer() {
         assert_eq!(screen.key(code), QuestionAct::None, "the whole request is on the screen");
     }
     let with_control = KeyEvent::new(KeyCode::Char('y'), KeyModifiers::CONTROL);
-    assert_eq!(screen.view.key(with_control), QuestionAct::None);
+    assert_eq!(screen.press(with_control), QuestionAct::None);
 }
 
 #[test]
@@ -240,7 +248,7 @@ fn a_request_that_changes_under_the_eyes_is_not_answered_by_a_key_for_the_one_be
     // The second request has come, but it is not on the screen yet.
     screen.view.set(Some(&second), 1);
     let key = KeyEvent::new(KeyCode::Char('y'), KeyModifiers::NONE);
-    assert!(why(screen.view.key(key)).contains("nothing was answered"));
+    assert!(why(screen.press(key)).contains("nothing was answered"));
     // It is on the screen now, but the user may not have noticed.
     screen.draw();
     assert!(why(screen.letter('y')).contains("has changed"));
@@ -266,9 +274,9 @@ fn a_request_without_room_on_the_screen_is_not_answered() {
     let height = screen.view.height(80, 0);
     assert_eq!(height, 0);
     let key = KeyEvent::new(KeyCode::Char('y'), KeyModifiers::NONE);
-    assert!(why(screen.view.key(key)).contains("nothing was answered"));
+    assert!(why(screen.press(key)).contains("nothing was answered"));
     screen.draw();
-    assert_eq!(choice(screen.view.key(key)), Choice::Once);
+    assert_eq!(choice(screen.press(key)), Choice::Once);
 }
 
 #[test]
@@ -276,12 +284,26 @@ fn a_second_key_answers_neither_the_same_request_nor_the_next_one_unseen() {
     let (first, second) = (command("q1", "ls"), command("q2", "rm -rf /"));
     let mut screen = Screen::new(&first, 80, 24);
     let key = KeyEvent::new(KeyCode::Char('y'), KeyModifiers::NONE);
-    assert_eq!(choice(screen.view.key(key)), Choice::Once);
-    assert!(why(screen.view.key(key)).contains("nothing was answered"));
+    assert_eq!(choice(screen.press(key)), Choice::Once);
+    assert!(why(screen.press(key)).contains("nothing was answered"));
     screen.view.set(Some(&second), 1);
-    assert!(why(screen.view.key(key)).contains("nothing was answered"));
+    assert!(why(screen.press(key)).contains("nothing was answered"));
     screen.draw();
-    assert_eq!(choice(screen.view.key(key)), Choice::Once, "the user answered the first one");
+    assert_eq!(choice(screen.press(key)), Choice::Once, "the user answered the first one");
+}
+
+#[test]
+fn a_key_soon_after_the_request_came_on_the_screen_answers_nothing() {
+    let mut screen = Screen::new(&command("q1", "rm -rf /"), 80, 24);
+    let key = |letter: char| KeyEvent::new(KeyCode::Char(letter), KeyModifiers::NONE);
+    for letter in ['y', 'n', 'a', 'A'] {
+        screen.now += QUIET / 2;
+        let act = screen.view.key(key(letter), screen.now);
+        assert!(why(act).contains("nothing was answered"), "{letter}");
+        screen.draw();
+    }
+    screen.now += QUIET;
+    assert_eq!(choice(screen.view.key(key('y'), screen.now)), Choice::Once);
 }
 
 #[test]
@@ -314,7 +336,7 @@ fn a_plan_is_rendered_unless_that_would_hide_a_part_of_it() {
     let question = asked("q1", "ExitPlanMode", json!({"plan": plan}));
     let mut screen = Screen::new(&question, 80, 24);
     let shown = screen.draw();
-    let head: Vec<&str> = shown.lines().take(6).collect();
+    let head: Vec<&str> = shown.lines().take(7).collect();
     insta::assert_snapshot!(head.join("\n"), @r"
     bob asks you to approve its plan
       in /work
@@ -322,6 +344,7 @@ fn a_plan_is_rendered_unless_that_would_hide_a_part_of_it() {
     │
     │ 1. Read all of it
     │ 2. Write `a.rs`
+    [y] yes, it can be carried out   [n] no, send it back (say what must change)
     ");
     let hidden = asked("q1", "ExitPlanMode", json!({"plan": "# Plan\n\n[x]: and-delete-all\n"}));
     let shown = Screen::new(&hidden, 80, 24).draw();

@@ -1,7 +1,7 @@
 //! Draws the call of a tool: a command as text, an edit as a diff, a plan as markdown, and all
 //! other calls as their fields. Every field of the call is drawn.
 
-use pitcrew_protocol::{CallView, ToolTraits};
+use pitcrew_protocol::{CallEffect, CallView, ToolTraits};
 use ratatui::style::{Modifier, Style};
 use ratatui::text::{Line, Span};
 use serde_json::{Map, Value};
@@ -25,6 +25,10 @@ pub fn call(tool: &str, input: &Value, width: u16, theme: &Theme) -> Vec<Line<'s
         return drawing.lines;
     };
     let text = |name: &str| fields.get(name).and_then(Value::as_str);
+    if ToolTraits::of(tool).effect == CallEffect::StartsAgent {
+        drawing.spawn(tool, (text("name"), text("description")), fields);
+        return drawing.lines;
+    }
     match (ToolTraits::of(tool).view, text("command"), text("file_path"), text("plan")) {
         (CallView::Command, Some(command), ..) => drawing.command(tool, command, fields),
         (CallView::WholeFile, _, Some(file), _) => {
@@ -80,6 +84,23 @@ impl Drawing<'_> {
         for line in about {
             self.text(line, self.theme.text);
         }
+    }
+
+    /// Draws the start of an agent: its name and what it does first, then its other fields.
+    fn spawn(
+        &mut self,
+        tool: &str,
+        (name, description): (Option<&str>, Option<&str>),
+        fields: &Map<String, Value>,
+    ) {
+        let (about, shown) = match (name, description) {
+            (Some(name), Some(does)) => (format!("{name}: {does}"), &["name", "description"][..]),
+            (Some(name), None) => (name.to_owned(), &["name"][..]),
+            (None, Some(does)) => (does.to_owned(), &["description"][..]),
+            (None, None) => (String::new(), &[][..]),
+        };
+        self.heading(tool, &about);
+        self.fields(fields, shown);
     }
 
     fn command(&mut self, tool: &str, command: &str, fields: &Map<String, Value>) {
@@ -263,6 +284,25 @@ mod tests {
         ● ExitPlanMode
           # Plan
           [x]: rm
+        ");
+    }
+
+    #[test]
+    fn the_start_of_an_agent_begins_with_its_name_and_what_it_does() {
+        let spawn = json!({
+            "name": "ann", "mode": "plan", "description": "Plan the tests", "prompt": "Plan them.\nThen wait.",
+        });
+        insta::assert_snapshot!(drawn("Task", &spawn, 40), @r"
+        ● Task ann: Plan the tests
+          mode: plan
+          prompt:
+            Plan them.
+            Then wait.
+        ");
+        let subagent = json!({"description": "Look", "prompt": "Look."});
+        insta::assert_snapshot!(drawn("Task", &subagent, 40), @r"
+        ● Task Look
+          prompt: Look.
         ");
     }
 

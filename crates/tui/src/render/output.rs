@@ -3,7 +3,9 @@
 
 use std::borrow::Cow;
 
+use pitcrew_protocol::{CallEffect, ToolTraits};
 use ratatui::text::{Line, Span};
+use serde_json::Value;
 
 use super::text::clean;
 use super::wrap::{Blanks, rows};
@@ -51,6 +53,30 @@ pub fn output(
         push(vec![Span::styled("(Ctrl-O folds)", theme.dim)]);
     }
     drawn
+}
+
+/// Returns the part of a tool's result that is for people. The results of the tools for messages
+/// and teammates also have ids and names for the model.
+#[must_use]
+pub fn for_people<'t>(tool: &str, result: &'t str) -> Cow<'t, str> {
+    match ToolTraits::of(tool).effect {
+        CallEffect::StartsAgent => Cow::Borrowed(result.lines().next().unwrap_or_default()),
+        CallEffect::SendsMessage => match serde_json::from_str(result) {
+            Ok(Value::Object(mut fields)) => match fields.remove("message") {
+                Some(Value::String(message)) => Cow::Owned(message),
+                Some(_) | None => Cow::Borrowed(result),
+            },
+            Ok(_) | Err(_) => Cow::Borrowed(result),
+        },
+        CallEffect::None
+        | CallEffect::WritesFile
+        | CallEffect::EditsFile
+        | CallEffect::SubmitsPlan
+        | CallEffect::CreatesTask
+        | CallEffect::ChangesTask
+        | CallEffect::ChecksTasks
+        | CallEffect::EndsTeam => Cow::Borrowed(result),
+    }
 }
 
 fn folded(lines: usize, theme: &Theme) -> Span<'static> {
@@ -118,6 +144,19 @@ mod tests {
         assert!(open.contains("line 20") && open.ends_with("(Ctrl-O folds)"), "{open}");
         let eight: String = (1..=8).map(|number| format!("line {number}\n")).collect();
         assert!(!drawn(&eight, false, false).contains("Ctrl-O"));
+    }
+
+    #[test]
+    fn the_ids_in_the_results_of_team_tools_are_for_the_model() {
+        let sent =
+            "{\n  \"success\": true,\n  \"message\": \"Sent to bob\",\n  \"target\": \"bob\"\n}";
+        assert_eq!(for_people("SendMessage", sent), "Sent to bob");
+        assert_eq!(for_people("Bash", sent), sent, "the output of a command is shown as it is");
+        for other in ["", "{}", "no JSON", r#"{"message": 5}"#] {
+            assert_eq!(for_people("SendMessage", other), other);
+        }
+        let spawned = "Spawned successfully.\nagent_id: bob@work";
+        assert_eq!(for_people("Task", spawned), "Spawned successfully.");
     }
 
     #[test]

@@ -31,6 +31,11 @@ pub(super) fn lines(
     );
     let mut lines: Vec<Line<'static>> =
         rows(&spans, usize::from(width), Blanks::Dropped).map(Line::from).collect();
+    if changes.branch.as_ref().is_some_and(|branch| branch.has_more_files) {
+        let count = counted(changes.files.len(), "changed file");
+        let text = format!("only {count} can be listed here: `git diff` in the worktree shows all");
+        lines.extend(wrap(&text, width, theme.error));
+    }
     if let Some(failure) = &changes.failure {
         let text = format!("the changes are not known: {failure}");
         lines.extend(wrap(&text, width, theme.error));

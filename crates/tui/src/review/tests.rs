@@ -23,6 +23,7 @@ fn bob() -> MemberChanges {
         behind: 1,
         files: names(&["a.rs", "b.rs"]),
         uncommitted: names(&["b.rs"]),
+        has_more_files: false,
     };
     MemberChanges {
         author: AgentName::new("bob").unwrap(),
@@ -109,6 +110,14 @@ fn the_changes_of_a_member_are_a_diff_with_the_state_of_its_branch() {
 
     [c] comment  [x] send back  [a] accept  [←→] file  [Tab] member  [Esc] close
     ");
+}
+
+#[test]
+fn a_list_of_files_that_is_not_whole_says_so() {
+    let mut many = bob();
+    many.branch.as_mut().unwrap().has_more_files = true;
+    let shown = Screen::new(vec![many]).draw();
+    assert!(shown.contains("only 2 changed files can be listed here"), "{shown}");
 }
 
 #[test]

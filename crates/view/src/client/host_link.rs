@@ -79,6 +79,21 @@ impl HostLink {
         Self { team, notifies, changes: None, connection, since: None, pause: FIRST_PAUSE }
     }
 
+    /// Goes on at this place in the host's events, without a snapshot if the host still has them.
+    #[must_use]
+    pub fn going_on(self, since: Option<Since>) -> Self {
+        Self { since, ..self }
+    }
+
+    /// Returns the id of the host's run. It is `None` before the first connection.
+    #[must_use]
+    pub fn run(&self) -> Option<&str> {
+        match &self.connection {
+            Connection::Open(following) => Some(following.run()),
+            Connection::Closed { .. } => self.since.as_ref().map(|since| since.run.as_str()),
+        }
+    }
+
     /// Offers the terminal of this process for notifications.
     #[must_use]
     pub fn notifying(self, notifies: Notifies) -> Self {

@@ -38,7 +38,12 @@ pub(super) enum Ask {
     /// Ends the team.
     Cleanup,
     /// Starts an agent.
-    Spawn { agent_type: Option<String>, model: Option<String>, mode: Option<PermissionMode> },
+    Spawn {
+        agent_type: Option<String>,
+        model: Option<String>,
+        mode: Option<PermissionMode>,
+        prompt: Option<String>,
+    },
     /// Sends a message.
     Send { kind: &'static str, to: Option<String>, text: String },
     /// Creates a task.

@@ -21,7 +21,7 @@ pub(super) const DENIALS_MOST: usize = 1_000;
 const REFUSED: &str = "the client refused the call";
 
 impl Session {
-    pub(super) fn ended(&self, state: &mut TeamState, line: &Line<'_>) {
+    pub(super) fn ended(&mut self, state: &mut TeamState, line: &Line<'_>) {
         let lead = lead(state);
         let summary = summary(line);
         let status = if summary.is_error { Status::Failed } else { Status::Idle };
@@ -42,6 +42,8 @@ impl Session {
             fold_run(state, &answered);
         }
         set_status(state, &lead, status);
+        let ended = format!("the session ended: {}", summary.outcome);
+        self.converse(|conversations| conversations.happened(&lead, ended));
         self.note(state, Happened::SessionEnded { outcome: summary.outcome.clone() });
         tell(state, StreamFact::Session(summary));
     }

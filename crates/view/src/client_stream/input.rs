@@ -8,7 +8,7 @@ use std::borrow::Cow;
 use pitcrew_protocol::{PermissionMode, StatusChange, TaskCreateInput, TaskUpdateInput};
 
 use super::calls::Ask;
-use super::json::{Cursor, Fields, Read, fields};
+use super::json::{Cursor, Field, Fields, Read, fields};
 use super::raw::Raw;
 use super::tasks::EDGES_MOST;
 use crate::state::bounded;
@@ -16,6 +16,25 @@ use crate::wording::TELLING;
 
 /// The recipient of a message to all members.
 const EVERYBODY: &str = "*";
+
+/// The input of a call, and its JSON text. Both are absent if the input is no object.
+#[derive(Debug, Default)]
+pub(super) struct CallInput<'a> {
+    pub(super) input: Input<'a>,
+    pub(super) json: Option<&'a str>,
+}
+
+impl<'a> Field<'a> for CallInput<'a> {
+    fn read(&mut self, cursor: &mut Cursor<'a>) -> Read<()> {
+        cursor.peek();
+        let start = cursor.offset();
+        *self = Self::default();
+        if cursor.object(&mut self.input)? {
+            self.json = Some(cursor.since(start)?);
+        }
+        Ok(())
+    }
+}
 
 /// The parameters of the team tools, and the most informative parameter of any tool.
 #[derive(Debug, Default)]
@@ -28,6 +47,7 @@ pub(super) struct Input<'a> {
     subagent_type: Raw<'a>,
     model: Raw<'a>,
     mode: Raw<'a>,
+    prompt: Raw<'a>,
     // A message, in both dialects.
     kind: Raw<'a>,
     recipient: Raw<'a>,
@@ -89,6 +109,7 @@ impl<'a> Input<'a> {
             agent_type: text(self.subagent_type),
             model: text(self.model),
             mode: self.mode.text().and_then(|mode| PermissionMode::named(&mode)),
+            prompt: self.prompt.text().map(bounded),
         }
     }
 
@@ -147,6 +168,7 @@ impl<'a> Input<'a> {
             "subagent_type" => &mut self.subagent_type,
             "model" => &mut self.model,
             "mode" => &mut self.mode,
+            "prompt" => &mut self.prompt,
             "type" => &mut self.kind,
             "recipient" => &mut self.recipient,
             "content" => &mut self.content,

@@ -258,7 +258,7 @@ impl<'a> Cursor<'a> {
     }
 
     /// Returns the text from `start` to the cursor.
-    fn since(&self, start: usize) -> Read<&'a str> {
+    pub(super) fn since(&self, start: usize) -> Read<&'a str> {
         self.text.get(start..self.at).ok_or(NotJson)
     }
 

@@ -7,7 +7,7 @@
 use pitcrew_model::Usage;
 
 use super::ending::MODELS_MOST;
-use super::input::Input;
+use super::input::CallInput;
 use super::json::fields;
 use super::raw::{Content, Named, Raw};
 
@@ -58,9 +58,10 @@ fields! {
     pub(super) struct Block<'a> {
         pub(super) kind: Raw<'a> = "type",
         pub(super) text: Raw<'a> = "text",
+        pub(super) thinking: Raw<'a> = "thinking",
         pub(super) id: Raw<'a> = "id",
         pub(super) name: Raw<'a> = "name",
-        pub(super) input: Option<Input<'a>> = "input",
+        pub(super) input: CallInput<'a> = "input",
         pub(super) tool_use_id: Raw<'a> = "tool_use_id",
         pub(super) content: Raw<'a> = "content",
         pub(super) is_error: Raw<'a> = "is_error",

@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use super::ending::DENIALS_MOST;
 use super::fact::{StreamFact, tell};
-use super::input::Input;
+use super::input::CallInput;
 use super::json::fields;
 use super::line::{CallTokens, Line};
 use super::raw::Raw;
@@ -40,7 +40,7 @@ fields! {
         delay_ms: Raw<'a> = "delay_ms",
         tool_use_id: Raw<'a> = "tool_use_id",
         tool_name: Raw<'a> = "tool_name",
-        tool_input: Option<Input<'a>> = "tool_input",
+        tool_input: CallInput<'a> = "tool_input",
         is_error: Raw<'a> = "is_error",
         from: Raw<'a> = "from",
         ids: Raw<'a> = "ids",
@@ -82,10 +82,24 @@ impl Session {
         }
         if event == "tool_started" {
             let tool = data.tool_name.id().unwrap_or_default();
-            let telling = data.tool_input.as_ref().and_then(Input::telling);
+            let telling = data.tool_input.input.telling();
+            self.converse(|conversations| {
+                let (id, json) = (data.tool_use_id, data.tool_input.json);
+                conversations.called(&agent, id, data.tool_name, json);
+            });
             let doing = brief_with(&tool, telling.as_deref());
             tell(state, StreamFact::CallStarted(&agent, doing));
-        } else if let Some(event) = event_of(&event, agent, &data) {
+            return;
+        }
+        if event == "tool_ended" {
+            // These events do not have the text of the result.
+            let (call, is_error) = (data.tool_use_id, data.is_error.flag() == Some(true));
+            let text = if is_error { "the call failed" } else { "the call has ended" };
+            self.converse(|conversations| {
+                conversations.call_ended(&agent, call, text.to_owned(), is_error);
+            });
+        }
+        if let Some(event) = event_of(&event, agent, &data) {
             fold_run(state, &event);
         }
     }

@@ -99,6 +99,11 @@ impl<'a> Raw<'a> {
         ids
     }
 
+    /// Returns the objects in the value if it is a list.
+    pub(super) fn objects<T: Fields<'a>>(self) -> Vec<T> {
+        Cursor::new(self.other().unwrap_or("[]")).objects().unwrap_or_default()
+    }
+
     #[inline]
     fn other(self) -> Option<&'a str> {
         match self {

@@ -2,11 +2,13 @@
 
 use std::borrow::Cow;
 
+use pitcrew_protocol::AgentName;
 use serde::Serialize;
 
 use super::json::Cursor;
 use super::line::Line;
 use super::session::Session;
+use crate::conversation::Conversation;
 use crate::state::TeamState;
 
 /// Maximum length of a line, in bytes. A longer line is skipped. The longest lines have images.
@@ -23,6 +25,8 @@ pub struct ClientStream {
     begun: Vec<u8>,
     /// Whether the line whose end has not come yet is too long.
     is_too_long: bool,
+    /// Whether the last line was read before its line break came.
+    lacks_break: bool,
     read: LinesRead,
 }
 
@@ -49,6 +53,25 @@ impl ClientStream {
         Self::default()
     }
 
+    /// Creates a stream that also keeps the conversations of the agents.
+    #[must_use]
+    pub fn with_conversations() -> Self {
+        Self { session: Session::with_conversations(), ..Self::default() }
+    }
+
+    /// Returns the conversation of an agent, as far as the stream told it, and the number of its
+    /// changes so far. Returns `None` if nothing is known of it.
+    #[must_use]
+    pub fn conversation(&self, agent: &AgentName) -> Option<(&Conversation, u64)> {
+        self.session.conversations.as_ref()?.of(agent)
+    }
+
+    /// Whether a line has begun and its end has not come yet.
+    #[must_use]
+    pub fn has_begun_line(&self) -> bool {
+        !self.begun.is_empty() || self.is_too_long
+    }
+
     /// Returns the numbers of lines that were read so far.
     #[must_use]
     pub fn lines_read(&self) -> LinesRead {
@@ -62,6 +85,9 @@ impl ClientStream {
             let length = line_length(bytes);
             let (piece, rest) = bytes.split_at(length);
             bytes = rest;
+            if std::mem::take(&mut self.lacks_break) && matches!(piece, b"\n" | b"\r\n") {
+                continue;
+            }
             if self.begun.is_empty() && !self.is_too_long && piece.ends_with(b"\n") {
                 self.line(state, piece);
                 continue;
@@ -70,6 +96,15 @@ impl ClientStream {
             if piece.ends_with(b"\n") {
                 self.end_line(state);
             }
+        }
+    }
+
+    /// Reads the begun line of a file that may grow, if the line is a whole object already. Some
+    /// programs write no line break at the end of a file.
+    pub fn pause(&mut self, state: &mut TeamState) {
+        if self.begun.trim_ascii_end().ends_with(b"}") && is_whole(&self.begun) {
+            self.end_line(state);
+            self.lacks_break = true;
         }
     }
 
@@ -139,6 +174,13 @@ impl ClientStream {
         }
         true
     }
+}
+
+/// Whether a line is one whole object.
+fn is_whole(line: &[u8]) -> bool {
+    let text = String::from_utf8_lossy(line);
+    let mut cursor = Cursor::new(&text);
+    cursor.peek() == Some(b'{') && cursor.skip().is_ok() && cursor.peek().is_none()
 }
 
 /// Returns the length of the first line with its line break, or of all bytes if there is none.

@@ -50,7 +50,7 @@ impl Session {
 
     /// Folds a call that was refused into the state.
     pub(super) fn call_failed(
-        &self,
+        &mut self,
         state: &mut TeamState,
         ask: Option<&Ask>,
         reason: impl FnOnce() -> String,
@@ -60,7 +60,7 @@ impl Session {
         }
     }
 
-    fn team_created(&self, state: &mut TeamState, data: &ResultData<'_>) {
+    fn team_created(&mut self, state: &mut TeamState, data: &ResultData<'_>) {
         let lead = data.lead_agent_id.text().map(|id| AgentId::foreign(&id).name());
         if state.lead.is_none() {
             let lead = lead.and_then(|name| AgentName::new(name.as_str()).ok());
@@ -70,7 +70,7 @@ impl Session {
     }
 
     /// Records the name of the team, if it is new.
-    pub(super) fn in_team(&self, state: &mut TeamState, team: &str) {
+    pub(super) fn in_team(&mut self, state: &mut TeamState, team: &str) {
         let is_over = state.cleanup == Some(Cleanup::CleanedUp);
         if team.is_empty() || (state.team == team && !is_over) {
             return;
@@ -79,16 +79,16 @@ impl Session {
         self.note(state, Happened::TeamCreated { team: team.to_owned() });
     }
 
-    fn spawned(&self, state: &mut TeamState, ask: Option<&Ask>, data: &ResultData<'_>) {
+    fn spawned(&mut self, state: &mut TeamState, ask: Option<&Ask>, data: &ResultData<'_>) {
         let Some(id) = identity(data) else { return };
         let (name, team) = AgentId::split(&id).unwrap_or((&id, ""));
         let Ok(agent) = AgentName::new(name) else { return };
         lead(state);
         let team = data.team_name.text().unwrap_or(Cow::Borrowed(team));
         self.in_team(state, &team);
-        let asked = match ask {
-            Some(Ask::Spawn { mode, .. }) => *mode,
-            Some(_) | None => None,
+        let (asked, prompt) = match ask {
+            Some(Ask::Spawn { mode, prompt, .. }) => (*mode, prompt.as_deref()),
+            Some(_) | None => (None, None),
         };
         let plans = data.plan_mode_required.flag() == Some(true);
         let mode = if plans { Some(PermissionMode::Plan) } else { asked };
@@ -109,10 +109,13 @@ impl Session {
             fold_run(state, &RunEvent::AgentStarted(started));
             set_status(state, &agent, Status::Active);
         }
+        if let (Some(prompt), Some(lead)) = (prompt, &state.lead) {
+            self.converse(|conversations| conversations.started(&agent, lead, prompt));
+        }
         self.note(state, Happened::Spawned { agent, color, agent_type, model });
     }
 
-    fn cleaned_up(&self, state: &mut TeamState, is_failure: bool, reason: String) {
+    fn cleaned_up(&mut self, state: &mut TeamState, is_failure: bool, reason: String) {
         if is_failure {
             tell(state, StreamFact::Cleanup(Cleanup::Failed(reason.clone())));
             return self.note(state, Happened::CleanupFailed { reason });
@@ -129,7 +132,7 @@ impl Session {
     }
 
     fn sent(
-        &self,
+        &mut self,
         state: &mut TeamState,
         ask: Option<&Ask>,
         data: &ResultData<'_>,
@@ -160,7 +163,7 @@ impl Session {
 
     /// Reads the acknowledgement of a request or of an answer to one.
     fn requested(
-        &self,
+        &mut self,
         state: &mut TeamState,
         agent: &AgentName,
         ask: Option<&Ask>,
@@ -196,7 +199,7 @@ impl Session {
     }
 
     /// Folds mail of a teammate to the lead into the state.
-    pub(super) fn received(&self, state: &mut TeamState, mail: Injected) {
+    pub(super) fn received(&mut self, state: &mut TeamState, mail: Injected) {
         let frame = Frame::detect(&mail.text);
         let from = name_of(&mail.from);
         let status = frame.as_ref().and_then(status_after);

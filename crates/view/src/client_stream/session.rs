@@ -13,12 +13,13 @@ use pitcrew_protocol::{
 use pitcrew_runtime::events::{AgentStarted, RunEvent, RunStarted};
 
 use super::calls::{Ask, Call, Calls};
+use super::conversations::Conversations;
 use super::fact::{StreamFact, tell};
-use super::input::Input;
 use super::line::{Block, CallTokens, Line, Message, ResultData};
 use super::raw::{Content, Raw};
+use super::results::name_of;
 use crate::fold::fold_run;
-use crate::state::{Happened, TeamState, TimelineEntry, bounded};
+use crate::state::{Happened, Mail, Route, TeamState, TimelineEntry, bounded};
 use crate::wording::brief_with;
 
 /// Maximum number of agents in the state. Later agents are only in the timeline.
@@ -39,6 +40,8 @@ pub(super) struct Session {
     pub(super) subagents: HashMap<String, AgentName>,
     /// The latest turn of each agent. A turn with several blocks has several lines.
     turns: HashMap<AgentName, Turn>,
+    /// The conversations of the agents, if somebody reads them.
+    pub(super) conversations: Option<Conversations>,
 }
 
 /// A turn of an agent: the id of the model's message, and the tokens that were counted.
@@ -59,6 +62,7 @@ impl Default for Session {
             calls: Calls::default(),
             subagents: HashMap::new(),
             turns: HashMap::new(),
+            conversations: None,
         }
     }
 }
@@ -68,6 +72,18 @@ pub(super) fn set_status(state: &mut TeamState, agent: &AgentName, status: Statu
 }
 
 impl Session {
+    /// Creates a session that keeps the conversations of the agents.
+    pub(super) fn with_conversations() -> Self {
+        Self { conversations: Some(Conversations::default()), ..Self::default() }
+    }
+
+    /// Adds to the conversations, if somebody reads them.
+    pub(super) fn converse(&mut self, add: impl FnOnce(&mut Conversations)) {
+        if let Some(conversations) = &mut self.conversations {
+            add(conversations);
+        }
+    }
+
     /// Folds a line into the state of the team. Returns false if the line is not known.
     pub(super) fn read(&mut self, state: &mut TeamState, line: &Line<'_>) -> bool {
         if line.kind.is("assistant") {
@@ -89,9 +105,28 @@ impl Session {
     }
 
     /// Adds an entry to the timeline.
-    pub(super) fn note(&self, state: &mut TeamState, what: Happened) {
+    pub(super) fn note(&mut self, state: &mut TeamState, what: Happened) {
+        if let Happened::Mail(mail) = &what {
+            self.mailed(state, mail);
+        }
         let entry = TimelineEntry { line: self.line, what };
         tell(state, StreamFact::Happened(entry));
+    }
+
+    /// Adds a message to the conversations of its receivers, and of a teammate that sent it. The turns
+    /// of the lead have its own messages and its mail.
+    fn mailed(&mut self, state: &TeamState, mail: &Mail) {
+        let Some(conversations) = &mut self.conversations else { return };
+        let sender = name_of(&mail.from);
+        let receivers = match &mail.to {
+            Route::Agent(name) => std::slice::from_ref(name),
+            Route::Team(names) => names.as_slice(),
+        };
+        for name in receivers.iter().chain(&sender) {
+            if state.lead.as_ref() != Some(name) && state.agent(name).is_some() {
+                conversations.mailed(name, mail);
+            }
+        }
     }
 
     fn started(&mut self, state: &mut TeamState, line: &Line<'_>) {
@@ -131,9 +166,13 @@ impl Session {
         };
         self.spend(state, &agent, message, u32::try_from(calls).unwrap_or(u32::MAX));
         match &message.content {
-            Content::Text(text) => self.said(state, &agent, text.text().unwrap_or_default()),
+            Content::Text(text) => {
+                self.converse(|conversations| conversations.said(&agent, *text));
+                self.said(state, &agent, text.text().unwrap_or_default());
+            }
             Content::Blocks(blocks) => {
                 for block in blocks {
+                    self.converse(|conversations| conversations.answered(&agent, block));
                     if block.kind.is("tool_use") {
                         self.called(state, &agent, block);
                     } else if block.kind.is("text") {
@@ -150,9 +189,12 @@ impl Session {
         if let Some(name) = self.subagents.get(call.as_ref()) {
             return name.clone();
         }
-        let (agent_type, asked_model) = match self.calls.get(&call).map(|call| &call.ask) {
-            Some(Ask::Spawn { agent_type, model, .. }) => (agent_type.clone(), model.clone()),
-            Some(_) | None => (None, None),
+        let (agent_type, asked_model, prompt) = match self.calls.get(&call) {
+            Some(Call { agent, ask: Ask::Spawn { agent_type, model, prompt, .. }, .. }) => {
+                let prompt = prompt.clone().map(|prompt| (agent.clone(), prompt));
+                (agent_type.clone(), model.clone(), prompt)
+            }
+            Some(_) | None => (None, None, None),
         };
         let first = AgentName::new(agent_type.as_deref().unwrap_or("subagent"))
             .unwrap_or_else(|_| AgentName::foreign("subagent"));
@@ -172,6 +214,9 @@ impl Session {
             mode: self.mode,
         };
         fold_run(state, &RunEvent::AgentStarted(started));
+        if let Some((by, prompt)) = prompt {
+            self.converse(|conversations| conversations.started(&name, &by, &prompt));
+        }
         name
     }
 
@@ -203,7 +248,7 @@ impl Session {
         tell(state, StreamFact::TurnBegan(agent, usage, tool_calls));
     }
 
-    fn said(&self, state: &mut TeamState, agent: &AgentName, text: Cow<'_, str>) {
+    fn said(&mut self, state: &mut TeamState, agent: &AgentName, text: Cow<'_, str>) {
         if !text.trim().is_empty() {
             self.note(state, Happened::Said { agent: agent.clone(), text: bounded(text) });
         }
@@ -212,8 +257,7 @@ impl Session {
     fn called(&mut self, state: &mut TeamState, agent: &AgentName, block: &Block<'_>) {
         let (Some(id), Some(tool)) = (block.id.id(), block.name.id()) else { return };
         let traits = ToolTraits::of(&tool);
-        let none = Input::default();
-        let input = block.input.as_ref().unwrap_or(&none);
+        let input = &block.input.input;
         let ask = Ask::of(&tool, traits, input);
         let doing = brief_with(&tool, input.telling().as_deref());
         tell(state, StreamFact::CallStarted(agent, doing));
@@ -243,9 +287,14 @@ impl Session {
 
     /// Reads the mail in a text that was put into the lead's conversation.
     fn heard(&mut self, state: &mut TeamState, line: &Line<'_>, text: Raw<'_>) {
-        if line.parent_tool_use_id.is_some() {
+        if let Some(call) = line.parent_tool_use_id.id() {
+            if let Some(subagent) = self.subagents.get(call.as_ref()).cloned() {
+                self.converse(|conversations| conversations.told(&subagent, text));
+            }
             return;
         }
+        let lead = state.lead.clone().unwrap_or_else(AgentName::lead);
+        self.converse(|conversations| conversations.told(&lead, text));
         let Some(text) = text.text().filter(|text| text.contains("<teammate")) else { return };
         for mail in parse_injected(&text) {
             self.received(state, mail);
@@ -265,6 +314,7 @@ impl Session {
             None => (self.agent(state, line, Raw::default()), CallEffect::None, None),
         };
         let is_error = block.is_error.flag() == Some(true);
+        self.converse(|conversations| conversations.answered_call(&agent, block, is_error));
         if is_error {
             tell(state, StreamFact::CallFailed(&agent));
         } else {

@@ -20,7 +20,7 @@ pub(super) const EDGES_MOST: usize = 1_000;
 impl Session {
     /// Folds the result of a task tool into the state.
     pub(super) fn task_result(
-        &self,
+        &mut self,
         state: &mut TeamState,
         agent: &AgentName,
         ask: Option<Ask>,
@@ -41,7 +41,7 @@ impl Session {
     }
 
     fn task_created(
-        &self,
+        &mut self,
         state: &mut TeamState,
         by: &AgentName,
         input: TaskCreateInput,
@@ -59,7 +59,7 @@ impl Session {
         self.note(state, Happened::Task { id, by: by.clone(), change });
     }
 
-    fn task_changed(&self, state: &mut TeamState, by: &AgentName, input: TaskUpdateInput) {
+    fn task_changed(&mut self, state: &mut TeamState, by: &AgentName, input: TaskUpdateInput) {
         let Some(id) = TaskId::parse(&input.task_id) else { return };
         let change = in_words(&input);
         if input.status == Some(StatusChange::Deleted) {

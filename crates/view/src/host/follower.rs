@@ -100,9 +100,10 @@ impl Followers {
     /// Writes lines to a follower.
     pub(super) fn write(&mut self, mut follower: Follower, lines: Vec<Arc<str>>) {
         self.busy.push(Box::pin(async move {
-            for line in lines {
-                follower.caller.send(line.as_bytes()).await.ok()?;
-            }
+            // Each write can wake the follower, so all lines are written at once.
+            let batch = lines.concat();
+            drop(lines);
+            follower.caller.send(batch.as_bytes()).await.ok()?;
             Some(follower)
         }));
     }

@@ -5,10 +5,10 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::StreamExt;
-use futures_util::future::OptionFuture;
+use futures_util::future::{BoxFuture, OptionFuture};
+use futures_util::{FutureExt as _, StreamExt};
 use pitcrew_protocol::{Task, TeamConfig};
-use pitcrew_runtime::control_socket::{PROTOCOL, Visitor};
+use pitcrew_runtime::control_socket::{Caller, Notifies, PROTOCOL, Visitor};
 use pitcrew_runtime::events::RunEvent;
 use pitcrew_runtime::run::{Ask, RunHandle, RunOutcome};
 use pitcrew_team::Team;
@@ -22,7 +22,7 @@ use uuid::Uuid;
 use super::AnswerHere;
 use super::event::{HostEvent, HostState, What, line_of, snapshot_line};
 use super::event_log::EventLog;
-use super::follower::{Follower, Followers};
+use super::follower::{FOLLOWERS_MOST, Follower, Followers};
 use super::open_questions::OpenQuestions;
 use crate::fold::{ViewEvent, fold};
 use crate::notification::Notification;
@@ -57,6 +57,8 @@ enum Wake {
     Changed(Change),
     /// The changes of the team's files are to be read.
     ReadDue,
+    /// The team's files were read.
+    Read(FilesRead),
 }
 
 /// Where a host learns what happens.
@@ -83,6 +85,16 @@ pub(super) struct HostLoop {
     /// Whether the last event has happened.
     is_over: bool,
     followers: Followers,
+    /// The processes that wait until the team's files were read, because their snapshot needs them.
+    arriving: Vec<Arriving>,
+}
+
+/// A process that wants to follow the host.
+struct Arriving {
+    since: Option<u64>,
+    run: Option<String>,
+    notifies: Notifies,
+    caller: Caller,
 }
 
 /// The user interface in the process of the host.
@@ -101,6 +113,15 @@ struct TeamFiles {
     has_new_config: bool,
     /// The timer until the changed files are read.
     read_due: Option<Pin<Box<Sleep>>>,
+    /// The reading of the files. The loop does not wait for it, so a slow disk delays no event.
+    reading: Option<BoxFuture<'static, FilesRead>>,
+}
+
+/// What a reading of the team's files returned.
+struct FilesRead {
+    /// The watch of the files, if the reading began it.
+    watch: Option<Watch>,
+    read: Vec<What>,
 }
 
 impl HostLoop {
@@ -113,6 +134,7 @@ impl HostLoop {
                 has_new_tasks: false,
                 has_new_config: false,
                 read_due: None,
+                reading: None,
             },
             run: Uuid::new_v4().to_string(),
             state: TeamState::default(),
@@ -122,6 +144,7 @@ impl HostLoop {
             was_followed: false,
             is_over: false,
             followers: Followers::new(),
+            arriving: Vec::new(),
         }
     }
 
@@ -149,7 +172,8 @@ impl HostLoop {
                 Wake::FaceHasRoom => self.face.send_waiting(),
                 Wake::Changed(change) => self.files.changed(&change),
                 Wake::ReadDue if self.followers.is_empty() => self.files.stop(),
-                Wake::ReadDue => self.read_files().await,
+                Wake::ReadDue => self.files.begin_reading(),
+                Wake::Read(read) => self.files_read(read),
             }
         }
         self.close(sources.handle).await
@@ -173,7 +197,11 @@ impl HostLoop {
             Some(follower) = followers.next() => Wake::Ready(follower),
             () = face.has_room(), if !reads => Wake::FaceHasRoom,
             Some(change) = changes => Wake::Changed(change.unwrap_or(Change::Gone)),
-            Some(()) = OptionFuture::from(files.read_due.as_mut()) => Wake::ReadDue,
+            // A change during a reading is read after it.
+            Some(()) = OptionFuture::from(files.read_due.as_mut()), if files.reading.is_none() => {
+                Wake::ReadDue
+            }
+            Some(read) = OptionFuture::from(files.reading.as_mut()) => Wake::Read(read),
         }
     }
 
@@ -210,21 +238,17 @@ impl HostLoop {
     async fn visited(&mut self, visitor: Visitor) {
         match visitor {
             Visitor::Follow { since, run, notifies, caller } => {
-                if self.followers.is_empty() {
-                    self.files.watch().await;
-                    self.read_files().await;
+                let arriving = Arriving { since, run, notifies, caller };
+                if self.followers.is_empty() && self.arriving.is_empty() {
+                    self.files.begin_watching();
                 }
-                self.was_followed = true;
-                let is_same_run = run.is_none_or(|run| run == self.run);
-                let mut greeting = json!({
-                    "success": true, "protocol": PROTOCOL, "version": env!("CARGO_PKG_VERSION"), "run": self.run,
-                });
-                let number = bool::from(notifies).then(|| self.followers.number());
-                if let (Some(number), Some(fields)) = (&number, greeting.as_object_mut()) {
-                    fields.insert("follower".to_owned(), json!(**number));
+                // The first snapshots need the tasks. Only these processes wait for them.
+                let waits = self.files.reading.is_some() && self.followers.is_empty();
+                if waits && self.arriving.len() < FOLLOWERS_MOST {
+                    self.arriving.push(arriving);
+                } else {
+                    self.arrived(arriving);
                 }
-                let greeting = format!("{greeting}\n").into();
-                self.followers.add(caller, since.filter(|_| is_same_run), number, greeting);
             }
             Visitor::Answer { question, digest, choice, caller } => {
                 let answered = self.questions.answer(&question, digest, choice);
@@ -235,6 +259,21 @@ impl HostLoop {
                 caller.answer(answered).await;
             }
         }
+    }
+
+    /// Adds a process that follows the host from now on.
+    fn arrived(&mut self, Arriving { since, run, notifies, caller }: Arriving) {
+        self.was_followed = true;
+        let is_same_run = run.is_none_or(|run| run == self.run);
+        let mut greeting = json!({
+            "success": true, "protocol": PROTOCOL, "version": env!("CARGO_PKG_VERSION"), "run": self.run,
+        });
+        let number = bool::from(notifies).then(|| self.followers.number());
+        if let (Some(number), Some(fields)) = (&number, greeting.as_object_mut()) {
+            fields.insert("follower".to_owned(), json!(**number));
+        }
+        let greeting = format!("{greeting}\n").into();
+        self.followers.add(caller, since.filter(|_| is_same_run), number, greeting);
     }
 
     /// Sends a follower its next lines. If it has all events, it waits for the next one. If there
@@ -265,13 +304,18 @@ impl HostLoop {
         }
     }
 
-    /// Reads those of the team's files that changed. What cannot be read stays as it was until the
+    /// Takes what was read from the team's files. What could not be read stays as it was until the
     /// next change.
-    async fn read_files(&mut self) {
-        for what in self.files.read().await {
+    fn files_read(&mut self, FilesRead { watch, read }: FilesRead) {
+        self.files.reading = None;
+        self.files.watch = watch.or(self.files.watch.take());
+        for what in read {
             if !matches!(&what, What::Tasks(tasks) if *tasks == self.tasks) {
                 self.append(what);
             }
+        }
+        for arriving in std::mem::take(&mut self.arriving) {
+            self.arrived(arriving);
         }
     }
 
@@ -280,6 +324,10 @@ impl HostLoop {
         // These requests came while the run ended.
         while let Ok(visitor) = handle.visitors.try_recv() {
             self.visited(visitor).await;
+        }
+        if let Some(reading) = self.files.reading.take() {
+            let read = reading.await;
+            self.files_read(read);
         }
         for closed in self.questions.close() {
             self.append(closed);
@@ -340,17 +388,26 @@ impl Face {
 }
 
 impl TeamFiles {
-    /// Begins to watch the team's files. All of them then count as changed.
-    async fn watch(&mut self) {
-        if self.watch.is_some() {
+    /// Begins to watch the team's files, unless they are watched already, and to read what changed.
+    fn begin_watching(&mut self) {
+        if self.watch.is_none() {
+            (self.has_new_tasks, self.has_new_config) = (true, true);
+        }
+        if self.has_new_tasks || self.has_new_config {
+            self.begin_reading();
+        }
+    }
+
+    /// Begins to read those of the team's files that changed. While they are being read, further
+    /// changes wait.
+    fn begin_reading(&mut self) {
+        if self.reading.is_some() {
             return;
         }
-        (self.has_new_tasks, self.has_new_config) = (true, true);
-        match self.team.watch().await {
-            Ok(watch) => self.watch = Some(watch),
-            // The events of the run do not need the files.
-            Err(error) => tracing::warn!(%error, "followers do not see the team's files change"),
-        }
+        self.read_due = None;
+        let has_new =
+            (std::mem::take(&mut self.has_new_config), std::mem::take(&mut self.has_new_tasks));
+        self.reading = Some(read(self.team.clone(), self.watch.is_none(), has_new).boxed());
     }
 
     /// Stops watching the team's files.
@@ -372,20 +429,28 @@ impl TeamFiles {
         }
         self.read_due.get_or_insert_with(|| Box::pin(tokio::time::sleep(SETTLES_WITHIN)));
     }
+}
 
-    async fn read(&mut self) -> Vec<What> {
-        self.read_due = None;
-        let mut read = Vec::new();
-        if std::mem::take(&mut self.has_new_config)
-            && let Ok(config) = self.team.config().await
-        {
-            read.push(What::Config(Box::new(TeamConfig::clone(&config))));
+/// Reads the team's config and tasks. If `begins`, it begins to watch them before.
+async fn read(team: Team, begins: bool, (config, tasks): (bool, bool)) -> FilesRead {
+    let watch = if begins { watch(&team).await } else { None };
+    let mut read = Vec::new();
+    if config && let Ok(config) = team.config().await {
+        read.push(What::Config(Box::new(TeamConfig::clone(&config))));
+    }
+    if tasks && let Ok(tasks) = team.tasks().await {
+        read.push(What::Tasks(tasks));
+    }
+    FilesRead { watch, read }
+}
+
+async fn watch(team: &Team) -> Option<Watch> {
+    match team.watch().await {
+        Ok(watch) => Some(watch),
+        // The events of the run do not need the files.
+        Err(error) => {
+            tracing::warn!(%error, "followers do not see the team's files change");
+            None
         }
-        if std::mem::take(&mut self.has_new_tasks)
-            && let Ok(tasks) = self.team.tasks().await
-        {
-            read.push(What::Tasks(tasks));
-        }
-        read
     }
 }

@@ -19,10 +19,15 @@ const ENTRY_BYTES: usize = 200;
 
 /// Returns a text, shortened to [`TEXT_BYTES_MOST`].
 pub(crate) fn bounded(text: Cow<'_, str>) -> String {
-    if text.len() <= TEXT_BYTES_MOST {
+    bounded_to(text, TEXT_BYTES_MOST)
+}
+
+/// Returns a text, shortened to `most` bytes.
+pub(crate) fn bounded_to(text: Cow<'_, str>, most: usize) -> String {
+    if text.len() <= most {
         return text.into_owned();
     }
-    let (kept, _) = text.split_at(text.floor_char_boundary(TEXT_BYTES_MOST - '…'.len_utf8()));
+    let (kept, _) = text.split_at(text.floor_char_boundary(most - '…'.len_utf8()));
     format!("{kept}…")
 }
 
@@ -152,6 +157,18 @@ impl Timeline {
         self.left
     }
 
+    /// Returns the number of entries so far, with those that have left the timeline.
+    #[must_use]
+    pub fn count(&self) -> u64 {
+        self.left + self.entries.len() as u64
+    }
+
+    /// Returns the entries after the first `count` ones, as far as they are still there.
+    pub fn since(&self, count: u64) -> impl Iterator<Item = &TimelineEntry> {
+        let seen = usize::try_from(count.saturating_sub(self.left)).unwrap_or(usize::MAX);
+        self.entries.iter().skip(seen)
+    }
+
     /// Adds an entry at the end. The oldest entries leave if there is no room.
     pub fn push(&mut self, entry: TimelineEntry) {
         self.bytes += entry.size();
@@ -226,7 +243,7 @@ impl TimelineEntry {
 }
 
 impl Mail {
-    fn in_words(&self) -> String {
+    pub(crate) fn in_words(&self) -> String {
         let said = self.summary.as_ref().unwrap_or(&self.text);
         let to = match &self.to {
             Route::Agent(_) => self.to.to_string(),

@@ -77,6 +77,9 @@ fn the_mode_of_a_client_is_the_one_it_was_started_in_until_another_is_on_record(
             Some("default"),
         ),
         (json!({}), None),
+        (json!({"mode": ""}), None),
+        (json!({"mode": "free\n  ann  plan\u{1b}[2J"}), Some("unknown: free")),
+        (json!({"mode": "\u{1b}[2Jplan"}), Some("unknown: \u{fffd}[2Jplan")),
     ] {
         let config = config(&json!([member("bob", &more)]));
         let state = fold(TeamState::default(), &ViewEvent::Config(&config));

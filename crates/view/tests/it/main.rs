@@ -21,6 +21,8 @@ mod host_env;
 #[cfg(test)]
 mod notifications;
 #[cfg(test)]
+mod recorded;
+#[cfg(test)]
 mod remark;
 #[cfg(test)]
 mod requests;
@@ -28,5 +30,7 @@ mod requests;
 mod script;
 #[cfg(test)]
 mod stream;
+#[cfg(test)]
+mod stream_conversations;
 #[cfg(test)]
 mod team_log;

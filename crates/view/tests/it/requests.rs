@@ -51,6 +51,9 @@ async fn each_request_of_a_user_interface_reaches_the_host() {
     assert!(client::compact(&team, Some(&bob)).await.unwrap());
     hosted.until(is_run(|event| matches!(event, RunEvent::Compacted(_)))).await;
 
+    let permissions = client::permissions(&team).await.unwrap().unwrap();
+    assert_eq!((permissions.granted, permissions.left_out), (Vec::new(), 0));
+
     let sent_back = PlanVerdict::SentBack { feedback: Some("smaller".to_owned()) };
     let no_plan = refused(client::answer_plan(&team, ("plan-0", &bob), sent_back).await);
     assert_eq!(no_plan.details["open_requests"], json!([]));
@@ -70,5 +73,6 @@ async fn each_request_of_a_user_interface_reaches_the_host() {
     hosted.until(is_run(is_stopped)).await;
     assert!(client::end_team(&team).await.unwrap());
     assert!(matches!(hosted.host.outcome().await.end, RunEnd::ShutDown));
+    assert!(client::permissions(&team).await.unwrap().is_none());
     assert!(!client::stop_run(&team).await.unwrap(), "no process runs the team any more");
 }

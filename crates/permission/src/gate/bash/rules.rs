@@ -138,9 +138,7 @@ impl Case<'_> {
 /// Returns true if the rule matches one of the spellings of the command: as written, without its
 /// quotes, or without the folder of its program.
 fn matches_any_spelling(rule: &Rule, words: &[ShellWord]) -> bool {
-    let Some((name, args)) = words.split_first() else {
-        return false;
-    };
+    let Some((name, args)) = words.split_first() else { return false };
     let unquoted: Vec<&str> = words.iter().map(|word| word.text.as_str()).collect();
     let bare: Vec<&str> = std::iter::once(base_name(name))
         .chain(args.iter().map(|word| word.text.as_str()))

@@ -39,16 +39,12 @@ fn sed(text: &str) -> bool {
     }
     let mut rest = text.trim_start();
     loop {
-        let Some(after) = sed_command(rest) else {
-            return false;
-        };
+        let Some(after) = sed_command(rest) else { return false };
         rest = after.trim_start();
         if rest.is_empty() {
             return true;
         }
-        let Some(after) = rest.strip_prefix(';') else {
-            return false;
-        };
+        let Some(after) = rest.strip_prefix(';') else { return false };
         rest = after.trim_start();
         if rest.is_empty() {
             return true;

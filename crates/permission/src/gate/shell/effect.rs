@@ -59,12 +59,8 @@ pub(crate) enum Reach {
 
 /// Returns the effect of a simple command.
 pub(crate) fn effect(words: &[ShellWord]) -> Effect {
-    let Some((name, args)) = words.split_first() else {
-        return reads(Vec::new());
-    };
-    let Some(name) = name.exact() else {
-        return Effect::Unknown;
-    };
+    let Some((name, args)) = words.split_first() else { return reads(Vec::new()) };
+    let Some(name) = name.exact() else { return Effect::Unknown };
     if let Some(program) = known(name) {
         return program_effect(program, args).unwrap_or(Effect::Unknown);
     }

@@ -48,12 +48,8 @@ pub(super) fn effect(args: &[ShellWord]) -> Effect {
         }
         _ => args,
     };
-    let Some((verb, args)) = args.split_first() else {
-        return Effect::Unknown;
-    };
-    let Some(verb) = verb.exact() else {
-        return Effect::Unknown;
-    };
+    let Some((verb, args)) = args.split_first() else { return Effect::Unknown };
+    let Some(verb) = verb.exact() else { return Effect::Unknown };
     if let Some((program, shows)) = COMMANDS.iter().find(|(program, _)| program.name == verb) {
         return program
             .arguments(args)
@@ -62,8 +58,13 @@ pub(super) fn effect(args: &[ShellWord]) -> Effect {
     let Some(texts) = args.iter().map(ShellWord::exact).collect::<Option<Vec<&str>>>() else {
         return Effect::Unknown;
     };
-    let is_reading = match verb {
-        "branch" => lists_branches(&texts),
+    if is_reading(verb, &texts) { reads(Vec::new()) } else { Effect::Unknown }
+}
+
+/// Returns true if a git command that is not in [`COMMANDS`] only reads with these arguments.
+fn is_reading(verb: &str, texts: &[&str]) -> bool {
+    match verb {
+        "branch" => lists_branches(texts),
         "tag" => {
             texts.is_empty()
                 || matches!(texts.first(), Some(&("-l" | "--list" | "-n")))
@@ -72,19 +73,17 @@ pub(super) fn effect(args: &[ShellWord]) -> Effect {
                         .skip(1)
                         .all(|text| !text.starts_with('-') || text.starts_with("--sort="))
         }
-        "remote" => matches!(texts.as_slice(), [] | ["-v" | "--verbose"]),
-        "stash" | "worktree" => matches!(texts.as_slice(), ["list"] | ["list", "--porcelain"]),
+        "remote" => matches!(texts, [] | ["-v" | "--verbose"]),
+        "stash" | "worktree" => matches!(texts, ["list"] | ["list", "--porcelain"]),
         "reflog" => texts
             .iter()
             .all(|text| matches!(*text, "show" | "HEAD" | "--oneline") || is_count(text)),
         "version" | "--version" => texts.is_empty(),
-        "config" => matches!(
-            texts.as_slice(),
-            ["user.name" | "user.email"] | ["--get", "user.name" | "user.email"]
-        ),
+        "config" => {
+            matches!(texts, ["user.name" | "user.email"] | ["--get", "user.name" | "user.email"])
+        }
         _ => false,
-    };
-    if is_reading { reads(Vec::new()) } else { Effect::Unknown }
+    }
 }
 
 fn is_count(text: &str) -> bool {
@@ -92,48 +91,43 @@ fn is_count(text: &str) -> bool {
         .is_some_and(|rest| !rest.is_empty() && rest.chars().all(|c| c.is_ascii_digit()))
 }
 
+/// Options that make a command show changed lines.
+const PATCHES: [&str; 17] = [
+    "-p",
+    "-u",
+    "--patch",
+    "-U",
+    "--unified",
+    "-W",
+    "--function-context",
+    "--patch-with-stat",
+    "--patch-with-raw",
+    "--cc",
+    "-c",
+    "--binary",
+    "--check",
+    "-m",
+    "--word-diff",
+    "--color-words",
+    "--word-diff-regex",
+];
+
+/// Options that make a command show names or counts instead of changed lines.
+const NAMES: [&str; 8] = [
+    "--stat",
+    "--name-only",
+    "--name-status",
+    "--numstat",
+    "--shortstat",
+    "--summary",
+    "--dirstat",
+    "--compact-summary",
+];
+
 /// Returns the files that the command reads, and whether the command shows contents from the
 /// history.
 fn shown(shows: Shows, arguments: Arguments) -> Effect {
-    const PATCHES: [&str; 14] = [
-        "-p",
-        "-u",
-        "--patch",
-        "-U",
-        "--unified",
-        "-W",
-        "--function-context",
-        "--patch-with-stat",
-        "--patch-with-raw",
-        "--cc",
-        "-c",
-        "--binary",
-        "--check",
-        "-m",
-    ];
-    const NAMES: [&str; 8] = [
-        "--stat",
-        "--name-only",
-        "--name-status",
-        "--numstat",
-        "--shortstat",
-        "--summary",
-        "--dirstat",
-        "--compact-summary",
-    ];
-    let has = |names: &[&str]| names.iter().any(|name| arguments.has(name));
-    let asks = has(&PATCHES)
-        || ["--word-diff", "--color-words", "--word-diff-regex"].iter().any(|it| arguments.has(it));
-    // An unknown option may request contents.
-    let contents = arguments.unproven && shows != Shows::Names
-        || match shows {
-            Shows::Names => arguments.has("-v") || arguments.has("--verbose"),
-            Shows::ContentsIfAsked => asks,
-            Shows::ContentsUnlessNames => asks || !has(&NAMES),
-            // For `Shows::Matches`, even a list of file names reveals contents, because each listed
-            // file contains the pattern.
-            Shows::Matches | Shows::Contents => true,
-        };
+    let contents = shows_contents(shows, &arguments);
     // The options `-S` and `-G` reveal contents by their search results, and `-L` shows contents.
     let searches = ["-S", "-G", "-L"].iter().any(|it| arguments.has(it));
     let ranges: Vec<ShellWord> = arguments.values("-L").cloned().collect();
@@ -147,16 +141,30 @@ fn shown(shows: Shows, arguments: Arguments) -> Effect {
     if !paths.iter().all(|word| word.exact().is_some() || word.fate == Fate::Begins) {
         return Effect::Unknown;
     }
-    let named = |word: &ShellWord| {
-        named(&word.text)
-            .into_iter()
-            .next()
-            .map_or_else(|| word.clone(), |text| renamed(word, text))
-    };
-    let paths = paths.iter().map(named).collect();
+    let paths = paths.iter().map(file_of).collect();
     let reach = if contents || searches { Reach::History } else { Reach::Named };
     let mentioned = arguments.mentioned.into_iter().chain(skipped).collect();
     Effect::Reads(Reading { paths, reach, mentioned, unproven: arguments.unproven })
+}
+
+/// Returns true if the command may show contents of files, apart from its search options.
+fn shows_contents(shows: Shows, arguments: &Arguments) -> bool {
+    let has = |names: &[&str]| names.iter().any(|name| arguments.has(name));
+    // An unknown option may request contents.
+    arguments.unproven && shows != Shows::Names
+        || match shows {
+            Shows::Names => has(&["-v", "--verbose"]),
+            Shows::ContentsIfAsked => has(&PATCHES),
+            Shows::ContentsUnlessNames => has(&PATCHES) || !has(&NAMES),
+            // For `Shows::Matches`, even a list of file names reveals contents, because each listed
+            // file contains the pattern.
+            Shows::Matches | Shows::Contents => true,
+        }
+}
+
+/// Returns the word for the file that `word` names, without a revision before it.
+fn file_of(word: &ShellWord) -> ShellWord {
+    named(&word.text).map_or_else(|| word.clone(), |text| renamed(word, text))
 }
 
 fn renamed(word: &ShellWord, text: &str) -> ShellWord {

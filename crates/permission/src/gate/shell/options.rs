@@ -345,20 +345,7 @@ impl Arguments {
     ) -> Option<()> {
         let joined = joined.map(ShellWord::literal);
         let value = match kind {
-            ':' | '=' | '@' if joined.is_none() => {
-                let next = rest.next()?.clone();
-                // The next word may expand to several words, so it is unclear which of them are
-                // options.
-                if next.fate == Fate::Anything {
-                    return None;
-                }
-                // Some systems stop parsing options at the first operand. On these systems the
-                // option and its value are both files, so record the value as a path.
-                if !self.operands.is_empty() {
-                    self.paths.push(next.clone());
-                }
-                Some(next)
-            }
+            ':' | '=' | '@' if joined.is_none() => Some(self.next_value(rest)?),
             ':' | '=' | '@' | '?' => joined,
             _ => {
                 // If a flag has a value, the installed program differs from the program in the
@@ -373,6 +360,24 @@ impl Arguments {
         }
         self.options.push((name.to_owned(), value));
         Some(())
+    }
+
+    /// Takes the next word as the value of an option.
+    fn next_value<'a>(
+        &mut self,
+        rest: &mut impl Iterator<Item = &'a ShellWord>,
+    ) -> Option<ShellWord> {
+        let next = rest.next()?.clone();
+        // The next word may expand to several words, so it is unclear which of them are options.
+        if next.fate == Fate::Anything {
+            return None;
+        }
+        // Some systems stop parsing options at the first operand. On these systems the option and
+        // its value are both files, so record the value as a path.
+        if !self.operands.is_empty() {
+            self.paths.push(next.clone());
+        }
+        Some(next)
     }
 }
 

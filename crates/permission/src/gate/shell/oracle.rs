@@ -230,9 +230,7 @@ fn same_letters(own: &str, theirs: &str) -> bool {
 /// Asserts that pitcrew's parser finds everything that brush finds, or records a doubt. Returns
 /// true if both parsers accepted the command.
 fn check(command: &str) -> bool {
-    let (Some(ours), Some(theirs)) = (ours(command), theirs(command)) else {
-        return false;
-    };
+    let (Some(ours), Some(theirs)) = (ours(command), theirs(command)) else { return false };
     for words in &theirs.commands {
         let equal = |own: &[String]| {
             own.len() == words.len()

@@ -163,12 +163,10 @@ impl Reader {
 
     /// Skips blanks and line ends.
     fn skip_lines(&mut self) {
-        loop {
-            self.skip_blanks();
-            if !self.take("\n") {
-                return;
-            }
+        self.skip_blanks();
+        while self.take("\n") {
             self.read_documents();
+            self.skip_blanks();
         }
     }
 
@@ -385,9 +383,7 @@ impl Reader {
             if part.words.len() == bare && self.assignment(&mut part) {
                 continue;
             }
-            let Some(word) = self.word() else {
-                break;
-            };
+            let Some(word) = self.word() else { break };
             // `{name}>file` is a redirect too, although it begins like a word.
             if word.raw.starts_with('{') && matches!(self.peek(), Some('<' | '>')) {
                 self.doubt("it has an unusual redirect");

@@ -20,12 +20,8 @@ pub(crate) enum Inner {
 
 /// Removes one wrapper from the command, and returns what the wrapper runs.
 pub(crate) fn unwrap(words: &[ShellWord]) -> Inner {
-    let Some((name, args)) = words.split_first() else {
-        return Inner::Nothing;
-    };
-    let Some(name) = name.exact() else {
-        return Inner::Opaque;
-    };
+    let Some((name, args)) = words.split_first() else { return Inner::Nothing };
+    let Some(name) = name.exact() else { return Inner::Opaque };
     match name.rsplit('/').next().unwrap_or(name) {
         "time" => rest(args, |flag| matches!(flag, "-p" | "--"), 0),
         "builtin" => rest(args, |flag| flag == "--", 0),

@@ -16,9 +16,7 @@ pub(crate) enum Written<'a> {
 /// Returns the files that a command changes. Returns an empty list for a command whose name this
 /// function does not know.
 pub(crate) fn written(words: &[ShellWord]) -> Vec<Written<'_>> {
-    let Some((name, args)) = words.split_first() else {
-        return Vec::new();
-    };
+    let Some((name, args)) = words.split_first() else { return Vec::new() };
     let name = name.exact().unwrap_or_default();
     let name = name.rsplit_once('/').map_or(name, |(_, name)| name);
     let plain = || args.iter().filter(|word| !word.text.starts_with('-'));

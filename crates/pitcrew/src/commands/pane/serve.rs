@@ -10,6 +10,7 @@ use pitcrew_panes::{ITerm2, ITerm2Options, PaneError, PaneId, Tmux, TmuxOptions,
 use crate::commands::pane_exec;
 use crate::context::Context;
 use crate::failure::{Failure, FailureKind};
+use crate::hosting::tmux_socket;
 
 /// Speak the pane protocol for a terminal: one JSON line per request on stdin, one per answer on
 /// stdout
@@ -74,7 +75,7 @@ impl Serve {
         let beside = self.beside.or_else(own).map(PaneId);
         Ok(Tmux::new(TmuxOptions {
             program: PathBuf::from("tmux"),
-            socket: self.socket,
+            socket: self.socket.or_else(|| tmux_socket(context)),
             config: None,
             beside,
             session: self.session,

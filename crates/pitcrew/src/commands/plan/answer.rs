@@ -1,7 +1,7 @@
 //! `pitcrew plan approve` and `pitcrew plan reject`: answer a teammate's plan.
 
 use clap_complete::engine::ArgValueCompleter;
-use pitcrew_protocol::{ApiError, ErrorCode};
+use pitcrew_protocol::{AgentName, ApiError, ErrorCode};
 use pitcrew_runtime::control_socket::ControlRequest;
 use pitcrew_team::{PlanState, PlanView, Team};
 use pitcrew_view::lead;
@@ -12,6 +12,7 @@ use crate::completing;
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::output::shell_word;
+use crate::report::plan_hints;
 use crate::selection::TeamChoice;
 
 /// Approve a teammate's plan: it leaves plan mode and carries the plan out
@@ -75,7 +76,7 @@ async fn answer(
     let (request, member) = (plan.request_id.clone(), plan.member.to_string());
     let asked = ControlRequest::Plan { request, member, approve, feedback };
     let Some(answer) = lead::ask(team, &asked).await? else {
-        return Err(nobody_signs(team).await?);
+        return Err(nobody_signs(team, &plan.member).await?);
     };
     let done = if approve { "approved" } else { "rejected" };
     context.output.answer(&answer, |_| format!("the plan of {} is {done}", plan.member))
@@ -95,7 +96,7 @@ fn not_open(plan: &PlanView) -> Failure {
 
 /// Builds the error for a team that no pitcrew process leads. Only the lead can sign the answer to
 /// a plan, so no answer can be sent.
-async fn nobody_signs(team: &Team) -> Result<Failure, Failure> {
+async fn nobody_signs(team: &Team, member: &AgentName) -> Result<Failure, Failure> {
     let config = team.config().await?;
     let running = Running::of(team, &config).await?;
     let word = shell_word(team.name().as_str()).into_owned();
@@ -106,7 +107,9 @@ async fn nobody_signs(team: &Team) -> Result<Failure, Failure> {
     );
     Ok(match running {
         Running::No | Running::Stale { .. } => {
-            failure.hint(format!("`pitcrew run --resume {word}` starts its lead again"))
+            // A lead that is started without a word about the plan may end without an answer.
+            let hints = plan_hints(&format!("pitcrew run --resume {word}"), member);
+            hints.into_iter().fold(failure, Failure::hint)
         }
         Running::BySession { .. }
         | Running::Elsewhere { .. }

@@ -1,8 +1,9 @@
 //! `pitcrew team show`: shows one team. The team can be in the archive.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-use pitcrew_protocol::TeamConfig;
+use pitcrew_protocol::{AgentName, TeamConfig};
 use pitcrew_team::store::{ArchivedTeam, LeaseHolder, LeaseName, Paths};
 use pitcrew_team::{TaskListView, TeamRecords};
 use pitcrew_view::agent_now::AgentNow;
@@ -44,6 +45,9 @@ struct Shown {
     runs: Vec<MemberStatus>,
     /// What each agent does now, and what it used. Former members are included.
     agents: Vec<AgentNow>,
+    /// The members whose mode in the config no lead has signed.
+    #[serde(skip)]
+    unsigned: BTreeSet<AgentName>,
 }
 
 impl Show {
@@ -69,6 +73,7 @@ impl Show {
             agents: AgentNow::of_team(&records, &runs, &context.root).await?,
             runs,
             running,
+            unsigned: team.unsigned_modes().await?,
             team: config.as_ref().clone(),
             team_file_path: team.file(),
             tasks: TaskListView::of(&team.tasks().await?),
@@ -130,7 +135,7 @@ impl ShownArchived {
             in_one_line(self.team.name.as_str()),
             self.team_file_path.display(),
             shell_word(&self.resume),
-            list::table(&self.team),
+            list::table(&self.team, &BTreeSet::new()),
             tasks(&self.tasks),
             agents(&self.agents),
         )
@@ -160,7 +165,7 @@ impl Shown {
         let state = fold(TeamState::default(), &ViewEvent::Config(&self.team));
         let state = fold(state, &ViewEvent::Located(&self.runs));
         let row = |member: &AgentState| {
-            let [name, kind, model, mode, _, worktree] = list::cells(member);
+            let [name, kind, model, mode, _, worktree] = list::cells(member, &self.unsigned);
             let [place, state] = member.process.as_ref()?.cells(member.backend_type.as_deref());
             Some([name, kind, model, mode, place, state, worktree])
         };

@@ -1,4 +1,7 @@
 //! Draws a conversation as text. Nothing in the text can control the terminal.
+//!
+//! Only a mark of this module begins in the first column. All texts of agents and tools are behind a
+//! mark or indented, so that no text passes for another's text or for a prompt of the shell.
 
 use std::borrow::Cow;
 
@@ -7,7 +10,7 @@ use pitcrew_view::conversation::{Call, Conversation, Part, Permission};
 use pitcrew_view::wording::brief;
 use serde_json::Value;
 
-use crate::output::{FAINT, STRONG, first_line, in_one_line, printable};
+use crate::output::{FAINT, STRONG, first_line, in_one_line, marked, printable};
 
 /// The maximum number of characters that are shown of the first line of a result.
 const RESULT_CHARS: usize = 120;
@@ -45,7 +48,7 @@ fn part_drawn(part: &Part, is_full: bool) -> Option<String> {
             headed(&format!("> {}{about}", in_one_line(from)), text)
         }
         Part::Notice { text } => headed("> notice", text),
-        Part::Text { text } => printable(text.trim()).into_owned(),
+        Part::Text { text } => marked(text).join("\n"),
         Part::Thinking { text } if is_full => headed("~ thinks", text),
         Part::Thinking { .. } => return None,
         Part::Call(call) => call_drawn(call, is_full),

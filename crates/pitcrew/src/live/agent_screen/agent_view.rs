@@ -16,7 +16,7 @@ use pitcrew_view::{AgentState, TeamState, ViewEvent, fold};
 
 use super::super::board::style;
 use super::super::panel::{Panel, panel};
-use crate::output::{FAINT, STRONG, first_line, printable};
+use crate::output::{FAINT, STRONG, first_line, marked, printable};
 
 /// The maximum number of lines of a message that are shown. The inbox contains the whole message.
 const MAIL_LINES: usize = 8;
@@ -192,13 +192,11 @@ fn in_a_line(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// Returns the whole text of a model's answer, split into lines.
+/// Returns the whole text of a model's answer, split into marked lines.
 fn said(answered: &Answered) -> Vec<String> {
     let texts =
         answered.blocks.iter().filter_map(Block::as_text).filter(|text| !text.trim().is_empty());
-    texts
-        .flat_map(|text| printable(text.trim()).lines().map(str::to_owned).collect::<Vec<_>>())
-        .collect()
+    texts.flat_map(marked).collect()
 }
 
 #[cfg(test)]
@@ -268,8 +266,8 @@ mod tests {
         lines.extend(agent_view.mail(&message("look\nthere", None)));
         lines.extend(agent_view.mail(&message("{}", Some("shutdown_request"))));
         insta::assert_snapshot!(plain(&lines), @r"
-        I read the parser.
-        It is �[2Jsmall.
+        < I read the parser.
+          It is �[2Jsmall.
         * Bash(cargo test)
         > ann
           look

@@ -119,7 +119,7 @@ const PAGE: &str = "  team-lead:
 
 /// Whether a line of the host has the form that the page shows. A text `...` stands for anything,
 /// also for further fields. Numbers other than the protocol and the number of an event may differ.
-fn has_form(shown: &Value, said: &Value) -> bool {
+pub(crate) fn has_form(shown: &Value, said: &Value) -> bool {
     let anything = json!("...");
     match (shown, said) {
         _ if *shown == anything => true,

@@ -57,7 +57,7 @@ impl Play {
     #[track_caller]
     fn all_quiet(&mut self, actions: &[RunAction]) -> &mut Self {
         self.then(RunInput::Looked(Vec::new()), &[RunAction::HearReports])
-            .then(RunInput::ReportsHeard { in_background: false }, actions)
+            .then(RunInput::ReportsHeard { is_waiting: false }, actions)
     }
 
     /// Plays the result of a check of the teammates: bob is in the state `bob`. The caller has
@@ -450,14 +450,14 @@ fn a_report_that_is_heard_after_the_look_keeps_the_run() {
     at_rest()
         .sees(mate("bob"), &[RunAction::HearReports])
         .then(told("bob", Status::Active), &[])
-        .then(RunInput::ReportsHeard { in_background: false }, &[]);
+        .then(RunInput::ReportsHeard { is_waiting: false }, &[]);
 }
 
 #[test]
 fn a_run_is_not_quiet_while_a_subagent_works_in_the_background() {
     at_rest()
         .sees(mate("bob"), &[RunAction::HearReports])
-        .then(RunInput::ReportsHeard { in_background: true }, &[])
+        .then(RunInput::ReportsHeard { is_waiting: true }, &[])
         .then(RunInput::LeadTold, &[])
         .then(told("team-lead", Status::Idle), &[RunAction::LookAround])
         .all_quiet(&[RunAction::WakeLead]);

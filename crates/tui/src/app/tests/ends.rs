@@ -6,7 +6,7 @@ use pitcrew_view::client::News;
 use pitcrew_view::host::{HostState, What};
 use serde_json::json;
 
-use super::{Action, Begin, Done, Input, LARGE, Left, Person, SMALL, question, team};
+use super::{Action, Begin, Done, Input, LARGE, Left, Person, SMALL, changed, question, team};
 
 #[test]
 fn a_team_that_could_not_be_ended_goes_on() {
@@ -14,7 +14,10 @@ fn a_team_that_could_not_be_ended_goes_on() {
     person.types("/stop");
     person.presses(KeyCode::Enter);
     assert!(person.took().iter().any(|action| matches!(action, Action::EndTeam)));
-    assert!(person.sees(SMALL).contains("the team is being ended"));
+    let waits = "the team is being ended; waits for bob; Ctrl-C leaves";
+    assert!(person.sees(SMALL).contains(waits), "{}", person.sees(SMALL));
+    person.runs(changed("bob", "killed"));
+    assert!(person.sees(SMALL).contains("ended; waits for team-lead;"), "{}", person.sees(SMALL));
     person.gives(Input::Done(Done::Ending(Err("its lead is busy".to_owned()))));
     let screen = person.sees(SMALL);
     assert!(screen.contains("the team is not ended: its lead is busy"), "{screen}");

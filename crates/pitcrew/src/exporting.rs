@@ -1,0 +1,254 @@
+//! Makes documents of runs and conversations, and writes them into files. The command `export` and
+//! `/export` of the terminal interface use it.
+
+use std::fs::{self, OpenOptions};
+use std::io::{ErrorKind, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+
+use pitcrew_permission::gate::expand_home;
+use pitcrew_protocol::{AgentName, TeamConfig};
+use pitcrew_team::TeamRecords;
+use pitcrew_tui::ExportOf;
+use pitcrew_view::agent_now::AgentNow;
+use pitcrew_view::markdown_export::{
+    self, AgentConversation, AgentRow, Detail, Exported, RunRecord, masked_in_words,
+};
+use pitcrew_view::member_status::MemberStatus;
+use pitcrew_view::running::Running;
+
+use crate::archive::day_and_time;
+use crate::commands::{log, transcript};
+use crate::context::Context;
+use crate::failure::{Failure, FailureKind};
+use crate::output::printable;
+use crate::past_runs::PastRun;
+use crate::when::time_of_day;
+
+/// The maximum number of free names that are tried for a file without a given name.
+const NAMES_MOST: u32 = 1_000;
+
+/// The folders in which no document is written: files in them grant rights or run by themselves.
+const GUARDED: [&str; 2] = [".claude", ".git"];
+
+/// The rights of a new document: a conversation is the user's own.
+const FILE_MODE: u32 = 0o600;
+
+/// Makes a document from the records of a team.
+///
+/// # Errors
+/// Returns an error if the records cannot be read, or if no conversation of the agent is recorded.
+pub(crate) async fn document(
+    context: &Context,
+    records: &TeamRecords,
+    of: &ExportOf,
+    detail: Detail,
+) -> Result<Exported, Failure> {
+    let config = records.config().await?;
+    match of {
+        ExportOf::Conversation(agent) => {
+            let Some(recorded) = recorded(context, records, &config, agent).await? else {
+                return Err(transcript::none_recorded(agent, config.name.as_str()));
+            };
+            Ok(markdown_export::conversation(config.name.as_str(), &recorded, detail))
+        }
+        ExportOf::Run => {
+            let record = run_record(context, records, &config).await?;
+            Ok(markdown_export::run(&record, detail))
+        }
+    }
+}
+
+async fn recorded(
+    context: &Context,
+    records: &TeamRecords,
+    config: &TeamConfig,
+    agent: &AgentName,
+) -> Result<Option<AgentConversation>, Failure> {
+    let recorded = transcript::conversation(context, records, config, agent).await?;
+    Ok(recorded.map(|(_, conversation)| AgentConversation { agent: agent.clone(), conversation }))
+}
+
+async fn run_record(
+    context: &Context,
+    records: &TeamRecords,
+    config: &TeamConfig,
+) -> Result<RunRecord, Failure> {
+    let mut conversations = Vec::new();
+    for agent in records.all_members().await? {
+        conversations.extend(recorded(context, records, config, &agent).await?);
+    }
+    let processes = match records {
+        TeamRecords::Live(team) => {
+            let running = Running::of(team, config).await?;
+            MemberStatus::of(team, config, &running).await?
+        }
+        TeamRecords::Archived(..) => Vec::new(),
+    };
+    let agents = AgentNow::of_team(records, &processes, &context.root).await?;
+    let past = PastRun::of(String::new(), records).await?;
+    let time = |at_ms: i64| time_of_day(at_ms).unwrap_or_default();
+    Ok(RunRecord {
+        team: config.name.to_string(),
+        facts: past.as_ref().map(facts).unwrap_or_default(),
+        agents: agents.into_iter().map(|agent| row(agent, config)).collect(),
+        tasks: records.tasks().await?,
+        log: log::entries(records.clone())
+            .await?
+            .into_iter()
+            .filter(|entry| !entry.kind.is_detail())
+            .map(|entry| (time(entry.at_ms), entry))
+            .collect(),
+        conversations,
+    })
+}
+
+fn facts(run: &PastRun) -> Vec<(&'static str, String)> {
+    let end = run.end.as_deref().map(|end| end.replace('_', " "));
+    let end = end.map(|end| match &run.reason {
+        Some(reason) => format!("{end}: {reason}"),
+        None => end,
+    });
+    let place = run.repository.as_ref().map(|place| place.display().to_string());
+    [
+        ("goal", run.goal.clone()),
+        ("repository", place),
+        ("began", day_and_time(run.began_at_ms)),
+        ("last event", day_and_time(run.latest_at_ms)),
+        ("end", end),
+        ("tasks completed", Some(format!("{} of {}", run.tasks_completed, run.tasks))),
+        ("tokens", Some(run.spending.tokens_in_words())),
+        ("cost", Some(run.spending.cost_in_words())),
+    ]
+    .into_iter()
+    .filter_map(|(name, fact)| Some((name, fact?)))
+    .collect()
+}
+
+fn row(agent: AgentNow, config: &TeamConfig) -> AgentRow {
+    let model = config.member(agent.name.as_str()).and_then(|member| member.model.clone());
+    AgentRow { model, state: agent.line(), spending: agent.spending, agent: agent.name }
+}
+
+/// Returns the name of a file for a document without a given name.
+pub(crate) fn stem(team: &str, of: &ExportOf) -> String {
+    // A name of a team holds only letters, digits, `-` and `_`, but a config can say anything.
+    let plain = |text: &str| -> String {
+        let is_plain = |c: &char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
+        text.chars().filter(is_plain).take(60).collect()
+    };
+    match of {
+        ExportOf::Conversation(agent) => {
+            format!("pitcrew-{}-{}", plain(team), plain(agent.as_str()))
+        }
+        ExportOf::Run => format!("pitcrew-{}", plain(team)),
+    }
+}
+
+/// Writes a document into a new file, and returns its path. Without a name, the file is in the
+/// working folder and its name begins with `stem`.
+///
+/// # Errors
+/// Returns an error if the file exists, if its folder is guarded, or if it cannot be written. An
+/// existing file is never changed.
+pub(crate) fn write(
+    context: &Context,
+    name: Option<&str>,
+    stem: &str,
+    text: &str,
+) -> Result<PathBuf, Failure> {
+    match name {
+        Some(name) => {
+            let path = context.cwd.join(expand_home(name, context.home.as_deref()));
+            let path = checked(context, &path)?;
+            match create(&path, text)? {
+                Created::Yes => Ok(path),
+                Created::Exists => {
+                    let said = format!("{} exists, and is not overwritten", shown(&path));
+                    Err(Failure::new(FailureKind::Conflict, said).hint("name another file"))
+                }
+            }
+        }
+        None => {
+            let first = std::iter::once(format!("{stem}.md"));
+            let more = (2..NAMES_MOST).map(|number| format!("{stem}-{number}.md"));
+            for name in first.chain(more) {
+                let path = checked(context, &context.cwd.join(name))?;
+                if create(&path, text)? == Created::Yes {
+                    return Ok(path);
+                }
+            }
+            let said = format!("{} has too many documents", shown(&context.cwd));
+            Err(Failure::new(FailureKind::Conflict, said).hint("name the file"))
+        }
+    }
+}
+
+/// Describes a document that was written.
+pub(crate) fn in_words(path: &Path, exported: &Exported) -> String {
+    let masked = masked_in_words(&exported.masked).map_or_else(
+        || "nothing in it looked like a secret".to_owned(),
+        |it| format!("masked: {it}"),
+    );
+    format!("written to {}; {masked}; read it before you publish it", shown(path))
+}
+
+fn shown(path: &Path) -> String {
+    printable(&path.display().to_string()).into_owned()
+}
+
+/// Returns the path with the real path of its folder.
+fn checked(context: &Context, path: &Path) -> Result<PathBuf, Failure> {
+    let wrong = |said: String| Err(Failure::usage(said));
+    let (Some(folder), Some(name)) = (path.parent(), path.file_name()) else {
+        return wrong(format!("{} is no name of a file", shown(path)));
+    };
+    let folder = fs::canonicalize(folder).map_err(|error| {
+        Failure::usage(format!("the folder {} cannot be used: {error}", shown(folder)))
+    })?;
+    // The real path counts: an agent may have replaced a folder by a link.
+    let root = fs::canonicalize(&context.root).unwrap_or_else(|_| context.root.clone());
+    let is_guarded = folder.starts_with(&root)
+        || folder.iter().any(|part| GUARDED.iter().any(|guarded| part == *guarded));
+    if is_guarded {
+        return wrong(format!(
+            "no document is written to {}: files there can grant rights or run by themselves",
+            shown(&folder)
+        ));
+    }
+    Ok(folder.join(name))
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Created {
+    Yes,
+    Exists,
+}
+
+/// Creates a file with this text. A link counts as an existing file.
+fn create(path: &Path, text: &str) -> Result<Created, Failure> {
+    let opened = OpenOptions::new().write(true).create_new(true).mode(FILE_MODE).open(path);
+    let mut file = match opened {
+        Ok(file) => file,
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => return Ok(Created::Exists),
+        Err(error) => {
+            let said = format!("{} cannot be written: {error}", shown(path));
+            return Err(Failure::new(FailureKind::Internal, said));
+        }
+    };
+    if let Err(error) = file.write_all(text.as_bytes()).and_then(|()| file.sync_all()) {
+        let said = format!("{} cannot be written: {error}", shown(path));
+        let failure = Failure::new(FailureKind::Internal, said);
+        // Half of a document would look like a whole one.
+        return Err(match remove(path) {
+            Ok(()) => failure,
+            Err(error) => failure.hint(format!("its beginning stays: {error}")),
+        });
+    }
+    Ok(Created::Yes)
+}
+
+#[expect(clippy::disallowed_methods, reason = "the file was created here, and is not complete")]
+fn remove(path: &Path) -> std::io::Result<()> {
+    fs::remove_file(path)
+}

@@ -1,0 +1,127 @@
+//! The page in a real browser. A team runs, `pitcrew serve` serves it, and the tests in the folder
+//! `tests/browser` drive a headless Chromium. `./test` installs what they need.
+
+use std::fs;
+use std::io::{BufRead as _, BufReader};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+use pitcrew_view::TeamState;
+use pitcrew_view::client_stream::ClientStream;
+use serde_json::{Value, json};
+
+use crate::detached::Detached;
+use crate::test_env::TestEnv;
+
+const TESTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/browser");
+
+/// The recorded streams of another client. The page shows the states that they lead to.
+const STREAMS: &[(&str, &str)] = &[
+    ("guide", include_str!("../../../view/tests/it/recordings/stream-guide.ndjson")),
+    (
+        "lifecycle",
+        include_str!("../../../../fixtures/claude-2.1.39/stream-json/team-lifecycle.ndjson"),
+    ),
+    (
+        "errors",
+        include_str!("../../../../fixtures/claude-2.1.39/stream-json/errors-and-duplicates.ndjson"),
+    ),
+];
+
+/// A server that is killed at the end of the test.
+struct Serving {
+    server: Child,
+    link: String,
+}
+
+impl Drop for Serving {
+    fn drop(&mut self) {
+        // The server may have ended, so the result is ignored.
+        let _either = self.server.kill();
+        let _code = self.server.wait();
+    }
+}
+
+impl Serving {
+    fn start(room: &TestEnv) -> Self {
+        let mut command = room.command(&["--json", "serve", "--port", "0"]);
+        let mut server = command.stdout(Stdio::piped()).spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(server.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let said: Value = serde_json::from_str(&line).unwrap();
+        Self { server, link: said["link"].as_str().unwrap().to_owned() }
+    }
+}
+
+/// Returns the state of the team after each line of a stream.
+fn states(stream: &str) -> Value {
+    let (mut reader, mut state) = (ClientStream::new(), TeamState::default());
+    let after = |line: &str| {
+        reader.feed(&mut state, format!("{line}\n").as_bytes());
+        json!(state)
+    };
+    stream.lines().map(after).collect()
+}
+
+/// Says why the browser tests cannot run here. Returns `None` if they can.
+fn lacks() -> Option<&'static str> {
+    let runs = |program: &str| {
+        let version = Command::new(program).arg("--version").output();
+        version.is_ok_and(|output| output.status.success())
+    };
+    if !runs("node") {
+        return Some("node is not installed");
+    }
+    if !["chromium", "chromium-browser", "google-chrome"].into_iter().any(runs) {
+        return Some("chromium is not installed");
+    }
+    let is_there = Path::new(TESTS).join("node_modules/playwright-core").exists();
+    (!is_there).then_some("`npm ci` was not run in tests/browser")
+}
+
+/// Starts a team and a server, and runs the browser tests. The page shows the recorded streams too.
+fn check(device: &str, streams: &[(&str, &str)]) {
+    if let Some(why) = lacks() {
+        eprintln!("skipped: {why}");
+        return;
+    }
+    let room = TestEnv::new();
+    make_repository(&room);
+    let script = fs::read_to_string(Path::new(TESTS).join("team.yaml")).unwrap();
+    let (detached, _pid) = Detached::start_in(room, &script, &["--allow", "Bash(sleep:*)"]);
+    let room = &detached.room;
+    let serving = Serving::start(room);
+    let mut node = room.tool("node", &["--test", "--test-reporter=spec", "page.test.mjs"]);
+    node.current_dir(TESTS).env("PITCREW_LINK", &serving.link).env("PITCREW_DEVICE", device);
+    for (name, stream) in streams {
+        let file = room.temporary().join(format!("{name}.json"));
+        fs::write(file, states(stream).to_string()).unwrap();
+        node.env("PITCREW_STATES", room.temporary());
+    }
+    if let Some(shots) = std::env::var_os("PITCREW_SHOTS") {
+        node.env("PITCREW_SHOTS", shots);
+    }
+    let tested = node.output().unwrap();
+    let said = String::from_utf8_lossy(&tested.stdout);
+    assert!(tested.status.success(), "{said}{}", String::from_utf8_lossy(&tested.stderr));
+    detached.until_no_host();
+}
+
+/// Makes the working folder a repository. The review shows what changed since its newest commit.
+fn make_repository(room: &TestEnv) {
+    for args in [&["init", "--quiet"][..], &["commit", "--quiet", "--allow-empty", "-m", "x"]] {
+        let user = ["-c", "user.name=Ada", "-c", "user.email=ada@localhost"];
+        let ran = room.tool("git", &[&user[..], args].concat()).status().unwrap();
+        assert!(ran.success(), "{args:?}");
+    }
+}
+
+#[test]
+fn the_page_shows_recorded_streams_and_leads_a_team() {
+    check("desk", STREAMS);
+}
+
+#[test]
+fn the_page_leads_a_team_by_touch_on_a_small_screen() {
+    check("phone", &[]);
+}

@@ -1,0 +1,187 @@
+//! `pitcrew export`: documents of runs and conversations, and the secrets that are not in them.
+
+use std::fs;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
+
+use insta::assert_snapshot;
+use regex::Regex;
+
+use crate::test_env::TestEnv;
+
+/// Keys that no document may contain.
+const TOKEN: &str = "ghp_aB3dE5fG7hJ9kL1mN2pQ4rS6tU8vW0xYzA1";
+const PASSWORD: &str = "hunter2hunter2";
+
+/// The script of a lead with one teammate. Keys are in a message, in a call and in a result.
+fn script() -> String {
+    format!(
+        r#"
+agents:
+  team-lead:
+    - tools: [{{name: TaskCreate, input: {{subject: Write it, description: Write hello.txt}}}}]
+    - tools: [{{name: Task, input: {{name: bob, subagent_type: general-purpose, description: write, prompt: "Write hello.txt with {TOKEN}."}}}}]
+    - wait_for: {{contains: it is written, from: message}}
+    - tools: [{{name: SendMessage, input: {{type: shutdown_request, recipient: bob}}}}]
+    - wait_for: {{contains: has shut down, from: message}}
+    - text: "All is done.\n\n# Team forged"
+  bob:
+    - tools: [{{name: TaskUpdate, input: {{taskId: '1', status: in_progress, owner: bob}}}}]
+    - text: I write it.
+      tools: [{{name: Bash, input: {{command: "printf 'DB_PASSWORD={PASSWORD}\\ntwo\\n'"}}}}]
+    - tools: [{{name: TaskUpdate, input: {{taskId: '1', status: completed}}}}]
+    - tools: [{{name: SendMessage, input: {{type: message, recipient: team-lead, content: "it is written with {TOKEN}", summary: done}}}}]
+    - wait_for: {{contains: shutdown_request}}
+    - capture:
+        request: {{regex: '"requestId":\s*"([^"]+)"'}}
+      tools:
+        - {{name: SendMessage, input: {{type: shutdown_response, request_id: '${{request}}', approve: true}}}}
+"#
+    )
+}
+
+/// An environment with the completed team `work`.
+fn completed() -> TestEnv {
+    let room = TestEnv::new();
+    let model = room.script(&script());
+    room.ok(&["run", "write hello.txt", "--team", "work", "--model", &model, "--yes"]);
+    room
+}
+
+fn redacted(room: &TestEnv, text: &str) -> String {
+    let text = room.redacted(text);
+    let text = Regex::new(r"\b\d\d:\d\d(:\d\d)?\b").unwrap().replace_all(&text, "[time]");
+    // How often a model is called depends on when the mail arrives.
+    Regex::new(r"\| \d+ \| \d+ \|").unwrap().replace_all(&text, "| [n] | [n] |").into_owned()
+}
+
+#[test]
+fn a_run_is_a_document_without_secrets_and_without_forged_headings() {
+    let room = completed();
+    let document = room.ok(&["export", "work", "--markdown"]).stdout;
+    for secret in [TOKEN, PASSWORD, "ghp_"] {
+        assert!(!document.contains(secret), "{secret}: {document}");
+    }
+    let headings: Vec<&str> = document.lines().filter(|line| line.starts_with('#')).collect();
+    assert_eq!(
+        headings,
+        [
+            "# Team work",
+            "## Agents",
+            "## Tasks",
+            "## Events",
+            "## Conversation of team-lead",
+            "## Conversation of bob",
+            "## Masked"
+        ]
+    );
+    // The events depend on the sandbox of the machine: without one, bob asks for permission.
+    let begin = document.split_once("## Events").unwrap().0;
+    assert_snapshot!(redacted(&room, begin), @r"
+    # Team work
+
+    **goal**: write hello.txt
+
+    **repository**: [dir]/work
+
+    **began**: [date] [time] UTC
+
+    **last event**: [date] [time] UTC
+
+    **end**: completed
+
+    **tasks completed**: 1 of 1
+
+    **tokens**: 0
+
+    **cost**: -
+
+    ## Agents
+
+    | agent | model | state | model calls | tool calls | tokens | cost |
+    | --- | --- | --- | ---: | ---: | ---: | ---: |
+    | team-lead | script:[dir]/work/script.yaml | ended: the work is done | [n] | [n] | 0 | - |
+    | bob | - | ended | [n] | [n] | 0 | - |
+
+    ## Tasks
+
+    - [x] #1 Write it, bob
+    ");
+    let mail = r"**bob** writes to team-lead: it is written with \[masked: GitHub token\]";
+    assert!(document.contains(mail), "{document}");
+    assert!(document.contains("> # Team forged"), "{document}");
+    let full = room.ok(&["export", "work", "--markdown", "-", "--full"]).stdout;
+    for secret in [TOKEN, PASSWORD, "ghp_"] {
+        assert!(!full.contains(secret), "{secret}: {full}");
+    }
+    assert!(full.contains("DB_PASSWORD=[masked: named secret]"), "{full}");
+}
+
+#[test]
+fn a_document_is_a_new_file_of_the_user_and_never_in_place_of_another() {
+    let room = completed();
+    let file = room.work().join("bob.md");
+    let words = ["export", "work", "--agent", "bob", "--markdown", "bob.md"];
+    let answer = room.json(&words);
+    assert_eq!(answer["file"], file.display().to_string());
+    assert_eq!(answer["masked"][0]["kind"], "GitHub token");
+    let text = fs::read_to_string(&file).unwrap();
+    assert!(text.starts_with("# bob of team work\n"), "{text}");
+    assert!(!text.contains("Conversation of team-lead"), "{text}");
+    assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
+    // Links and files in place of a document are left as they are.
+    symlink(room.work().join("nowhere"), room.work().join("link.md")).unwrap();
+    fs::create_dir_all(room.work().join(".git/hooks")).unwrap();
+    symlink(room.root().join("teams"), room.work().join("teams")).unwrap();
+    let again = |file: &str| room.transcript(&[&["export", "work", "--markdown", file]]);
+    assert_snapshot!(again("bob.md"), @r"
+    $ pitcrew export work --markdown bob.md
+    error: [dir]/work/bob.md exists, and is not overwritten
+    hint: name another file
+    [exit 4]
+    ");
+    assert_snapshot!(again("link.md"), @r"
+    $ pitcrew export work --markdown link.md
+    error: [dir]/work/link.md exists, and is not overwritten
+    hint: name another file
+    [exit 4]
+    ");
+    assert_snapshot!(again(".git/hooks/pre-commit"), @r"
+    $ pitcrew export work --markdown .git/hooks/pre-commit
+    error: no document is written to [dir]/work/.git/hooks: files there can grant rights or run by themselves
+    [exit 2]
+    ");
+    assert_snapshot!(again("teams/x.md"), @r"
+    $ pitcrew export work --markdown teams/x.md
+    error: no document is written to [root]/teams: files there can grant rights or run by themselves
+    [exit 2]
+    ");
+    assert_snapshot!(again("no/such/x.md"), @r"
+    $ pitcrew export work --markdown no/such/x.md
+    error: the folder [dir]/work/no/such cannot be used: No such file or directory (os error 2)
+    [exit 2]
+    ");
+    assert_eq!(fs::read_to_string(&file).unwrap(), text);
+    assert!(!room.work().join("nowhere").exists());
+    assert_snapshot!(room.transcript(&[
+        &["export", "work"],
+        &["export", "work", "--agent", "zoe", "--markdown"],
+        &["export", "nothing", "--markdown"],
+    ]), @r"
+    $ pitcrew export work
+    error: the following required arguments were not provided:
+      --markdown [<FILE>]
+
+    Usage: pitcrew export --markdown [<FILE>] <TEAM>
+
+    For more information, try '--help'.
+    [exit 2]
+    $ pitcrew export work --agent zoe --markdown
+    error: Agent 'zoe' is not, and was never, in team 'work'
+    hint: agents: team-lead, bob
+    [exit 3]
+    $ pitcrew export nothing --markdown
+    error: Team 'nothing' does not exist
+    hint: teams: none
+    [exit 3]
+    ");
+}

@@ -1,0 +1,122 @@
+//! The pages of the application: the help, the permissions of the run, and the plans that wait.
+
+use crossterm::event::{KeyCode, KeyEvent};
+use pitcrew_protocol::AgentName;
+use pitcrew_runtime::run::RunPermissions;
+use pitcrew_team::PlanView;
+use pitcrew_view::client::PlanVerdict;
+use pitcrew_view::permissions::in_sections;
+use pitcrew_view::text::in_one_line;
+
+use super::{Action, App, Focus, Request, help};
+use crate::commands::PlanCommand;
+use crate::panels::Page;
+
+impl App {
+    /// Shows a page in place of the conversation.
+    fn show_page(&mut self, page: Page) {
+        self.page = Some(page);
+        self.focus = Focus::Conversation;
+    }
+
+    pub(super) fn show_help(&mut self) {
+        self.show_page(help::page());
+    }
+
+    /// Handles a key for the page on the screen. Returns whether the key was for it.
+    pub(super) fn page_key(&mut self, key: KeyEvent) -> bool {
+        if self.composer.has_completions() {
+            return false;
+        }
+        let is_typing = !self.composer.is_empty() || self.refusing.is_some();
+        let Some(page) = &mut self.page else { return false };
+        if key.code == KeyCode::Esc && !is_typing {
+            self.page = None;
+            return true;
+        }
+        page.key(key, is_typing)
+    }
+
+    pub(super) fn permissions_read(
+        &mut self,
+        result: Result<RunPermissions, String>,
+    ) -> Vec<Action> {
+        match result {
+            Ok(permissions) => {
+                let mut page = Page::new("permissions");
+                for section in in_sections(&permissions, &self.state) {
+                    page.heading(section.heading);
+                    section.lines.into_iter().for_each(|line| page.text(line));
+                }
+                self.show_page(page);
+            }
+            Err(reason) => self.problem(format!("the permissions are not known: {reason}")),
+        }
+        Vec::new()
+    }
+
+    /// Shows the plans that wait for an answer.
+    pub(super) fn plans_read(&mut self, result: Result<Vec<PlanView>, String>) -> Vec<Action> {
+        match result {
+            Ok(plans) if plans.is_empty() => {
+                self.plans_shown.clear();
+                self.tell(
+                    "no plan waits for an answer; `/mode plan NAME` makes an agent plan first",
+                );
+            }
+            Ok(plans) => {
+                self.plans_shown =
+                    plans.iter().map(|it| (it.member.clone(), it.request_id.clone())).collect();
+                self.show_page(page_of(&plans));
+            }
+            Err(reason) => self.problem(format!("the plans are not known: {reason}")),
+        }
+        Vec::new()
+    }
+
+    pub(super) fn plan_command(&mut self, command: PlanCommand) -> Vec<Action> {
+        match command {
+            PlanCommand::Show => vec![Action::Request(Request::Plans)],
+            PlanCommand::Approve(member) => self.approve_plan(member),
+            PlanCommand::Reject { member, remarks } => {
+                let id = self.shown_plan(&member);
+                let verdict = PlanVerdict::SentBack { feedback: remarks };
+                vec![Action::Request(Request::AnswerPlan { member, id, verdict })]
+            }
+        }
+    }
+
+    /// Approves the plan that was shown. If none was shown, it is shown first: the user must not
+    /// approve a plan unseen.
+    fn approve_plan(&mut self, member: AgentName) -> Vec<Action> {
+        let Some(id) = self.shown_plan(&member) else {
+            self.tell(format!("read the plan first; `/plan approve {member}` then approves it"));
+            return vec![Action::Request(Request::Plans)];
+        };
+        let (id, verdict) = (Some(id), PlanVerdict::Approved);
+        vec![Action::Request(Request::AnswerPlan { member, id, verdict })]
+    }
+
+    /// Returns the id of the plan of a member that was shown last.
+    fn shown_plan(&self, member: &AgentName) -> Option<String> {
+        let is_its = |(name, _): &&(AgentName, String)| name == member;
+        self.plans_shown.iter().rev().find(is_its).map(|(_, id)| id.clone())
+    }
+}
+
+fn page_of(plans: &[PlanView]) -> Page {
+    let mut page = Page::new("plans that wait for an answer");
+    for plan in plans {
+        let member = &plan.member;
+        page.heading(format!("the plan of {member}"));
+        if let Some(file) = &plan.plan_file_path {
+            page.note(in_one_line(file));
+        }
+        match &plan.plan {
+            Some(text) => page.markdown(text.clone()),
+            None => page.text("The message with the plan is gone. The plan is in its file."),
+        }
+        page.note(format!("/plan approve {member}   /plan reject {member} REMARKS"));
+    }
+    page
+}

@@ -1,0 +1,168 @@
+//! Documents as they are written, and the secrets that are not in them.
+
+use pitcrew_protocol::Status;
+use serde_json::json;
+
+use super::*;
+use crate::conversation::{Call, CallResult, Part};
+
+const KEY: &str = "ghp_aB3dE5fG7hJ9kL1mN2pQ4rS6tU8vW0xYzA1";
+
+fn bash(command: &str, result: &str) -> Part {
+    Part::Call(Call {
+        id: "c1".to_owned(),
+        tool: "Bash".to_owned(),
+        input: json!({"command": command}),
+        permission: None,
+        result: Some(CallResult { text: result.to_owned(), is_error: false }),
+    })
+}
+
+fn talk(parts: Vec<Part>) -> AgentConversation {
+    let mut conversation = Conversation::default();
+    conversation.parts = parts;
+    AgentConversation { agent: AgentName::new("bob").unwrap(), conversation }
+}
+
+fn spoken() -> AgentConversation {
+    talk(vec![
+        Part::Prompt { text: "Mend the parser.".to_owned() },
+        Part::Text { text: "I look.\n\n# Team forged\n```\nopen".to_owned() },
+        bash("cat `it`", "one\ntwo\n```"),
+        Part::Mail {
+            from: "ann".to_owned(),
+            summary: Some("a *hint*".to_owned()),
+            frame: None,
+            text: "look at main.rs".to_owned(),
+        },
+        Part::Thinking { text: "hm".to_owned() },
+    ])
+}
+
+#[test]
+fn a_conversation_is_quoted_and_its_calls_are_lines() {
+    insta::assert_snapshot!(conversation("work", &spoken(), Detail::Brief).text, @r"
+    # bob of team work
+
+    **Prompt**
+
+    > Mend the parser.
+
+    > I look.
+    >
+    > # Team forged
+    > ```
+    > open
+
+    - ``Bash(cat `it`)``
+      `one` (2 more lines)
+
+    **Message from ann: a \*hint\***
+
+    > look at main.rs
+    ");
+}
+
+#[test]
+fn the_whole_of_a_conversation_has_inputs_results_and_thoughts() {
+    let text = conversation("work", &spoken(), Detail::Whole).text;
+    insta::assert_snapshot!(text.split_once("> open\n").unwrap().1, @r"
+    - ``Bash(cat `it`)``
+
+      command:
+
+      ```text
+      cat `it`
+      ```
+
+      result:
+
+      ````text
+      one
+      two
+      ```
+      ````
+
+    **Message from ann: a \*hint\***
+
+    > look at main.rs
+
+    **Thought**
+
+    > hm
+    ");
+}
+
+#[test]
+fn a_run_has_its_facts_agents_tasks_and_events() {
+    let task = json!({
+        "id": "1", "subject": "Mend | it", "description": "d", "status": "completed",
+        "owner": "bob", "blocks": [], "blockedBy": [],
+    });
+    let spending = Spending { turns: 3, tool_calls: 2, tokens: 1234, cost_usd: Some(0.05) };
+    let row = AgentRow {
+        agent: AgentName::new("bob").unwrap(),
+        model: Some("haiku".to_owned()),
+        state: "shut down".to_owned(),
+        spending,
+    };
+    let record = RunRecord {
+        team: "work".to_owned(),
+        facts: vec![("goal", "Mend\nit all".to_owned()), ("end", "completed".to_owned())],
+        agents: vec![row],
+        tasks: vec![serde_json::from_value(task).unwrap()],
+        log: vec![("10:00:00".to_owned(), LogEntry::unread("a line"))],
+        conversations: vec![talk(Vec::new())],
+    };
+    insta::assert_snapshot!(run(&record, Detail::Brief).text, @r"
+    # Team work
+
+    **goal**
+
+    > Mend
+    > it all
+
+    **end**: completed
+
+    ## Agents
+
+    | agent | model | state | model calls | tool calls | tokens | cost |
+    | --- | --- | --- | ---: | ---: | ---: | ---: |
+    | bob | haiku | shut down | 3 | 2 | 1.2k | $0.05 |
+
+    ## Tasks
+
+    - [x] #1 Mend \| it, bob
+
+    ## Events
+
+    - 10:00:00 a line
+
+    ## Conversation of bob
+
+    Nothing was said.
+    ");
+}
+
+#[test]
+fn no_secret_is_in_a_document_and_its_end_lists_the_masked_ones() {
+    // The command is shortened in a brief document, in the middle of the key.
+    let long = format!("echo {} {KEY}", "x".repeat(40));
+    let parts = vec![
+        Part::Prompt { text: format!("use {KEY}") },
+        bash(&long, &format!("export DEPLOY_TOKEN={KEY}")),
+        bash("cat key.pem", "-----BEGIN PRIVATE KEY-----\nMIIEsecret\n"),
+        Part::Text { text: "-----BEGIN nothing".to_owned() },
+        Part::Event { text: format!("the model said {KEY}") },
+        Part::Ended { status: Status::Failed, reason: Some(format!("bad key {KEY}")) },
+    ];
+    for detail in [Detail::Brief, Detail::Whole] {
+        let Exported { text, masked } = conversation("work", &talk(parts.clone()), detail);
+        for secret in [KEY, "ghp_", "MIIEsecret"] {
+            assert!(!text.contains(secret), "{secret}: {text}");
+        }
+        assert!(text.contains("BEGIN nothing"), "{text}");
+        assert!(text.ends_with("- GitHub token: 5 places\n- private key: 1 place\n"), "{text}");
+        assert_eq!(masked_in_words(&masked).unwrap(), "5 GitHub token, 1 private key");
+    }
+}

@@ -1,0 +1,182 @@
+// The page: the header, the navigation, and the view that the address names.
+
+import { html, render, useEffect, useState } from "./vendor/preact-htm.js";
+import { Cards, groupOf } from "./cards.js";
+import { Compose } from "./compose.js";
+import { Member } from "./member.js";
+import { allowed, askToNotify, news, watch } from "./notify.js";
+import { OpenPlans, Plans } from "./plans.js";
+import { Questions } from "./questions.js";
+import { Review } from "./review.js";
+import { VIEWS, link, route } from "./route.js";
+import { TeamStore } from "./store.js";
+import { use } from "./signal.js";
+import { Summary } from "./summary.js";
+import { Tasks } from "./tasks.js";
+import { Teams } from "./teams.js";
+import { oneLine, visible } from "./text.js";
+import { nextTheme, theme } from "./theme.js";
+import { Timeline } from "./timeline.js";
+import { clock, counted, dollars, short, tokensOf } from "./words.js";
+
+function App() {
+  const { team } = use(route);
+  const text = use(news);
+  return html`<div class="app">
+    <a class="skip" href="#main" onClick=${skip}>Skip to the content</a>
+    ${team ? html`<${Team} key=${team} name=${team} />` : html`<${Overview} />`}
+    <div class="hidden" role="status" aria-live="polite">${text}</div>
+  </div>`;
+}
+
+/** @param {Event} event */
+function skip(event) {
+  event.preventDefault();
+  document.getElementById("main")?.focus();
+}
+
+function Overview() {
+  return html`<header class="top"><div class="line plain"><b class="name">pitcrew</b><${Settings} />
+    </div></header>
+    <main id="main" tabindex="-1"><${Teams} /></main>`;
+}
+
+function Settings() {
+  const [permission, colours] = [use(allowed), use(theme)];
+  return html`<span class="settings">
+    ${permission === "default" && html`<button class="quiet"
+      onClick=${askToNotify}>Notify me</button>`}
+    <button class="quiet" onClick=${nextTheme}
+      aria-label=${`Colours: ${colours}`}>${THEME_MARKS[colours] ?? "◐"}</button>
+  </span>`;
+}
+
+/** @type {Record<string, string>} */
+const THEME_MARKS = { system: "◐", dark: "●", light: "○" };
+
+/** @param {{name: string}} props */
+function Team({ name }) {
+  const { view } = use(route);
+  const [store, setStore] = useState(/** @type {TeamStore | null} */ (null));
+  useEffect(() => {
+    const opened = new TeamStore(name);
+    const unwatch = watch(opened);
+    setStore(opened);
+    return () => {
+      unwatch();
+      opened.close();
+    };
+  }, [name]);
+  if (!store) return html`<main id="main" tabindex="-1"></main>`;
+  return html`<${Header} store=${store} />
+    <main id="main" tabindex="-1" class=${view === "team" ? "beside" : ""}>
+      <${View} store=${store} /></main>
+    <${Foot} store=${store} />`;
+}
+
+/** @param {{store: TeamStore}} props */
+function Foot({ store }) {
+  // Nobody reads the mail of an archived team.
+  return use(store.isArchived) ? null : html`<${Compose} store=${store} />`;
+}
+
+/** @param {{store: TeamStore}} props */
+function View({ store }) {
+  const { view, name } = use(route);
+  if (view === "tasks") return html`<${Tasks} store=${store} chosen=${name} />`;
+  if (view === "timeline") {
+    return html`<h1 class="hidden">Timeline</h1><${Timeline} store=${store} />`;
+  }
+  if (view === "plans") return html`<${Plans} store=${store} />`;
+  if (view === "review") return html`<${Review} store=${store} chosen=${name} />`;
+  if (view === "member") return html`<${Member} store=${store} name=${name} />`;
+  return html`<div class="column"><${TeamView} store=${store} /></div>
+    <${Timeline} store=${store} isNarrow=${true} />`;
+}
+
+/** @param {{store: TeamStore}} props */
+function TeamView({ store }) {
+  const { questions } = use(store.host);
+  const plans = use(store.plans).filter((plan) => plan.state === "open");
+  return html`<h1 class="hidden">Team ${visible(store.name)}</h1>
+    ${questions.length > 0
+      ? html`<${Questions} team=${store.name} questions=${questions} plans=${plans} />`
+      : html`<section class="waiting" aria-label="Plans that wait"><${OpenPlans}
+          store=${store} /></section>`}
+    <${Banner} store=${store} />
+    <${Summary} store=${store} />
+    <${Cards} store=${store} />`;
+}
+
+/** @param {{store: TeamStore}} props */
+function Banner({ store }) {
+  const entry = use(store.log.banner);
+  if (!entry) return null;
+  return html`<section class="banner" aria-label="Message to the team">
+    <p><b>@team</b> <span class="note">${visible(entry.agent ?? "")} to ${
+      visible(entry.to.join(", "))} ${clock(entry.at_ms)}</span></p>
+    <p>${oneLine(entry.summary ?? entry.content ?? entry.text, 300)}</p>
+  </section>`;
+}
+
+/** @param {{store: TeamStore}} props */
+function Header({ store }) {
+  const { view } = use(route);
+  const error = use(store.error);
+  const { team, questions } = use(store.host);
+  const plans = use(store.plans).filter((plan) => plan.state === "open").length;
+  const waiting = questions.length + plans;
+  return html`<header class="top">
+    <div class="line">
+      <a class="brand" href=${link()}><span aria-hidden="true">‹</span> Teams</a>
+      <b class="name">${visible(team.team || store.name)}</b>
+      <${TeamState} store=${store} />
+      <span class="note totals">${totals(team.agents, questions)}</span>
+      <${Settings} />
+    </div>
+    <nav aria-label="Views">${VIEWS.map(([id, title]) => html`<a key=${id}
+      href=${link(store.name, id === "team" ? "" : id)}
+      aria-current=${id === view ? "page" : undefined}>${title}${
+        id === "team" && waiting > 0 && html` <span class="count">${waiting}<span
+          class="hidden"> waiting</span></span>`}</a>`)}</nav>
+    ${error && html`<p class="error" role="alert">${error}</p>`}
+    ${team.cleanup?.failed && html`<p class="error" role="alert">The team was not cleaned up: ${
+      oneLine(team.cleanup.failed, 500)}</p>`}
+  </header>`;
+}
+
+/** @type {Record<Link, string>} */
+const LINKS = {
+  connecting: "connecting…",
+  live: "running",
+  gone: "no process runs it",
+  ended: "not running",
+  lost: "connection lost: reload the page",
+};
+
+/** @param {{store: TeamStore}} props */
+function TeamState({ store }) {
+  const { team, outcome } = use(store.host);
+  const [link, isArchived] = [use(store.link), use(store.isArchived)];
+  const known = isArchived ? "archived" : outcome ? "ended" : LINKS[link];
+  const words = team.cleanup === "cleaned_up" ? "cleaned_up" : known;
+  return html`<span class=${`state s-${link}`}>${words}</span>`;
+}
+
+/**
+ * @param {Agent[]} agents
+ * @param {OpenQuestion[]} questions
+ */
+function totals(agents, questions) {
+  const working = agents.filter((agent) => groupOf(agent, questions) === "working").length;
+  const tokens = agents.reduce((sum, agent) => sum + tokensOf(agent.usage), 0);
+  const cost = agents.reduce((sum, agent) => sum + (agent.cost_usd ?? 0), 0);
+  const parts = [`${working} of ${counted(agents.length, "agent")} working`];
+  if (tokens > 0) parts.push(`${short(tokens)} tokens`);
+  if (cost > 0) parts.push(dollars(cost));
+  return parts.join(" · ");
+}
+
+const root = /** @type {HTMLElement} */ (document.getElementById("app"));
+root.textContent = "";
+render(html`<${App} />`, root);

@@ -1,0 +1,162 @@
+// The parallel cards: one for each agent, the most urgent first.
+
+import { html, useMemo } from "./vendor/preact-htm.js";
+import { recipient } from "./compose.js";
+import { link } from "./route.js";
+import { use } from "./signal.js";
+import { oneLine, visible } from "./text.js";
+import { asksFor, clock, counted, dollars, now, short, tokensOf } from "./words.js";
+
+/** The groups of agents in their order, each with a mark that is readable without colour. */
+export const GROUPS = /** @type {const} */ ({
+  input: { words: "needs you", mark: "!" },
+  failed: { words: "failed", mark: "×" },
+  leaving: { words: "shutting down", mark: "◐" },
+  working: { words: "working", mark: "●" },
+  idle: { words: "idle", mark: "○" },
+  ended: { words: "ended", mark: "✓" },
+});
+
+/** @typedef {keyof typeof GROUPS} Group */
+
+const ORDER = /** @type {Group[]} */ (Object.keys(GROUPS));
+
+/**
+ * Returns why the agent waits for a person. Returns an empty text if it does not.
+ * @param {Agent} agent
+ * @param {OpenQuestion[]} questions
+ */
+export function needs(agent, questions) {
+  const asked = questions.filter((open) => open.question.asker === agent.name);
+  const first = asked[0];
+  if (first) {
+    const more = asked.length > 1 ? ` (and ${asked.length - 1} more)` : "";
+    return asksFor(first.question.tool) + more;
+  }
+  if (agent.status === "awaiting_plan_approval") return "its plan waits for an answer";
+  const isOver = ["completed", "killed", "failed"].includes(agent.status);
+  return isOver ? "" : (agent.process?.waits_for ?? "");
+}
+
+/**
+ * @param {Agent} agent
+ * @param {OpenQuestion[]} questions
+ * @returns {Group}
+ */
+export function groupOf(agent, questions) {
+  if (needs(agent, questions)) return "input";
+  if (agent.status === "failed") return "failed";
+  if (agent.status === "shutdown_requested") return "leaving";
+  if (agent.status === "running") return "working";
+  if (agent.status === "completed" || agent.status === "killed") return "ended";
+  return "idle";
+}
+
+/**
+ * Returns the agents in the order of the cards. Within a group they keep the order of the team.
+ * @param {Agent[]} agents
+ * @param {OpenQuestion[]} questions
+ */
+export function inOrder(agents, questions) {
+  const placed = agents.map((agent) => ({ agent, group: groupOf(agent, questions) }));
+  return placed.sort((a, b) => ORDER.indexOf(a.group) - ORDER.indexOf(b.group));
+}
+
+/** @param {{store: Store}} props */
+export function Cards({ store }) {
+  const { team, questions, writing } = use(store.host);
+  const mail = use(store.log.mail);
+  return html`<ul class="cards" aria-label=${`Agents of team ${visible(team.team)}`}>
+    ${inOrder(team.agents, questions).map(({ agent, group }) => html`<li key=${agent.name}>
+      <${Card} team=${store.name} agent=${agent} group=${group} lead=${team.lead}
+        needs=${needs(agent, questions)} writing=${writing[agent.name] ?? ""}
+        mail=${mail[agent.name]} /></li>`)}
+  </ul>`;
+}
+
+/**
+ * @typedef {{team: string, agent: Agent, group: Group, lead?: string | null, needs: string,
+ *   writing: string, mail?: Entry}} CardProps
+ */
+
+/**
+ * A card. It is drawn again only if something on it changes, because there can be many.
+ * @param {CardProps} props
+ */
+function Card(props) {
+  const { team, agent, group, lead, needs, writing, mail } = props;
+  return useMemo(() => drawn(props), [team, agent, group, lead, needs, writing, mail]);
+}
+
+/** @param {CardProps} props */
+function drawn({ team, agent, group, lead, needs, writing, mail }) {
+  const { mark, words } = GROUPS[group];
+  const name = visible(agent.name);
+  const state = group === "ended" && agent.status === "killed" ? "stopped" : words;
+  return html`<article class=${`card ${group} ${colorClass(agent)}`} aria-label=${name}>
+    <header>
+      <h3><a href=${link(team, "member", agent.name)}>${name}</a>${
+        agent.name === lead && html` <span class="lead">lead</span>`}</h3>
+      <span class="state"><span aria-hidden="true">${mark}</span> ${state}</span>
+    </header>
+    <p class="now">${activity(agent, needs)}</p>
+    ${agent.task && html`<p class="task"><a href=${link(team, "tasks", agent.task.id)}>#${
+      visible(agent.task.id)}</a> ${visible(agent.task.subject)}</p>`}
+    ${writing
+      ? html`<p class="writing" aria-hidden="true">${oneLine(writing.slice(-200), 200)}</p>`
+      : mail && html`<p class="mail"><span class="from">${visible(mail.agent ?? "")} ${
+          clock(mail.at_ms)}</span> ${mailText(mail)}</p>`}
+    <${Badges} agent=${agent} />
+    <footer>
+      <span>${numbers(agent)}</span>
+      <button class="quiet" aria-label=${`Message ${name}`}
+        onClick=${() => recipient(agent.name)}>Message</button>
+    </footer>
+  </article>`;
+}
+
+/**
+ * @param {Agent} agent
+ * @param {string} needs
+ */
+function activity(agent, needs) {
+  if (needs) return visible(needs);
+  if (agent.status === "failed") return oneLine(agent.reason ?? "failed", 300);
+  if (agent.reason && ["completed", "killed"].includes(agent.status)) {
+    return `ended: ${oneLine(agent.reason, 200)}`;
+  }
+  return now(agent);
+}
+
+/** @param {Entry} mail */
+function mailText(mail) {
+  return oneLine(mail.summary ?? mail.content ?? mail.text, 200);
+}
+
+/** @param {Agent} agent */
+export function colorClass(agent) {
+  return `c-${/^[a-z]+$/.test(agent.color ?? "") ? agent.color : "none"}`;
+}
+
+/** @param {{agent: Agent}} props */
+export function Badges({ agent }) {
+  const model = visible(agent.model ?? "");
+  return html`<ul class="badges" aria-label="Properties">
+    ${agent.color && html`<li class="color"><span class="dot" aria-hidden="true"></span>${
+      visible(agent.color)}</li>`}
+    ${model && html`<li class="model" title=${model}>${model}</li>`}
+    ${agent.agent_type && html`<li class="type">${visible(agent.agent_type)}</li>`}
+    ${agent.mode && html`<li class="mode">${visible(agent.mode)}</li>`}
+    ${agent.worktree && html`<li title=${visible(agent.worktree)}>worktree</li>`}
+  </ul>`;
+}
+
+/** @param {Agent} agent */
+export function numbers(agent) {
+  if (agent.is_counted === false) return "not counted";
+  const tokens = tokensOf(agent.usage);
+  const parts = [counted(agent.turns, "turn")];
+  if (tokens > 0) parts.push(`${short(tokens)} tokens`);
+  if (tokens > 0 && agent.has_price !== false) parts.push(dollars(agent.cost_usd));
+  return parts.join(" · ");
+}

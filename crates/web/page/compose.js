@@ -1,0 +1,88 @@
+// The line in which a person writes to one agent or to all. Each draft has one key: if it is sent
+// again after a lost answer, the server makes no second message.
+
+import { html, useEffect, useMemo, useRef, useState } from "./vendor/preact-htm.js";
+import { call, inWords, ofTeam } from "./api.js";
+import { Signal, typed, use } from "./signal.js";
+import { visible } from "./text.js";
+
+const EVERYONE = "*";
+
+/** How long the page says that a message was sent, in milliseconds. */
+const SAID_MS = 6_000;
+
+/** The receiver of the draft. An empty name is the lead. */
+const to = new Signal("");
+
+/**
+ * Addresses the draft to an agent and moves the focus to it.
+ * @param {string} name
+ */
+export function recipient(name) {
+  to.value = name;
+  document.getElementById("draft")?.focus();
+}
+
+/** @param {{store: Store}} props */
+export function Compose({ store }) {
+  const { team } = use(store.host);
+  const [text, setText] = useState("");
+  const [said, setSaid] = useState("");
+  const [isSending, setIsSending] = useState(false);
+  const key = useRef({ body: "", id: "" });
+  const names = team.agents.filter((agent) => agent.role !== "subagent").map((it) => it.name);
+  const known = [use(to), team.lead].find((name) => name === EVERYONE || names.includes(name ?? ""));
+  const chosen = known ?? names[0] ?? EVERYONE;
+  const options = useMemo(
+    () => names.map((name) => html`<option key=${name} value=${name}>${visible(name)}</option>`),
+    [names.join("\n")],
+  );
+  useEffect(() => {
+    const gone = setTimeout(() => setSaid(""), SAID_MS);
+    return () => clearTimeout(gone);
+  }, [said]);
+  async function send() {
+    const content = text.trim();
+    if (content === "" || isSending) return;
+    setIsSending(true);
+    const body = { to: chosen, content };
+    // The same draft keeps its key until it was sent.
+    const written = JSON.stringify(body);
+    if (key.current.body !== written) key.current = { body: written, id: crypto.randomUUID() };
+    try {
+      const headers = { "idempotency-key": key.current.id };
+      await call("POST", ofTeam(store.name, "messages"), body, headers);
+      key.current = { body: "", id: "" };
+      setText("");
+      setSaid(`Sent to ${chosen === EVERYONE ? "all" : visible(chosen)}.`);
+      store.settle();
+    } catch (error) {
+      setSaid(`Not sent: ${inWords(error)}`);
+    }
+    setIsSending(false);
+  }
+  /** @param {KeyboardEvent} event */
+  function pressed(event) {
+    if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
+    event.preventDefault();
+    void send();
+  }
+  /** @param {Event} event */
+  function submit(event) {
+    event.preventDefault();
+    void send();
+  }
+  const rows = Math.min(6, text.split("\n").length);
+  return html`<form class="compose" aria-label="Message" onSubmit=${submit}>
+    <label><span class="hidden">To</span>
+      <select value=${chosen} onChange=${typed((name) => { to.value = name; })}>
+        ${options}
+        <option value=${EVERYONE}>all</option>
+      </select></label>
+    <label class="draft"><span class="hidden">Message</span>
+      <textarea id="draft" rows=${rows} value=${text} placeholder="Message"
+        onInput=${typed(setText)} onKeyDown=${pressed} /></label>
+    <button class="yes" aria-disabled=${isSending || text.trim() === ""}>Send</button>
+    <p class="said" role="status">${said}</p>
+  </form>`;
+}

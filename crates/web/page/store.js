@@ -1,0 +1,179 @@
+// What the page knows of a team: the state of its host, its timeline, its plans, and the state of
+// the connection. Components read the signals and are drawn again when these change.
+
+import { Signal } from "./signal.js";
+import { Failure, get, inWords, ofTeam } from "./api.js";
+import { EMPTY, fold, ofSnapshot } from "./fold.js";
+import { Log, OVERLAP } from "./log.js";
+import { follow } from "./stream.js";
+
+/** The time that requests for the log and the plans wait for further events, in milliseconds. */
+const SETTLE_MS = 150;
+
+/** The longest time until events are folded, in milliseconds. */
+const FRAME_MS = 100;
+
+/** Events of a run after which the log has nothing new. */
+const SILENT = ["text_delta", "model_waits", "model_silent", "tool_started"];
+
+/** A team that the page follows. */
+export class TeamStore {
+  /** @param {string} name */
+  constructor(name) {
+    this.name = name;
+    this.host = new Signal(EMPTY);
+    this.link = new Signal(/** @type {Link} */ ("connecting"));
+    this.plans = new Signal(/** @type {Plan[]} */ ([]));
+    this.error = new Signal("");
+    this.isArchived = new Signal(false);
+    this.log = new Log();
+    this.isStopped = false;
+    this.nextEntry = 0;
+    this.ofClient = 0;
+    this.isReading = false;
+    this.mustReadAgain = false;
+    /** @type {ReturnType<typeof setTimeout> | undefined} */
+    this.settling = undefined;
+    /** @type {HostEvent[]} */
+    this.waiting = [];
+    this.stop = follow(name, (kind, data) => this.receive(kind, data), () => this.folded());
+    this.settle();
+  }
+
+  close() {
+    this.isStopped = true;
+    clearTimeout(this.settling);
+    this.stop();
+  }
+
+  /**
+   * @param {StreamKind} kind
+   * @param {any} data
+   */
+  receive(kind, data) {
+    if (this.isStopped) return;
+    if (kind === "link") {
+      this.link.value = data;
+      if (data === "lost") void this.readState();
+    } else if (kind === "snapshot") {
+      this.waiting = [];
+      this.host.value = ofSnapshot(data?.snapshot ?? data ?? {});
+      this.link.value = "live";
+      this.readTimeline();
+      this.settle();
+    } else if (kind === "event") {
+      this.queue(data);
+    } else {
+      this.folded();
+      this.link.value = kind === "end" ? "ended" : "gone";
+      if (kind === "end") void this.readState();
+      this.settle();
+    }
+  }
+
+  /**
+   * Folds events once for each drawn frame, however many come.
+   * @param {HostEvent} event
+   */
+  queue(event) {
+    this.waiting.push(event);
+    if (this.waiting.length > 1) return;
+    requestAnimationFrame(() => this.folded());
+    // A hidden or covered page gets no frames.
+    setTimeout(() => this.folded(), document.hidden ? 0 : FRAME_MS);
+  }
+
+  /** Returns the state after all events that were received. */
+  folded() {
+    if (this.waiting.length === 0) return this.host.value;
+    const events = this.waiting;
+    this.waiting = [];
+    let state = this.host.value;
+    let isNews = false;
+    for (const event of events) {
+      // Another tab can pass on an event that its snapshot contains already.
+      if (event.seq < state.next_seq) continue;
+      state = fold(state, event);
+      isNews ||= !SILENT.includes(event.what.run?.event ?? "");
+    }
+    this.host.value = state;
+    if (isNews) this.settle();
+    return state;
+  }
+
+  /** Adds the timeline that the stream of another client told. */
+  readTimeline() {
+    const entries = this.host.value.team.timeline?.entries ?? [];
+    this.log.add(entries.slice(this.ofClient));
+    this.ofClient = Math.max(this.ofClient, entries.length);
+  }
+
+  /** Reads the log and the plans after the current burst of events. */
+  settle() {
+    if (this.settling !== undefined || this.isStopped) return;
+    this.settling = setTimeout(() => {
+      this.settling = undefined;
+      void this.read();
+    }, SETTLE_MS);
+  }
+
+  async read() {
+    if (this.isReading) {
+      this.mustReadAgain = true;
+      return;
+    }
+    this.isReading = true;
+    try {
+      await Promise.all([this.readLog(), this.readPlans()]);
+      this.error.value = "";
+    } catch (error) {
+      // After its end, a team can be in the archive, where it has another name.
+      const isGone = error instanceof Failure && error.status === 404 && this.host.value.outcome;
+      this.error.value = isGone ? "" : inWords(error);
+    }
+    this.isReading = false;
+    if (this.mustReadAgain) {
+      this.mustReadAgain = false;
+      this.settle();
+    }
+  }
+
+  /** Reads why there are no events: the team is archived, or it is not there. */
+  async readState() {
+    try {
+      this.isArchived.value = (await get(ofTeam(this.name))).state === "archived";
+    } catch (error) {
+      this.error.value = inWords(error);
+    }
+  }
+
+  async readLog() {
+    // The timeline of another client's stream is in the snapshots.
+    while (!this.isStopped && this.ofClient === 0) {
+      const from = Math.max(0, this.nextEntry - OVERLAP);
+      const page = await get(`${ofTeam(this.name, "log")}?from=${from}`);
+      if (this.isStopped || !page.entries?.length) return;
+      this.log.merge(page.entries);
+      this.nextEntry = page.next;
+      if (page.next >= page.total) return;
+    }
+  }
+
+  async readPlans() {
+    const { plans = [] } = await get(ofTeam(this.name, "plans"));
+    if (JSON.stringify(plans) !== JSON.stringify(this.plans.value)) this.plans.value = plans;
+  }
+}
+
+/** The teams below the root. `null` until they were read. */
+export const teams = new Signal(/** @type {TeamSummary[] | null} */ (null));
+export const teamsError = new Signal("");
+
+export async function readTeams() {
+  try {
+    teams.value = (await get("/api/teams")).teams ?? [];
+    teamsError.value = "";
+  } catch (error) {
+    teamsError.value = inWords(error);
+  }
+}

@@ -1,0 +1,109 @@
+// Short texts for states, numbers, times and tool calls. They are the same as in the terminal.
+
+import { firstLine } from "./text.js";
+
+/** The fields of a tool's input that say most about a call, the most informative first. */
+const TELLING = [
+  "command",
+  "file_path",
+  "pattern",
+  "recipient",
+  "to",
+  "name",
+  "subject",
+  "taskId",
+  "team_name",
+  "request_id",
+];
+
+const CALL_CHARS = 60;
+
+/**
+ * Returns a tool call as one line: the tool and the most informative field of its input.
+ * @param {string} tool
+ * @param {unknown} input
+ */
+export function brief(tool, input) {
+  const fields = /** @type {Record<string, unknown>} */ (
+    input !== null && typeof input === "object" ? input : {}
+  );
+  const telling = TELLING.map((name) => fields[name]).find((value) => typeof value === "string");
+  return telling === undefined ? tool : `${tool}(${firstLine(telling, CALL_CHARS)})`;
+}
+
+/** @param {string} tool */
+export function asksFor(tool) {
+  return tool === "ExitPlanMode" ? "asks to approve its plan" : `asks permission for ${tool}`;
+}
+
+/**
+ * Returns the state of an agent as words.
+ * @param {string} status
+ */
+export function stateInWords(status) {
+  if (status === "completed") return "ended";
+  if (status === "shutdown_requested") return "shutting down";
+  if (status === "running") return "working";
+  return status.replaceAll("_", " ");
+}
+
+/**
+ * Returns the agent's current activity.
+ * @param {Agent} agent
+ */
+export function now(agent) {
+  if (agent.doing) return firstLine(agent.doing, 120);
+  if (agent.status !== "running") return stateInWords(agent.status);
+  const asked = Object.values(agent.asks ?? {})[0];
+  return asked === undefined ? "thinks" : asksFor(asked);
+}
+
+/** @param {number} count */
+export function short(count) {
+  if (count < 1_000) return String(count);
+  if (count < 1_000_000) return `${(Math.floor(count / 100) / 10).toFixed(1)}k`;
+  return `${(Math.floor(count / 100_000) / 10).toFixed(1)}M`;
+}
+
+/** @param {number} usd */
+export function dollars(usd) {
+  return usd > 0 && usd < 0.01 ? `$${usd.toFixed(4)}` : `$${usd.toFixed(2)}`;
+}
+
+/**
+ * Returns how many tokens a conversation has.
+ * @param {Usage | undefined} usage
+ */
+export function tokensOf(usage) {
+  if (!usage) return 0;
+  return (
+    (usage.input_tokens ?? 0) +
+    (usage.output_tokens ?? 0) +
+    (usage.cache_creation_input_tokens ?? 0) +
+    (usage.cache_read_input_tokens ?? 0)
+  );
+}
+
+/** @param {number | null | undefined} ms */
+export function clock(ms) {
+  if (!ms) return "";
+  return new Date(ms).toLocaleTimeString([], { hour12: false });
+}
+
+/** @param {number} ms */
+export function duration(ms) {
+  const seconds = Math.round(ms / 1000);
+  if (seconds < 60) return `${(ms / 1000).toFixed(1)} s`;
+  const minutes = Math.floor(seconds / 60);
+  if (minutes < 60) return `${minutes} min ${seconds % 60} s`;
+  return `${Math.floor(minutes / 60)} h ${minutes % 60} min`;
+}
+
+/**
+ * @param {number} count
+ * @param {string} one
+ * @param {string} [many]
+ */
+export function counted(count, one, many = `${one}s`) {
+  return `${count} ${count === 1 ? one : many}`;
+}

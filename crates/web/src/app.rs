@@ -1,0 +1,82 @@
+//! What all requests share: the teams, and the keys to the server.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use pitcrew_protocol::{AgentName, ApiError, ErrorCode};
+use pitcrew_team::{Team, TeamRecords, Teams};
+use pitcrew_view::changes::Worktrees;
+use tokio_util::sync::CancellationToken;
+
+use crate::access::Keys;
+use crate::failure::Failure;
+
+/// The maximum length in bytes of a team's name and of an archive's id: that of a file name.
+const NAME_BYTES_MOST: usize = 255;
+
+/// What all requests share.
+pub(crate) struct App {
+    pub(crate) teams: Teams,
+    /// The folder below which all teams are.
+    pub(crate) root: PathBuf,
+    pub(crate) new_teams: NewTeams,
+    pub(crate) worktrees: Worktrees,
+    pub(crate) keys: Keys,
+    /// Cancelled when the server ends. Event streams end then.
+    pub(crate) stop: CancellationToken,
+}
+
+/// How teams are made through the API.
+#[derive(Clone, Debug)]
+pub enum NewTeams {
+    /// The lead of a new team works in this folder.
+    In(PathBuf),
+    /// No team can be made, for the reason that the error gives.
+    Refused(ApiError),
+}
+
+/// The state of the router.
+pub(crate) type Shared = Arc<App>;
+
+impl App {
+    /// Opens a team that is in its place.
+    pub(crate) async fn team(&self, name: &str) -> Result<Team, Failure> {
+        check_length(name)?;
+        Ok(self.teams.open(name).await?)
+    }
+
+    /// Returns the records of a team. `name` is the name of a team, or the name or the archive id
+    /// of an archived team.
+    pub(crate) async fn records(&self, name: &str) -> Result<TeamRecords, Failure> {
+        check_length(name)?;
+        let missing = match self.teams.open(name).await {
+            Ok(team) => return Ok(TeamRecords::Live(team)),
+            Err(error) if error.code == ErrorCode::TeamNotFound => error,
+            Err(error) => return Err(error.into()),
+        };
+        match self.teams.find_archived(name).await? {
+            Some(archived) => Ok(TeamRecords::Archived(self.teams.clone(), Box::new(archived))),
+            None => Err(missing.into()),
+        }
+    }
+
+    /// Opens a team and finds one of its members.
+    pub(crate) async fn member(
+        &self,
+        team: &str,
+        name: &str,
+    ) -> Result<(Team, AgentName), Failure> {
+        let team = self.team(team).await?;
+        let member = team.member(name).await?.name;
+        Ok((team, member))
+    }
+}
+
+/// Refuses a name that is too long for a folder. The system would refuse it as a failure.
+fn check_length(name: &str) -> Result<(), ApiError> {
+    if name.len() <= NAME_BYTES_MOST {
+        return Ok(());
+    }
+    let message = format!("no team has a name of {} bytes", name.len());
+    Err(ApiError::new(ErrorCode::TeamNotFound, message).with("limit", NAME_BYTES_MOST))
+}

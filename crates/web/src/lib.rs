@@ -1,0 +1,36 @@
+//! The HTTP API of all teams below one root, running, stopped and archived, and the page that a
+//! browser shows of them.
+//!
+//! The API is REST over the operations of `team`, over the requests of the control protocol, and
+//! over the records that `view` reads. An event stream sends what the host of a team sends to its
+//! followers. Nothing of the host, of the control protocol or of a fold is written here again.
+//!
+//! - [`Server`] binds the port, takes the connections and ends them.
+//! - `access` decides who may call.
+//! - `routes` has one file for each group of operations.
+//! - `openapi` describes the operations as an OpenAPI document.
+//! - `assets` has the files of the page.
+//!
+//! This crate never reads arguments, the environment or the home folder, and never prints. The
+//! caller passes the teams, the token and the port.
+
+mod access;
+mod app;
+mod assets;
+mod body;
+mod caller;
+mod connections;
+mod etag;
+mod failure;
+mod openapi;
+mod paging;
+mod patient;
+mod records;
+mod routes;
+mod server;
+mod sessions;
+mod token;
+
+pub use app::NewTeams;
+pub use server::{Options, ServeError, Server};
+pub use token::{Token, TokenError};

@@ -1,0 +1,158 @@
+//! The changes of a member, for a person who reviews and accepts them.
+
+use axum::Json;
+use axum::extract::{Path, State};
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::Response;
+use pitcrew_protocol::{AgentName, chain};
+use pitcrew_team::TeamRecords;
+use pitcrew_view::changes::{self, FileText, MemberChanges, Merged, Versions};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use similar::TextDiff;
+
+use crate::app::{App, Shared};
+use crate::etag::tagged;
+use crate::failure::{Failure, code};
+
+/// The number of unchanged lines around a change.
+const CONTEXT_LINES: usize = 3;
+
+/// The maximum number of files whose differences are in an answer.
+const FILES_MOST: usize = 200;
+
+/// A changed file.
+#[derive(Debug, Serialize)]
+struct File {
+    path: String,
+    status: FileStatus,
+    /// The unified diff. Null if the content cannot be shown.
+    diff: Option<String>,
+    /// Why the content cannot be shown.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    not_shown: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, Serialize)]
+#[serde(rename_all = "snake_case")]
+enum FileStatus {
+    Added,
+    Changed,
+    Deleted,
+    Unknown,
+}
+
+/// `GET /api/teams/{team}/members/{name}/changes`
+pub(super) async fn list(
+    State(app): State<Shared>,
+    Path((team, name)): Path<(String, String)>,
+    headers: HeaderMap,
+) -> Result<Response, Failure> {
+    let records = app.records(&team).await?;
+    let member = records.member(&name).await?;
+    let Some(all) = of_member(&app, &records, &member).await? else {
+        let nothing = json!({"member": member, "branch": null, "files": [], "left_out": 0});
+        return tagged(&headers, &nothing);
+    };
+    let mut files = Vec::new();
+    for path in all.files.iter().take(FILES_MOST) {
+        files.push(file(&app, &all, path).await);
+    }
+    let branch = all.branch.as_ref().map(|branch| {
+        json!({
+            "name": branch.branch,
+            "commit": branch.tip,
+            "base": branch.base,
+            "ahead": branch.ahead,
+            "behind": branch.behind,
+            "uncommitted": branch.uncommitted,
+        })
+    });
+    tagged(
+        &headers,
+        &json!({
+            "member": member,
+            "folder": all.folder,
+            "branch": branch,
+            "files": files,
+            "left_out": all.files.len().saturating_sub(FILES_MOST),
+            "problem": all.failure,
+        }),
+    )
+}
+
+async fn of_member(
+    app: &App,
+    records: &TeamRecords,
+    member: &AgentName,
+) -> Result<Option<MemberChanges>, Failure> {
+    let all = changes::of_team(records, &app.worktrees).await?;
+    Ok(all.into_iter().find(|changes| changes.author == *member))
+}
+
+async fn file(app: &App, all: &MemberChanges, path: &str) -> File {
+    match changes::versions(all, path, &app.worktrees).await {
+        Ok(Versions { before, after }) => compared(path, before, after),
+        Err(error) => File {
+            path: path.to_owned(),
+            status: FileStatus::Unknown,
+            diff: None,
+            not_shown: Some(chain(&error)),
+        },
+    }
+}
+
+fn compared(path: &str, before: FileText, after: FileText) -> File {
+    let status = match (&before, &after) {
+        (FileText::Missing, FileText::Missing) => FileStatus::Unknown,
+        (FileText::Missing, _) => FileStatus::Added,
+        (_, FileText::Missing) => FileStatus::Deleted,
+        _ => FileStatus::Changed,
+    };
+    let text = |version| match version {
+        FileText::Missing => Ok(String::new()),
+        FileText::Text(text) => Ok(text),
+        FileText::NotShown(why) => Err(why),
+    };
+    let path = path.to_owned();
+    match (text(before), text(after)) {
+        (Ok(before), Ok(after)) => {
+            let diff = TextDiff::from_lines(&before, &after);
+            let diff = diff.unified_diff().context_radius(CONTEXT_LINES).to_string();
+            File { path, status, diff: Some(diff), not_shown: None }
+        }
+        (Err(why), _) | (_, Err(why)) => File { path, status, diff: None, not_shown: Some(why) },
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Merge {
+    /// The commit that the person saw.
+    commit: String,
+}
+
+/// `POST /api/teams/{team}/members/{name}/merge`
+pub(super) async fn merge(
+    State(app): State<Shared>,
+    Path((team, name)): Path<(String, String)>,
+    body: crate::body::Body,
+) -> Result<Json<Value>, Failure> {
+    let Merge { commit } = body.read()?;
+    let (team, member) = app.member(&team, &name).await?;
+    let all = of_member(&app, &TeamRecords::Live(team), &member).await?;
+    let refused = |why: String| Failure::new(StatusCode::CONFLICT, code::CHANGED, why);
+    let Some(all) = all else {
+        return Err(refused(format!("{member} has no changes")));
+    };
+    // Only the commit that was shown is merged.
+    if let Some(branch) = all.branch.as_ref().filter(|branch| branch.tip != commit) {
+        let message = format!("the branch of {member} has another commit now; look at it again");
+        return Err(refused(message).with("commit", branch.tip.as_str()));
+    }
+    match changes::accept(&all, &app.worktrees).await {
+        Ok(Merged::Done { base }) => Ok(Json(json!({"success": true, "branch": base}))),
+        Ok(Merged::Refused { why }) => Err(refused(why)),
+        Err(error) => Err(Failure::internal(&error)),
+    }
+}

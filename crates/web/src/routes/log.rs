@@ -1,0 +1,38 @@
+//! The durable timeline of a team, archived or not.
+
+use axum::extract::{Path, State};
+use axum::http::HeaderMap;
+use axum::response::Response;
+use pitcrew_team::TeamRecords;
+use pitcrew_view::team_log::{LogEntry, TeamLog, merged};
+
+use crate::app::Shared;
+use crate::etag::tagged;
+use crate::failure::Failure;
+use crate::paging::Page;
+
+/// `GET /api/teams/{team}/log`
+pub(super) async fn page(
+    State(app): State<Shared>,
+    Path(team): Path<String>,
+    page: Page,
+    headers: HeaderMap,
+) -> Result<Response, Failure> {
+    let log = whole(&app.records(&team).await?).await?;
+    tagged(&headers, &page.of_list(log))
+}
+
+/// Reads the whole log of a team.
+pub(super) async fn whole(records: &TeamRecords) -> Result<Vec<LogEntry>, Failure> {
+    let mut log = TeamLog::default();
+    log.know_tasks(&records.tasks().await?);
+    for name in records.all_members().await? {
+        log.know_mail(&name, records.mail(&name).await?);
+    }
+    let (journal, _) = records.journal().await?;
+    for name in log.lacks_mail_of(&journal) {
+        log.know_mail(&name, records.mail(&name).await?);
+    }
+    let recorded = log.entries(&journal);
+    Ok(merged(recorded, log.unrecorded_mail()))
+}

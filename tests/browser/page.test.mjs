@@ -1,0 +1,14 @@
+// The tests in a real browser, on a running server. Without one they are skipped: `browser.rs`
+// starts it.
+
+import { test } from "node:test";
+
+if (process.env.PITCREW_LINK) {
+  if (process.env.PITCREW_STATES) {
+    await import("./scenarios.mjs");
+    await import("./views.mjs");
+  }
+  await import("./live.mjs");
+} else {
+  test("the page in a browser", { skip: "PITCREW_LINK is not set" }, () => {});
+}

@@ -1,0 +1,261 @@
+// Tests of the page's pure modules: no browser and no server.
+
+import assert from "node:assert/strict";
+import { readdirSync, readFileSync } from "node:fs";
+import { test } from "node:test";
+
+const PAGE = new URL("../../crates/web/page/", import.meta.url);
+/** @param {string} name */
+const module = (name) => import(new URL(name, PAGE).href);
+const [
+  { visible, oneLine },
+  { fold, ofSnapshot },
+  { layOut },
+  { linesOf, comment },
+  log,
+  reading,
+  list,
+  words,
+] = await Promise.all(
+  ["text.js", "fold.js", "graph.js", "diff.js", "log.js", "reading.js", "list.js", "words.js"].map(
+    module,
+  ),
+);
+
+test("a character that nobody could see is written out", () => {
+  for (const [text, shown] of [
+    ["ls -la\nrm\tx", "ls -la\nrm\tx"],
+    ["a\u001b[2Jb\rc\u0008", "a<U+001B>[2Jb<U+000D>c<U+0008>"],
+    ["\u202etxt.exe\u2066", "<U+202E>txt.exe<U+2066>"],
+    ["r\u200bm a\u00a0b\u3000c\u2028d", "r<U+200B>m a<U+00A0>b<U+3000>c<U+2028>d"],
+    ["x\u{e0041}\u2800\u3164\ufffc", "x<U+E0041><U+2800><U+3164><U+FFFC>"],
+    ["a\u061c\ufff9\u034fb\ue000", "a<U+061C><U+FFF9><U+034F>b<U+E000>"],
+    ["naïve 日本語 👩\u200d💻 שלום", "naïve 日本語 👩\u200d💻 שלום"],
+    [`a${"\u0301".repeat(5)}`, `a${"\u0301".repeat(3)}<U+0301><U+0301>`],
+    [undefined, ""],
+    [7, "7"],
+  ]) {
+    assert.equal(visible(text), shown);
+  }
+  assert.equal(oneLine("it died:\n\n  a\u001b  \n b\n", 80), "it died: | a<U+001B> | b");
+});
+
+const AGENT = {
+  name: "bob",
+  status: "running",
+  turns: 0,
+  tool_calls: 0,
+  usage: {},
+  cost_usd: 0,
+  has_price: true,
+  asks: {},
+};
+
+/** @param {any[]} events */
+function after(...events) {
+  const start = ofSnapshot({
+    next_seq: 0,
+    team: { team: "work", lead: "team-lead", agents: [AGENT] },
+  });
+  return events.reduce((state, what, seq) => fold(state, { seq, at_ms: 0, what }), start);
+}
+
+/** @param {any} event */
+const run = (event) => ({ run: { agent: "bob", ...event } });
+
+test("an agent's card tells the latest call, its cost and the text that its model writes", () => {
+  const called = run({ event: "tool_started", tool: "Bash", input: { command: "ls \u001b[2J" } });
+  assert.equal(after(called).team.agents[0].doing, "Bash(ls <U+001B>[2J)");
+  const text = run({ event: "text_delta", text: "Hel" });
+  assert.deepEqual(after(text, text).writing, { bob: "HelHel" });
+  assert.deepEqual(
+    after(text, run({ event: "model_waits", reason: "429", delay_ms: 1500 })).writing,
+    {},
+  );
+  const waits = after(run({ event: "model_waits", reason: "429", delay_ms: 1500 }));
+  assert.equal(words.now(waits.team.agents[0]), "waits 2 s for the model: 429");
+  const answer = run({
+    event: "answered",
+    usage: { input_tokens: 10, output_tokens: 5 },
+    cost_usd: 0.5,
+    blocks: [{ type: "tool_use" }, { type: "text" }],
+  });
+  const { turns, tool_calls, usage, cost_usd, has_price } = after(text, answer, answer).team
+    .agents[0];
+  assert.deepEqual(
+    [turns, tool_calls, words.tokensOf(usage), cost_usd, has_price],
+    [2, 2, 30, 1, true],
+  );
+  assert.deepEqual(after(text, answer).writing, {});
+});
+
+test("a request stays open until it is closed, and its agent asks until the answer", () => {
+  const question = { id: "q1", question: { asker: "bob", tool: "Bash" } };
+  const asked = run({ event: "permission_asked", call: "c1", tool: "Bash" });
+  const open = after(asked, { question_opened: question });
+  assert.deepEqual(open.questions, [question]);
+  assert.equal(words.now(open.team.agents[0]), "asks permission for Bash");
+  const closed = after(asked, { question_opened: question }, { question_closed: { id: "q1" } });
+  assert.deepEqual(closed.questions, []);
+  assert.deepEqual(
+    after(asked, run({ event: "permission_answered", call: "c1" })).team.agents[0].asks,
+    {},
+  );
+});
+
+test("tasks name the current task of their owner, and unknown events only count", () => {
+  const task = { id: "10", subject: "mend", owner: "bob", status: "in_progress" };
+  const hidden = { id: "2", subject: "x", metadata: { _internal: true } };
+  const state = after({ tasks: [task, { id: "9", subject: "a" }, hidden] }, { of_tomorrow: {} });
+  assert.deepEqual(
+    state.tasks.map(({ id }) => id),
+    ["9", "10"],
+  );
+  assert.deepEqual([state.team.agents[0].task, state.next_seq], [{ id: "10", subject: "mend" }, 2]);
+});
+
+test("an agent that did not change keeps its object", () => {
+  const before = after({ config: { name: "work", members: [{ name: "eve" }, { name: "bob" }] } });
+  const event = { seq: 1, at_ms: 0, what: run({ event: "mode_changed", mode: "plan" }) };
+  const [eve, bob] = fold(before, event).team.agents;
+  assert.equal(eve, before.team.agents[0]);
+  assert.equal(bob.mode, "plan");
+});
+
+/** @param {Record<string, string[]>} blockedBy */
+function tasks(blockedBy) {
+  return Object.entries(blockedBy).map(([id, blockers]) => ({ id, blockedBy: blockers }));
+}
+
+/** @param {any} layout */
+function layers({ placed }) {
+  return Object.fromEntries(placed.filter((it) => !it.isLane).map(({ id, layer }) => [id, layer]));
+}
+
+test("a task is in a later layer than all tasks that block it", () => {
+  const layout = layOut(tasks({ 4: ["1", "2", "3"], 3: ["1"], 1: [], 2: [] }));
+  assert.deepEqual(layers(layout), { 1: 0, 2: 0, 3: 1, 4: 2 });
+  const far = layout.ways
+    .filter(({ by }) => by.length > 0)
+    .map(({ from, to, by }) => [from, to, by.length]);
+  assert.deepEqual(far.sort(), [
+    ["1", "4", 1],
+    ["2", "4", 1],
+  ]);
+  assert.equal(layout.placed.filter((it) => it.isLane).length, 1, "both share one lane");
+});
+
+test("a circle, a missing task and a long chain of tasks are laid out", () => {
+  const circle = layOut(tasks({ 1: ["3", "1"], 2: ["1"], 3: ["2", "99"] }));
+  assert.deepEqual(Object.keys(layers(circle)), ["1", "2", "3"]);
+  const chain = Array.from({ length: 5_000 }, (_, n) => ({ id: `${n}`, blockedBy: [`${n + 1}`] }));
+  assert.equal(layOut(chain).layers, 5_000);
+});
+
+test("tasks are placed so that their dependencies do not cross without need", () => {
+  const { placed } = layOut(tasks({ 1: [], 2: [], 3: ["2"], 4: ["1"] }));
+  /** @param {string} id */
+  const place = (id) => placed.find((it) => it.id === id).place;
+  assert.equal(place("1") < place("2"), place("4") < place("3"));
+});
+
+test("a diff has the numbers of its lines, and a comment quotes its line", () => {
+  const diff = "--- a/f\n+++ b/f\n@@ -3,2 +3,2 @@\n a\n-b\n+++c\n\\ No newline at end of file\n";
+  const lines = linesOf(diff);
+  assert.deepEqual(
+    lines.map(({ kind, line, text }) => `${kind} ${line} ${text}`),
+    [
+      "hunk null @@ -3,2 +3,2 @@",
+      "same 3 a",
+      "removed 4 b",
+      "added 4 ++c",
+      "note null No newline at end of file",
+    ],
+  );
+  assert.equal(comment("f", lines[3], "why?"), "Review of f, line 4:\n> ++c\n\nwhy?");
+});
+
+test("a message to one agent is at its card, one to the team is in the banner", () => {
+  const timeline = new log.Log();
+  const mail = { happened: "mail", from: "team-lead", kind: "message", summary: null, text: "go" };
+  timeline.add([{ line: 1, what: { ...mail, to: { agent: "bob" } } }]);
+  timeline.add([{ line: 2, what: { ...mail, to: { team: ["bob", "eve"] }, text: "stop" } }]);
+  timeline.add([
+    { kind: "mail", agent: "eve", to: ["team-lead"], text: "writes to team-lead: done" },
+  ]);
+  assert.equal(timeline.mail.value.bob.text, "to @bob: go");
+  assert.equal(timeline.mail.value["team-lead"].agent, "eve");
+  assert.equal(timeline.banner.value.text, "to @team (bob, eve): stop");
+  const found = (/** @type {any} */ filter) =>
+    new log.Matches(timeline).of(filter).map(({ n }) => n);
+  assert.deepEqual(found({ group: "all", words: "" }), [0, 1, 2]);
+  assert.deepEqual(found({ group: "mail", words: "@eve done" }), [2]);
+  assert.deepEqual(found({ group: "tasks", words: "" }), []);
+});
+
+test("an entry that the server inserts late is added once, and a broadcast gets its receivers", () => {
+  const timeline = new log.Log();
+  const said = { at_ms: 5, kind: "mail", event: "message", agent: "eve", content: "hi" };
+  const first = { at_ms: 1, kind: "task", event: "task_created", agent: "eve", text: "creates" };
+  timeline.merge([first, { ...said, to: ["bob"], text: "writes to bob: hi" }]);
+  const late = { ...first, at_ms: 0, text: "was late" };
+  timeline.merge([late, first, { ...said, to: ["bob", "ann"], text: "writes to bob, ann: hi" }]);
+  const texts = timeline.entries.map((/** @type {any} */ entry) => entry.text);
+  assert.deepEqual(texts, ["creates", "writes to bob, ann: hi", "was late"]);
+  assert.deepEqual(timeline.banner.value.to, ["bob", "ann"]);
+  timeline.merge(Array.from({ length: 9_000 }, (_, n) => ({ ...first, at_ms: n + 10 })));
+  assert.deepEqual([timeline.entries.length, timeline.known.size], [9_003, 3_000]);
+});
+
+test("a filter reads each entry once, and hides the details", () => {
+  const timeline = new log.Log();
+  const matches = new log.Matches(timeline);
+  const all = { group: "all", words: "" };
+  timeline.add([
+    { kind: "turn", text: "a" },
+    { kind: "task", text: "b" },
+  ]);
+  assert.equal(matches.of(all).length, 1);
+  timeline.add([{ kind: "task", text: "c" }]);
+  assert.deepEqual([matches.of(all).length, matches.read], [2, 3]);
+  assert.equal(matches.of({ group: "details", words: "" }).length, 1);
+});
+
+test("a text is read when all of its height was visible", () => {
+  let seen = reading.add([], [0, 100]);
+  assert.equal(reading.unseen(seen, 250), 150);
+  seen = reading.add(seen, [200, 250]);
+  assert.equal(reading.unseen(seen, 250), 100);
+  seen = reading.add(seen, [90, 205]);
+  assert.deepEqual([seen, reading.unseen(seen, 250)], [[[0, 250]], 0]);
+});
+
+test("a list has only the visible rows in the document", () => {
+  assert.deepEqual(list.range(0, 300, 30, 100_000), { first: 0, last: 18 });
+  assert.deepEqual(list.range(2_999_700, 300, 30, 100_000), { first: 99_982, last: 100_000 });
+  assert.deepEqual(list.range(500, 300, 30, 3), { first: 3, last: 3 });
+  assert.deepEqual(
+    ["ArrowUp", "Home", "End", "x"].map((key) => list.moved(key, 5, 10, 20)),
+    [4, 0, 19, null],
+  );
+});
+
+test("the assets of the page are small, and name no other origin", () => {
+  let size = 0;
+  for (const file of readdirSync(PAGE, { recursive: true, withFileTypes: true })) {
+    if (!file.isFile() || /\.(md|d\.ts)$/.test(file.name)) continue;
+    const text = readFileSync(`${file.parentPath}/${file.name}`, "utf8");
+    size += Buffer.byteLength(text);
+    const named = text.match(/https?:\/\/[^\s"'`)]+/g) ?? [];
+    // The namespaces of SVG and MathML are names, not addresses.
+    assert.deepEqual(
+      named.filter((it) => !it.startsWith("http://www.w3.org/")),
+      [],
+      file.name,
+    );
+    const isOurs = !file.parentPath.endsWith("vendor");
+    if (isOurs)
+      assert.doesNotMatch(text, /innerHTML|outerHTML|AdjacentHTML|document\.write/i, file.name);
+  }
+  assert.ok(size < 150_000, `${size} bytes`);
+});
