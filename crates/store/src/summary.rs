@@ -212,7 +212,8 @@ impl Spent {
         }
     }
 
-    fn add_all(&mut self, other: &Self) {
+    /// Adds what the turns of another agent or run used.
+    pub fn add_all(&mut self, other: &Self) {
         let Self {
             turns,
             unpriced_turns,

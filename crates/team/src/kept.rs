@@ -10,7 +10,8 @@ use std::sync::Arc;
 
 use pitcrew_protocol::{Task, TeamConfig, TeamDir};
 use pitcrew_store::{
-    JournalEntry, JournalSummary, Lease, LeaseHolder, LeaseName, LogName, StoreError, Watch,
+    ArchiveName, JournalEntry, JournalSummary, Lease, LeaseHolder, LeaseName, LogName, StoreError,
+    Watch,
 };
 use serde_json::Value;
 
@@ -23,6 +24,14 @@ impl Teams {
     /// The error of the store when it cannot be read.
     pub async fn folders(&self) -> Result<Vec<TeamDir>, StoreError> {
         self.backend().teams().await
+    }
+
+    /// Returns the names of all archives, sorted, without reading them.
+    ///
+    /// # Errors
+    /// The error of the store when it cannot be read.
+    pub async fn archive_names(&self) -> Result<Vec<ArchiveName>, StoreError> {
+        self.backend().archives().await
     }
 
     /// Returns the config of the team in `folder`.

@@ -10,6 +10,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::access::Keys;
 use crate::failure::Failure;
+use crate::metrics::Metrics;
 
 /// The maximum length in bytes of a team's name and of an archive's id: that of a file name.
 const NAME_BYTES_MOST: usize = 255;
@@ -22,6 +23,7 @@ pub(crate) struct App {
     pub(crate) new_teams: NewTeams,
     pub(crate) worktrees: Worktrees,
     pub(crate) keys: Keys,
+    pub(crate) metrics: Metrics,
     /// Cancelled when the server ends. Event streams end then.
     pub(crate) stop: CancellationToken,
 }

@@ -9,6 +9,7 @@
 //! - `access` decides who may call.
 //! - `routes` has one file for each group of operations.
 //! - `openapi` describes the operations as an OpenAPI document.
+//! - `metrics` counts requests and reads the numbers of teams, for Prometheus.
 //! - `assets` has the files of the page.
 //!
 //! This crate never reads arguments, the environment or the home folder, and never prints. The
@@ -22,6 +23,7 @@ mod caller;
 mod connections;
 mod etag;
 mod failure;
+mod metrics;
 mod openapi;
 mod paging;
 mod patient;

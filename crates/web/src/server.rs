@@ -13,6 +13,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::access::Keys;
 use crate::app::{App, NewTeams, Shared};
+use crate::metrics::Metrics;
 use crate::token::Token;
 use crate::{connections, routes};
 
@@ -72,7 +73,8 @@ impl Server {
         let address = listener.local_addr().map_err(bind)?;
         let keys = Keys::new(address.port(), token);
         let stop = CancellationToken::new();
-        let app = Arc::new(App { teams, root, new_teams, worktrees, keys, stop });
+        let metrics = Metrics::default();
+        let app = Arc::new(App { teams, root, new_teams, worktrees, keys, metrics, stop });
         Ok(Self { listener, address, app })
     }
 

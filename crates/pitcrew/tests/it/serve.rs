@@ -171,6 +171,33 @@ fn a_question_is_answered_once_and_only_as_it_was_shown() {
 }
 
 #[test]
+fn the_metrics_have_the_question_and_the_agents_of_a_running_team() {
+    let (detached, _) = Detached::start(ASKS, &[]);
+    detached.until_log("bob is idle");
+    let Serving { browser, process: _server, .. } = serve(&detached.room);
+    let metrics = || browser.text("/metrics");
+    let until_all = |lines: &[&str]| {
+        let is_so = |text: &String| lines.iter().all(|wanted| text.lines().any(|it| it == *wanted));
+        until("the metrics", || Some(metrics()).filter(is_so), metrics);
+    };
+    let mut stream = browser.events("work", None);
+    question(&mut stream);
+    until_all(&[
+        "pitcrew_teams{state=\"running\"} 1",
+        "pitcrew_agents{team=\"work\",state=\"running\"} 1",
+        "pitcrew_agents{team=\"work\",state=\"idle\"} 1",
+        "pitcrew_open_questions{team=\"work\"} 1",
+        "pitcrew_open_event_streams 1",
+    ]);
+    let waits = "pitcrew_oldest_question_seconds{team=\"work\"} ";
+    let text = metrics();
+    let age = text.lines().find_map(|line| line.strip_prefix(waits)).unwrap();
+    assert!(age.parse::<f64>().unwrap() > 0.0, "{age}");
+    drop(stream);
+    until_all(&["pitcrew_open_event_streams 0"]);
+}
+
+#[test]
 fn a_person_controls_the_members_of_a_running_team() {
     let (detached, _) = Detached::start(ASKS, &[]);
     detached.until_log("bob is idle");

@@ -2,6 +2,8 @@
 
 use serde_json::{Map, Value, json};
 
+use crate::metrics::TEXT_FORMAT;
+
 /// One operation.
 #[derive(Clone, Debug)]
 pub(super) struct Operation {
@@ -121,7 +123,8 @@ impl Operation {
 
     /// Returns the name of the operation, such as `get_teams_team_tasks`.
     pub(super) fn id(&self) -> String {
-        let words = self.path.trim_start_matches("/api/").replace(['/', '.'], "_");
+        let words =
+            self.path.trim_start_matches("/api").trim_start_matches('/').replace(['/', '.'], "_");
         format!("{}_{}", self.method, words.replace(['{', '}'], ""))
     }
 
@@ -162,8 +165,11 @@ impl Operation {
     }
 
     fn responses(&self) -> Value {
-        let kind =
-            if self.answer == "EventStream" { "text/event-stream" } else { "application/json" };
+        let kind = match self.answer {
+            "EventStream" => "text/event-stream",
+            "Metrics" => TEXT_FORMAT,
+            _ => "application/json",
+        };
         let content = json!({kind: {"schema": reference(self.answer)}});
         let mut responses = Map::new();
         responses.insert(

@@ -12,6 +12,12 @@ fn of_server() -> Vec<Operation> {
     vec![
         Operation::new("get", "/api/health", (200, "Health"), "Whether the server answers"),
         Operation::read("/api/openapi.json", "OpenApi", "This document"),
+        Operation::new(
+            "get",
+            "/metrics",
+            (200, "Metrics"),
+            "The metrics of the server and of the teams, for Prometheus",
+        ),
     ]
 }
 

@@ -206,6 +206,7 @@ fn of_teams() -> Vec<Named> {
             ]),
         ),
         ("EventStream", event()),
+        ("Metrics", text()),
     ]
 }
 

@@ -10,7 +10,7 @@ use axum::extract::{Path, State};
 use axum::http::HeaderMap;
 use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse as _, Response};
-use futures_util::stream::{self, Stream};
+use futures_util::stream::{self, Stream, StreamExt as _};
 use pitcrew_team::{Team, TeamRecords};
 use pitcrew_view::client::{HostLink, News, Since};
 use pitcrew_view::host::HostState;
@@ -20,6 +20,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::app::Shared;
 use crate::failure::Failure;
+use crate::metrics::OpenStream;
 use crate::records;
 
 /// How often an idle stream sends a comment, so that a dead connection is noticed.
@@ -40,17 +41,24 @@ pub(super) async fn stream(
         TeamRecords::Live(team) if is_hosted => {
             let since = headers.get(LAST_EVENT_ID).and_then(|id| after(id.to_str().ok()?));
             let follower = Follower::new(team, since, app.stop.clone()).await?;
-            Ok(served(follower.events()))
+            Ok(served(follower.events(), app.metrics.requests.open_stream()))
         }
         records @ (TeamRecords::Live(_) | TeamRecords::Archived(..)) => {
             let state = records::of_files(&app, &records).await?;
             let all = [event("snapshot", &state), event("end", &name)];
-            Ok(served(stream::iter(all.map(Ok))))
+            Ok(served(stream::iter(all.map(Ok)), app.metrics.requests.open_stream()))
         }
     }
 }
 
-fn served(events: impl Stream<Item = Result<Event, Infallible>> + Send + 'static) -> Response {
+fn served(
+    events: impl Stream<Item = Result<Event, Infallible>> + Send + 'static,
+    open: OpenStream,
+) -> Response {
+    // The body of the answer owns the stream. So the stream is counted until the caller is gone.
+    let events = events.inspect(move |_| {
+        let _counted = &open;
+    });
     Sse::new(events).keep_alive(KeepAlive::new().interval(KEEP_ALIVE)).into_response()
 }
 

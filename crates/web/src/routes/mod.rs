@@ -7,6 +7,7 @@ mod events;
 mod log;
 mod members;
 mod messages;
+mod metrics;
 mod plans;
 mod questions;
 mod tasks;
@@ -23,6 +24,7 @@ use serde_json::{Value, json};
 use crate::app::Shared;
 use crate::etag::tagged;
 use crate::failure::{Failure, code};
+use crate::metrics::count;
 use crate::{access, assets, openapi};
 
 /// Returns all paths of the server, with the checks before them.
@@ -34,15 +36,21 @@ pub(crate) fn all(app: Shared) -> Router {
         .fallback(no_such_path)
         .method_not_allowed_fallback(no_such_method)
         .layer(from_fn_with_state(app.clone(), access::guard_api));
+    let for_operators = Router::new()
+        .route("/metrics", get(metrics::all))
+        .layer(from_fn_with_state(app.clone(), access::guard_api));
     Router::new()
         .route("/", get(assets::index))
         .route("/assets/{*name}", get(assets::asset))
         .route("/open/{nonce}", get(access::open))
         .route("/api/health", get(health))
+        .merge(for_operators)
         .nest("/api", api)
         .fallback(no_such_path)
         .method_not_allowed_fallback(no_such_method)
         .layer(from_fn_with_state(app.clone(), access::guard_site))
+        // The last layer is the outer one, so refused requests are counted too.
+        .layer(from_fn_with_state(app.clone(), count))
         .with_state(app)
 }
 

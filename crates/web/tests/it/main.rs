@@ -19,6 +19,10 @@ mod errors;
 #[cfg(test)]
 mod messages;
 #[cfg(test)]
+mod metrics;
+#[cfg(test)]
+mod prometheus;
+#[cfg(test)]
 mod server_env;
 #[cfg(test)]
 mod teams;

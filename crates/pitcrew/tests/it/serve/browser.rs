@@ -51,11 +51,15 @@ impl Browser {
         body: Option<&Value>,
         headers: &[(&str, &str)],
     ) -> (u16, Value) {
-        let mut stream = BufReader::new(self.asked(method, path, body, headers));
-        let (status, length) = head(&mut stream);
-        let mut answer = vec![0; length.expect("the answer has no length")];
-        stream.read_exact(&mut answer).unwrap();
+        let (status, answer) = answer(self.asked(method, path, body, headers));
         (status, serde_json::from_slice(&answer).unwrap_or(Value::Null))
+    }
+
+    /// Returns the text of a successful answer.
+    pub(super) fn text(&self, path: &str) -> String {
+        let (status, answer) = answer(self.asked("GET", path, None, &[]));
+        assert_eq!(status, 200, "{path}");
+        String::from_utf8(answer).unwrap()
     }
 
     /// Opens the event stream of a team.
@@ -90,6 +94,15 @@ impl Browser {
         stream.write_all((request + "\r\n" + &body).as_bytes()).unwrap();
         stream
     }
+}
+
+/// Reads the status and the body of an answer.
+fn answer(stream: TcpStream) -> (u16, Vec<u8>) {
+    let mut stream = BufReader::new(stream);
+    let (status, length) = head(&mut stream);
+    let mut answer = vec![0; length.expect("the answer has no length")];
+    stream.read_exact(&mut answer).unwrap();
+    (status, answer)
 }
 
 /// Reads the head of an answer. Returns its status and the length of its body, if it has one.
