@@ -1,4 +1,4 @@
-//! Starts a team's run according to its options, and converts the end of the run into its outcome.
+//! Starts a team's run according to its options.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -7,8 +7,7 @@ use std::time::{Duration, Instant};
 use pitcrew_agent::{Event, Role};
 use pitcrew_panes::PaneTag;
 use pitcrew_protocol::{
-    AgentName, ApiError, ErrorCode, Injected, LEAD_NAME, Member, PermissionMode, Status,
-    TeamConfig, chain, neutralised, render,
+    AgentName, ApiError, ErrorCode, LEAD_NAME, Member, PermissionMode, TeamConfig, chain,
 };
 use pitcrew_team::store::{JournalSummary, LeaseName, Spent, StoreError};
 use pitcrew_team::{KnownMode, MemberRemoved, RefusedMode, Team};
@@ -17,13 +16,12 @@ use tokio_util::sync::CancellationToken;
 
 use super::agent_spec::AgentSpec;
 use super::agents::{AgentKind, Agents, RunningAgent};
-use super::backends::{Backends, lives_elsewhere};
-use super::goes_on::GoesOn;
+use super::backends::Backends;
 use super::in_process::InProcess;
 use super::plan_questions::PlanQuestions;
 use super::recovery::Unremoved;
 use super::run_context::{RunContext, can_start};
-use super::run_machine::{EndReason, RunInput, RunMachine};
+use super::run_machine::RunMachine;
 use super::start_notices::{goes_on_after_all, left_running, passed_over, recorded_goal};
 use super::subagents::SubagentRuns;
 use super::take_lead::{Led, led, team_of};
@@ -35,9 +33,7 @@ use crate::driver::Sink;
 use crate::events::{RunEvent, RunStarted};
 use crate::hooks::{HookEvent, HookKind, HookSession, reminder};
 use crate::hosting::root_word;
-use crate::run::{
-    Begin, OpenWork, RunEnd, RunError, RunHandle, RunLimits, RunOptions, RunOutcome, Stopper,
-};
+use crate::run::{Begin, RunError, RunHandle, RunLimits, RunOptions, Stopper};
 
 /// Capacity of the queue of events for the user interface. When the queue is full, the team waits,
 /// so that no event is lost.
@@ -61,7 +57,7 @@ pub(crate) async fn start(options: RunOptions) -> Result<RunHandle, RunError> {
 }
 
 /// Removes the files of a team in which nothing has happened yet.
-async fn discard(team: &Team) -> bool {
+pub(super) async fn discard(team: &Team) -> bool {
     match team.discard().await {
         Ok(()) => true,
         Err(error) => {
@@ -317,7 +313,7 @@ impl TeamLoop {
         Ok(goal.map(|goal| std::iter::once(goal).chain(added).collect::<Vec<_>>().join("\n\n")))
     }
 
-    async fn run_hooks(&mut self, kind: HookKind) -> crate::hooks::HookOutcome {
+    pub(super) async fn run_hooks(&mut self, kind: HookKind) -> crate::hooks::HookOutcome {
         let team = &self.run_context.team;
         let transcript = pitcrew_team::store::LogName::Transcript(AgentName::lead());
         let session = HookSession {
@@ -461,141 +457,12 @@ impl TeamLoop {
     }
 
     /// Withdraws the shutdown requests that an ended run sent when it exited.
-    async fn void_parting_requests(&mut self) {
+    pub(super) async fn void_parting_requests(&mut self) {
         match self.run_context.team.void_parting_requests().await {
             Ok(()) | Err(ApiError { code: ErrorCode::TeamNotFound, .. }) => {}
             Err(error) => {
                 self.warn(format!("what the run asked is still open: {}", chain(&error))).await
             }
-        }
-    }
-
-    /// Resumes a teammate. The error is the reason why the teammate cannot be resumed.
-    async fn resume_teammate(&mut self, member: &Member) -> Result<Vec<RunInput>, String> {
-        if member.prompt.is_none() {
-            // A member without a prompt has joined by itself. Its own process resumes it.
-            return Ok(Vec::new());
-        }
-        if let Some(path) = member.worktree_path.as_deref() {
-            // Create the git worktree again if it is missing. Without it, git commands of the
-            // teammate could work in a repository that surrounds the worktree's path.
-            match self.worktrees().reopen(std::path::Path::new(path)).await {
-                Ok(false) => {}
-                Ok(true) => {
-                    let what = "was gone and was created again; its uncommitted changes are lost";
-                    self.warn(format!("the worktree {path} of {} {what}", member.name)).await;
-                }
-                Err(error) => {
-                    return Err(format!("its worktree cannot be used: {}", chain(&error)));
-                }
-            }
-        }
-        let prompt = render(&[Injected {
-            from: LEAD_NAME.to_owned(),
-            color: None,
-            summary: None,
-            text: member.prompt.clone().unwrap_or_default(),
-        }]);
-        if !lives_elsewhere(member) {
-            let here = self.backends.here.clone();
-            return self.start_member(member, &here, prompt, &mut None).await;
-        }
-        match self.goes_on(member).await? {
-            GoesOn::LeftAlone => Ok(Vec::new()),
-            GoesOn::There(panes) => {
-                let mut inputs =
-                    self.start_member(member, panes.as_ref(), prompt, &mut None).await?;
-                // The member's process may still be running. Such a process does not report its
-                // current state again, so use the last state from the journal.
-                let before = self.agents.before(&member.name).and_then(|it| it.state.as_ref());
-                if let Some((status, _)) = before.filter(|(status, _)| !status.is_over()) {
-                    inputs.push(RunInput::Announced(member.name.clone(), *status));
-                }
-                Ok(inputs)
-            }
-            GoesOn::Here(member) => {
-                let here = self.backends.here.clone();
-                self.start_member(&member, &here, prompt, &mut None).await
-            }
-        }
-    }
-
-    /// Reports that a teammate cannot be resumed, and returns the text for the lead. The teammate
-    /// stays a member and keeps its tasks and mail. After the cause is repaired, a later run can
-    /// resume it.
-    async fn not_resumed(&mut self, name: &AgentName, reason: String) -> String {
-        self.warn(format!("{name} cannot go on: {reason}")).await;
-        let text = format!("{name} cannot go on in this run, and takes no mail: {reason}");
-        let account = self.agents.account(name);
-        account.note_state(Status::Failed, Some(reason));
-        account.did_not_start();
-        format!("<system-reminder>\n{}\n</system-reminder>", neutralised(&text))
-    }
-
-    /// Opens an account (the record of work and usage) for every member that has none. Such a
-    /// member was being spawned when the run ended.
-    async fn account_for_all(&mut self) {
-        let Ok(config) = self.run_context.team.config().await else { return };
-        for member in
-            config.teammates().filter(|member| pitcrew_team::SpawnRecord::of(member).is_some())
-        {
-            self.agents.account(&member.name);
-        }
-    }
-
-    /// Converts the end of the run into its outcome.
-    async fn close(mut self) -> RunOutcome {
-        let _said = self.run_hooks(HookKind::SessionEnd { reason: "other".to_owned() }).await;
-        // Measure the time before the end of the run is written to the journal. A resumed run
-        // counts the time up to that journal entry, so it never counts less than this run reports.
-        let (began, before) = self.began;
-        let took = before.saturating_add(began.elapsed());
-        let is_recorded = self.team_create != TeamCreateState::Deleted
-            && self.machine.end_reason() != Some(&EndReason::Gone);
-        if is_recorded {
-            self.void_parting_requests().await;
-            // Break the locks that the ended processes left behind, because no later write of this
-            // run would do that.
-            self.break_locks_of_the_dead().await;
-        }
-        // Check whether the team's files are gone. The agents may have ended before any agent
-        // noticed this.
-        let is_gone =
-            self.team_create != TeamCreateState::Deleted && self.run_context.team.is_gone().await;
-        let tasks = if is_gone { Vec::new() } else { self.tasks_now().await };
-        let left_open = if is_gone { OpenWork::default() } else { self.open_among(&tasks).await };
-        let end = match self.run_end(is_gone, &left_open) {
-            // An unreadable record is more important than the open work, because nobody can work
-            // until the record is repaired. Report the unreadable record.
-            RunEnd::Unfinished { open, shortfall, text } => match self.torn_record().await {
-                Some(reason) => RunEnd::Broken { reason },
-                None => RunEnd::Unfinished { open, shortfall, text },
-            },
-            end => end,
-        };
-        self.note_run_end(&end).await;
-        let open = match &end {
-            RunEnd::Unfinished { open, .. } => open.clone(),
-            RunEnd::Success { .. } => OpenWork::default(),
-            _ => left_open,
-        };
-        let is_untouched =
-            !self.is_resumed && matches!(end, RunEnd::Failed { .. }) && self.agents.are_untouched();
-        let is_gone = is_gone || (is_untouched && discard(&self.run_context.team).await);
-        if is_gone {
-            self.agents.nobody_can_be_resumed();
-        }
-        self.account_for_all().await;
-        let totals = self.usage_totals.close(took, |model| self.run_context.window_of(model));
-        RunOutcome {
-            team: self.run_context.team.name().to_string(),
-            end,
-            agents: self.agents.summaries(),
-            totals,
-            tasks,
-            open,
-            kept: self.kept,
-            team_deleted: is_gone || self.team_create == TeamCreateState::Deleted,
         }
     }
 }
