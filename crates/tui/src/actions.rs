@@ -100,7 +100,10 @@ impl Outside {
             | Self::EndTeam => true,
             Self::Request(
                 // A teammate and a pane take a while to start.
-                Request::Spawn { .. } | Request::ShowPane(_) | Request::HidePane(_) | Request::Plans,
+                Request::Spawn { .. }
+                | Request::ShowPane(_)
+                | Request::HidePane(_)
+                | Request::Plans,
             )
             | Self::Send { .. }
             | Self::Read(_)

@@ -349,7 +349,9 @@ impl<'a> Face<'a> {
                 Action::Export(order) => self.write_document(order),
                 Action::ListTeams => {
                     let listing = (self.list_teams)(name_of(self.team.as_ref()));
-                    self.sources.doing.push(listing.map(|teams| Progress::Done(Done::Teams(teams))).boxed_local());
+                    self.sources.doing.push(
+                        listing.map(|teams| Progress::Done(Done::Teams(teams))).boxed_local(),
+                    );
                 }
                 Action::EndTeam => self.outside(Outside::EndTeam),
                 Action::Read(agent) => self.outside(Outside::Read(agent)),
