@@ -39,6 +39,7 @@ mod unfinished;
 mod update;
 mod watch;
 mod watched;
+mod web_devices;
 mod web_token;
 mod written_log;
 

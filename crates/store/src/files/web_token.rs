@@ -3,7 +3,7 @@
 //! The token is the content of the file `pitcrew/web/token` below the root. It is made on first
 //! use. A file lock on `pitcrew/web/lock` keeps two servers from making two tokens.
 
-use std::fs::OpenOptions;
+use std::fs::{File, OpenOptions};
 use std::io::Read as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
@@ -39,7 +39,8 @@ fn file_in(folder: &Path) -> PathBuf {
     folder.join("token")
 }
 
-fn token(disk: &Disk, folder: &Path) -> Result<String, StoreError> {
+/// Makes the folder and takes its lock. The lock ends when the file is dropped.
+pub(super) fn locked(disk: &Disk, folder: &Path) -> Result<File, StoreError> {
     make_dir(folder)?;
     let lock_path = folder.join("lock");
     let lock = plain::open_with(
@@ -48,6 +49,11 @@ fn token(disk: &Disk, folder: &Path) -> Result<String, StoreError> {
     );
     let lock = lock.map_err(|error| error.at("open", &lock_path))?;
     disk.flock(&lock, &lock_path, Access::Exclusive)?;
+    Ok(lock)
+}
+
+fn token(disk: &Disk, folder: &Path) -> Result<String, StoreError> {
+    let _lock = locked(disk, folder)?;
     let path = file_in(folder);
     if let Some(token) = present(&path)? {
         return Ok(token);

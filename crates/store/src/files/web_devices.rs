@@ -1,0 +1,130 @@
+//! The file of the devices that may call the web server: `pitcrew/web/devices.json` below the root.
+//!
+//! This module reads and writes the bytes of the file. The crate `web` knows what is in them. The
+//! lock of the token is the lock of this file too.
+
+use std::io::Read as _;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+
+use super::backend::FileBackend;
+use super::disk::{Disk, failed, is_absent};
+use super::plain::{self, Unopened};
+use super::web_token::locked;
+use crate::StoreError;
+use crate::own_mode::OF_OTHERS;
+
+/// The maximum length of the file in bytes.
+const BYTES_MOST: u64 = 256 << 10;
+
+impl FileBackend {
+    /// Returns the content of the file of devices. Returns `None` if there is no file, or if other
+    /// users may read or write it: then they could have added a device.
+    ///
+    /// # Errors
+    /// [`StoreError::Io`], and [`StoreError::Corrupt`] if the file is too long, or if a link or a
+    /// folder is in its place.
+    pub async fn web_devices(&self) -> Result<Option<Vec<u8>>, StoreError> {
+        self.run(|files| present(&file_in(&files.paths.web()))).await
+    }
+
+    /// Changes the file of devices under its lock. `edit` gets the content as
+    /// [`FileBackend::web_devices`] returns it, and returns the new content and a result. Without a
+    /// new content the file stays as it is.
+    ///
+    /// # Errors
+    /// Those of [`FileBackend::web_devices`].
+    pub async fn edit_web_devices<T: Send + 'static>(
+        &self,
+        edit: impl FnOnce(Option<Vec<u8>>) -> (Option<Vec<u8>>, T) + Send + 'static,
+    ) -> Result<T, StoreError> {
+        self.run(|files| edited(&files.disk, &files.paths.web(), edit)).await
+    }
+
+    /// Returns the path of the file of devices.
+    #[must_use]
+    pub fn web_devices_file(&self) -> PathBuf {
+        file_in(&self.paths().web())
+    }
+}
+
+fn file_in(folder: &Path) -> PathBuf {
+    folder.join("devices.json")
+}
+
+fn edited<T>(
+    disk: &Disk,
+    folder: &Path,
+    edit: impl FnOnce(Option<Vec<u8>>) -> (Option<Vec<u8>>, T),
+) -> Result<T, StoreError> {
+    let _lock = locked(disk, folder)?;
+    let path = file_in(folder);
+    let (content, result) = edit(present(&path)?);
+    if let Some(content) = content {
+        plain::check_length(&path, content.len() as u64, BYTES_MOST)?;
+        disk.create(&path, &content)?;
+        disk.force_dir(folder)?;
+    }
+    Ok(result)
+}
+
+fn present(path: &Path) -> Result<Option<Vec<u8>>, StoreError> {
+    let file = match plain::open(path) {
+        Ok(file) => file,
+        Err(Unopened::Failed(error)) if is_absent(&error) => return Ok(None),
+        Err(error) => return Err(error.at("open", path)),
+    };
+    let meta = file.metadata().map_err(failed("read", path))?;
+    if meta.mode() & OF_OTHERS != 0 {
+        return Ok(None);
+    }
+    let mut content = Vec::new();
+    // One byte more than the limit shows that the file is too long.
+    file.take(BYTES_MOST + 1).read_to_end(&mut content).map_err(failed("read", path))?;
+    plain::check_length(path, content.len() as u64, BYTES_MOST)?;
+    Ok(Some(content))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use super::*;
+    use crate::FileOptions;
+
+    fn put(folder: &Path, content: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
+        let disk = Disk::new(FileOptions::default());
+        edited(&disk, folder, |before| (Some(content.to_vec()), before))
+    }
+
+    #[test]
+    fn an_edit_gets_what_the_last_one_wrote_and_only_its_user_reads_it() {
+        let root = tempfile::tempdir().unwrap();
+        let folder = root.path().join("pitcrew/web");
+        assert_eq!(put(&folder, b"one").unwrap(), None);
+        assert_eq!(put(&folder, b"two").unwrap().as_deref(), Some(b"one".as_slice()));
+        assert_eq!(fs::metadata(file_in(&folder)).unwrap().mode() & 0o777, 0o600);
+        let disk = Disk::new(FileOptions::default());
+        edited(&disk, &folder, |_| (None, ())).unwrap();
+        assert_eq!(present(&file_in(&folder)).unwrap().as_deref(), Some(b"two".as_slice()));
+    }
+
+    #[test]
+    fn a_file_that_others_could_write_a_long_one_and_a_link_do_not_count() {
+        let root = tempfile::tempdir().unwrap();
+        let file = file_in(root.path());
+        put(root.path(), b"one").unwrap();
+        fs::set_permissions(&file, fs::Permissions::from_mode(0o620)).unwrap();
+        assert_eq!(present(&file).unwrap(), None);
+        fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).unwrap();
+        let long = vec![b' '; BYTES_MOST as usize + 1];
+        assert!(put(root.path(), &long).is_err());
+        assert_eq!(present(&file).unwrap().as_deref(), Some(b"one".as_slice()));
+        fs::write(&file, &long).unwrap();
+        assert!(present(&file).is_err());
+        fs::remove_file(&file).unwrap();
+        std::os::unix::fs::symlink("/etc/hostname", &file).unwrap();
+        assert!(present(&file).is_err());
+    }
+}
