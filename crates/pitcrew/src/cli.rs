@@ -10,9 +10,9 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory, Parser, Subcommand, ValueEnum};
 
 use crate::commands::{
-    agent, attach, broadcast, completions, demo, doctor, export, history, inbox, join, log, man,
-    member, message, models, pane, pane_exec, pane_probe, plan, prune, resume, run, run_host,
-    sandbox_exec, send, serve, shutdown, start, task, team, transcript, trust, view,
+    agent, attach, broadcast, completions, demo, devices, doctor, export, history, inbox, join,
+    log, man, member, message, models, pane, pane_exec, pane_probe, plan, prune, resume, run,
+    run_host, sandbox_exec, send, serve, shutdown, start, task, team, transcript, trust, view,
 };
 use crate::completing;
 use crate::context::{Context, Surroundings};
@@ -93,6 +93,7 @@ enum Command {
     Export(export::Export),
     View(view::View),
     Serve(serve::Serve),
+    Devices(devices::Devices),
     Shutdown(shutdown::Shutdown),
     Models(models::Models),
     #[command(subcommand)]
@@ -133,6 +134,7 @@ impl Command {
             Self::Export(command) => context.briefly(command.run(context)),
             Self::View(command) => command.run(context),
             Self::Serve(command) => command.run(context),
+            Self::Devices(command) => command.run(context),
             Self::Shutdown(command) => command.run(context),
             Self::Models(command) => command.run(context),
             Self::Trust(command) => limits::without_runtime(|| command.run(context)),

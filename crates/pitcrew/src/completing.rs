@@ -7,11 +7,13 @@
 use pitcrew_protocol::PermissionMode;
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use clap_complete::engine::CompletionCandidate;
 use clap_complete::env::{CompleteEnv, Shells};
 use pitcrew_model::{ALIASES, PriceTable};
-use pitcrew_team::PlanState;
+use pitcrew_team::{PlanState, SystemClock};
+use pitcrew_web::Devices;
 
 use crate::cli::{self, Color, Shared};
 use crate::context::{Context, Surroundings};
@@ -83,6 +85,17 @@ pub(crate) fn teams(typed: &OsStr) -> Vec<CompletionCandidate> {
     let names = asked(async |context: &Context, _: Option<&str>| {
         let teams = context.teams()?.folders().await.map_err(Failure::internal)?;
         Ok(teams.iter().map(ToString::to_string).collect())
+    });
+    candidates(typed, names)
+}
+
+/// Completes the paired devices.
+pub(crate) fn devices(typed: &OsStr) -> Vec<CompletionCandidate> {
+    let names = asked(async |context: &Context, _: Option<&str>| {
+        let files = context.files(&context.usable_settings())?;
+        let devices = Devices::new(files, Arc::new(SystemClock)).list().await;
+        let devices = devices.map_err(Failure::internal)?;
+        Ok(devices.into_iter().map(|device| device.name).collect())
     });
     candidates(typed, names)
 }

@@ -3,6 +3,7 @@
 //! - Programs send the token as `Authorization: Bearer`.
 //! - A browser opens a one-time link and gets a cookie. Other sites cannot use the cookie: the
 //!   request must name our own host, and a change must have our own origin.
+//! - A device has a token of its own, which opens what is in its scope (`devices`).
 //! - A process that a tool of an agent started may not call at all, as at the control socket.
 
 use axum::extract::{Path, Request, State};
@@ -10,21 +11,24 @@ use axum::http::header::{
     AUTHORIZATION, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, COOKIE, HOST, LOCATION,
     ORIGIN, REFERRER_POLICY, SET_COOKIE, X_CONTENT_TYPE_OPTIONS,
 };
+use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
 
-use crate::app::Shared;
+use crate::app::{App, Shared};
 use crate::caller::Caller;
+use crate::devices::{Device, needed};
 use crate::failure::{Failure, code};
+use crate::revoked::until_removed;
 use crate::sessions::Sessions;
 use crate::token::Token;
 
 /// The names by which a browser reaches a server on this machine.
 const HOSTS: [&str; 3] = ["127.0.0.1", "localhost", "[::1]"];
 
-/// How long a browser keeps its cookie, in seconds. The session ends with the server anyway.
-const COOKIE_SECONDS: u32 = 30 * 24 * 60 * 60;
+/// How a browser keeps and sends a cookie: for 30 days. A session ends with the server anyway.
+const COOKIE_ATTRIBUTES: &str = "HttpOnly; SameSite=Strict; Path=/; Max-Age=2592000";
 
 /// What a browser may load and do on the page. No other origin is ever asked.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; \
@@ -78,27 +82,111 @@ impl Keys {
         }
     }
 
-    /// Refuses a request without the token and without a session.
-    fn check_key(&self, request: &Request) -> Result<(), Failure> {
-        let headers = request.headers();
+    /// Returns the cookie with which a browser sends the token of a device. It outlives the server.
+    pub(crate) fn device_cookie(&self, token: &str) -> String {
+        format!("{}={token}; {COOKIE_ATTRIBUTES}", self.device_cookie_name())
+    }
+
+    fn device_cookie_name(&self) -> String {
+        format!("pitcrew-device-{}", self.port)
+    }
+
+    /// Returns the key of a request.
+    fn key_of(&self, headers: &HeaderMap) -> Key {
         let bearer = text_of(headers, &AUTHORIZATION).and_then(|it| it.strip_prefix("Bearer "));
-        if bearer.is_some_and(|given| self.token.is(given.trim())) {
-            return Ok(());
+        if let Some(given) = bearer.map(str::trim) {
+            return match self.token.is(given) {
+                true => Key::Token,
+                false => Key::Device { token: given.to_owned(), sent_by: SentBy::Program },
+            };
         }
-        let name = self.cookie();
-        if !cookies(headers, &name).any(|session| self.sessions.has(session)) {
-            let message = "the request has no valid token; `pitcrew serve` says which file has it";
-            return Err(Failure::new(StatusCode::UNAUTHORIZED, code::UNAUTHORIZED, message));
+        if cookies(headers, &self.cookie()).any(|session| self.sessions.has(session)) {
+            return Key::Session;
         }
-        let is_read = matches!(*request.method(), Method::GET | Method::HEAD);
-        if is_read || headers.contains_key(ORIGIN) {
-            return Ok(());
+        let name = self.device_cookie_name();
+        match cookies(headers, &name).next() {
+            Some(token) => Key::Device { token: token.to_owned(), sent_by: SentBy::Browser },
+            None => Key::None,
         }
-        Err(forbidden("a change by a browser must have our own Origin"))
     }
 }
 
-fn forbidden(message: impl Into<String>) -> Failure {
+/// The key that a request has.
+enum Key {
+    /// The token of the server.
+    Token,
+    /// The session of a browser that opened the link.
+    Session,
+    /// What may be the token of a device.
+    Device {
+        token: String,
+        sent_by: SentBy,
+    },
+    None,
+}
+
+/// The kind of caller that sends the token of a device.
+enum SentBy {
+    /// In the header `Authorization`.
+    Program,
+    /// In a cookie.
+    Browser,
+}
+
+/// Checks the key of a request and what its holder may do. Returns the device that calls, if a
+/// device calls.
+async fn check_key(app: &App, request: &Parts) -> Result<Option<Device>, Failure> {
+    match app.keys.key_of(&request.headers) {
+        Key::Token => Ok(None),
+        Key::Session => check_browser(request).map(|()| None),
+        Key::None => Err(unauthorized()),
+        Key::Device { token, sent_by } => {
+            let found = app.devices.find(&token).await;
+            let device = found.map_err(|error| Failure::internal(&error))?;
+            let device = device.ok_or_else(unauthorized)?;
+            if matches!(sent_by, SentBy::Browser) {
+                check_browser(request)?;
+            }
+            check_scope(&device, request)?;
+            Ok(Some(device))
+        }
+    }
+}
+
+/// Refuses a change that another site could have made with the cookie of a browser.
+fn check_browser(request: &Parts) -> Result<(), Failure> {
+    let is_read = matches!(request.method, Method::GET | Method::HEAD);
+    if is_read || request.headers.contains_key(ORIGIN) {
+        return Ok(());
+    }
+    Err(forbidden("a change by a browser must have our own Origin"))
+}
+
+/// Refuses an operation that is not in the scope of the device.
+fn check_scope(device: &Device, request: &Parts) -> Result<(), Failure> {
+    let needed = needed(request.method.as_str(), request.uri.path());
+    if device.scope >= needed {
+        return Ok(());
+    }
+    let (name, scope) = (&device.name, device.scope.as_str());
+    let message = format!("device '{name}' may {scope}, and this needs '{}'", needed.as_str());
+    Err(forbidden(message).with("scope", scope).with("needed_scope", needed.as_str()))
+}
+
+/// Refuses a process that may not call.
+pub(crate) async fn check_caller(caller: Option<Caller>) -> Result<(), Failure> {
+    match caller {
+        Some(caller) => caller.check().await.map_err(forbidden),
+        None => Ok(()),
+    }
+}
+
+fn unauthorized() -> Failure {
+    let message = "the request has no valid token; `pitcrew serve` says which file has it";
+    Failure::new(StatusCode::UNAUTHORIZED, code::UNAUTHORIZED, message)
+}
+
+pub(crate) fn forbidden(message: impl Into<String>) -> Failure {
     Failure::new(StatusCode::FORBIDDEN, code::FORBIDDEN, message)
 }
 
@@ -149,16 +237,18 @@ fn enveloped(response: Response) -> Response {
 
 /// Checks the key of every request of the API.
 pub(crate) async fn guard_api(State(app): State<Shared>, request: Request, next: Next) -> Response {
-    if let Err(failure) = app.keys.check_key(&request) {
+    let (parts, body) = request.into_parts();
+    let device = match check_key(&app, &parts).await {
+        Ok(device) => device,
+        Err(failure) => return failure.into_response(),
+    };
+    if let Err(failure) = check_caller(parts.extensions.get().cloned()).await {
         return failure.into_response();
     }
-    let caller = request.extensions().get::<Caller>().cloned();
-    match caller {
-        Some(caller) => match caller.check().await {
-            Ok(()) => next.run(request).await,
-            Err(why) => forbidden(why).into_response(),
-        },
-        None => next.run(request).await,
+    let response = next.run(Request::from_parts(parts, body)).await;
+    match device {
+        Some(device) => until_removed(response, app.devices.clone(), device),
+        None => response,
     }
 }
 
@@ -172,7 +262,6 @@ pub(crate) async fn open(
         return Err(forbidden(message));
     };
     let name = app.keys.cookie();
-    let cookie =
-        format!("{name}={session}; HttpOnly; SameSite=Strict; Path=/; Max-Age={COOKIE_SECONDS}");
+    let cookie = format!("{name}={session}; {COOKIE_ATTRIBUTES}");
     Ok((StatusCode::SEE_OTHER, [(LOCATION, "/".to_owned()), (SET_COOKIE, cookie)]).into_response())
 }

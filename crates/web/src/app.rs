@@ -9,8 +9,10 @@ use pitcrew_view::changes::Worktrees;
 use tokio_util::sync::CancellationToken;
 
 use crate::access::Keys;
+use crate::devices::Devices;
 use crate::failure::Failure;
 use crate::metrics::Metrics;
+use crate::pairing::Tries;
 
 /// The maximum length in bytes of a team's name and of an archive's id: that of a file name.
 const NAME_BYTES_MOST: usize = 255;
@@ -24,6 +26,8 @@ pub(crate) struct App {
     pub(crate) worktrees: Worktrees,
     pub(crate) keys: Keys,
     pub(crate) metrics: Metrics,
+    pub(crate) devices: Devices,
+    pub(crate) pair_tries: Tries,
     /// Cancelled when the server ends. Event streams end then.
     pub(crate) stop: CancellationToken,
 }

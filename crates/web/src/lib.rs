@@ -6,7 +6,7 @@
 //! followers. Nothing of the host, of the control protocol or of a fold is written here again.
 //!
 //! - [`Server`] binds the port, takes the connections and ends them.
-//! - `access` decides who may call.
+//! - `access` decides who may call, `devices` what a paired device may do.
 //! - `routes` has one file for each group of operations.
 //! - `openapi` describes the operations as an OpenAPI document.
 //! - `metrics` counts requests and reads the numbers of teams, for Prometheus.
@@ -21,18 +21,22 @@ mod assets;
 mod body;
 mod caller;
 mod connections;
+mod devices;
 mod etag;
 mod failure;
 mod metrics;
 mod openapi;
 mod paging;
+mod pairing;
 mod patient;
 mod records;
+mod revoked;
 mod routes;
 mod server;
 mod sessions;
 mod token;
 
 pub use app::NewTeams;
+pub use devices::{Device, DeviceError, Devices, Invitation, Scope};
 pub use server::{Options, ServeError, Server};
 pub use token::{Token, TokenError};

@@ -13,7 +13,9 @@ use tokio_util::sync::CancellationToken;
 
 use crate::access::Keys;
 use crate::app::{App, NewTeams, Shared};
+use crate::devices::Devices;
 use crate::metrics::Metrics;
+use crate::pairing::Tries;
 use crate::token::Token;
 use crate::{connections, routes};
 
@@ -30,6 +32,8 @@ pub struct Options {
     pub worktrees: Worktrees,
     /// The token of programs.
     pub token: Token,
+    /// The paired devices.
+    pub devices: Devices,
     /// The port on the loopback address. With 0 the system chooses one.
     pub port: u16,
 }
@@ -67,14 +71,17 @@ impl Server {
     /// # Errors
     /// If the port is in use or cannot be used.
     pub async fn bind(options: Options) -> Result<Self, ServeError> {
-        let Options { teams, root, new_teams, worktrees, token, port } = options;
+        let Options { teams, root, new_teams, worktrees, token, devices, port } = options;
         let bind = |source| ServeError::Bind { port, source };
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).await.map_err(bind)?;
         let address = listener.local_addr().map_err(bind)?;
         let keys = Keys::new(address.port(), token);
         let stop = CancellationToken::new();
         let metrics = Metrics::default();
-        let app = Arc::new(App { teams, root, new_teams, worktrees, keys, metrics, stop });
+        let pair_tries = Tries::default();
+        let app =
+            App { teams, root, new_teams, worktrees, keys, metrics, devices, pair_tries, stop };
+        let app = Arc::new(app);
         Ok(Self { listener, address, app })
     }
 

@@ -5,6 +5,7 @@ pub(crate) mod attach;
 pub(crate) mod broadcast;
 pub(crate) mod completions;
 pub(crate) mod demo;
+pub(crate) mod devices;
 pub(crate) mod doctor;
 pub(crate) mod export;
 pub(crate) mod history;

@@ -1,9 +1,12 @@
 //! `pitcrew serve`: serves the HTTP API and the page of all teams below the root.
 
+use std::sync::Arc;
+
 use pitcrew_process::job::TAG_VARIABLE;
 use pitcrew_process::worktree::Worktrees;
 use pitcrew_protocol::{ApiError, ErrorCode};
-use pitcrew_web::{NewTeams, Options, Server, Token};
+use pitcrew_team::SystemClock;
+use pitcrew_web::{Devices, NewTeams, Options, Server, Token};
 use serde::Serialize;
 
 use crate::context::Context;
@@ -13,7 +16,7 @@ use crate::output;
 use crate::run_options;
 
 /// The port if the user gives none.
-const PORT: u16 = 7420;
+pub(crate) const PORT: u16 = 7420;
 
 /// Serve all teams below the root to browsers and programs on this machine
 ///
@@ -67,7 +70,8 @@ impl Serve {
 
     async fn bind(&self, context: &Context) -> Result<Server, Failure> {
         let settings = context.usable_settings();
-        let token = context.files(&settings)?.web_token().await.map_err(Failure::internal)?;
+        let files = context.files(&settings)?;
+        let token = files.web_token().await.map_err(Failure::internal)?;
         let folder = Worktrees::folder_below(&context.root);
         let options = Options {
             teams: context.teams()?,
@@ -75,6 +79,7 @@ impl Serve {
             new_teams: new_teams(context),
             worktrees: Worktrees::new(&context.cwd, folder).with_ignored(settings.ignored_files()),
             token: Token::new(token).map_err(Failure::internal)?,
+            devices: Devices::new(files, Arc::new(SystemClock)),
             port: self.port,
         };
         Server::bind(options).await.map_err(|error| {

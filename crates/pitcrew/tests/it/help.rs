@@ -40,6 +40,7 @@ fn the_help_shows_commands_and_examples() {
       export       Write a run as a markdown document: its goal, agents, tasks, events and conversations
       view         Show a run without taking part: a client's stream-json, or a team that has ended
       serve        Serve all teams below the root to browsers and programs on this machine
+      devices      List, pair and remove the devices and programs that may call `pitcrew serve`
       shutdown     Shut a team down: ask the process that runs it, and wait for its end
       models       List models with their prices and context windows, and the source of each figure
       trust        Show, list, add and remove repositories whose settings, hooks and agents count
@@ -241,6 +242,7 @@ fn completions_know_teams_members_models_modes_and_statuses_and_no_hidden_comman
     assert_eq!(offered(&room, &["run", "--permission-mode", "accept"]), ["acceptEdits"]);
     assert_eq!(offered(&room, &["member", "spawn", "zoe", "Wait.", "--mode", "pl"]), ["plan"]);
     assert_eq!(offered(&room, &["task", "update", "1", "--status", "in"]), ["in_progress"]);
+    assert_eq!(offered(&room, &["devices", "add", "--scope", "w"]), ["watch"]);
     assert!(offered(&room, &["run", "--model", "o"]).contains(&"opus".to_owned()));
     let commands = offered(&room, &[""]);
     assert!(commands.contains(&"prune".to_owned()), "{commands:?}");

@@ -115,6 +115,36 @@ fn the_events_of_a_run_go_on_after_a_dropped_stream_and_none_is_lost_or_doubled(
 }
 
 #[test]
+fn a_device_watches_a_run_until_it_is_removed() {
+    let (detached, _) = Detached::start(ASKS, &[]);
+    let (room, serving) = (&detached.room, serve(&detached.room));
+    let port = serving.browser.port().to_string();
+    let add = ["devices", "add", "--name", "phone", "--scope", "watch", "--port", &port];
+    let added = room.json(&add);
+    let url = serving.said["url"].as_str().unwrap();
+    let code = added["code"].as_str().unwrap();
+    assert_eq!(added["link"], format!("{url}/pair/{code}"));
+    assert_eq!(room.run(&add).code, 4, "the name is taken");
+    let (status, paired) = serving.browser.post("/pair", &json!({"code": code}));
+    assert_eq!(status, 201, "{paired}");
+    let phone = Browser::new(url, paired["token"].as_str().unwrap());
+    let mut stream = phone.events("work", None);
+    assert_eq!(stream.next().unwrap().name, "snapshot");
+    let message = json!({"to": "team-lead", "content": "begin"});
+    let (status, refused) = phone.post("/api/teams/work/messages", &message);
+    assert_eq!((status, &refused["details"]["needed_scope"]), (403, &json!("answer")));
+    let listed = room.json(&["devices"]);
+    assert_eq!(listed["devices"][0]["name"], "phone", "{listed}");
+    assert_eq!(listed["devices"][0]["scope"], "watch", "{listed}");
+    room.ok(&["devices", "remove", "phone"]);
+    assert_eq!(phone.get("/api/teams").0, 401);
+    while stream.next().is_some() {}
+    let missing = room.run(&["devices", "remove", "phone"]);
+    assert_eq!(missing.code, 3, "{missing:?}");
+    assert_eq!(serving.browser.get("/api/teams").0, 200);
+}
+
+#[test]
 fn a_stream_says_when_the_host_is_gone_and_goes_on_with_the_next_run() {
     let (detached, _) = Detached::start(ASKS, &[]);
     let serving = serve(&detached.room);

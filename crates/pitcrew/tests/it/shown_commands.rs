@@ -263,6 +263,9 @@ fn what_is_shown_runs_without_a_team() {
             // `trust remove` works only after `trust add`.
             check(&room, &format!("{before}trust add{after}"), "");
         }
+        if let Some((before, name)) = line.split_once("devices remove ") {
+            check(&room, &format!("{before}devices add --name {name} --scope watch"), "");
+        }
         check(&room, line, "");
     }
     for line in on(Stage::Detaches) {

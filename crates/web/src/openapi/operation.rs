@@ -2,6 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
+use crate::devices::needed;
 use crate::metrics::TEXT_FORMAT;
 
 /// One operation.
@@ -153,6 +154,9 @@ impl Operation {
             let body = json!({"required": is_required, "content": content});
             described.insert("requestBody".to_owned(), body);
         }
+        let below_api = self.path.trim_start_matches("/api");
+        let scope = needed(&self.method.to_uppercase(), below_api).as_str();
+        described.insert("x-scope".to_owned(), json!(scope));
         if self.is_open() {
             described.insert("security".to_owned(), json!([]));
         }

@@ -15,7 +15,7 @@ mod teams;
 
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
-use axum::middleware::from_fn_with_state;
+use axum::middleware::{from_fn, from_fn_with_state};
 use axum::response::Response;
 use axum::routing::{delete, get, post};
 use axum::{Json, Router};
@@ -25,7 +25,7 @@ use crate::app::Shared;
 use crate::etag::tagged;
 use crate::failure::{Failure, code};
 use crate::metrics::count;
-use crate::{access, assets, openapi};
+use crate::{access, assets, openapi, pairing};
 
 /// Returns all paths of the server, with the checks before them.
 pub(crate) fn all(app: Shared) -> Router {
@@ -39,7 +39,12 @@ pub(crate) fn all(app: Shared) -> Router {
     let for_operators = Router::new()
         .route("/metrics", get(metrics::all))
         .layer(from_fn_with_state(app.clone(), access::guard_api));
+    let pairing = Router::new()
+        .route("/pair", post(pairing::program))
+        .route("/pair/{code}", get(pairing::browser))
+        .layer(from_fn(pairing::guard));
     Router::new()
+        .merge(pairing)
         .route("/", get(assets::index))
         .route("/assets/{*name}", get(assets::asset))
         .route("/open/{nonce}", get(access::open))

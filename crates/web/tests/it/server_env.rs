@@ -7,7 +7,7 @@ use pitcrew_protocol::{Limits, TeamCreateInput};
 use pitcrew_team::store::{Durability, FileBackend, FileOptions};
 use pitcrew_team::{CreateTeam, JoinMember, MadeBy, OnTaken, SystemClock, Team, Teams};
 use pitcrew_view::changes::Worktrees;
-use pitcrew_web::{NewTeams, Options, Server, Token};
+use pitcrew_web::{Devices, NewTeams, Options, Server, Token};
 use tempfile::TempDir;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
@@ -49,6 +49,12 @@ impl ServerEnv {
 
     pub(crate) fn root(&self) -> PathBuf {
         self.dir.path().join("root")
+    }
+
+    /// The devices below the root, as the command line changes them.
+    pub(crate) fn devices(&self) -> Devices {
+        let files = FileBackend::open(&self.root(), FileOptions::new(Durability::Process));
+        Devices::new(files, Arc::new(SystemClock))
     }
 
     /// The folder in which the agents work.
@@ -132,6 +138,7 @@ async fn started(root: &Path, teams: &Teams, worktrees: &Worktrees) -> Started {
         new_teams: NewTeams::In(root.to_owned()),
         worktrees: worktrees.clone(),
         token: Token::new(token.clone()).unwrap(),
+        devices: Devices::new(files, Arc::new(SystemClock)),
         port: 0,
     };
     let server = Server::bind(options).await.unwrap();
