@@ -5,7 +5,8 @@
 //!   the rest with a key of its own.
 //! - A key counts only for the request that was drawn last. If the request changed while the user
 //!   looked at it, the first key only says so.
-//! - A key that comes less than [`QUIET`] after the request was drawn was meant for something else.
+//! - A key that comes less than half a second after the request was drawn was meant for something
+//!   else.
 //!
 //! `body` lays out the call, `answers` the possible answers, and `seen` remembers what was on the
 //! screen. The caller sends the answers to the host.

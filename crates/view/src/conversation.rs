@@ -5,8 +5,8 @@
 //! [`Conversation::of_client`] reads the conversation that another client recorded.
 //! [`ClientStream`](crate::client_stream::ClientStream) keeps those that a stream tells.
 //! [`Conversation::add_answer`] adds an answer that is not in the transcript yet. Only
-//! [`recorded`] does I/O. The texts are as they were written; a user interface must make them safe
-//! to show.
+//! [`recorded()`] and [`recorded_by_client`] do I/O. The texts are as they were written; a user
+//! interface must make them safe to show.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 

@@ -65,7 +65,7 @@ pub(crate) async fn stream(
 /// Displays the records of a team until the user leaves.
 ///
 /// # Errors
-/// As for [`stream`].
+/// As for [`stream()`].
 pub(crate) async fn records(
     context: &Context,
     records: TeamRecords,
