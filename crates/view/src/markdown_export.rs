@@ -9,6 +9,7 @@ use pitcrew_protocol::{AgentName, Task, TaskStatus, counted};
 use serde_json::Value;
 
 mod blocks;
+mod harmless;
 mod parts;
 
 use blocks::{bullet, cell, quoted};
