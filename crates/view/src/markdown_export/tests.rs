@@ -187,6 +187,16 @@ fn no_html_and_no_image_of_an_agent_has_an_effect() {
 }
 
 #[test]
+fn lines_that_cannot_be_read_are_told() {
+    let mut of = talk(Vec::new());
+    of.conversation.unread_lines = vec![2, 5];
+    let said = "2 lines of the conversation of bob cannot be read, and are left out";
+    let Exported { text, unread, .. } = conversation("work", &of, Detail::Brief);
+    assert_eq!(unread, [said]);
+    assert_eq!(text, format!("# bob of team work\n\n*{said}*\n"));
+}
+
+#[test]
 fn no_secret_is_in_a_document_and_its_end_lists_the_masked_ones() {
     // The command is shortened in a brief document, in the middle of the key.
     let long = format!("echo {} {KEY}", "x".repeat(40));
@@ -199,7 +209,7 @@ fn no_secret_is_in_a_document_and_its_end_lists_the_masked_ones() {
         Part::Ended { status: Status::Failed, reason: Some(format!("bad key {KEY}")) },
     ];
     for detail in [Detail::Brief, Detail::Whole] {
-        let Exported { text, masked } = conversation("work", &talk(parts.clone()), detail);
+        let Exported { text, masked, .. } = conversation("work", &talk(parts.clone()), detail);
         for secret in [KEY, "ghp_", "MIIEsecret"] {
             assert!(!text.contains(secret), "{secret}: {text}");
         }
