@@ -103,7 +103,7 @@ pub use plans::{PlanState, PlanView};
 pub use records::TeamRecords;
 pub use requests::{Answer, Request, RequestKind};
 pub use send::Sent;
-pub use send_once::Once;
+pub use send_once::{Once, OnceTask};
 pub use started::Started;
 pub use take_over::TakeOver;
 pub use team::Team;

@@ -1,4 +1,4 @@
-//! Sends a message once for a caller who may repeat its request, such as a program that lost the
+//! Sends a message or creates a task once for a caller who may repeat its request, such as a program that lost the
 //! answer. The caller names its request by a key of its own choice.
 //!
 //! The key and the receipts of the first request are stored with the team, so a repeated request
@@ -8,7 +8,7 @@
 
 use std::collections::BTreeMap;
 
-use pitcrew_protocol::{ApiError, SendMessageInput};
+use pitcrew_protocol::{ApiError, SendMessageInput, Task, TaskCreateInput};
 use serde::{Deserialize, Serialize};
 
 use crate::Team;
@@ -50,6 +50,16 @@ pub enum Once {
     /// are those of the first request.
     Sent(Vec<Receipt>),
     /// The key belongs to another request, so nothing was sent.
+    KeyReused,
+}
+
+/// The result of [`Team::create_task_once`].
+#[derive(Clone, Debug, PartialEq)]
+#[must_use]
+pub enum OnceTask {
+    /// The task exists, made by this request or by an earlier one with the same key.
+    Made(Box<Task>),
+    /// The key belongs to another request, so no task was made.
     KeyReused,
 }
 
@@ -114,15 +124,55 @@ impl Team {
                 return Err(error);
             }
         };
-        let (given, known) = (key.to_owned(), receipts.clone());
+        self.keep_receipts(key, request, receipts.clone()).await?;
+        Ok(Once::Sent(receipts))
+    }
+
+    /// Creates a task, unless a request with the same key did so before.
+    ///
+    /// # Errors
+    /// The errors of [`Team::create_task`]. After an error the key is free again, unless an earlier
+    /// request with it made the task.
+    pub async fn create_task_once(
+        &self,
+        actor: &Actor,
+        input: TaskCreateInput,
+        key: &str,
+    ) -> Result<OnceTask, ApiError> {
+        let request = made_id(&["task", &format!("{actor:?}"), &format!("{input:?}")]).0;
+        let (given, wanted, at_ms) = (key.to_owned(), request.clone(), self.now_ms());
+        let begin = move |all: &mut SentOnce| Ok(all.begin(&given, &wanted, at_ms));
+        if matches!(self.edit_document(begin).await?, Known::Other) {
+            return Ok(OnceTask::KeyReused);
+        }
+        // The task itself holds the key, so a repeated request finds it, also after changes of it.
+        match self.create_task(actor, input, Some(key)).await {
+            Ok(task) => {
+                // A task has no receipts. The empty list says that the request succeeded.
+                self.keep_receipts(key, request, Vec::new()).await?;
+                Ok(OnceTask::Made(Box::new(task)))
+            }
+            Err(error) => {
+                self.forget_unsent(key).await?;
+                Err(error)
+            }
+        }
+    }
+
+    async fn keep_receipts(
+        &self,
+        key: &str,
+        request: String,
+        receipts: Vec<Receipt>,
+    ) -> Result<(), ApiError> {
+        let key = key.to_owned();
         self.edit_document(move |all: &mut SentOnce| {
-            if let Some(keyed) = all.sent.get_mut(&given).filter(|it| it.request == request) {
-                keyed.receipts.get_or_insert_with(|| known.clone());
+            if let Some(keyed) = all.sent.get_mut(&key).filter(|it| it.request == request) {
+                keyed.receipts.get_or_insert_with(|| receipts.clone());
             }
             Ok(())
         })
-        .await?;
-        Ok(Once::Sent(receipts))
+        .await
     }
 
     async fn forget_unsent(&self, key: &str) -> Result<(), ApiError> {

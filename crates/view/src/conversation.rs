@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use pitcrew_agent::transcript::{NewerTranscript, Read, read};
 use pitcrew_protocol::{
-    CallEffect, Frame, Injected, MessageId, Status, ToolTraits, parse_injected,
+    AgentName, CallEffect, Frame, Injected, MessageId, Status, ToolTraits, counted, parse_injected,
 };
 use serde::Serialize;
 use serde_json::Value;
@@ -146,6 +146,17 @@ pub struct CallResult {
 }
 
 impl Conversation {
+    /// Says how many lines of the conversation of `agent` cannot be read. Returns `None` if all can.
+    #[must_use]
+    pub fn unread_in_words(&self, agent: &AgentName) -> Option<String> {
+        let count = self.unread_lines.len();
+        (count > 0).then(|| {
+            let lines = counted(count, "line");
+            let are = if count == 1 { "is" } else { "are" };
+            format!("{lines} of the conversation of {agent} cannot be read, and {are} left out")
+        })
+    }
+
     /// Reads the lines of a transcript, or its last lines. Lines that are not valid steps are
     /// skipped.
     ///

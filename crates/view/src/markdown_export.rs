@@ -9,6 +9,7 @@ use pitcrew_protocol::{AgentName, Task, TaskStatus, counted};
 use serde_json::Value;
 
 mod blocks;
+mod harmless;
 mod parts;
 
 use blocks::{bullet, cell, quoted};
@@ -76,6 +77,8 @@ pub struct Exported {
     pub text: String,
     /// The secrets that were masked in it.
     pub masked: Vec<Masked>,
+    /// The conversations with lines that cannot be read, as texts for a person.
+    pub unread: Vec<String>,
 }
 
 /// Writes the conversation of an agent.
@@ -83,7 +86,7 @@ pub struct Exported {
 pub fn conversation(team: &str, of: &AgentConversation, detail: Detail) -> Exported {
     let mut document = Document::new(detail);
     document.line(&format!("# {} of team {}", cell(of.agent.as_str()), cell(team)));
-    document.conversation(&of.conversation);
+    document.conversation(of);
     document.end()
 }
 
@@ -96,9 +99,9 @@ pub fn run(record: &RunRecord, detail: Detail) -> Exported {
     document.agents(&record.agents);
     document.tasks(&record.tasks);
     document.log(&record.log);
-    for AgentConversation { agent, conversation } in &record.conversations {
-        document.heading(&format!("Conversation of {}", cell(agent.as_str())));
-        document.conversation(conversation);
+    for of in &record.conversations {
+        document.heading(&format!("Conversation of {}", cell(of.agent.as_str())));
+        document.conversation(of);
     }
     document.end()
 }
@@ -115,11 +118,12 @@ struct Document {
     text: String,
     masker: Masker,
     detail: Detail,
+    unread: Vec<String>,
 }
 
 impl Document {
     fn new(detail: Detail) -> Self {
-        Self { text: String::new(), masker: Masker::new(), detail }
+        Self { text: String::new(), masker: Masker::new(), detail, unread: Vec::new() }
     }
 
     /// Returns a text as a part of a line, without secrets. Secrets are masked first, because they
@@ -225,11 +229,15 @@ impl Document {
         self.lines(&entries);
     }
 
-    fn conversation(&mut self, conversation: &Conversation) {
+    fn conversation(&mut self, AgentConversation { agent, conversation }: &AgentConversation) {
+        if let Some(unread) = conversation.unread_in_words(agent) {
+            self.line(&format!("*{}*", cell(&unread)));
+            self.unread.push(unread);
+        }
         if conversation.is_cut {
             self.line("Earlier parts are left out.");
         }
-        if conversation.parts.is_empty() {
+        if conversation.parts.is_empty() && conversation.unread_lines.is_empty() {
             self.line("Nothing was said.");
         }
         for one in &conversation.parts {
@@ -251,7 +259,7 @@ impl Document {
             self.lines(&rows);
         }
         let text = format!("{}\n", self.text.trim_end());
-        Exported { text, masked }
+        Exported { text, masked, unread: self.unread }
     }
 }
 

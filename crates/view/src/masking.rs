@@ -12,6 +12,10 @@ use regex::{Captures, Regex};
 use serde::Serialize;
 use serde_json::Value;
 
+mod named;
+
+use named::{NAMED, is_secret_name};
+
 /// The least number of different characters in a secret. `********` is no secret.
 const DIFFERENT_LEAST: usize = 3;
 
@@ -21,9 +25,7 @@ const SECRET: &str = "secret";
 /// The kinds of secrets that follow an ordinary word. A text without a digit is a word too.
 const BEARER: &str = "bearer token";
 const BASIC: &str = "basic credentials";
-
-/// The kind of an unquoted value in a line of a settings file. Code has such lines too.
-const SETTING: &str = "secret setting";
+const IN_ADDRESS: &str = "token in an address";
 
 /// How many secrets of a kind were masked.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -79,6 +81,7 @@ const FORMS: &[(&str, &str)] = &[
     ),
     ("Hugging Face token", r"\bhf_[A-Za-z0-9]{20,}"),
     ("SendGrid key", r"\bSG\.[A-Za-z0-9_-]{16,}\.[A-Za-z0-9_-]{16,}"),
+    ("Vault token", r"\bhv[sbr]\.[A-Za-z0-9_-]{8,}"),
     ("DigitalOcean token", r"\bdo[opr]_v1_[a-f0-9]{32,}"),
     ("API key", r"\b(?:sk-[A-Za-z0-9_-]{20,}|gsk_[A-Za-z0-9]{20,}|xai-[A-Za-z0-9]{20,})"),
     ("web token", r"\beyJ[A-Za-z0-9_-]{8,}\.eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*"),
@@ -91,34 +94,14 @@ const FORMS: &[(&str, &str)] = &[
     ),
     (BEARER, r"(?i)\bbearer\s+(?P<secret>[A-Za-z0-9._~+/-]{12,}=*)"),
     (BASIC, r"(?i)\bbasic\s+(?P<secret>[A-Za-z0-9+/]{12,}={0,2})"),
-    ("password in an address", r"\b[a-z][a-z0-9+.-]*://[^\s/:@]*:(?P<secret>[^\s/@]{3,})@"),
+    ("password in an address", r#"\b[a-z][a-z0-9+.-]*://[^\s/:@]*:(?P<secret>[^\s/"'<>]{3,})@"#),
+    (IN_ADDRESS, r"\bhttps?://(?P<secret>[^\s/:@\x22'<>\[\]]{8,})@"),
     (
-        "named secret",
-        r#"(?x) \b [A-Z][A-Z0-9_]* (?: KEY | SECRET | TOKEN | PASSWORD | PASSWD | CREDENTIALS? )
-            \s* [=:] \s* \\* ["']?
-            (?P<secret> [^\s"'`$<>(){}\[\]\\,;]{8,} )"#,
-    ),
-    (
-        "named secret",
-        r#"(?xi) [a-z0-9_-]*
-            (?: passw(?:or)?d | secret | (?: api | access | private )[_-]?key
-            | (?: auth | access | refresh )[_-]?token )
-            \\* ["']? \s* [:=] \s* \\* ["']
-            (?P<secret> [^"'\s\\]{6,} )"#,
-    ),
-    (
-        SETTING,
-        r#"(?xim) ^ \s* [a-z0-9_.-]*
-            (?: passw(?:or)?d | secret | (?: api | access | private )[_-]?key
-            | (?: auth | access | refresh )[_-]?token )
-            \s* [:=] \s* (?P<secret> [^\s"'`$<>(){}\[\]\\,;]{6,} ) \s* $"#,
+        "password of a command",
+        r#"(?x) \bcurl\b [^\n]*? \s (?: -u | --user | --proxy-user ) [\x20=]* ["']? [^\s:"']+ :
+            (?P<secret> [^\s"']{3,} )"#,
     ),
 ];
-
-/// The names of fields whose values are secret.
-const NAMES: &str = r"(?xi) (?:
-    passw(?:or)?d | secret | (?: api | access | private )[_-]?key | authorization
-    | (?: auth | access | refresh | api | bearer )[_-]?token | ^token )$";
 
 static COMPILED: LazyLock<Vec<Form>> = LazyLock::new(|| {
     let form = |(kind, pattern): &(&'static str, &str)| {
@@ -128,8 +111,6 @@ static COMPILED: LazyLock<Vec<Form>> = LazyLock::new(|| {
     };
     FORMS.iter().filter_map(form).collect()
 });
-
-static SECRET_NAMES: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(NAMES).ok());
 
 impl Masker {
     /// Returns a masker that has masked nothing yet.
@@ -158,7 +139,25 @@ impl Masker {
                 masked = Cow::Owned(replaced);
             }
         }
-        masked
+        self.named(masked)
+    }
+
+    /// Replaces the values whose names say that they are secret.
+    fn named<'a>(&mut self, text: Cow<'a, str>) -> Cow<'a, str> {
+        let found = named::find(&text);
+        if found.is_empty() {
+            return text;
+        }
+        let mut masked = String::with_capacity(text.len());
+        let mut at = 0;
+        for named::Found { kind, range } in found {
+            masked.push_str(text.get(at..range.start).unwrap_or_default());
+            masked.push_str(&sign(kind));
+            *self.counts.entry(kind).or_default() += 1;
+            at = range.end;
+        }
+        masked.push_str(text.get(at..).unwrap_or_default());
+        Cow::Owned(masked)
     }
 
     /// Masks the texts in a JSON value. The text in a field whose name says that it is secret is
@@ -172,8 +171,8 @@ impl Masker {
                 let masked = fields.iter().map(|(name, value)| {
                     let value = match value {
                         Value::String(text) if is_secret_name(name) && is_secret(text) => {
-                            *self.counts.entry("named secret").or_default() += 1;
-                            Value::String(sign("named secret"))
+                            *self.counts.entry(NAMED).or_default() += 1;
+                            Value::String(sign(NAMED))
                         }
                         value => self.value(value),
                     };
@@ -195,7 +194,7 @@ impl Masker {
 impl Form {
     /// Whether a text after the words of this form is a secret, and not a word or a placeholder.
     fn is_secret(&self, text: &str) -> bool {
-        let can_be_word = matches!(self.kind, BEARER | BASIC | SETTING);
+        let can_be_word = matches!(self.kind, BEARER | BASIC | IN_ADDRESS);
         is_secret(text) && (!can_be_word || text.contains(|c: char| c.is_ascii_digit()))
     }
 }
@@ -216,16 +215,25 @@ fn masked_in(found: &Captures<'_>, kind: &str) -> String {
 
 /// Whether a text can be a secret. Numbers, placeholders and references to variables are none.
 fn is_secret(text: &str) -> bool {
-    let mut different: Vec<char> = text.chars().collect();
-    different.sort_unstable();
-    different.dedup();
+    let mut different: Vec<char> = Vec::new();
+    for c in text.chars() {
+        if !different.contains(&c) {
+            different.push(c);
+        }
+        if different.len() >= DIFFERENT_LEAST {
+            break;
+        }
+    }
     let is_number = text.chars().all(|c| c.is_ascii_digit() || c == '.');
-    let is_reference = text.starts_with(['$', '<', '{', '%', '[']);
+    let is_reference = is_variable_reference(text) || text.starts_with(['<', '{', '%', '[']);
     different.len() >= DIFFERENT_LEAST && !is_number && !is_reference
 }
 
-fn is_secret_name(name: &str) -> bool {
-    SECRET_NAMES.as_ref().is_some_and(|names| names.is_match(name))
+/// Whether a text refers to a variable of a shell, such as `$TOKEN`, `${TOKEN}` and `$(cat token)`.
+fn is_variable_reference(text: &str) -> bool {
+    text.strip_prefix('$').is_some_and(|name| {
+        name.starts_with(['{', '(']) || name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
+    })
 }
 
 #[cfg(test)]
@@ -246,7 +254,8 @@ mod tests {
     #[test]
     fn every_form_is_a_pattern() {
         assert_eq!(COMPILED.len(), FORMS.len());
-        assert!(SECRET_NAMES.is_some());
+        assert_eq!(named::find("--token a1b2").len(), 1);
+        assert!(is_secret_name("accountKey"));
     }
 
     #[test]
@@ -329,6 +338,65 @@ mod tests {
     }
 
     #[test]
+    fn a_value_with_a_secret_name_is_masked_whole() {
+        // Nothing of `@` may stay, wherever the value is.
+        for (text, value) in [
+            (r#"{"password": "@"}"#, "correct horse battery"),
+            (r#"{"password": "@", "n": 1}"#, r#"cor\"rect horse"#),
+            (r#""{\"password\": \"@\"}""#, "correct horse battery"),
+            (r#""password": "@"#, "correct horse"),
+            (r#"{"db_password":"@"}"#, "12345678"),
+            ("DB_PASS=@", "hunter"),
+            ("PGPASSWORD=@ psql", "p(w,d}x"),
+            ("export MY_SECRET='@'", "multi word"),
+            ("export MY_SECRET=\"@\" && run", "multi word, $1"),
+            ("https://a.b/c?access_token=@&d=e", "abcdef"),
+            ("//registry.npmjs.org/:_authToken=@", "ab12cd34ef"),
+            ("AccountName=x;AccountKey=@;EndpointSuffix=y", "aB3/dE5+fG7=="),
+            ("run --token @", "abc"),
+            ("run --password=@ more", "hunter"),
+            ("run --api-key '@'", "two words"),
+            ("VAULT hint: @", "hvs.CAESIJxyz12345678"),
+            ("curl -H 'X-Api-Key: @' https://a.b", "abc123def"),
+            ("curl -H \"Cookie: @\" https://a.b", "sid=ab12; other=cd34"),
+            ("Cookie: @", "sid=ab12; other=cd34"),
+            ("Authorization: token @", "0123abcd"),
+            ("'Authorization': 'token @'", "0123abcd"),
+            ("curl -s -u user:@ https://a.b", "hunter2"),
+            ("curl --user 'user:@' https://a.b", "pw!word"),
+            ("git clone https://@@a.b/c.git", "aB3dE5fG7hJ9"),
+            ("postgres://app:@@db/x", "p@ssw0rd"),
+            ("config.yml: password: @", "hunter22"),
+            ("src/a.yml:12:  password: @", "hunter22"),
+            ("+  password: @", "hunter22"),
+            ("-  db.password = @  # old", "hunter22"),
+            ("password: '@'", "$tr0ng! one"),
+            ("password: @", "correct horse battery 9"),
+            ("secret_key_base: '@'", "it\\'s long"),
+        ] {
+            let text = match text.matches('@').count() {
+                1 => text.replace('@', value),
+                _ => text.replacen('@', value, 1),
+            };
+            let masked = masked(&text);
+            assert!(masked.contains("[masked: "), "{text} -> {masked}");
+            for word in value.split([' ', ';', ',', '"', '\\']).filter(|word| word.len() > 1) {
+                assert!(!masked.contains(word), "{text} -> {masked}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_long_line_with_many_names_is_read_in_time() {
+        let begin = std::time::Instant::now();
+        for word in ["Cookie: a ", "password: a ", "curl -u a ", "password=\"a "] {
+            let text = word.repeat(5_000);
+            assert!(!masked(&text).is_empty());
+        }
+        assert!(begin.elapsed() < std::time::Duration::from_secs(30), "{:?}", begin.elapsed());
+    }
+
+    #[test]
     fn code_and_placeholders_stay() {
         for text in [
             "let token = parser.next_token();",
@@ -340,6 +408,18 @@ mod tests {
             "https://example.org:8080/a@b",
             "task-list and risk-averse-people-like-this-one",
             "export KEY=<your key>",
+            "run --token $TOKEN --password <password>",
+            "input_tokens: 125,000/200,000",
+            "MAX_TOKENS=12k",
+            "PWD=/home/ann",
+            "fn login(password: &str, token: Option<String>) {",
+            "let token = self.next_token;",
+            "\"key\": \"value\", sort_key = \"created\"",
+            "password: required",
+            "display: inline-block; AUTH: uses OAuth2, pass: 120 of 120",
+            "docker run -u 1000:1000 x",
+            "https://github.com/a/b and git@github.com:a/b",
+            "author: ann, secretary: bob, compass: north1",
             "basic understanding-of-tokens and a bearer authentication-layer",
         ] {
             assert_eq!(masked(text), text);

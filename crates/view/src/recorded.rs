@@ -68,6 +68,23 @@ impl Recorded {
         Ok(Self { state, ..recorded })
     }
 
+    /// Looks for lines of the members' transcripts that cannot be read.
+    ///
+    /// # Errors
+    /// `team_not_found`, or `internal_error` if the members cannot be read.
+    pub async fn check_conversations(&mut self, records: &TeamRecords) -> Result<(), ApiError> {
+        for name in records.all_members().await? {
+            let what = format!("the conversation of {name}");
+            let lines = records.transcript(&name).await;
+            let Some(lines) = self.known(&what, lines) else { continue };
+            match Conversation::of_transcript(&lines) {
+                Ok(read) => self.unread.extend(read.unread_in_words(&name)),
+                Err(newer) => self.unread.push(format!("{what} cannot be read: {newer}")),
+            }
+        }
+        Ok(())
+    }
+
     /// Reads the log of the team from its journal and mail.
     async fn log(
         &mut self,

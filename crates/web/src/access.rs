@@ -21,6 +21,7 @@ use crate::caller::Caller;
 use crate::devices::{Device, needed};
 use crate::failure::{Failure, code};
 use crate::revoked::until_removed;
+use crate::routes::IDEMPOTENCY_KEY;
 use crate::sessions::Sessions;
 use crate::token::Token;
 
@@ -69,6 +70,7 @@ impl Keys {
     /// Refuses a request that names another host or another origin. A page of another site can
     /// reach this machine under a name of its own, which its owner lets point here.
     fn check_site(&self, request: &Request) -> Result<(), Failure> {
+        check_once(request.headers())?;
         let host = text_of(request.headers(), &HOST)
             .or_else(|| request.uri().authority().map(|authority| authority.as_str()));
         if !host.is_some_and(|host| self.is_own_host(host)) {
@@ -188,6 +190,16 @@ fn unauthorized() -> Failure {
 
 pub(crate) fn forbidden(message: impl Into<String>) -> Failure {
     Failure::new(StatusCode::FORBIDDEN, code::FORBIDDEN, message)
+}
+
+/// Refuses a request that has one of these headers twice. Programs on the way could read another
+/// one of the two than this server.
+fn check_once(headers: &HeaderMap) -> Result<(), Failure> {
+    let names = [HOST, ORIGIN, AUTHORIZATION, HeaderName::from_static(IDEMPOTENCY_KEY)];
+    match names.iter().find(|name| headers.get_all(*name).iter().nth(1).is_some()) {
+        Some(name) => Err(Failure::invalid(format!("the request has the header {name} twice"))),
+        None => Ok(()),
+    }
 }
 
 fn text_of<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a str> {

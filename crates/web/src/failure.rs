@@ -5,6 +5,7 @@ use axum::http::header::RETRY_AFTER;
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use pitcrew_protocol::{ApiError, InputError, chain};
+use pitcrew_runtime::control_socket::KnockError;
 use pitcrew_view::ViewError;
 use pitcrew_view::lead::LeadError;
 use serde::Serialize;
@@ -80,6 +81,15 @@ impl Failure {
             .with("team_name", team)
     }
 
+    /// The error for a team whose process does not answer.
+    pub(crate) fn silent(team: &str) -> Self {
+        let message = format!(
+            "the process that runs team '{team}' does not answer; it may be suspended (Ctrl-Z, SIGSTOP) or overloaded"
+        );
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, code::NOT_RUNNING, message)
+            .with("team_name", team)
+    }
+
     /// The error for a failure of the server, the disk or the system.
     pub(crate) fn internal(error: &(dyn std::error::Error + 'static)) -> Self {
         let code = pitcrew_protocol::ErrorCode::InternalError;
@@ -149,6 +159,9 @@ impl From<LeadError> for Failure {
             LeadError::View(error) => error.into(),
             LeadError::Refused { error, .. } => error.into(),
             LeadError::NeedsLead { team, .. } => Self::not_running(team.as_str()),
+            LeadError::Unreachable { team, error: KnockError::Silent { .. }, .. } => {
+                Self::silent(team.as_str())
+            }
             error @ (LeadError::Unreachable { .. } | LeadError::OtherProtocol { .. }) => {
                 Self::new(StatusCode::SERVICE_UNAVAILABLE, code::NOT_RUNNING, chain(&error))
             }

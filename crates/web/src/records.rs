@@ -3,11 +3,13 @@
 use std::time::Duration;
 
 use pitcrew_protocol::AgentName;
+use pitcrew_runtime::control_socket::KnockError;
+use pitcrew_team::TeamRecords;
 use pitcrew_team::store::Spent;
-use pitcrew_team::{Team, TeamRecords};
 use pitcrew_view::agent_now::AgentNow;
 use pitcrew_view::client::{FromHost, follow};
 use pitcrew_view::host::HostState;
+use pitcrew_view::lead::LeadError;
 use pitcrew_view::member_status::MemberStatus;
 use pitcrew_view::running::Running;
 use pitcrew_view::{AgentState, TeamState, ViewEvent, fold};
@@ -57,28 +59,50 @@ pub(crate) fn status(running: Option<&Running>) -> TeamStatus {
     running.map_or(TeamStatus::Archived, TeamStatus::of)
 }
 
-/// Returns the state of a team: from its host if a pitcrew process runs it, else from its files.
-pub(crate) async fn state(app: &App, records: &TeamRecords) -> Result<HostState, Failure> {
-    let is_hosted = matches!(running(records).await?, Some(Running::ByPitcrew { .. }));
-    if let TeamRecords::Live(team) = records
-        && is_hosted
-        && let Some(state) = of_host(team).await?
-    {
-        return Ok(state);
-    }
-    of_files(app, records).await
+/// The answer of a team's host.
+#[derive(Debug)]
+pub(crate) enum OfHost {
+    /// The state.
+    State(Box<HostState>),
+    /// No pitcrew process runs the team, or it has just ended.
+    NoHost,
+    /// A pitcrew process runs the team and does not answer. It may be suspended.
+    Silent,
 }
 
-/// Asks the host of a team for its state. Returns `None` if the host is gone or does not answer.
-async fn of_host(team: &Team) -> Result<Option<HostState>, Failure> {
+/// Returns the state of a team: from its host if a pitcrew process runs it, else from its files.
+///
+/// # Errors
+/// `not_running` if a pitcrew process runs the team and does not answer. The files do not know its
+/// open questions, so they are not read in its place.
+pub(crate) async fn state(app: &App, records: &TeamRecords) -> Result<HostState, Failure> {
+    match of_host(records, PATIENCE).await? {
+        OfHost::State(state) => Ok(*state),
+        OfHost::NoHost => of_files(app, records).await,
+        OfHost::Silent => Err(Failure::silent(records.config().await?.name.as_str())),
+    }
+}
+
+/// Asks the host of a team for its state.
+pub(crate) async fn of_host(records: &TeamRecords, patience: Duration) -> Result<OfHost, Failure> {
+    let TeamRecords::Live(team) = records else { return Ok(OfHost::NoHost) };
+    if !matches!(running(records).await?, Some(Running::ByPitcrew { .. })) {
+        return Ok(OfHost::NoHost);
+    }
     let asked = async {
-        let Some(mut following) = follow(team, None).await? else { return Ok(None) };
+        let Some(mut following) = follow(team, None).await? else { return Ok(OfHost::NoHost) };
         Ok(match following.next().await {
-            FromHost::Snapshot(state) => Some(*state),
-            FromHost::Event(_) | FromHost::Gone(_) => None,
+            FromHost::Snapshot(state) => OfHost::State(state),
+            FromHost::Event(_) | FromHost::Gone(_) => OfHost::NoHost,
         })
     };
-    tokio::time::timeout(PATIENCE, asked).await.unwrap_or(Ok(None))
+    match tokio::time::timeout(patience, asked).await {
+        Err(_late) => Ok(OfHost::Silent),
+        Ok(Err(LeadError::Unreachable { error: KnockError::Silent { .. }, .. })) => {
+            Ok(OfHost::Silent)
+        }
+        Ok(answer) => Ok(answer?),
+    }
 }
 
 /// Computes the state of a team from its files.

@@ -54,6 +54,8 @@ struct Written {
     markdown: Option<String>,
     /// What was masked.
     masked: Vec<Masked>,
+    /// The conversations with lines that cannot be read.
+    unread: Vec<String>,
 }
 
 impl Export {
@@ -65,13 +67,16 @@ impl Export {
         };
         let detail = if self.full { Detail::Whole } else { Detail::Brief };
         let exported = exporting::document(context, &records, &of, detail).await?;
+        for text in &exported.unread {
+            output::remark(&format!("warning: {text}"));
+        }
         if self.markdown == STDOUT {
             return printed(context, exported);
         }
         let path = exporting::write(context, Some(&self.markdown), "", &exported.text)?;
         let said = exporting::in_words(&path, &exported);
-        let (file, masked) = (Some(path), exported.masked);
-        let written = Written { success: true, file, markdown: None, masked };
+        let Exported { masked, unread, .. } = exported;
+        let written = Written { success: true, file: Some(path), markdown: None, masked, unread };
         context.output.answer(&written, |_| said)
     }
 }
@@ -82,8 +87,9 @@ fn printed(context: &Context, exported: Exported) -> Result<(), Failure> {
     match context.output.form() {
         Form::Text => output::line(exported.text.trim_end()),
         Form::Json => {
-            let Exported { text, masked } = exported;
-            let written = Written { success: true, file: None, markdown: Some(text), masked };
+            let Exported { text, masked, unread } = exported;
+            let written =
+                Written { success: true, file: None, markdown: Some(text), masked, unread };
             context.output.answer(&written, |_| String::new())
         }
     }

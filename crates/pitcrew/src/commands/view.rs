@@ -110,7 +110,8 @@ impl View {
                 false => failure,
             }
         })?;
-        let recorded = Recorded::read(&records).await?;
+        let mut recorded = Recorded::read(&records).await?;
+        recorded.check_conversations(&records).await?;
         tell_running(context, &records).await?;
         if self.tui {
             return viewed::records(context, records, recorded).await;

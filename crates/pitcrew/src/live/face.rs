@@ -133,7 +133,8 @@ async fn export(context: &Context, team: Team, order: ExportOrder) -> Result<Str
     let records = TeamRecords::Live(team);
     let exported = exporting::document(context, &records, &of, detail).await.map_err(in_words)?;
     let path = exporting::write(context, file.as_deref(), &stem, &exported.text);
-    Ok(exporting::in_words(&path.map_err(in_words)?, &exported))
+    let said = exporting::in_words(&path.map_err(in_words)?, &exported);
+    Ok(std::iter::once(said).chain(exported.unread).collect::<Vec<_>>().join("; "))
 }
 
 async fn list_teams(context: &Context, shown: Option<String>) -> Result<Vec<TeamItem>, String> {

@@ -5,6 +5,7 @@ use std::os::unix::fs::{PermissionsExt as _, symlink};
 
 use insta::assert_snapshot;
 use regex::Regex;
+use serde_json::json;
 
 use crate::test_env::TestEnv;
 
@@ -114,6 +115,24 @@ fn a_run_is_a_document_without_secrets_and_without_forged_headings() {
         assert!(!full.contains(secret), "{secret}: {full}");
     }
     assert!(full.contains("DB_PASSWORD=[masked: named secret]"), "{full}");
+}
+
+#[test]
+fn lines_that_cannot_be_read_are_told() {
+    let room = completed();
+    let transcript = room.find("teams/work/pitcrew/transcripts/bob.ndjson");
+    let text = fs::read_to_string(&transcript).unwrap();
+    let (first, rest) = text.split_once('\n').unwrap();
+    fs::write(&transcript, format!("{first}\nnoise\n{rest}")).unwrap();
+    let said = "1 line of the conversation of bob cannot be read, and is left out";
+    let exported = room.ok(&["export", "work", "--markdown"]);
+    assert!(exported.stdout.contains(&format!("*{said}*")), "{}", exported.stdout);
+    for ran in [exported, room.ok(&["view", "work"])] {
+        assert!(ran.stderr.contains(&format!("warning: {said}")), "{}", ran.stderr);
+    }
+    for words in [["export", "work", "--markdown"].as_slice(), &["view", "work"]] {
+        assert_eq!(room.json(words)["unread"], json!([said]));
+    }
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
-use rustix::process::Signal;
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
 use crate::agent_screen::followed::has_form;
@@ -225,6 +225,29 @@ fn the_metrics_have_the_question_and_the_agents_of_a_running_team() {
     assert!(age.parse::<f64>().unwrap() > 0.0, "{age}");
     drop(stream);
     until_all(&["pitcrew_open_event_streams 0"]);
+}
+
+#[test]
+fn a_suspended_host_is_said_to_be_silent() {
+    let (detached, host) = Detached::start(ASKS, &[]);
+    detached.until_log("bob is idle");
+    let Serving { browser, process: _server, .. } = serve(&detached.room);
+    question(&mut browser.events("work", None));
+    let metrics = || browser.text("/metrics");
+    let is_silent = |text: &String| text.lines().any(|line| line == "pitcrew_hosts_silent 1");
+    let host = Pid::from_raw(host.cast_signed()).unwrap();
+    kill_process(host, Signal::STOP).unwrap();
+    let text = until("the silence", || Some(metrics()).filter(is_silent), metrics);
+    // The files do not know the question that waits.
+    assert!(!text.contains("pitcrew_open_questions{"), "{text}");
+    assert!(!text.contains("pitcrew_oldest_question_seconds{"), "{text}");
+    let (status, answer) = browser.get("/api/teams/work");
+    assert_eq!((status, &answer["error"]), (503, &json!("not_running")), "{answer}");
+    assert!(answer["message"].as_str().unwrap().contains("may be suspended"), "{answer}");
+    kill_process(host, Signal::CONT).unwrap();
+    let is_back = |text: &String| text.contains("pitcrew_open_questions{team=\"work\"} 1");
+    until("the host", || Some(metrics()).filter(is_back), metrics);
+    assert_eq!(browser.get("/api/teams/work").0, 200);
 }
 
 #[test]

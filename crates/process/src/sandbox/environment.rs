@@ -231,8 +231,8 @@ const SECRET_BEGINNINGS: &[&str] = &[
 const KEY_CHARACTERS: usize = 20;
 
 /// Returns true if commands in the sandbox profiles *read* and *work* do not get variables of this
-/// name.
-pub(super) fn is_secret(name: &str) -> bool {
+/// name. Exported documents mask the values of these names.
+pub fn is_secret(name: &str) -> bool {
     let split = split_at_great_letters(name).to_ascii_uppercase();
     let name = name.to_ascii_uppercase();
     if HARMLESS.contains(&name.as_str()) {

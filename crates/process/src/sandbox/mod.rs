@@ -74,6 +74,7 @@ mod unfinished;
 mod work;
 
 pub use denied_reads::{DeniedReads, NamesPath};
+pub use environment::is_secret as is_secret_name;
 pub use grant::Grant;
 pub use inside::run_inside;
 pub use machine::{Machine, Options, TOOLCHAIN_VARIABLES, Variable};

@@ -1,5 +1,6 @@
 //! The blocks of a markdown document, around texts that may contain anything.
 
+use super::harmless::harmless;
 use crate::text::{in_one_line, printable};
 
 /// The characters that begin a construct of markdown within a line.
@@ -23,9 +24,10 @@ pub(super) fn bullet(text: &str) -> String {
     format!("- {text}")
 }
 
-/// Returns a text as a quote. It is still markdown, but nothing in it reaches beyond the quote.
+/// Returns a text as a quote. It is still markdown, but it has no HTML and no images, and nothing in
+/// it reaches beyond the quote.
 pub(super) fn quoted(text: &str) -> String {
-    let text = with_line_feeds(text);
+    let text = harmless(&with_line_feeds(text));
     let mut lines = String::new();
     for line in text.lines() {
         lines.push_str(format!("> {line}").trim_end());

@@ -145,6 +145,58 @@ fn a_run_has_its_facts_agents_tasks_and_events() {
 }
 
 #[test]
+fn no_html_and_no_image_of_an_agent_has_an_effect() {
+    let forged = "</blockquote><h1>FORGED</h1>![](http://evil/pixel)<!--";
+    let parts = vec![
+        Part::Prompt { text: forged.to_owned() },
+        Part::Text { text: forged.to_owned() },
+        Part::Mail {
+            from: forged.to_owned(),
+            summary: Some(forged.to_owned()),
+            frame: None,
+            text: forged.to_owned(),
+        },
+        Part::Notice { text: forged.to_owned() },
+        Part::Thinking { text: forged.to_owned() },
+        Part::Summary { text: forged.to_owned(), briefing: Some(forged.to_owned()) },
+        Part::Event { text: forged.to_owned() },
+        Part::Ended { status: Status::Failed, reason: Some(forged.to_owned()) },
+        bash(forged, forged),
+    ];
+    let record = RunRecord {
+        team: forged.to_owned(),
+        facts: vec![("goal", forged.to_owned()), ("end", format!("{forged}\n{forged}"))],
+        log: vec![("10:00:00".to_owned(), LogEntry::unread(forged))],
+        conversations: vec![talk(parts)],
+        ..RunRecord::default()
+    };
+    for detail in [Detail::Brief, Detail::Whole] {
+        let text = run(&record, detail).text;
+        let mut is_code = false;
+        for line in text.lines() {
+            is_code ^= line.trim_start().starts_with("```");
+            // Only code within a line and blocks of code keep their characters.
+            if is_code || line.contains('`') {
+                continue;
+            }
+            let plain = line.replace("\\<", "").replace("\\!", "").replace("!\\[", "");
+            assert!(!plain.contains('<'), "{line}");
+            assert!(!plain.contains("!["), "{line}");
+        }
+    }
+}
+
+#[test]
+fn lines_that_cannot_be_read_are_told() {
+    let mut of = talk(Vec::new());
+    of.conversation.unread_lines = vec![2, 5];
+    let said = "2 lines of the conversation of bob cannot be read, and are left out";
+    let Exported { text, unread, .. } = conversation("work", &of, Detail::Brief);
+    assert_eq!(unread, [said]);
+    assert_eq!(text, format!("# bob of team work\n\n*{said}*\n"));
+}
+
+#[test]
 fn no_secret_is_in_a_document_and_its_end_lists_the_masked_ones() {
     // The command is shortened in a brief document, in the middle of the key.
     let long = format!("echo {} {KEY}", "x".repeat(40));
@@ -157,7 +209,7 @@ fn no_secret_is_in_a_document_and_its_end_lists_the_masked_ones() {
         Part::Ended { status: Status::Failed, reason: Some(format!("bad key {KEY}")) },
     ];
     for detail in [Detail::Brief, Detail::Whole] {
-        let Exported { text, masked } = conversation("work", &talk(parts.clone()), detail);
+        let Exported { text, masked, .. } = conversation("work", &talk(parts.clone()), detail);
         for secret in [KEY, "ghp_", "MIIEsecret"] {
             assert!(!text.contains(secret), "{secret}: {text}");
         }

@@ -40,6 +40,10 @@ fn write_teams(reading: &Reading, text: &mut Exposition) {
     }
     let help = "Teams of which a file cannot be read. They have no series of their own.";
     text.metric("pitcrew_teams_unreadable", Kind::Gauge, help).sample(&[], reading.unreadable);
+    let help = "Running teams whose process does not answer. It may be suspended.";
+    let silent = reading.teams.iter().filter(|team| team.questions.is_none()).count();
+    let silent = u64::try_from(silent).unwrap_or(u64::MAX);
+    text.metric("pitcrew_hosts_silent", Kind::Gauge, help).sample(&[], silent);
     let help = "Teams over the limit of teams with series of their own.";
     text.metric("pitcrew_teams_left_out", Kind::Gauge, help).sample(&[], reading.left_out);
 }
@@ -60,11 +64,11 @@ fn write_work(reading: &Reading, text: &mut Exposition) {
     }
     let help = "Permission requests that wait for a person.";
     each(reading, text, ("pitcrew_open_questions", Kind::Gauge, help), |team| {
-        team.questions.count.into()
+        Some(team.questions?.count.into())
     });
     let help = "The age of the oldest permission request that waits for a person, or 0.";
     each(reading, text, ("pitcrew_oldest_question_seconds", Kind::Gauge, help), |team| {
-        team.questions.oldest_seconds(reading.at_ms).into()
+        Some(team.questions?.oldest_seconds(reading.at_ms).into())
     });
 }
 
@@ -84,11 +88,11 @@ fn write_mail(reading: &Reading, text: &mut Exposition) {
     }
     let help = "Messages that their receivers have not read.";
     each(reading, text, ("pitcrew_unread_messages", Kind::Gauge, help), |team| {
-        team.unread.count.into()
+        Some(team.unread.count.into())
     });
     let help = "The age of the oldest unread message, or 0.";
     each(reading, text, ("pitcrew_oldest_unread_message_seconds", Kind::Gauge, help), |team| {
-        team.unread.oldest_seconds(reading.at_ms).into()
+        Some(team.unread.oldest_seconds(reading.at_ms).into())
     });
 }
 
@@ -139,16 +143,18 @@ fn each_model(
     }
 }
 
-/// Writes a metric that has one sample for each team.
+/// Writes a metric that has one sample for each team with a value.
 fn each(
     reading: &Reading,
     text: &mut Exposition,
     (name, kind, help): (&'static str, Kind, &str),
-    value: impl Fn(&TeamReading) -> Number,
+    value: impl Fn(&TeamReading) -> Option<Number>,
 ) {
     let mut metric = text.metric(name, kind, help);
     for team in &reading.teams {
-        metric.sample(&[team.label()], value(team));
+        if let Some(value) = value(team) {
+            metric.sample(&[team.label()], value);
+        }
     }
 }
 

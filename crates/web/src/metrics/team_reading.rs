@@ -13,7 +13,7 @@ use super::exposition::label;
 use super::journal_counts::{JournalCounts, MessageCounts};
 use crate::app::App;
 use crate::failure::Failure;
-use crate::records;
+use crate::records::{self, OfHost};
 
 /// How long a host may take for its state. After that the files alone are read.
 const HOST_PATIENCE: Duration = Duration::from_secs(2);
@@ -31,7 +31,8 @@ pub(super) struct TeamReading {
     /// The agents of a running team by state. `None` if the team does not run.
     pub(super) agents: Option<BTreeMap<&'static str, u64>>,
     pub(super) tasks: BTreeMap<&'static str, u64>,
-    pub(super) questions: Waiting,
+    /// The open questions. `None` if the team's process does not answer: only it knows them.
+    pub(super) questions: Option<Waiting>,
     pub(super) unread: Waiting,
     pub(super) messages: MessageCounts,
     pub(super) used: BTreeMap<String, Spent>,
@@ -89,9 +90,9 @@ pub(super) async fn read(
 ) -> Result<TeamReading, Failure> {
     let records = TeamRecords::Live(team.clone());
     let config = records.config().await?;
-    let host = match is_running {
-        true => Some(state(app, &records).await?),
-        false => None,
+    let (host, questions) = match is_running {
+        true => state(app, &records).await?,
+        false => (None, Some(Waiting::default())),
     };
     let mut unread = Waiting::default();
     for member in &config.members {
@@ -101,10 +102,9 @@ pub(super) async fn read(
     for task in records.tasks().await? {
         *tasks.entry(task.status.as_str()).or_default() += 1;
     }
-    let questions = host.iter().flat_map(|host| &host.questions).map(|open| open.since_ms);
     Ok(TeamReading {
         folder: team.dir().clone(),
-        questions: Waiting::of(questions),
+        questions,
         agents: host.as_ref().map(agents_by_state),
         tasks,
         unread,
@@ -117,12 +117,19 @@ pub(super) async fn read(
 const ALL_TASK_STATES: [TaskStatus; 3] =
     [TaskStatus::Pending, TaskStatus::InProgress, TaskStatus::Completed];
 
-/// Asks the host for the state of its team. Reads the files if the host is too slow.
-async fn state(app: &App, records: &TeamRecords) -> Result<HostState, Failure> {
-    match tokio::time::timeout(HOST_PATIENCE, records::state(app, records)).await {
-        Ok(state) => state,
-        Err(_late) => records::of_files(app, records).await,
-    }
+/// Asks the host for the state of its team and its open questions. Reads the files if the host does
+/// not answer; then the questions are `None`.
+async fn state(
+    app: &App,
+    records: &TeamRecords,
+) -> Result<(Option<HostState>, Option<Waiting>), Failure> {
+    let (state, is_silent) = match records::of_host(records, HOST_PATIENCE).await? {
+        OfHost::State(state) => (*state, false),
+        OfHost::NoHost => (records::of_files(app, records).await?, false),
+        OfHost::Silent => (records::of_files(app, records).await?, true),
+    };
+    let questions = Waiting::of(state.questions.iter().map(|open| open.since_ms));
+    Ok((Some(state), (!is_silent).then_some(questions)))
 }
 
 fn agents_by_state(host: &HostState) -> BTreeMap<&'static str, u64> {

@@ -21,7 +21,7 @@ use crate::routes::log::whole;
 const ALL: &str = "*";
 
 /// The header with which a caller names its request, so that it may repeat it.
-const IDEMPOTENCY_KEY: &str = "idempotency-key";
+pub(crate) const IDEMPOTENCY_KEY: &str = "idempotency-key";
 
 /// The maximum number of characters of such a name.
 const KEY_CHARS: usize = 128;
@@ -83,12 +83,14 @@ async fn sent(
     };
     match team.send_once(&Actor::User, input, key).await? {
         Once::Sent(receipts) => Ok(receipts),
-        Once::KeyReused => {
-            let message = "another request had this Idempotency-Key; a new message needs a new key";
-            Err(Failure::new(StatusCode::CONFLICT, code::KEY_REUSED, message)
-                .with("idempotency_key", key))
-        }
+        Once::KeyReused => Err(key_reused(key)),
     }
+}
+
+/// The error for a key that another request had.
+pub(super) fn key_reused(key: &str) -> Failure {
+    let message = "another request had this Idempotency-Key; a new request needs a new key";
+    Failure::new(StatusCode::CONFLICT, code::KEY_REUSED, message).with("idempotency_key", key)
 }
 
 /// Returns the name that the caller gave its request.

@@ -13,6 +13,8 @@ mod questions;
 mod tasks;
 mod teams;
 
+pub(crate) use messages::IDEMPOTENCY_KEY;
+
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use axum::middleware::{from_fn, from_fn_with_state};
@@ -39,15 +41,17 @@ pub(crate) fn all(app: Shared) -> Router {
     let for_operators = Router::new()
         .route("/metrics", get(metrics::all))
         .layer(from_fn_with_state(app.clone(), access::guard_api));
+    // A GET of these two paths uses up a one-time secret. Without a handler of its own, HEAD would do
+    // the same.
     let pairing = Router::new()
         .route("/pair", post(pairing::program))
-        .route("/pair/{code}", get(pairing::browser))
+        .route("/pair/{code}", get(pairing::browser).head(no_such_method))
         .layer(from_fn(pairing::guard));
     Router::new()
         .merge(pairing)
         .route("/", get(assets::index))
         .route("/assets/{*name}", get(assets::asset))
-        .route("/open/{nonce}", get(access::open))
+        .route("/open/{nonce}", get(access::open).head(no_such_method))
         .route("/api/health", get(health))
         .merge(for_operators)
         .nest("/api", api)

@@ -5,7 +5,7 @@ use axum::extract::{Path, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 use pitcrew_protocol::{ApiError, ErrorCode, StatusChange, Task, TaskCreateInput, TaskUpdateInput};
-use pitcrew_team::{Actor, TaskListView, TaskView};
+use pitcrew_team::{Actor, OnceTask, TaskListView, TaskView};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -13,7 +13,7 @@ use crate::app::Shared;
 use crate::body::Body;
 use crate::etag::tagged;
 use crate::failure::Failure;
-use crate::routes::messages::key_in;
+use crate::routes::messages::{key_in, key_reused};
 
 /// `GET /api/teams/{team}/tasks`
 pub(super) async fn list(
@@ -54,8 +54,14 @@ pub(super) async fn create(
     let key = key_in(&headers)?;
     let input = TaskCreateInput::parse(body.value())?;
     let team = app.team(&team).await?;
-    let task = team.create_task(&Actor::User, input, key.as_deref()).await?;
-    Ok((StatusCode::CREATED, Json(TaskView::of(&task))))
+    let Some(key) = key else {
+        let task = team.create_task(&Actor::User, input, None).await?;
+        return Ok((StatusCode::CREATED, Json(TaskView::of(&task))));
+    };
+    match team.create_task_once(&Actor::User, input, &key).await? {
+        OnceTask::Made(task) => Ok((StatusCode::CREATED, Json(TaskView::of(&task)))),
+        OnceTask::KeyReused => Err(key_reused(&key)),
+    }
 }
 
 /// `PATCH /api/teams/{team}/tasks/{id}`

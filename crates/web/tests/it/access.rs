@@ -92,6 +92,33 @@ async fn a_link_opens_the_page_once() {
 }
 
 #[tokio::test]
+async fn a_head_request_opens_no_link() {
+    let env = ServerEnv::new().await;
+    let nonce = env.link.split_once("/open/").unwrap().1;
+    let head = Request::new("HEAD", &format!("/open/{nonce}")).bare();
+    assert_eq!(env.client.send(head).await.status, 405);
+    let (answer, _) = opened(&env).await;
+    assert_eq!(answer.status, 303);
+}
+
+#[tokio::test]
+async fn a_header_that_decides_comes_once() {
+    let env = ServerEnv::new().await;
+    let client = &env.client;
+    let port = client.address.port();
+    for (name, one, other) in [
+        ("Host", format!("127.0.0.1:{port}"), "evil.example".to_owned()),
+        ("Origin", format!("http://127.0.0.1:{port}"), "http://evil.example".to_owned()),
+        ("Authorization", format!("Bearer {}", client.token), "Bearer x".to_owned()),
+        ("Idempotency-Key", "a".to_owned(), "b".to_owned()),
+    ] {
+        let request = Request::new("GET", "/api/teams").header(name, &one).header(name, &other);
+        client.send(request).await.error(400, "invalid_request");
+        client.send(Request::new("GET", "/api/teams").header(name, &one)).await.of(200);
+    }
+}
+
+#[tokio::test]
 async fn a_session_ends_with_its_server() {
     let mut env = ServerEnv::new().await;
     let (_, cookie) = opened(&env).await;

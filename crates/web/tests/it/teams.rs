@@ -102,6 +102,16 @@ async fn a_task_with_a_key_is_made_once() {
     let first = make("one").await.of(201);
     assert_eq!(make("one").await.of(201), first);
     assert_ne!(make("two").await.of(201)["taskId"], first["taskId"]);
+    // The key belongs to the request, also after the task was changed.
+    let path = "/api/teams/work/tasks/1";
+    env.client.patch(path, &json!({"subject": "parse it"})).await.of(200);
+    make("one").await.of(201);
+    let other = json!({"subject": "another", "description": "do it"});
+    let reused = Request::new("POST", "/api/teams/work/tasks").header("Idempotency-Key", "one");
+    env.client.send(reused.json(&other)).await.error(409, "idempotency_key_reused");
+    let message = json!({"to": "team-lead", "content": "hello"});
+    let reused = Request::new("POST", "/api/teams/work/messages").header("Idempotency-Key", "one");
+    env.client.send(reused.json(&message)).await.error(409, "idempotency_key_reused");
     make("a b").await.error(400, "invalid_request");
     make(&"x".repeat(129)).await.error(400, "invalid_request");
 }
