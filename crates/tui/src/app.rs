@@ -40,6 +40,7 @@ use choosing::Choosing;
 pub use choosing::TeamItem;
 pub use input::{Action, Begin, Done, ExportOf, ExportOrder, Input, Left};
 use mouse::Places;
+use pages::PlansShown;
 use part_lines::Length;
 pub use request::Request;
 use talk::{Reading, Talk};
@@ -79,8 +80,7 @@ pub struct App {
     focus: Focus,
     /// A long text in place of the conversation.
     page: Option<Page>,
-    /// The plans that were shown last: the member of each, and the id of its request.
-    plans_shown: Vec<(AgentName, String)>,
+    plans_shown: PlansShown,
     /// The list of teams to go on with, while it is open.
     choosing: Option<Choosing>,
     places: Places,
@@ -180,7 +180,7 @@ impl App {
             writing: None,
             focus: Focus::Conversation,
             page: None,
-            plans_shown: Vec::new(),
+            plans_shown: PlansShown::default(),
             choosing: None,
             places: Places::default(),
             length: Length::Short,
@@ -230,7 +230,7 @@ impl App {
     fn peek(&mut self, agent: AgentName) -> Vec<Action> {
         self.focus = Focus::Conversation;
         self.notice = None;
-        self.page = None;
+        self.close_page();
         if agent == *self.lead.agent() {
             self.peeked = None;
             return Vec::new();

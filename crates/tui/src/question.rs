@@ -23,23 +23,36 @@ use pitcrew_view::asking::{self, Chosen};
 use pitcrew_view::host::OpenQuestion;
 use ratatui::Frame;
 use ratatui::layout::Rect;
+use ratatui::text::Line;
 
+use crate::panels::cell::cut;
 use crate::theme::{Theme, ThemeKind};
 use layout::Layout;
 use seen::Reading;
 
 /// Minimum width at which a row counts as seen. On a narrower screen, wide characters are cut.
-const LEAST_WIDTH: u16 = 8;
+pub(crate) const LEAST_WIDTH: u16 = 8;
 
 /// How long a request must be on the screen without a key for an answer, before such a key counts.
 /// Nobody reads a request faster. The second of two quick keys and a key that is held down come
 /// faster.
 pub(crate) const QUIET: Duration = Duration::from_millis(500);
 
+/// The part of a permission request that is on the screen.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Extent {
+    /// The whole request, or as much of it as has room.
+    #[default]
+    Whole,
+    /// One row with the heading, because the user reads a page. No key answers the request.
+    Heading,
+}
+
 /// The permission request on the screen, and what the user has seen of it.
 #[derive(Debug, Default)]
 pub struct QuestionView {
     question: Option<OpenQuestion>,
+    extent: Extent,
     /// The number of requests that wait, including this one.
     waiting: usize,
     /// Whether this request was drawn. Keys that came before were meant for something else.
@@ -103,6 +116,15 @@ impl QuestionView {
         self.layout = None;
     }
 
+    /// Shrinks the request to its heading, or shows it whole again.
+    pub fn set_extent(&mut self, extent: Extent) {
+        if extent == Extent::Heading {
+            // The user must look at the whole request again before a key counts.
+            self.quiet_since = None;
+        }
+        self.extent = extent;
+    }
+
     /// Whether a permission request is shown.
     #[must_use]
     pub fn is_open(&self) -> bool {
@@ -112,6 +134,9 @@ impl QuestionView {
     /// Returns the number of rows that the permission request takes, at most `most`. A caller that
     /// has no room does not draw it, so it counts as not drawn until [`QuestionView::draw`].
     pub fn height(&mut self, width: u16, most: u16) -> u16 {
+        if self.extent == Extent::Heading {
+            return u16::from(self.is_open()).min(most);
+        }
         self.is_drawn = false;
         let Some(question) = &self.question else { return 0 };
         let (before, size) = (self.layout.take(), (width, most));
@@ -127,6 +152,9 @@ impl QuestionView {
     /// Draws the permission request. What was drawn counts as seen.
     pub fn draw(&mut self, frame: &mut Frame<'_>, area: Rect, theme: &Theme) {
         let area = area.intersection(frame.area());
+        if self.extent == Extent::Heading {
+            return self.draw_heading(frame, area, theme);
+        }
         self.is_drawn = false;
         let Some(question) = self.question.as_ref().filter(|_| !area.is_empty()) else { return };
         let size = (area.width, area.height);
@@ -144,9 +172,20 @@ impl QuestionView {
         self.is_drawn = true;
     }
 
+    /// Draws the row of a request that is not shown whole. Its beginning is cut if there is no room,
+    /// so that the way back is always readable.
+    fn draw_heading(&self, frame: &mut Frame<'_>, area: Rect, theme: &Theme) {
+        let Some(open) = &self.question else { return };
+        let count = layout::count_of(self.waiting);
+        let back = format!("{count}; Esc goes back to it");
+        let room = usize::from(area.width).saturating_sub(back.len());
+        let text = format!("{}{back}", cut(&open.question.heading(), room));
+        frame.render_widget(Line::styled(text, theme.warning), area);
+    }
+
     /// Takes note that the terminal shows what [`QuestionView::draw`] drew last.
     pub fn is_on_screen(&mut self, now: Instant) {
-        if self.is_drawn {
+        if self.is_drawn && self.extent == Extent::Whole {
             self.quiet_since.get_or_insert(now);
         }
     }
@@ -156,6 +195,9 @@ impl QuestionView {
         let with_command = key.modifiers.intersects(KeyModifiers::CONTROL | KeyModifiers::ALT);
         if self.question.is_none() || key.kind == KeyEventKind::Release || with_command {
             return QuestionAct::None;
+        }
+        if self.extent == Extent::Heading {
+            return self.key_for_heading(key.code);
         }
         let page = self.layout.as_ref().map_or(1, |layout| layout.window.saturating_sub(1).max(1));
         match key.code {
@@ -185,6 +227,18 @@ impl QuestionView {
         self.answer(Choice::No { reason: reason.map(str::to_owned) })
     }
 
+    /// Handles a key while only the heading is shown: it says why a key for an answer does nothing.
+    fn key_for_heading(&self, code: KeyCode) -> QuestionAct {
+        match code {
+            KeyCode::Char(letter) if self.is_key(letter) => QuestionAct::Refused(
+                "nothing was answered: Esc goes back to the permission request, and a blank begins \
+                 a message"
+                    .to_owned(),
+            ),
+            _ => QuestionAct::None,
+        }
+    }
+
     fn scroll(&mut self, top: usize) -> QuestionAct {
         let last = self.layout.as_ref().map_or(0, Layout::last_top);
         // If the whole request is on the screen, the key scrolls something else.
@@ -196,26 +250,13 @@ impl QuestionView {
     }
 
     fn letter(&mut self, letter: char, now: Instant) -> QuestionAct {
-        let offered = |key: char| self.offer(key).map(|offer| (offer, Keep::Run));
-        let always = match letter {
-            'a' | 'p' => offered(letter),
-            'A' | 'P' => offered(letter.to_ascii_lowercase())
-                .filter(|(offer, _)| offer.rule().is_some())
-                .map(|(offer, _)| (offer, Keep::Saved)),
-            _ => None,
-        };
-        let is_for_this = match letter {
-            'y' | 'Y' | 'n' | 'N' => true,
-            's' | 'S' => self.reading.unseen_rows() > 0,
-            _ => always.is_some(),
-        };
-        if !is_for_this {
+        if !self.is_key(letter) {
             return QuestionAct::None;
         }
         if let Err(why) = self.meant_for_this(now) {
             return QuestionAct::Refused(why);
         }
-        match (letter, always) {
+        match (letter, self.always_by(letter)) {
             (_, Some((offer, keep))) => self.allow(Choice::Always { offer, keep }),
             ('y' | 'Y', None) => self.allow(Choice::Once),
             ('n' | 'N', None) => {
@@ -226,6 +267,27 @@ impl QuestionView {
                 self.reading.skip();
                 QuestionAct::Redraw
             }
+        }
+    }
+
+    /// Whether a letter is a key of this request.
+    fn is_key(&self, letter: char) -> bool {
+        match letter {
+            'y' | 'Y' | 'n' | 'N' => true,
+            's' | 'S' => self.reading.unseen_rows() > 0,
+            _ => self.always_by(letter).is_some(),
+        }
+    }
+
+    /// Returns the offer that a letter accepts, and how long it is kept.
+    fn always_by(&self, letter: char) -> Option<(Offer, Keep)> {
+        match letter {
+            'a' | 'p' => self.offer(letter).map(|offer| (offer, Keep::Run)),
+            'A' | 'P' => self
+                .offer(letter.to_ascii_lowercase())
+                .filter(|offer| offer.rule().is_some())
+                .map(|offer| (offer, Keep::Saved)),
+            _ => None,
         }
     }
 

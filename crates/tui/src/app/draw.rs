@@ -12,6 +12,7 @@ use unicode_width::UnicodeWidthStr as _;
 
 use super::status::{about, counts, ending};
 use super::{App, CanStart, Focus, Leaving, Places, Stage};
+use crate::question::Extent;
 use crate::render::wrap;
 
 /// The width from which on a panel is beside the conversation.
@@ -38,6 +39,8 @@ impl App {
         let composer = self.composer.height(whole.width);
         let fixed = 3 + count(&queued) + count(&notice) + composer;
         let room = whole.height.saturating_sub(fixed + CONVERSATION_ROWS);
+        let reads_page = self.page.is_some() && self.focus == Focus::Conversation;
+        self.question.set_extent(if reads_page { Extent::Heading } else { Extent::Whole });
         let question = match self.questions.is_empty() {
             true => 0,
             false => self.question.height(whole.width, room).min(room),
@@ -130,6 +133,10 @@ impl App {
         self.places.conversation = area;
         if let Some(page) = &mut self.page {
             page.draw(frame, area, &theme);
+            // A list of completions covers rows of the page.
+            if !self.composer.has_completions() {
+                page.saw();
+            }
             return;
         }
         let area = match &self.peeked {
