@@ -90,6 +90,8 @@ pub struct App {
     notice: Option<Notice>,
     /// Whether the notice says that the host does not answer.
     is_host_slow: bool,
+    /// Whether the notice says that a part of a request or a page was not on the screen yet.
+    tells_unread: bool,
 }
 
 /// Whether the terminal interface can start a run.
@@ -187,6 +189,7 @@ impl App {
             leaving: Leaving::No,
             notice: None,
             is_host_slow: false,
+            tells_unread: false,
         }
     }
 
@@ -245,14 +248,17 @@ impl App {
 
     /// Tells the user something that is not a problem.
     fn tell(&mut self, text: impl Into<String>) {
-        (self.notice, self.is_host_slow) =
-            (Some(Notice { text: text.into(), is_problem: false }), false);
+        self.notify(Notice { text: text.into(), is_problem: false });
     }
 
     /// Tells the user that something did not work.
     fn problem(&mut self, text: impl Into<String>) {
-        (self.notice, self.is_host_slow) =
-            (Some(Notice { text: text.into(), is_problem: true }), false);
+        self.notify(Notice { text: text.into(), is_problem: true });
+    }
+
+    fn notify(&mut self, notice: Notice) {
+        self.notice = Some(notice);
+        (self.is_host_slow, self.tells_unread) = (false, false);
     }
 
     /// Puts the first permission request on the screen.

@@ -5,6 +5,7 @@
 //!   the rest with a key of its own.
 //! - A key counts only for the request that was drawn last. If the request changed while the user
 //!   looked at it, the first key only says so.
+//! - A key that allows more than this call counts when it is pressed twice.
 //! - A key that comes less than [`QUIET`] after the request was drawn was meant for something else.
 //!
 //! `body` lays out the call, `answers` the possible answers, and `seen` remembers what was on the
@@ -60,6 +61,8 @@ pub struct QuestionView {
     /// When the request came on the screen, or when a key came too early. A key that is held down
     /// thus never answers.
     quiet_since: Option<Instant>,
+    /// The key that allows more than this call and was pressed once, and when it was pressed.
+    pressed_once: Option<(char, Instant)>,
     /// Whether another request was on the screen, which went away without the user's answer.
     has_changed: bool,
     /// The request for which the user types the reason of a refusal.
@@ -83,6 +86,8 @@ pub enum QuestionAct {
     Redraw,
     /// Nothing was answered. The text says why.
     Refused(String),
+    /// The key answers when it is pressed again. The text says what it then allows.
+    Again(String),
     /// The answer to send to the host.
     Answer(Chosen),
     /// The user wants to refuse the call. The caller reads the reason, and passes it to
@@ -109,7 +114,7 @@ impl QuestionView {
         }
         self.has_changed |= self.is_drawn;
         self.is_drawn = false;
-        self.quiet_since = None;
+        (self.quiet_since, self.pressed_once) = (None, None);
         self.question = question.cloned();
         self.reading = Reading::default();
         self.top = 0;
@@ -120,9 +125,20 @@ impl QuestionView {
     pub fn set_extent(&mut self, extent: Extent) {
         if extent == Extent::Heading {
             // The user must look at the whole request again before a key counts.
-            self.quiet_since = None;
+            (self.quiet_since, self.pressed_once) = (None, None);
         }
         self.extent = extent;
+    }
+
+    /// Forgets that a key was pressed once. The caller says so when the keys go elsewhere.
+    pub fn forget_key(&mut self) {
+        self.pressed_once = None;
+    }
+
+    /// Whether the call or a rule was not on the screen yet.
+    #[must_use]
+    pub fn is_unread(&self) -> bool {
+        self.is_open() && (self.reading.unseen_rows() > 0 || !self.reading.has_seen_rules())
     }
 
     /// Whether a permission request is shown.
@@ -199,6 +215,7 @@ impl QuestionView {
         if self.extent == Extent::Heading {
             return self.key_for_heading(key.code);
         }
+        let before = self.pressed_once.take();
         let page = self.layout.as_ref().map_or(1, |layout| layout.window.saturating_sub(1).max(1));
         match key.code {
             KeyCode::PageDown => self.scroll(self.top.saturating_add(page)),
@@ -209,7 +226,8 @@ impl QuestionView {
             KeyCode::End => self.scroll(usize::MAX),
             KeyCode::Char(c) => {
                 let is_upper = key.modifiers.contains(KeyModifiers::SHIFT);
-                self.letter(if is_upper { c.to_ascii_uppercase() } else { c }, now)
+                let letter = if is_upper { c.to_ascii_uppercase() } else { c };
+                self.letter(letter, now, before)
             }
             _ => QuestionAct::None,
         }
@@ -249,7 +267,13 @@ impl QuestionView {
         QuestionAct::Redraw
     }
 
-    fn letter(&mut self, letter: char, now: Instant) -> QuestionAct {
+    /// Handles a letter. `before` is the key that was pressed once, directly before this one.
+    fn letter(
+        &mut self,
+        letter: char,
+        now: Instant,
+        before: Option<(char, Instant)>,
+    ) -> QuestionAct {
         if !self.is_key(letter) {
             return QuestionAct::None;
         }
@@ -257,8 +281,11 @@ impl QuestionView {
             return QuestionAct::Refused(why);
         }
         match (letter, self.always_by(letter)) {
-            (_, Some((offer, keep))) => self.allow(Choice::Always { offer, keep }),
-            ('y' | 'Y', None) => self.allow(Choice::Once),
+            (_, Some((offer, keep))) => self.always(letter, (offer, keep), now, before),
+            ('y' | 'Y', None) => match self.call_unread() {
+                Some(why) => QuestionAct::Refused(why),
+                None => self.answer(Choice::Once),
+            },
             ('n' | 'N', None) => {
                 self.refusing.clone_from(&self.question);
                 QuestionAct::Edit
@@ -271,7 +298,8 @@ impl QuestionView {
     }
 
     /// Whether a letter is a key of this request.
-    fn is_key(&self, letter: char) -> bool {
+    #[must_use]
+    pub fn is_key(&self, letter: char) -> bool {
         match letter {
             'y' | 'Y' | 'n' | 'N' => true,
             's' | 'S' => self.reading.unseen_rows() > 0,
@@ -316,20 +344,54 @@ impl QuestionView {
         Ok(())
     }
 
-    fn allow(&mut self, choice: Choice) -> QuestionAct {
-        let unseen = self.reading.unseen_rows();
-        if unseen > 0 {
-            let rows = if unseen == 1 { "1 row".to_owned() } else { format!("{unseen} rows") };
-            return QuestionAct::Refused(format!(
-                "{rows} of this call were not on the screen yet: PgDn reads on, s skips them unread"
-            ));
+    /// Allows more than this call, at the second press of the key. A message that begins with such
+    /// a letter thus allows nothing. The second press must not come too soon: `pp` is in many words,
+    /// and a key that is held down comes again and again.
+    fn always(
+        &mut self,
+        letter: char,
+        (offer, keep): (Offer, Keep),
+        now: Instant,
+        before: Option<(char, Instant)>,
+    ) -> QuestionAct {
+        if let Some(why) = self.call_unread().or_else(|| self.rules_unread()) {
+            return QuestionAct::Refused(why);
         }
-        let is_rule = matches!(choice, Choice::Always { .. });
-        if is_rule && !self.reading.has_seen_rules() {
-            let why = "the rule was not on the screen yet: PgDn reads on";
-            return QuestionAct::Refused(why.to_owned());
+        let is_second = before.is_some_and(|(before, at)| {
+            before == letter && now.saturating_duration_since(at) >= QUIET
+        });
+        if is_second {
+            return self.answer(Choice::Always { offer, keep });
         }
-        self.answer(choice)
+        self.pressed_once = Some((letter, now));
+        let Some(open) = &self.question else { return QuestionAct::None };
+        let what = answers::always(&open.question, &offer);
+        QuestionAct::Again(match keep {
+            Keep::Run => format!("nothing is allowed yet; {letter} again: {what}"),
+            Keep::Saved => {
+                format!(
+                    "nothing is allowed yet; {letter} again: {what}, and save it in your settings"
+                )
+            }
+        })
+    }
+
+    /// Returns why the call cannot be allowed: a part of it was not on the screen yet.
+    fn call_unread(&self) -> Option<String> {
+        let rows = match self.reading.unseen_rows() {
+            0 => return None,
+            1 => "1 row".to_owned(),
+            rows => format!("{rows} rows"),
+        };
+        Some(format!(
+            "{rows} of this call were not on the screen yet: PgDn reads on, s skips them unread"
+        ))
+    }
+
+    /// Returns why no rule can be accepted: a part of the rules was not on the screen yet.
+    fn rules_unread(&self) -> Option<String> {
+        let why = "the rule was not on the screen yet: PgDn reads on";
+        (!self.reading.has_seen_rules()).then(|| why.to_owned())
     }
 
     fn answer(&mut self, choice: Choice) -> QuestionAct {

@@ -29,6 +29,7 @@ impl App {
             Ok(Some(command)) => {
                 if let Some(why) = self.unread_plan(&command) {
                     self.problem(why);
+                    self.tells_unread = true;
                     return Vec::new();
                 }
                 self.accepted(text);
