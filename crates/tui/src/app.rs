@@ -40,6 +40,7 @@ use choosing::Choosing;
 pub use choosing::TeamItem;
 pub use input::{Action, Begin, Done, ExportOf, ExportOrder, Input, Left};
 use mouse::Places;
+use pages::PlansShown;
 use part_lines::Length;
 pub use request::Request;
 use talk::{Reading, Talk};
@@ -79,8 +80,7 @@ pub struct App {
     focus: Focus,
     /// A long text in place of the conversation.
     page: Option<Page>,
-    /// The plans that were shown last: the member of each, and the id of its request.
-    plans_shown: Vec<(AgentName, String)>,
+    plans_shown: PlansShown,
     /// The list of teams to go on with, while it is open.
     choosing: Option<Choosing>,
     places: Places,
@@ -90,6 +90,8 @@ pub struct App {
     notice: Option<Notice>,
     /// Whether the notice says that the host does not answer.
     is_host_slow: bool,
+    /// Whether the notice says that a part of a request or a page was not on the screen yet.
+    tells_unread: bool,
 }
 
 /// Whether the terminal interface can start a run.
@@ -180,13 +182,14 @@ impl App {
             writing: None,
             focus: Focus::Conversation,
             page: None,
-            plans_shown: Vec::new(),
+            plans_shown: PlansShown::default(),
             choosing: None,
             places: Places::default(),
             length: Length::Short,
             leaving: Leaving::No,
             notice: None,
             is_host_slow: false,
+            tells_unread: false,
         }
     }
 
@@ -230,7 +233,7 @@ impl App {
     fn peek(&mut self, agent: AgentName) -> Vec<Action> {
         self.focus = Focus::Conversation;
         self.notice = None;
-        self.page = None;
+        self.close_page();
         if agent == *self.lead.agent() {
             self.peeked = None;
             return Vec::new();
@@ -245,14 +248,17 @@ impl App {
 
     /// Tells the user something that is not a problem.
     fn tell(&mut self, text: impl Into<String>) {
-        (self.notice, self.is_host_slow) =
-            (Some(Notice { text: text.into(), is_problem: false }), false);
+        self.notify(Notice { text: text.into(), is_problem: false });
     }
 
     /// Tells the user that something did not work.
     fn problem(&mut self, text: impl Into<String>) {
-        (self.notice, self.is_host_slow) =
-            (Some(Notice { text: text.into(), is_problem: true }), false);
+        self.notify(Notice { text: text.into(), is_problem: true });
+    }
+
+    fn notify(&mut self, notice: Notice) {
+        self.notice = Some(notice);
+        (self.is_host_slow, self.tells_unread) = (false, false);
     }
 
     /// Puts the first permission request on the screen.

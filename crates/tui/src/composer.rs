@@ -29,6 +29,8 @@ const PROMPT: &str = "> ";
 #[derive(Debug)]
 pub(crate) struct Composer {
     text: TextArea<'static>,
+    /// Whether the user began a message by a key of its own. Its text may still be empty.
+    is_begun: bool,
     history: History,
     pastes: Pastes,
     completion: Option<Completion>,
@@ -55,6 +57,7 @@ impl Composer {
     pub(crate) fn new() -> Self {
         Self {
             text: text_area(""),
+            is_begun: false,
             history: History::default(),
             pastes: Pastes::default(),
             completion: None,
@@ -64,12 +67,18 @@ impl Composer {
 
     /// Whether nothing is typed.
     pub(crate) fn is_empty(&self) -> bool {
-        self.text.is_empty()
+        self.text.is_empty() && !self.is_begun
+    }
+
+    /// Begins a message. From now on, each key belongs to its text.
+    pub(crate) fn begin(&mut self) {
+        self.is_begun = true;
     }
 
     /// Replaces the text, and puts the cursor behind it.
     pub(crate) fn set(&mut self, text: &str) {
         self.text = text_area(text);
+        self.is_begun = false;
         self.completion = None;
     }
 
@@ -89,7 +98,12 @@ impl Composer {
                 self.edit(|text| text.insert_newline())
             }
             KeyCode::Char('u') if key.modifiers == KeyModifiers::CONTROL => {
+                self.is_begun = false;
                 self.edit(|text| _ = text.delete_line_by_head())
+            }
+            KeyCode::Backspace if self.text.is_empty() => {
+                self.is_begun = false;
+                ComposerAct::Changed
             }
             KeyCode::Tab if plain => self.accept(),
             KeyCode::Up if plain => self.up(),

@@ -77,7 +77,7 @@ fn a_team_is_led_from_its_goal_to_its_end_and_a_lost_terminal_costs_nothing() {
     [p] always Edit(/[dir]/work/it), in this run   [P] and save it in your
     settings
     ────────────────────────────────────────────────────────────────────────────────
-    >  a message to team-lead
+    >  keys answer the request first; a blank begins a message to team-lead
      team-lead  script:[dir]/work/script.yaml  default   /help  Tab: team
     ");
     displays.answers("one", "y", "asks permission for Write");

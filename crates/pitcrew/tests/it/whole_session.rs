@@ -180,7 +180,7 @@ fn goal_and_permission(session: &mut Session<'_>) {
     session.opens("one", options);
     session.sees("start", &["What shall the team do?", "the goal of the team"]);
     session.types("make the greeting polite");
-    let waits = ["2 working, 1 idle  1 waiting for you", "│ sleep 600"];
+    let waits = ["1 working, 1 idle  1 waiting for you", "│ sleep 600"];
     session.sees("permission", &[&waits[..], &["bob asks permission for Edit"]].concat());
     session.answers("y");
     session.sees("allowed", &["1 working, 2 idle"]);

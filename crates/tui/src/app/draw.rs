@@ -2,6 +2,7 @@
 //! messages, the permission request, the notice, the composer and the status line. On a wide
 //! terminal, a panel is beside the conversation.
 
+use pitcrew_protocol::AgentName;
 use pitcrew_view::text::in_one_line;
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
@@ -12,6 +13,7 @@ use unicode_width::UnicodeWidthStr as _;
 
 use super::status::{about, counts, ending};
 use super::{App, CanStart, Focus, Leaving, Places, Stage};
+use crate::question::Extent;
 use crate::render::wrap;
 
 /// The width from which on a panel is beside the conversation.
@@ -38,6 +40,8 @@ impl App {
         let composer = self.composer.height(whole.width);
         let fixed = 3 + count(&queued) + count(&notice) + composer;
         let room = whole.height.saturating_sub(fixed + CONVERSATION_ROWS);
+        let reads_page = self.page.is_some() && self.focus == Focus::Conversation;
+        self.question.set_extent(if reads_page { Extent::Heading } else { Extent::Whole });
         let question = match self.questions.is_empty() {
             true => 0,
             false => self.question.height(whole.width, room).min(room),
@@ -61,6 +65,8 @@ impl App {
         if question > 0 {
             self.question.draw(frame, asked, &self.theme);
         }
+        self.end_unread_notice();
+        let notice = if self.notice.is_some() { notice } else { Vec::new() };
         frame.render_widget(Paragraph::new(notice), told);
         self.draw_edge(frame, edge);
         let hint = self.hint();
@@ -72,6 +78,18 @@ impl App {
         self.draw_status(frame, status);
     }
 
+    /// Takes back the notice that a part was not on the screen yet, once all of it was. Its rows are
+    /// free from the next drawing on.
+    fn end_unread_notice(&mut self) {
+        let is_unread = match &self.page {
+            Some(page) => page.unseen_rows() > 0,
+            None => self.question.is_unread(),
+        };
+        if self.tells_unread && !is_unread {
+            (self.notice, self.tells_unread) = (None, false);
+        }
+    }
+
     fn draw_header(&self, frame: &mut Frame<'_>, area: Rect) {
         let name = match &self.team {
             Some(_) => self.team_name(),
@@ -81,7 +99,9 @@ impl App {
             Span::styled(" pitcrew ", self.theme.accent),
             Span::styled(name, self.theme.heading),
         ];
-        let counts = counts(&self.state);
+        let asks =
+            |name: &AgentName| self.questions.iter().any(|open| open.question.asker == *name);
+        let counts = counts(&self.state, asks);
         if !counts.is_empty() {
             spans.push(Span::styled(format!("  {counts}"), self.theme.dim));
         }
@@ -130,6 +150,10 @@ impl App {
         self.places.conversation = area;
         if let Some(page) = &mut self.page {
             page.draw(frame, area, &theme);
+            // A list of completions covers rows of the page.
+            if !self.composer.has_completions() {
+                page.saw();
+            }
             return;
         }
         let area = match &self.peeked {
@@ -226,15 +250,24 @@ impl App {
         if let Some(what) = &self.writing {
             return format!("{what}; Esc goes back");
         }
+        let is_asked = self.question.is_open();
         if self.focus != Focus::Conversation && self.composer.is_empty() {
-            return "Esc goes back to the conversation".to_owned();
+            let also = if is_asked { ", where keys answer the request" } else { "" };
+            return format!("Esc goes back to the conversation{also}");
         }
         match (&self.stage, self.can_start) {
             (Stage::Goal, _) => "the goal of the team".to_owned(),
             (Stage::Starting(_), _) => "the team is being started".to_owned(),
             (Stage::Over(_), CanStart::Yes) => "Enter closes; a message goes on".to_owned(),
             (Stage::Over(_), CanStart::No) => "Enter closes".to_owned(),
-            (Stage::Running | Stage::NoHost, _) => format!("a message to {}", self.receiver()),
+            (Stage::Running | Stage::NoHost, _) => {
+                let first = match (is_asked && self.composer.is_empty(), &self.page) {
+                    (false, _) => "",
+                    (true, Some(_)) => "a blank begins ",
+                    (true, None) => "keys answer the request first; a blank begins ",
+                };
+                format!("{first}a message to {}", self.receiver())
+            }
         }
     }
 

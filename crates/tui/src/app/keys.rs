@@ -49,26 +49,35 @@ impl App {
             return actions;
         }
         if let Some(actions) = self.key_for_all(key) {
+            self.question.forget_key();
             return actions;
         }
         if self.continues_draft(key) {
             self.focus = Focus::Conversation;
         }
-        match self.focus {
-            Focus::Conversation => self.conversation_key(key, at),
-            Focus::Team => {
-                let act = self.team_list.key(key);
-                self.panel(act)
-            }
-            Focus::Tasks => {
-                let act = self.task_board.key(key);
-                self.panel(act)
-            }
-            Focus::Timeline => {
-                let act = self.timeline.key(key);
-                self.panel(act)
-            }
-            Focus::Review => self.review_key(key),
+        let act = match self.focus {
+            Focus::Conversation => return self.conversation_key(key, at),
+            Focus::Review => return self.review_key(key),
+            Focus::Team => self.team_list.key(key),
+            Focus::Tasks => self.task_board.key(key),
+            Focus::Timeline => self.timeline.key(key),
+        };
+        if act == PanelAct::None {
+            self.answers_elsewhere(key);
+        }
+        self.panel(act)
+    }
+
+    /// Says why a key for an answer does nothing while another part of the screen has the keys.
+    pub(super) fn answers_elsewhere(&mut self, key: KeyEvent) {
+        let is_answer = match key.code {
+            KeyCode::Char(letter) => self.question.is_key(letter),
+            _ => false,
+        };
+        if is_answer && self.question.is_open() {
+            self.problem(
+                "nothing was answered: Esc goes back to the conversation, where the keys answer",
+            );
         }
     }
 
@@ -146,6 +155,11 @@ impl App {
             if let Some(actions) = self.asked(act) {
                 return actions;
             }
+            // A letter may be an answer. A blank begins a message and is no part of it.
+            if key.code == KeyCode::Char(' ') && self.question.is_open() {
+                self.composer.begin();
+                return Vec::new();
+            }
         }
         if self.page_key(key) {
             return Vec::new();
@@ -167,7 +181,11 @@ impl App {
         match act {
             QuestionAct::None => return None,
             QuestionAct::Redraw => {}
-            QuestionAct::Refused(why) => self.problem(why),
+            QuestionAct::Refused(why) => {
+                self.problem(why);
+                self.tells_unread = self.page.is_none() && self.question.is_unread();
+            }
+            QuestionAct::Again(what) => self.tell(what),
             QuestionAct::Answer(chosen) => {
                 // A notice that an earlier key answered nothing is no longer true.
                 self.notice = None;

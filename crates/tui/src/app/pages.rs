@@ -9,12 +9,14 @@ use pitcrew_view::permissions::in_sections;
 use pitcrew_view::text::in_one_line;
 
 use super::{Action, App, Focus, Request, help};
-use crate::commands::PlanCommand;
+use crate::commands::{Command, PlanCommand};
 use crate::panels::Page;
 
 impl App {
     /// Shows a page in place of the conversation.
     fn show_page(&mut self, page: Page) {
+        self.note_plans_read();
+        self.plans_shown.is_on_page = false;
         self.page = Some(page);
         self.focus = Focus::Conversation;
     }
@@ -31,10 +33,24 @@ impl App {
         let is_typing = !self.composer.is_empty() || self.refusing.is_some();
         let Some(page) = &mut self.page else { return false };
         if key.code == KeyCode::Esc && !is_typing {
-            self.page = None;
+            self.close_page();
             return true;
         }
         page.key(key, is_typing)
+    }
+
+    /// Closes the page. What was read of it still counts.
+    pub(super) fn close_page(&mut self) {
+        self.note_plans_read();
+        self.page = None;
+    }
+
+    /// Takes note whether the page of the plans was on the screen as a whole.
+    fn note_plans_read(&mut self) {
+        let shown = &mut self.plans_shown;
+        if let Some(page) = self.page.as_ref().filter(|_| shown.is_on_page) {
+            shown.is_read = page.unseen_rows() == 0;
+        }
     }
 
     pub(super) fn permissions_read(
@@ -59,15 +75,15 @@ impl App {
     pub(super) fn plans_read(&mut self, result: Result<Vec<PlanView>, String>) -> Vec<Action> {
         match result {
             Ok(plans) if plans.is_empty() => {
-                self.plans_shown.clear();
+                self.plans_shown = PlansShown::default();
                 self.tell(
                     "no plan waits for an answer; `/mode plan NAME` makes an agent plan first",
                 );
             }
             Ok(plans) => {
-                self.plans_shown =
-                    plans.iter().map(|it| (it.member.clone(), it.request_id.clone())).collect();
                 self.show_page(page_of(&plans));
+                let ids = plans.into_iter().map(|it| (it.member, it.request_id)).collect();
+                self.plans_shown = PlansShown { ids, is_on_page: true, is_read: false };
             }
             Err(reason) => self.problem(format!("the plans are not known: {reason}")),
         }
@@ -86,10 +102,24 @@ impl App {
         }
     }
 
-    /// Approves the plan that was shown. If none was shown, it is shown first: the user must not
-    /// approve a plan unseen.
+    /// Returns why a command must wait in the line of input: it approves a plan on the page, and a
+    /// part of the page was not on the screen yet.
+    pub(super) fn unread_plan(&self, command: &Command) -> Option<String> {
+        let Command::Plan(PlanCommand::Approve(member)) = command else { return None };
+        let page = self.page.as_ref().filter(|_| self.plans_shown.is_on_page)?;
+        self.shown_plan(member)?;
+        let rows = match page.unseen_rows() {
+            0 => return None,
+            1 => "1 row".to_owned(),
+            rows => format!("{rows} rows"),
+        };
+        Some(format!("{rows} of this page were not on the screen yet: PgDn reads on"))
+    }
+
+    /// Approves the plan that was shown. If it was not shown as a whole, it is shown first: the user
+    /// must not approve a plan unseen.
     fn approve_plan(&mut self, member: AgentName) -> Vec<Action> {
-        let Some(id) = self.shown_plan(&member) else {
+        let Some(id) = self.shown_plan(&member).filter(|_| self.plans_shown.is_read) else {
             self.tell(format!("read the plan first; `/plan approve {member}` then approves it"));
             return vec![Action::Request(Request::Plans)];
         };
@@ -100,8 +130,19 @@ impl App {
     /// Returns the id of the plan of a member that was shown last.
     fn shown_plan(&self, member: &AgentName) -> Option<String> {
         let is_its = |(name, _): &&(AgentName, String)| name == member;
-        self.plans_shown.iter().rev().find(is_its).map(|(_, id)| id.clone())
+        self.plans_shown.ids.iter().rev().find(is_its).map(|(_, id)| id.clone())
     }
+}
+
+/// The plans that were shown last.
+#[derive(Debug, Default)]
+pub(super) struct PlansShown {
+    /// The member of each plan, and the id of its request.
+    ids: Vec<(AgentName, String)>,
+    /// Whether the open page shows them.
+    is_on_page: bool,
+    /// Whether their page was on the screen as a whole, when it was closed.
+    is_read: bool,
 }
 
 fn page_of(plans: &[PlanView]) -> Page {

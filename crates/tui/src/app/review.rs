@@ -68,6 +68,9 @@ impl App {
     pub(super) fn review_key(&mut self, key: KeyEvent) -> Vec<Action> {
         if self.writing.is_none() {
             let act = self.review.key(key);
+            if matches!(act, ReviewAct::None) {
+                self.answers_elsewhere(key);
+            }
             return self.reviewed(act);
         }
         if key.code == KeyCode::Esc && !self.composer.close_completions() {

@@ -13,9 +13,11 @@ const REASON_CHARS: usize = 100;
 /// The maximum number of agents that are named as those that the end of a team waits for.
 const NAMED_MOST: usize = 3;
 
-/// Counts the agents by what they do. Agents that have ended well are left out.
-pub(crate) fn counts(state: &TeamState) -> String {
-    let count = |status: Status| state.agents.iter().filter(|agent| agent.status == status).count();
+/// Counts the agents by what they do. Agents that have ended well are left out, and those that ask
+/// the user something: they do not go on before the answer.
+pub(crate) fn counts(state: &TeamState, asks: impl Fn(&AgentName) -> bool) -> String {
+    let going_on = || state.agents.iter().filter(|agent| !asks(&agent.name));
+    let count = |status: Status| going_on().filter(|agent| agent.status == status).count();
     let mut all = Status::ALL;
     all.sort_by_key(|status| *status != Status::Active);
     let parts = all.into_iter().filter_map(|status| {

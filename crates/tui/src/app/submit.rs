@@ -27,6 +27,11 @@ impl App {
                 Vec::new()
             }
             Ok(Some(command)) => {
+                if let Some(why) = self.unread_plan(&command) {
+                    self.problem(why);
+                    self.tells_unread = true;
+                    return Vec::new();
+                }
                 self.accepted(text);
                 self.command(command)
             }
@@ -47,7 +52,7 @@ impl App {
         self.composer.remember(text);
         self.composer.clear();
         self.notice = None;
-        self.page = None;
+        self.close_page();
     }
 
     fn message(&mut self, text: String) -> Vec<Action> {

@@ -1,6 +1,8 @@
 //! A page: a long text in place of the conversation, such as the plans that wait for an answer. The
 //! user scrolls it, and goes on typing below it.
 
+use std::ops::Range;
+
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use ratatui::Frame;
 use ratatui::layout::Rect;
@@ -8,6 +10,7 @@ use ratatui::text::{Line, Span};
 use unicode_width::UnicodeWidthStr as _;
 
 use super::{draw_line, titled};
+use crate::question::LEAST_WIDTH;
 use crate::render::{hides_text, markdown, wrap};
 use crate::theme::Theme;
 
@@ -28,6 +31,12 @@ pub(crate) struct Page {
     top: usize,
     /// The height of the last drawing.
     height: usize,
+    /// The rows of the last drawing.
+    drawn: Range<usize>,
+    /// For each row whether it was on the screen. A new layout begins anew.
+    seen: Vec<bool>,
+    /// Whether every row of one layout was on the screen.
+    is_read: bool,
 }
 
 /// A part of a page. The texts may contain any characters.
@@ -43,7 +52,16 @@ enum Block {
 impl Page {
     /// Returns an empty page.
     pub(crate) fn new(title: impl Into<String>) -> Self {
-        Self { title: title.into(), blocks: Vec::new(), rows: None, top: 0, height: 1 }
+        Self {
+            title: title.into(),
+            blocks: Vec::new(),
+            rows: None,
+            top: 0,
+            height: 1,
+            drawn: 0..0,
+            seen: Vec::new(),
+            is_read: false,
+        }
     }
 
     /// Adds a heading.
@@ -102,7 +120,11 @@ impl Page {
         self.height = usize::from(area.height.saturating_sub(1)).max(1);
         let rows = match self.rows.take() {
             Some((width, rows)) if width == area.width => rows,
-            Some(_) | None => self.laid_out(area.width, theme),
+            Some(_) | None => {
+                let rows = self.laid_out(area.width, theme);
+                self.seen = vec![false; rows.len()];
+                rows
+            }
         };
         self.top = self.top.min(rows.len().saturating_sub(self.height));
         let title = Line::from(vec![
@@ -113,7 +135,27 @@ impl Page {
         for (at, row) in rows.iter().skip(self.top).take(self.height).enumerate() {
             draw_line(frame, inner, at, row);
         }
+        let end = (self.top + usize::from(inner.height)).min(rows.len());
+        // Wide characters are cut on a narrower screen, so no row of it counts.
+        self.drawn = if area.width < LEAST_WIDTH { 0..0 } else { self.top.min(end)..end };
         self.rows = Some((area.width, rows));
+    }
+
+    /// Marks the rows of the last drawing as seen. The caller leaves this out while something else
+    /// covers them.
+    pub(crate) fn saw(&mut self) {
+        if let Some(rows) = self.seen.get_mut(self.drawn.clone()) {
+            rows.fill(true);
+        }
+        self.is_read |= self.rows.is_some() && self.seen.iter().all(|is_seen| *is_seen);
+    }
+
+    /// Returns the number of rows that were not on the screen yet.
+    pub(crate) fn unseen_rows(&self) -> usize {
+        match self.is_read {
+            true => 0,
+            false => self.seen.iter().filter(|is_seen| !**is_seen).count(),
+        }
     }
 
     /// Says which rows are on the screen, and which keys show the others.

@@ -1,6 +1,7 @@
 //! The possible answers to a permission request, with their keys.
 
 use pitcrew_runtime::question::{Offer, PermissionQuestion};
+use pitcrew_view::asking;
 use ratatui::text::{Line, Span};
 
 use crate::render::{Blanks, clean, rows};
@@ -18,16 +19,21 @@ pub(super) fn whole(
     };
     let first = vec![('y', yes.to_owned()), ('n', no.to_owned())];
     let lines = std::iter::once(first).chain(question.offers.iter().map(|offer| {
-        let (key, text) = match offer {
-            Offer::Exactly { .. } => ('a', "always exactly this call, in this run".to_owned()),
-            Offer::Edits => ('a', edits(question).to_owned()),
-            Offer::Rule(rule) => ('p', format!("always {}, in this run", clean(rule))),
-        };
+        let (key, text) = (asking::key(offer), always(question, offer));
         let save = (key.to_ascii_uppercase(), "and save it in your settings".to_owned());
         let saves = offer.rule().is_some().then_some(save);
         std::iter::once((key, text)).chain(saves).collect()
     }));
     lines.flat_map(|keys| drawn(&keys, width, theme)).collect()
+}
+
+/// Returns the meaning of an offer.
+pub(super) fn always(question: &PermissionQuestion, offer: &Offer) -> String {
+    match offer {
+        Offer::Exactly { .. } => "always exactly this call, in this run".to_owned(),
+        Offer::Edits => edits(question).to_owned(),
+        Offer::Rule(rule) => format!("always {}, in this run", clean(rule)),
+    }
 }
 
 /// Returns the row of the answers for a screen with little room. The rules of the request are

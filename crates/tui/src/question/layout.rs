@@ -19,6 +19,11 @@ const ROWS_FOR_CALL: usize = 6;
 /// Maximum number of rows of the heading.
 const ROWS_FOR_HEADING: usize = 2;
 
+/// Returns the remark in a heading that more than one request waits.
+pub(super) fn count_of(waiting: usize) -> String {
+    if waiting > 1 { format!(" (1 of {waiting})") } else { String::new() }
+}
+
 /// A permission request as it is laid out for a size.
 #[derive(Debug)]
 pub(super) struct Layout {
@@ -60,7 +65,7 @@ impl Layout {
 
     fn of(question: &PermissionQuestion, waiting: usize, size: (u16, u16), theme: &Theme) -> Self {
         let (width, height) = (usize::from(size.0), usize::from(size.1));
-        let count = if waiting > 1 { format!(" (1 of {waiting})") } else { String::new() };
+        let count = count_of(waiting);
         let text = format!("{}{count}", clean(&question.heading()));
         let mut heading = wrap(&text, size.0, theme.warning);
         // A heading that is too long is a part of the call, so that it is read as a whole.

@@ -104,6 +104,13 @@ fn choice(act: QuestionAct) -> Choice {
     }
 }
 
+fn again(act: QuestionAct) -> String {
+    match act {
+        QuestionAct::Again(what) => what,
+        act => panic!("{act:?} is no first press"),
+    }
+}
+
 fn why(act: QuestionAct) -> String {
     match act {
         QuestionAct::Refused(why) => why,
@@ -148,6 +155,9 @@ fn each_key_is_its_answer() {
         ('P', always(&rule, Keep::Saved)),
     ] {
         let mut screen = Screen::new(&question, 80, 24);
+        if !matches!(expected, Choice::Once) {
+            assert!(again(screen.letter(letter)).contains("nothing is allowed yet"), "{letter}");
+        }
         assert_eq!(choice(screen.letter(letter)), expected, "{letter}");
     }
     let mut screen = Screen::new(&question, 80, 24);
@@ -382,7 +392,35 @@ fn a_rule_without_room_beside_the_keys_is_read_before_it_can_be_chosen() {
     for _ in 0..10 {
         screen.key(KeyCode::Down);
     }
+    again(screen.letter('p'));
     assert!(matches!(choice(screen.letter('p')), Choice::Always { .. }), "{}", screen.draw());
+}
+
+#[test]
+fn a_key_that_allows_more_than_the_call_counts_at_its_second_press() {
+    let question = command("q1", "npm test --all");
+    let mut screen = Screen::new(&question, 80, 24);
+    let first = again(screen.letter('p'));
+    assert_eq!(first, "nothing is allowed yet; p again: always Bash(npm test:*), in this run");
+    let saved = again(screen.letter('P'));
+    assert!(saved.ends_with("in this run, and save it in your settings"), "{saved}");
+    // Another key in between, a key of the list, and another request: each begins anew.
+    again(screen.letter('p'));
+    assert_eq!(screen.letter('l'), QuestionAct::None);
+    again(screen.letter('p'));
+    screen.view.forget_key();
+    again(screen.letter('p'));
+    screen.view.set(Some(&command("q2", "npm test --all")), 1);
+    screen.draw();
+    assert!(why(screen.letter('p')).contains("has changed"));
+    again(screen.letter('p'));
+    // The letters of a word, and a key that is held down, come too soon.
+    for _ in 0..20 {
+        screen.now += QUIET / 4;
+        let key = KeyEvent::new(KeyCode::Char('p'), KeyModifiers::NONE);
+        again(screen.view.key(key, screen.now));
+    }
+    assert!(matches!(choice(screen.letter('p')), Choice::Always { .. }));
 }
 
 #[test]

@@ -81,7 +81,7 @@ impl Viewer {
             Span::styled(" pitcrew ", self.theme.accent),
             Span::styled(in_one_line(name), self.theme.heading),
             Span::raw("  "),
-            Span::styled(counts(&self.state), self.theme.dim),
+            Span::styled(counts(&self.state, |_| false), self.theme.dim),
         ];
         match &self.state.cleanup {
             Some(Cleanup::CleanedUp) => spans.push(Span::styled("  cleaned_up", self.theme.text)),

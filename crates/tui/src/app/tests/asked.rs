@@ -2,10 +2,11 @@
 
 use crossterm::event::KeyCode;
 use insta::assert_snapshot;
+use pitcrew_runtime::question::Choice;
 use pitcrew_runtime::run::{Answers, RunPermissions};
 use pitcrew_team::{PlanState, PlanView};
 use pitcrew_view::client::PlanVerdict;
-use pitcrew_view::host::What;
+use pitcrew_view::host::{Closed, What};
 use pitcrew_view::markdown_export::Detail;
 
 use super::{Action, Done, Input, Left, Person, SMALL, name, question};
@@ -47,7 +48,7 @@ fn a_plan_is_read_before_it_is_approved_and_the_approval_is_for_the_plan_that_wa
     let plans = vec![plan("bob", "plan-1", "# Mend it\n\n1. **read**\n2. change")];
     person.gives(Input::Done(Done::Plans(Ok(plans))));
     assert_snapshot!(person.sees(SMALL), @r"
-     pitcrew work  1 working
+     pitcrew work  1 working, 1 starting
     plans that wait for an answer: Esc closes ━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━
     the plan of bob
     /root/plans/work-bob.md
@@ -92,7 +93,74 @@ fn a_plan_is_read_before_it_is_approved_and_the_approval_is_for_the_plan_that_wa
 }
 
 #[test]
-fn the_permissions_are_a_page_and_a_question_is_still_answered_below_it() {
+fn a_plan_is_approved_only_after_its_whole_page_was_on_the_screen() {
+    let mut person = Person::with_team();
+    let steps: String = (1..=40).map(|number| format!("{number}. step\n")).collect();
+    let plans = || Input::Done(Done::Plans(Ok(vec![plan("bob", "plan-1", &steps)])));
+    person.gives(plans());
+    person.sees(SMALL);
+    assert!(says(&mut person, "/plan approve bob").is_empty());
+    let screen = person.sees(SMALL);
+    let why = "rows of this page were not on the screen yet: PgDn reads on";
+    assert!(screen.contains(why), "{screen}");
+    assert!(screen.contains("> /plan approve bob"), "the command waits: {screen}");
+    // PageDown reads on while the command waits.
+    for _ in 0..3 {
+        person.presses(KeyCode::PageDown);
+        person.sees(SMALL);
+    }
+    person.presses(KeyCode::Enter);
+    let took = person.took();
+    let is_approval = |it: &Action| matches!(it, Action::Request(Request::AnswerPlan { .. }));
+    assert!(took.iter().any(is_approval), "{took:?}");
+    // A page that was closed too early is shown again.
+    person.gives(plans());
+    person.sees(SMALL);
+    person.presses(KeyCode::Esc);
+    assert_eq!(request(&mut person, "/plan approve bob"), Request::Plans);
+    // The end alone is not the whole page.
+    person.gives(plans());
+    person.sees(SMALL);
+    person.presses(KeyCode::End);
+    person.sees(SMALL);
+    assert!(says(&mut person, "/plan approve bob").is_empty());
+}
+
+/// Whether the user has answered a request since the last look at the actions.
+fn answered(person: &mut Person) -> bool {
+    person.took().iter().any(|it| matches!(it, Action::Answer(_)))
+}
+
+#[test]
+fn a_page_has_the_space_of_a_request_and_the_request_is_one_row() {
+    let mut person = Person::with_team();
+    person.happens(What::QuestionOpened(Box::new(question("q1", &"touch it; ".repeat(200)))));
+    person.sees(SMALL);
+    let steps: String = (1..=12).map(|number| format!("{number}. step\n")).collect();
+    person.gives(Input::Done(Done::Plans(Ok(vec![plan("bob", "plan-1", &steps)]))));
+    let screen = person.sees(SMALL);
+    assert!(screen.contains("1. step") && screen.contains("12. step"), "{screen}");
+    assert!(screen.contains("bob asks permission for Bash; Esc goes back to it"), "{screen}");
+    person.types("y");
+    assert!(!answered(&mut person));
+    let screen = person.sees(SMALL);
+    assert!(screen.contains("Esc goes back to the permission request"), "{screen}");
+    // The request changes below the page. The first key after it only says so.
+    let closed = Closed::Answered(Choice::Once);
+    person.happens(What::QuestionClosed { id: "q1".to_owned(), closed });
+    person.happens(What::QuestionOpened(Box::new(question("q2", "rm it"))));
+    person.sees(SMALL);
+    person.presses(KeyCode::Esc);
+    assert!(person.sees(SMALL).contains("rm it"));
+    person.types("y");
+    assert!(!answered(&mut person));
+    assert!(person.sees(SMALL).contains("the permission request has changed"));
+    person.types("y");
+    assert!(answered(&mut person));
+}
+
+#[test]
+fn the_permissions_are_a_page_and_a_question_is_answered_after_it() {
     let mut person = Person::with_team();
     assert_eq!(request(&mut person, "/permissions"), Request::Permissions);
     let permissions = RunPermissions { answers: Answers::Person, ..RunPermissions::default() };
@@ -101,10 +169,10 @@ fn the_permissions_are_a_page_and_a_question_is_still_answered_below_it() {
     let screen = person.sees(SMALL);
     assert!(screen.contains("a person answers permission requests"), "{screen}");
     assert!(screen.contains("bob asks permission for Bash"), "{screen}");
-    person.presses(KeyCode::Char('y'));
-    assert!(matches!(person.took().as_slice(), [Action::Answer(_)]));
     person.presses(KeyCode::Esc);
     assert!(!person.sees(SMALL).contains("a person answers"), "Esc closes the page");
+    person.presses(KeyCode::Char('y'));
+    assert!(answered(&mut person));
     person.gives(Input::Done(Done::Permissions(Err("no process runs the team".to_owned()))));
     let screen = person.sees(SMALL);
     assert!(screen.contains("the permissions are not known: no process runs the team"), "{screen}");

@@ -14,7 +14,7 @@ fn a_question_is_answered_by_a_key_only_while_nothing_is_typed() {
     let mut person = Person::with_team();
     person.happens(What::QuestionOpened(Box::new(question("q1", "cargo test"))));
     assert_snapshot!(person.sees(SMALL), @r"
-     pitcrew work  1 working, 1 starting  1 waiting for you
+     pitcrew work  1 working  1 waiting for you
 
 
 
@@ -36,7 +36,7 @@ fn a_question_is_answered_by_a_key_only_while_nothing_is_typed() {
     [a] always exactly this call, in this run   [A] and save it in your settings
     [p] always Bash(cargo test:*), in this run   [P] and save it in your settings
     ────────────────────────────────────────────────────────────────────────────────
-    >  a message to team-lead
+    >  keys answer the request first; a blank begins a message to team-lead
      team-lead  opus  default                                      /help  Tab: team
     ");
     person.types("hey");
@@ -54,6 +54,68 @@ fn a_question_is_answered_by_a_key_only_while_nothing_is_typed() {
         .collect();
     assert_eq!(answers, [("q1", &Choice::Once)]);
     assert!(!person.sees(SMALL).contains("cargo test"));
+}
+
+#[test]
+fn a_blank_begins_a_message_and_its_letters_answer_nothing() {
+    let mut person = Person::with_team();
+    person.happens(What::QuestionOpened(Box::new(question("q1", "cargo test"))));
+    person.sees(SMALL);
+    person.types(" ");
+    assert!(person.sees(SMALL).contains(">  a message to team-lead"));
+    person.types("you there?");
+    assert!(person.sees(SMALL).contains("> you there?"));
+    person.presses(KeyCode::Enter);
+    let took = person.took();
+    let is_sent = |it: &Action| matches!(it, Action::Send { text, .. } if text == "you there?");
+    assert!(took.iter().any(is_sent), "{took:?}");
+    assert!(!took.iter().any(|it| matches!(it, Action::Answer(_))), "{took:?}");
+    // The letters of a word are no rule, also without a blank.
+    person.types("please");
+    assert!(!person.took().iter().any(|it| matches!(it, Action::Answer(_))));
+    assert!(person.sees(SMALL).contains("> lease"));
+    assert!(person.sees(SMALL).contains("nothing is allowed yet; p again: always Bash("));
+    // A begun message without a text is given up by Esc, Ctrl-U or Backspace.
+    person.presses_ctrl('u');
+    for code in [KeyCode::Esc, KeyCode::Backspace] {
+        person.types(" ");
+        assert!(person.sees(SMALL).contains(">  a message to team-lead"));
+        person.presses(code);
+        assert!(person.sees(SMALL).contains("keys answer the request first"), "{code}");
+    }
+}
+
+#[test]
+fn a_list_says_why_a_key_for_an_answer_does_nothing() {
+    let mut person = Person::with_team();
+    person.happens(What::QuestionOpened(Box::new(question("q1", "cargo test"))));
+    person.sees(SMALL);
+    person.presses_ctrl('t');
+    let screen = person.sees(SMALL);
+    let hint = "Esc goes back to the conversation, where keys answer the request";
+    assert!(screen.contains(hint), "{screen}");
+    person.types("y");
+    let screen = person.sees(SMALL);
+    assert!(screen.contains("nothing was answered: Esc goes back to"), "{screen}");
+    assert!(!person.took().iter().any(|it| matches!(it, Action::Answer(_))));
+}
+
+#[test]
+fn the_notice_about_unread_rows_goes_away_when_all_rows_were_shown() {
+    let mut person = Person::with_team();
+    let long = (0..60).map(|number| format!("echo {number}\n")).collect::<String>();
+    person.happens(What::QuestionOpened(Box::new(question("q1", &long))));
+    person.sees(SMALL);
+    person.types("y");
+    assert!(person.sees(SMALL).contains("of this call were not on the screen yet"));
+    for _ in 0..20 {
+        person.presses(KeyCode::PageDown);
+        person.sees(SMALL);
+    }
+    let screen = person.sees(SMALL);
+    assert!(!screen.contains("not on the screen yet"), "{screen}");
+    person.types("y");
+    assert!(person.took().iter().any(|it| matches!(it, Action::Answer(_))));
 }
 
 #[test]
