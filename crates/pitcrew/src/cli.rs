@@ -233,8 +233,11 @@ fn is_goal(word: &str) -> bool {
 fn is_option_of_start(name: &str) -> bool {
     let all = definition();
     let own = all.find_subcommand(start::NAME).into_iter().flat_map(clap::Command::get_arguments);
+    // The rest of a short option can be its value or further short options.
+    let short = name.strip_prefix('-').and_then(|letters| letters.chars().next());
     let is_named = |argument: &clap::Arg| {
         argument.get_long().is_some_and(|long| name.strip_prefix("--") == Some(long))
+            || argument.get_short().is_some_and(|letter| short == Some(letter))
     };
     own.filter(|argument| !argument.is_global_set()).any(is_named)
 }
@@ -414,6 +417,11 @@ mod tests {
             ("pitcrew,--json", "pitcrew,--json", "pitcrew,--json"),
             ("pitcrew,atach", "pitcrew,atach", "pitcrew,atach"),
             ("pitcrew,--help", "pitcrew,--help", "pitcrew,--help"),
+            ("pitcrew,-t,x,mend", "pitcrew,start,-t,x,mend", "pitcrew,start,-t,x,mend"),
+            ("pitcrew,-tx,mend", "pitcrew,start,-tx,mend", "pitcrew,start,-tx,mend"),
+            ("pitcrew,-y,mend it", "pitcrew,start,-y,mend it", "pitcrew,start,-y,mend it"),
+            ("pitcrew,-h", "pitcrew,-h", "pitcrew,-h"),
+            ("pitcrew,-", "pitcrew,-", "pitcrew,-"),
             ("pitcrew,mend it,--yes", "pitcrew,start,mend it,--yes", "pitcrew,start,mend it,--yes"),
         ] {
             assert_eq!(with_command(words(given), true), words(at_terminal), "{given}");

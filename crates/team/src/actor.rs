@@ -6,10 +6,13 @@ use crate::refusal;
 
 /// Reserved names: the lead, the user and the system. No agent and no outside writer is allowed to
 /// have one of these names.
-const RESERVED: [&str; 3] = [LEAD_NAME, "user", "system"];
+const RESERVED: [&str; 3] = [LEAD_NAME, USER, SYSTEM];
 
 /// The sender name of messages that the team itself writes.
 pub(crate) const SYSTEM: &str = "system";
+
+/// The sender name of the person at the terminal.
+pub const USER: &str = "user";
 
 /// The sender name of a person who runs `pitcrew send` in a shell. This sender counts as an outside
 /// writer, because any program can run that command.
@@ -55,7 +58,7 @@ impl Speaker {
         let known = |name: &str, rank| Self { name: name.to_owned(), color: None, rank };
         match actor {
             Actor::Lead => Ok(known(LEAD_NAME, Rank::Lead)),
-            Actor::User => Ok(known("user", Rank::User)),
+            Actor::User => Ok(known(USER, Rank::User)),
             Actor::Member(name) => {
                 let member = config
                     .member(name.as_str())

@@ -76,7 +76,7 @@ mod views;
 /// logs, the lease and file watches.
 pub use pitcrew_store as store;
 
-pub use actor::{Actor, OPERATOR};
+pub use actor::{Actor, OPERATOR, USER};
 pub use another::AnotherTeam;
 pub use archive::ArchiveEntry;
 pub use asked::asked_name;

@@ -1,6 +1,7 @@
 //! Carries out the actions that reach the team: requests to its host, messages, and reads of its
 //! files.
 
+mod ending;
 mod requests;
 
 use std::error::Error;
@@ -68,6 +69,8 @@ pub(crate) enum Outside {
     Request(Request),
     /// Ask every teammate to leave, and end the team.
     EndTeam,
+    /// Read from the team's records how its last run ended.
+    ReadEnd,
     /// Read the end of an agent's transcript.
     Read(AgentName),
     /// Read what each member of the team has changed.
@@ -106,6 +109,7 @@ impl Outside {
                 | Request::Plans,
             )
             | Self::Send { .. }
+            | Self::ReadEnd
             | Self::Read(_)
             | Self::ReadChanges(_)
             | Self::ReadVersions { .. }
@@ -178,6 +182,7 @@ async fn done(team: Team, action: Outside) -> Done {
             let request = ControlRequest::EndTeam { wait_seconds: Some(LEAVE_SECONDS) };
             Done::Ending(asked(&team, &request).await)
         }
+        Outside::ReadEnd => ending::of_last_run(&team).await,
         Outside::Read(agent) => {
             let recorded = recorded(&team, &agent).await;
             Done::Read { agent, recorded }
@@ -233,10 +238,7 @@ async fn recorded(team: &Team, agent: &AgentName) -> Option<Conversation> {
 
 /// Returns the end of an agent's transcript from the newest archive of the team.
 async fn archived(team: &Team, agent: &AgentName) -> Option<Vec<String>> {
-    let teams = team.teams();
-    let archived = teams.find_archived(team.name().as_str()).await.ok()??;
-    let records = TeamRecords::Archived(teams.clone(), Box::new(archived));
-    let mut lines = records.transcript(agent).await.ok()?;
+    let mut lines = newest_archive(team).await?.transcript(agent).await.ok()?;
     let mut bytes = 0;
     let fits = |line: &&String| {
         bytes += line.len() as u64;
@@ -244,6 +246,13 @@ async fn archived(team: &Team, agent: &AgentName) -> Option<Vec<String>> {
     };
     let kept = lines.iter().rev().take_while(fits).count();
     Some(lines.split_off(lines.len() - kept))
+}
+
+/// Returns the newest archive of the team.
+async fn newest_archive(team: &Team) -> Option<TeamRecords> {
+    let teams = team.teams();
+    let archived = teams.find_archived(team.name().as_str()).await.ok()??;
+    Some(TeamRecords::Archived(teams.clone(), Box::new(archived)))
 }
 
 /// Joins the texts of an error and of its causes.

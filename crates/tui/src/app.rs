@@ -108,14 +108,23 @@ pub enum CanStart {
 enum Stage {
     /// There is no team. The next text of the user is the goal of a new one.
     Goal,
-    /// A run is being started. The outcome is that of the team's run before.
-    Starting(Option<Box<RunOutcome>>),
+    /// A run is being started. The value is the team's run before.
+    Starting(Option<LastRun>),
     /// A team is displayed, and the host is there.
     Running,
     /// A team is displayed, and no process runs it.
     NoHost,
     /// The run has ended.
-    Over(Box<RunOutcome>),
+    Over(LastRun),
+}
+
+/// A run that has ended.
+#[derive(Debug)]
+enum LastRun {
+    /// The host reported this outcome.
+    Reported(Box<RunOutcome>),
+    /// The run ended before its host could be followed. Only the team's records have its outcome.
+    Unseen,
 }
 
 /// The part of the screen that gets the keys.
@@ -157,13 +166,18 @@ struct Notice {
 }
 
 impl App {
-    /// Opens the terminal interface. `team` is the name of the team whose host is followed. Without
-    /// it, the first text that the user sends is the goal of a new team.
+    /// Opens the terminal interface. `team` is the name of the team whose host is followed. With
+    /// [`CanStart::Yes`], its run was just started. Without a team, the first text that the user
+    /// sends is the goal of a new one.
     #[must_use]
     pub fn new(theme: ThemeKind, team: Option<String>, can_start: CanStart) -> Self {
         Self {
             theme: Theme::new(theme),
-            stage: if team.is_some() { Stage::NoHost } else { Stage::Goal },
+            stage: match (&team, can_start) {
+                (None, _) => Stage::Goal,
+                (Some(_), CanStart::No) => Stage::NoHost,
+                (Some(_), CanStart::Yes) => Stage::Starting(None),
+            },
             can_start,
             team,
             state: TeamState::default(),

@@ -57,7 +57,8 @@ pub struct FaceOptions<'a> {
     pub theme: ThemeKind,
     /// Whether the terminal reports the mouse.
     pub mouse: Mouse,
-    /// The team to follow. Without it, the first message of the user is the goal of a new team.
+    /// The team to follow. With `start`, its run was just started. Without a team, the first
+    /// message of the user is the goal of a new one.
     pub team: Option<Team>,
     /// The first message, as if the user had typed it.
     pub goal: Option<String>,
@@ -175,6 +176,8 @@ pub async fn run(options: FaceOptions<'_>) -> Result<Left, FaceError> {
         () = &mut end => return Ok(Left::Signal { team: name_of(team.as_ref()) }),
     };
     match opened {
+        // The run was just started, and is over. The interface shows its end.
+        Some(News::Nobody | News::TeamGone) if start.is_some() => {}
         Some(News::Nobody) => return Ok(Left::NobodyRuns),
         Some(News::TeamGone) => {
             return Ok(Left::TeamGone { team: name_of(team.as_ref()).unwrap_or_default() });
@@ -354,6 +357,7 @@ impl<'a> Face<'a> {
                     );
                 }
                 Action::EndTeam => self.outside(Outside::EndTeam),
+                Action::ReadEnd => self.outside(Outside::ReadEnd),
                 Action::Read(agent) => self.outside(Outside::Read(agent)),
                 Action::ReadLog => self.read_log(),
                 Action::ReadChanges => {

@@ -164,8 +164,8 @@ fn go_on(context: &Context, team: &str) -> Result<(), Failure> {
             start::open(context, NewRun { goal: None, team: None, resumed, how })
         }
         None => {
-            let team = how.resume_detached(context, team)?;
-            Err(replaced_by(context, &["attach", "--", &team]))
+            let running = how.resume_detached(context, team)?;
+            start::open_started(context, &running, how)
         }
     }
 }

@@ -6,7 +6,7 @@ use crate::context::Context;
 use crate::failure::Failure;
 use crate::first_start::FirstStart;
 use crate::live::attached::{AttachFace, Left};
-use crate::live::face::{self, NewRun};
+use crate::live::face::{self, Closed, NewRun};
 use crate::run_options;
 
 use super::attach::end;
@@ -67,6 +67,20 @@ impl Start {
 /// Returns an error if the terminal cannot be used, or if the run did not succeed.
 pub(crate) fn open(context: &Context, new: NewRun) -> Result<(), Failure> {
     let closed = context.briefly(face::begin(context, new))?;
+    report(context, closed)
+}
+
+/// Opens the terminal interface for a run that was just started, and reports why it was closed. A
+/// message after the end of the run continues the team.
+///
+/// # Errors
+/// The errors of [`open`].
+pub(crate) fn open_started(context: &Context, team: &str, how: RunArgs) -> Result<(), Failure> {
+    let closed = context.briefly(face::follow_started(context, team, how))?;
+    report(context, closed)
+}
+
+fn report(context: &Context, closed: Closed) -> Result<(), Failure> {
     match (closed.team, closed.left) {
         (Some(team), left) => context.briefly(end(context, &team, AttachFace::Terminal, left)),
         (None, Left::Signal(signal)) => {

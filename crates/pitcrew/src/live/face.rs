@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use futures_util::{FutureExt as _, StreamExt as _, stream};
 use pitcrew_process::worktree::Worktrees;
-use pitcrew_protocol::is_unseen;
+use pitcrew_protocol::{ErrorCode, TeamDir, is_unseen};
 use pitcrew_runtime::run;
 use pitcrew_team::{Team, TeamRecords};
 use pitcrew_tui::{self as tui, ExportOrder, FaceError, FaceOptions, Mouse, TeamItem, ThemeKind};
@@ -79,6 +79,20 @@ pub(crate) async fn follow(context: &Context, team: Team) -> Result<Closed, Fail
 /// The errors of [`follow`].
 pub(crate) async fn begin(context: &Context, new: NewRun) -> Result<Closed, Failure> {
     open(context, None, Some(new)).await
+}
+
+/// Opens the terminal interface for a run that was just started. The run may be over already, and
+/// its team in the archive.
+///
+/// # Errors
+/// The errors of [`follow`].
+pub(crate) async fn follow_started(
+    context: &Context,
+    team: &str,
+    how: RunArgs,
+) -> Result<Closed, Failure> {
+    let new = NewRun { goal: None, team: None, resumed: Some(team.to_owned()), how };
+    open(context, Some(team_of_run(context, team).await?), Some(new)).await
 }
 
 async fn open(
@@ -221,7 +235,17 @@ async fn started(context: &Context, how: RunArgs, mut begin: run::Begin) -> Resu
     if is_restored && started.is_err() {
         archive::put_back(context, &begin).await;
     }
-    Ok(context.teams()?.open(&started?).await?)
+    team_of_run(context, &started?).await
+}
+
+/// Returns the team of a run that was just started.
+async fn team_of_run(context: &Context, name: &str) -> Result<Team, Failure> {
+    let teams = context.teams()?;
+    match teams.open(name).await {
+        // The run is complete already, and its team is in the archive.
+        Err(error) if error.code == ErrorCode::TeamNotFound => Ok(teams.at(&TeamDir::of(name))?),
+        opened => Ok(opened?),
+    }
 }
 
 /// Returns the paths below `folder` that begin with `prefix`. The path of a folder ends with `/`.

@@ -184,6 +184,9 @@ fn a_teammate_is_spawned_from_another_terminal_and_its_lead_learns_of_it() {
         "agent_id": "carl@work", "name": "carl", "team_name": "work", "agentType": "Explore", "status": "spawned",
     });
     assert_eq!(spawned, expected);
+    let logged = room.run(&["log", "work"]).stdout;
+    let of_carl = logged.lines().find(|line| line.contains("spawns carl")).unwrap();
+    assert!(of_carl.contains("user"), "the user is the spawner: {of_carl}");
     let (code, log) = run.ended();
     assert_eq!(code, Some(0), "{log}");
 }

@@ -15,6 +15,9 @@ use crate::test_env::TestEnv;
 const SMALL: (u16, u16) = (80, 24);
 const LARGE: (u16, u16) = (200, 60);
 
+/// The hint of an interface whose run has ended.
+const OVER: &str = "Enter closes; a message goes on";
+
 /// The script of a lead that needs a permission, and of a teammate that does what it is told.
 fn script() -> String {
     format!(
@@ -225,12 +228,44 @@ fn the_answer_of_a_run_that_ends_at_once_is_printed() {
     let Some(displays) = Displays::of(&detached.room) else { return };
     let model = detached.room.script("agents: {team-lead: [{text: It is forty-two.}]}");
     displays.start("one", LARGE, &format!("start --team work --model {model} \"what is it?\""));
-    // It depends on the machine whether the interface sees the run. Enter closes it if it does.
-    displays.until("one", "the end", |it| {
-        it.contains("the run is complete") || it.contains("has completed its work")
-    });
+    // It depends on the machine whether the interface sees the run. It stays open in both cases.
+    displays.shows("one", "the run is complete");
     displays.key("one", "Enter");
     assert_eq!(displays.code("one"), "0");
     displays.shows("one", "It is forty-two.");
     assert!(!displays.screen("one").contains("error:"), "{}", displays.screen("one"));
+}
+
+#[test]
+fn a_conversation_of_runs_that_end_at_once_goes_on() {
+    let detached = Detached { room: TestEnv::new() };
+    let Some(displays) = Displays::of(&detached.room) else { return };
+    let model = detached.room.script("agents: {default: [{text: First.}, {text: Second.}]}");
+    displays.start("one", LARGE, &format!("start --team work --model {model} talk"));
+    displays.shows("one", OVER);
+    displays.types("one", "second question");
+    displays.until("one", "the answer", |it| it.contains("Second.") && it.contains(OVER));
+    displays.key("one", "Enter");
+    assert_eq!(displays.code("one"), "0");
+}
+
+#[test]
+fn the_interface_of_a_resumed_run_can_continue_it() {
+    let detached = Detached { room: TestEnv::new() };
+    let Some(displays) = Displays::of(&detached.room) else { return };
+    let script = "agents:
+  default:
+    - tools: [{name: TaskCreate, input: {subject: Paint, description: Paint it.}}]
+    - text: First.
+    - text: First again.
+    - text: Second.
+    - text: Second again.
+    - text: Third.
+";
+    let model = detached.room.script(script);
+    detached.room.run(&["run", "--team", "work", "--model", &model, "talk"]);
+    displays.start("one", LARGE, "resume work");
+    displays.shows("one", OVER);
+    displays.types("one", "and the third?");
+    displays.until("one", "the end", |it| it.contains("Third.") && it.contains(OVER));
 }

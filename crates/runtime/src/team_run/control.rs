@@ -7,7 +7,7 @@ use pitcrew_agent::transcript::Grant;
 use pitcrew_protocol::{
     AgentName, ApiError, ErrorCode, LEAD_NAME, SendMessageInput, SpawnInput, chain,
 };
-use pitcrew_team::{Actor, OPERATOR, SentView, SpawnView, Team};
+use pitcrew_team::{Actor, SentView, SpawnView, Team, USER};
 use pitcrew_tools::ToolOutcome;
 use serde_json::{Value, json};
 use tokio::sync::mpsc::error::TrySendError;
@@ -218,7 +218,7 @@ impl TeamLoop {
         };
         let (answer, answered) = oneshot::channel();
         let (mut reply, id) = (Some(answer), format!("user:{}", Uuid::new_v4()));
-        let (outcome, inputs) = match self.spawn(&input, OPERATOR, id, &mut reply).await {
+        let (outcome, inputs) = match self.spawn(&input, USER, id, &mut reply).await {
             Ok((outcome, inputs)) => (outcome, inputs),
             Err(outcome) => (outcome, Vec::new()),
         };

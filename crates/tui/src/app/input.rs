@@ -143,6 +143,8 @@ pub enum Action {
     ListTeams,
     /// Ask every teammate to leave, and end the team.
     EndTeam,
+    /// Read from the team's records how its last run ended.
+    ReadEnd,
     /// Read the end of an agent's transcript.
     Read(AgentName),
     /// Read what is new in the log of the team.
@@ -217,7 +219,7 @@ pub enum Left {
     },
     /// No process ran the team when the terminal interface was to be opened.
     NobodyRuns,
-    /// The run that the interface started ended before its host could be followed.
+    /// The user left after a run that ended before its host could be followed.
     AlreadyOver {
         /// The team's name.
         team: String,

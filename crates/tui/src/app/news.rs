@@ -10,7 +10,7 @@ use pitcrew_view::text::printable;
 use pitcrew_view::{ViewEvent, fold};
 
 use super::status::end_in_words;
-use super::{Action, App, Focus, Leaving, Left, Stage, read};
+use super::{Action, App, Focus, LastRun, Leaving, Left, Stage, read};
 use crate::question::QuestionView;
 
 /// How many ids of delivered messages are kept. An id is needed only for the moment between the
@@ -156,7 +156,7 @@ impl App {
             return vec![Action::Leave(Left::Ended { outcome, state })];
         }
         self.tell(end_in_words(&outcome));
-        self.stage = Stage::Over(outcome);
+        self.stage = Stage::Over(LastRun::Reported(outcome));
         // The last steps have no event after them.
         self.read_again()
     }
@@ -200,10 +200,15 @@ impl App {
         }
     }
 
-    /// Closes the interface, because a run that it started is over before its first event arrived.
-    /// The caller reports the end from the team's records.
-    fn already_over(&self) -> Vec<Action> {
-        vec![Action::Leave(Left::AlreadyOver { team: self.team_name() })]
+    /// Handles that a run is over before its first event arrived. The interface stays open, and
+    /// shows what the team's records say.
+    fn already_over(&mut self) -> Vec<Action> {
+        self.stage = Stage::Over(LastRun::Unseen);
+        self.no_host();
+        self.tell("the run has ended");
+        let mut actions = self.read_again();
+        actions.push(Action::ReadEnd);
+        actions
     }
 
     /// Returns the team's name for a text to the user.

@@ -20,6 +20,9 @@ const BRIEF_CHARS: usize = 160;
 /// The maximum number of rows of a call, unless all of it is shown.
 const CALL_ROWS: usize = 24;
 
+/// The maximum number of rows of a notice, unless all of it is shown.
+const NOTICE_ROWS: usize = 4;
+
 /// How much is shown of long calls, outputs, thoughts and notices.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Length {
@@ -51,7 +54,7 @@ pub(crate) fn part_lines(
             }
         },
         Part::Text { text } => render::markdown(text, width, theme),
-        Part::Notice { text } => whole_or_brief("note", text, width, length, theme),
+        Part::Notice { text } => notice(text, width, length, theme),
         Part::Thinking { text } => whole_or_brief("thinks", text, width, length, theme),
         Part::Call(call) => call_lines(call, width, length, theme),
         Part::Summary { text, .. } => whole_or_brief("summary", text, width, length, theme),
@@ -86,6 +89,28 @@ fn whole_or_brief(
     }
 }
 
+/// The lines of a notice of pitcrew. What it reports is often not in its first line.
+fn notice(text: &str, width: u16, length: Length, theme: &Theme) -> Vec<Line<'static>> {
+    if length == Length::Whole {
+        return whole_or_brief("note", text, width, length, theme);
+    }
+    let filled: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
+    let text = format!("note: {}", filled.join("\n"));
+    let mut lines = render::wrap(&text, width, theme.dim);
+    let left_out = lines.len().saturating_sub(NOTICE_ROWS);
+    if left_out > 0 {
+        lines.truncate(NOTICE_ROWS);
+        lines.push(more_lines(left_out, theme));
+    }
+    lines
+}
+
+/// The line in place of those that are left out.
+fn more_lines(left_out: usize, theme: &Theme) -> Line<'static> {
+    let noun = if left_out == 1 { "line" } else { "lines" };
+    Line::styled(format!("  … {left_out} more {noun}: Ctrl-O"), theme.dim)
+}
+
 /// A text as one line, which is cut at the width.
 fn brief(text: &str, style: Style, width: u16) -> Vec<Line<'static>> {
     let text = first_line(&in_one_line(text), BRIEF_CHARS);
@@ -97,7 +122,7 @@ fn call_lines(call: &Call, width: u16, length: Length, theme: &Theme) -> Vec<Lin
     let left_out = lines.len().saturating_sub(CALL_ROWS);
     if length == Length::Short && left_out > 0 {
         lines.truncate(CALL_ROWS);
-        lines.push(Line::styled(format!("  … {left_out} more lines: Ctrl-O"), theme.dim));
+        lines.push(more_lines(left_out, theme));
     }
     match &call.permission {
         Some(Permission::Asked) => lines.push(Line::styled("  asks permission", theme.warning)),
@@ -134,4 +159,28 @@ fn indented(
         line.spans.insert(0, Span::raw(by));
         line
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::theme::ThemeKind;
+
+    #[test]
+    fn a_notice_shows_what_it_is_about() {
+        let text = "You are about to end the run, and this is still open:\n- 1 task is open: #1 Paint\n\nBring it to its end.\nThen write the final answer.\nOr say so.\n";
+        let part = Part::Notice { text: text.to_owned() };
+        let lines = part_lines(&part, 80, Length::Short, &Theme::new(ThemeKind::NoColor));
+        let shown: Vec<String> = lines.iter().map(ToString::to_string).collect();
+        assert_eq!(
+            shown,
+            [
+                "note: You are about to end the run, and this is still open:",
+                "- 1 task is open: #1 Paint",
+                "Bring it to its end.",
+                "Then write the final answer.",
+                "  … 1 more line: Ctrl-O",
+            ]
+        );
+    }
 }

@@ -83,7 +83,7 @@ impl App {
                     self.composer.set(&queued.text);
                 }
                 self.stage = match std::mem::replace(&mut self.stage, Stage::Goal) {
-                    Stage::Starting(Some(outcome)) => Stage::Over(outcome),
+                    Stage::Starting(Some(last)) => Stage::Over(last),
                     Stage::Starting(None) => Stage::Goal,
                     stage @ (Stage::Goal | Stage::Running | Stage::NoHost | Stage::Over(_)) => {
                         stage

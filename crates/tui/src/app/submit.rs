@@ -7,8 +7,8 @@ use pitcrew_view::markdown_export::Detail;
 
 use super::part_lines::Length;
 use super::{
-    Action, App, Begin, CanStart, ExportOf, ExportOrder, Focus, Leaving, Left, Queued, Request,
-    Stage,
+    Action, App, Begin, CanStart, ExportOf, ExportOrder, Focus, LastRun, Leaving, Left, Queued,
+    Request, Stage,
 };
 use crate::commands::{self, Command, ExportScope};
 
@@ -74,8 +74,8 @@ impl App {
                 ));
                 Vec::new()
             }
-            Stage::Over(outcome) => {
-                let team = outcome.team.clone();
+            Stage::Over(_) => {
+                let team = self.team_name();
                 self.start(Begin::Resume { team, goal: text.clone() }, text)
             }
             Stage::Running | Stage::NoHost => {
@@ -94,7 +94,7 @@ impl App {
         self.accepted(text);
         self.peeked = None;
         self.stage = match std::mem::replace(&mut self.stage, Stage::Goal) {
-            Stage::Over(outcome) => Stage::Starting(Some(outcome)),
+            Stage::Over(last) => Stage::Starting(Some(last)),
             Stage::Goal | Stage::Starting(_) | Stage::Running | Stage::NoHost => {
                 Stage::Starting(None)
             }
@@ -185,10 +185,11 @@ impl App {
     /// Returns why the terminal interface is closed, if the user closes it now.
     fn left(&mut self) -> Left {
         match std::mem::replace(&mut self.stage, Stage::Goal) {
-            Stage::Over(outcome) => {
+            Stage::Over(LastRun::Reported(outcome)) => {
                 let state = Box::new(std::mem::take(&mut self.state));
                 Left::Ended { outcome, state }
             }
+            Stage::Over(LastRun::Unseen) => Left::AlreadyOver { team: self.team_name() },
             Stage::NoHost => Left::HostGone { team: self.team_name() },
             Stage::Goal | Stage::Starting(_) => Left::ByUser { team: None },
             Stage::Running => Left::ByUser { team: self.team.clone() },

@@ -2,14 +2,14 @@
 
 use std::borrow::Cow;
 
-use pitcrew_protocol::Status;
+use pitcrew_protocol::{AgentName, Status};
 use pitcrew_runtime::events::RunEvent;
 
 use super::fact::{StreamFact, tell};
 use super::line::{CallTokens, Line};
 use super::session::{Session, lead, set_status};
 use crate::fold::fold_run;
-use crate::state::{Happened, ModelUse, SessionSummary, TeamState, bounded};
+use crate::state::{AgentState, Happened, ModelUse, SessionSummary, TeamState, bounded};
 
 /// Maximum number of models in a summary.
 pub(super) const MODELS_MOST: usize = 100;
@@ -42,10 +42,22 @@ impl Session {
             fold_run(state, &answered);
         }
         set_status(state, &lead, status);
+        none_works(state);
         let ended = format!("the session ended: {}", summary.outcome);
         self.converse(|conversations| conversations.happened(&lead, ended));
         self.note(state, Happened::SessionEnded { outcome: summary.outcome.clone() });
         tell(state, StreamFact::Session(summary));
+    }
+}
+
+/// Notes that no agent works after the end of a session. The stream does not tell how the agents
+/// ended, except with pitcrew's own events.
+fn none_works(state: &mut TeamState) {
+    let is_at_work = |agent: &&AgentState| matches!(agent.status, Status::Active | Status::Pending);
+    let at_work: Vec<AgentName> =
+        state.agents.iter().filter(is_at_work).map(|agent| agent.name.clone()).collect();
+    for agent in &at_work {
+        set_status(state, agent, Status::Idle);
     }
 }
 

@@ -19,6 +19,7 @@ use super::line::{CallTokens, Line};
 use super::raw::Raw;
 use super::results::name_of;
 use super::session::{AGENTS_MOST, Session};
+use super::tasks::task_event;
 use crate::fold::fold_run;
 use crate::state::{TeamState, bounded};
 use crate::wording::brief_with;
@@ -100,6 +101,9 @@ impl Session {
             });
         }
         if let Some(event) = event_of(&event, agent, &data) {
+            if let RunEvent::TaskChanged { agent, task, change } = &event {
+                task_event(state, agent, task, change);
+            }
             fold_run(state, &event);
         }
     }

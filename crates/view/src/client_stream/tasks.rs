@@ -3,6 +3,7 @@
 use pitcrew_protocol::{
     AgentName, Foreign, StatusChange, Task, TaskCreateInput, TaskId, TaskStatus, TaskUpdateInput,
 };
+use pitcrew_team::store::TaskChangeKind;
 
 use super::calls::Ask;
 use super::fact::{StreamFact, tell};
@@ -88,6 +89,31 @@ impl Session {
         put(state, task);
         self.note(state, Happened::Task { id, by: by.clone(), change });
     }
+}
+
+/// Folds pitcrew's event about a task into the state. Only these events tell of the changes by
+/// teammates. They do not have the texts of a task, so a task that is not known stays unknown.
+pub(super) fn task_event(
+    state: &mut TeamState,
+    by: &AgentName,
+    id: &TaskId,
+    change: &TaskChangeKind,
+) {
+    if state.tasks.binary_search_by(|task| task.id.cmp(id)).is_err() {
+        return;
+    }
+    let task = known(state, id);
+    let task = match change {
+        TaskChangeKind::Claimed => {
+            Task { owner: Some(by.to_string()), status: TaskStatus::InProgress, ..task }
+        }
+        TaskChangeKind::Completed => Task { status: TaskStatus::Completed, ..task },
+        TaskChangeKind::Released => Task { owner: None, status: TaskStatus::Pending, ..task },
+        TaskChangeKind::Deleted => return tell(state, StreamFact::TaskDeleted(id)),
+        // The events do not tell the new values of other fields.
+        TaskChangeKind::Created | TaskChangeKind::Updated | TaskChangeKind::Other(_) => return,
+    };
+    put(state, task);
 }
 
 /// Puts what a tool shows of a task into the state.

@@ -495,6 +495,47 @@ fn a_stream_of_pitcrew_with_its_team_events_is_read_back() {
     assert_eq!((read.team, read.counts, read.denials), (state.team, state.counts, state.denials));
 }
 
+/// Returns an event of pitcrew about bob.
+fn told_of_bob(event: &str, data: &Value) -> Value {
+    json!({
+        "type": "system", "subtype": "pitcrew_team_event", "event": event, "team_name": "work",
+        "teammate_id": "bob@work", "data": data,
+    })
+}
+
+#[test]
+fn a_teammate_s_change_of_a_task_is_followed_from_the_events_of_pitcrew() {
+    let create = json!({"subject": "Paint", "description": "Paint it."});
+    let script = [
+        told_of_bob("agent_started", &json!({"mode": "default", "model": "m"})),
+        block_of("m1", &call_of("c1", "TaskCreate", &create), 1, None),
+        result_of("c1", &json!({"task": {"id": "1", "subject": "Paint"}})),
+        told_of_bob("task_changed", &json!({"task": "1", "change": "claimed"})),
+        told_of_bob("task_changed", &json!({"task": "1", "change": "completed"})),
+        told_of_bob("task_changed", &json!({"task": "2", "change": "completed"})),
+    ];
+    let status_after = |count: usize| {
+        let state = after(&lines(&script[..count]));
+        let tasks: Vec<_> =
+            state.tasks.iter().map(|task| (task.status, task.owner.clone())).collect();
+        tasks
+    };
+    assert_eq!(status_after(3), [(TaskStatus::Pending, None)]);
+    assert_eq!(status_after(4), [(TaskStatus::InProgress, Some("bob".to_owned()))]);
+    assert_eq!(status_after(6), [(TaskStatus::Completed, Some("bob".to_owned()))]);
+}
+
+#[test]
+fn after_the_end_of_a_session_no_agent_works() {
+    let script = [
+        told_of_bob("agent_started", &json!({"mode": "default", "model": "m"})),
+        told_of_bob("agent_changed", &json!({"status": "active"})),
+        json!({"type": "result", "subtype": "success", "is_error": false, "result": "done"}),
+    ];
+    assert_eq!(of(&after(&lines(&script[..2])), "bob").status, Status::Active);
+    assert_eq!(of(&after(&lines(&script)), "bob").status, Status::Idle);
+}
+
 #[test]
 fn the_number_of_agents_and_the_length_of_texts_are_bounded() {
     let spawn = |n: u32| {

@@ -6,7 +6,10 @@ use pitcrew_view::client::News;
 use pitcrew_view::host::{HostState, What};
 use serde_json::json;
 
-use super::{Action, Begin, Done, Input, LARGE, Left, Person, SMALL, changed, question, team};
+use super::{
+    Action, App, Begin, CanStart, Done, Input, LARGE, Left, Person, SMALL, ThemeKind, changed,
+    question, team,
+};
 
 #[test]
 fn a_team_that_could_not_be_ended_goes_on() {
@@ -49,7 +52,7 @@ fn after_the_end_a_message_continues_the_team_and_enter_closes() {
 }
 
 #[test]
-fn a_run_that_is_over_before_its_first_event_closes_the_interface_with_its_end() {
+fn a_run_that_is_over_before_its_first_event_leaves_the_interface_open() {
     for news in [News::Nobody, News::TeamGone] {
         let mut person = Person::new();
         person.types("what is it?");
@@ -58,10 +61,37 @@ fn a_run_that_is_over_before_its_first_event_closes_the_interface_with_its_end()
         person.took();
         person.hears(news);
         let took = person.took();
+        assert!(matches!(took.as_slice(), [Action::Read(_), Action::ReadEnd]), "{took:?}");
+        person.gives(Input::Done(Done::Told("the run is complete".to_owned())));
+        let screen = person.sees(SMALL);
+        assert!(screen.contains("the run is complete"), "{screen}");
+        assert!(screen.contains("Enter closes; a message goes on"), "{screen}");
+        person.types("and why?");
+        person.presses(KeyCode::Enter);
+        let took = person.took();
+        let resumed = Begin::Resume { team: "work".to_owned(), goal: "and why?".to_owned() };
+        assert!(matches!(took.as_slice(), [Action::Start(begin)] if *begin == resumed), "{took:?}");
+        // After a start that failed, the run before is shown again.
+        person.gives(Input::Done(Done::Started(Err("it is archived just now".to_owned()))));
+        person.presses_ctrl('u');
+        person.presses(KeyCode::Enter);
+        let took = person.took();
         let [Action::Leave(Left::AlreadyOver { team })] = took.as_slice() else {
             panic!("{took:?}")
         };
         assert_eq!(team, "work");
+    }
+}
+
+#[test]
+fn a_run_that_was_just_resumed_and_is_over_can_be_continued() {
+    for news in [News::Nobody, News::TeamGone] {
+        let app = App::new(ThemeKind::NoColor, Some("work".to_owned()), CanStart::Yes);
+        let mut person = Person::at(app);
+        assert!(person.sees(SMALL).contains("the team is being started"));
+        person.hears(news);
+        let screen = person.sees(SMALL);
+        assert!(screen.contains("Enter closes; a message goes on"), "{screen}");
     }
 }
 
