@@ -526,7 +526,7 @@ fn the_panels_are_drawn_in_place_of_the_conversation_or_beside_it() {
     person.presses(KeyCode::Enter);
     assert_snapshot!(person.sees(SMALL), @r"
      pitcrew work  1 working, 1 starting
-     keys and commands: 1-19 of 29, PageDown scrolls, Esc closes ━━━━━━━━━━━━━━━━━━━━
+    keys and commands: 1-19 of 29, PageDown scrolls, Esc closes ━━━━━━━━━━━━━━━━━━━━
     Enter                 send; Alt-Enter or Ctrl-J breaks the line
     Esc                   close, clear a typed text, or interrupt the agent's turn
     Ctrl-C twice, Ctrl-Z  leave (it asks about a team at work); suspend
@@ -547,7 +547,7 @@ fn the_panels_are_drawn_in_place_of_the_conversation_or_beside_it() {
     /plan [approve|reject NAME]
                           show the plans that wait; answer one
     ────────────────────────────────────────────────────────────────────────────────
-    >  Esc goes back to the conversation
+    >  a message to team-lead
      team-lead  opus  default                                      /help  Tab: team
     ");
 }

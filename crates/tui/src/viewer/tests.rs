@@ -129,15 +129,15 @@ fn a_spawn_makes_a_card_with_color_model_and_type() {
       agent_type: architect
       └ Team created.
 
-    ● Task
-      description: SwiftUI expert gap analysis
+    ● Task swift-expert: SwiftUI expert gap analysis
       prompt: You are a **Senior SwiftUI Expert** ...
       subagent_type: general-purpose
       team_name: codebase-gap-analysis
-      name: swift-expert
       run_in_background: true
       max_turns: 60
       └ Spawned successfully.
+
+
 
 
 
@@ -217,12 +217,10 @@ fn a_broadcast_is_shown_to_the_whole_team_with_its_recipients() {
       agent_type: architect
       └ Team created.
 
-    ● Task
-      description: SwiftUI expert gap analysis
+    ● Task swift-expert: SwiftUI expert gap analysis
       prompt: You are a **Senior SwiftUI Expert** ...
       subagent_type: general-purpose
       team_name: codebase-gap-analysis
-      name: swift-expert
       run_in_background: true
       max_turns: 60
       └ Spawned successfully.
@@ -240,6 +238,8 @@ fn a_broadcast_is_shown_to_the_whole_team_with_its_recipients() {
         so far...
       summary: URGENT: Write findings to file now
       └ Broadcast sent.
+
+
 
 
 
@@ -298,7 +298,7 @@ fn the_acknowledgement_of_a_shutdown_request_changes_the_card() {
 fn a_failed_cleanup_shows_its_error_and_a_successful_one_ends_the_team() {
     let mut person = Person::watching_guide(11);
     assert_snapshot!(person.sees(SMALL), @r"
-     pitcrew codebase-gap-analysis  1 working  not cleaned up
+     pitcrew codebase-gap-analysis  1 working, 1 asked to leave  not cleaned up
      team-lead to @team (swift-expert, rust-expert): URGENT: Write findings to fil…
     team  2 working ━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━
     working (2)
@@ -368,14 +368,14 @@ fn the_result_is_the_summary_of_the_session_by_model() {
      pitcrew codebase-gap-analysis  1 idle  cleaned_up  ended: success
      team-lead to @team (swift-expert, rust-expert): URGENT: Write findings to file now
      team-lead ──────────────────────────────────────────────────────────────── session ━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━
-      └ Team created.                                                           team cleaned_up
-                                                                                success, lasted 10.7 s, model calls 20 min 4
-    ● Task                                                                      s, 2 turns, $8.56
-      description: SwiftUI expert gap analysis                                  claude-haiku-4-5-20251001              $0.16
-      prompt: You are a **Senior SwiftUI Expert** ...                             25.1k in, 5.6k out, 412.7k from the cache,
-      subagent_type: general-purpose                                              52.6k into it
-      team_name: codebase-gap-analysis                                          claude-opus-4-6                        $8.40
-      name: swift-expert                                                          793 in, 55.7k out, 6.9M from the cache,
+        missing features                                                        team cleaned_up
+      agent_type: architect                                                     success, lasted 10.7 s, model calls 20 min 4
+      └ Team created.                                                           s, 2 turns, $8.56
+                                                                                claude-haiku-4-5-20251001              $0.16
+    ● Task swift-expert: SwiftUI expert gap analysis                              25.1k in, 5.6k out, 412.7k from the cache,
+      prompt: You are a **Senior SwiftUI Expert** ...                             52.6k into it
+      subagent_type: general-purpose                                            claude-opus-4-6                        $8.40
+      team_name: codebase-gap-analysis                                            793 in, 55.7k out, 6.9M from the cache,
       run_in_background: true                                                     565.4k into it
       max_turns: 60
       └ Spawned successfully.                                                   Team cleaned up. The complete analysis is in
@@ -413,21 +413,21 @@ fn a_recorded_session_is_read_from_its_first_call_to_its_end() {
     let mut person = Person::watching(LIFECYCLE);
     person.types("2");
     assert_snapshot!(person.sees(SMALL), @r#"
-     pitcrew probe  1 idle  not cleaned up  ended: success
+     pitcrew probe  1 idle, 1 asked to leave  not cleaned up  ended: success
      team-lead to @team (worker): greeting everyone
      team-lead ─────────────────────────────────────────────────────────────────────
+        /home/dev/.claude/tasks/probe/2.json
+
+    ● TeamDelete
+      └ {
+          "success": false,
+          "message": "Cannot cleanup team with 1 active member(s): worker. Use
         requestShutdown to gracefully terminate teammates first.",
           "team_name": "probe"
         }
 
     ● SendMessage type: shutdown_request, recipient: worker, content: please stop
-      └ {
-          "success": true,
-          "message": "Shutdown request sent to worker. Request ID:
-        shutdown-1795174923028@worker",
-          "request_id": "shutdown-1795174923028@worker",
-          "target": "worker"
-        }
+      └ Shutdown request sent to worker. Request ID: shutdown-1795174923028@worker
 
     waiting for shutdown
 
@@ -443,7 +443,7 @@ fn a_recorded_session_is_read_from_its_first_call_to_its_end() {
     assert!(first.contains("● TeamCreate"), "{first}");
     person.types("3");
     assert_snapshot!(person.sees(LARGE), @r#"
-     pitcrew probe  1 idle  not cleaned up  ended: success
+     pitcrew probe  1 idle, 1 asked to leave  not cleaned up  ended: success
      team-lead to @team (worker): greeting everyone
      team-lead ──────────────────────────────────────────────────────────────── tasks  0 of 2 completed ━━━━━━━━━━━━━━━━━━━━
     ● TeamCreate                                                                in progress (1)
@@ -472,13 +472,13 @@ fn a_recorded_session_is_read_from_its_first_call_to_its_end() {
     ● TaskUpdate taskId: 2, addBlockedBy: ["1"]
       └ Updated task #2 blockedBy
 
-    ● Task
-      description: worker one
+    ● Task worker: worker one
       prompt: ROLE:worker please do it
       subagent_type: general-purpose
-      name: worker
       team_name: probe
       run_in_background: true
+      └ Spawned successfully.
+
     team not cleaned up: Cannot cleanup team with 1 active member(s): worker. Use requestShutdown to gracefully terminate
     teammates first.
      read-only: it sends no messages and no answers ────────────────────────────────────────────────────────────────────────

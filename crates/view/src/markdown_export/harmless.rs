@@ -67,8 +67,12 @@ fn opens_nested(line: &str) -> bool {
 
 /// Escapes a line outside blocks of code. Returns whether code in the next line is recognized.
 fn escape_line(line: &str, is_sure: bool, escaped: &mut String) -> bool {
+    if !is_sure {
+        escape(line, escaped);
+        return false;
+    }
     let mut rest = line;
-    while is_sure {
+    loop {
         let Some(at) = rest.find('`') else {
             escape(rest, escaped);
             return !has_link(rest);

@@ -196,7 +196,7 @@ fn a_recorded_session_with_errors_shows_only_what_happened() {
     insta::assert_snapshot!(shown(&after(ERRORS)), @r"
     team probe: open
       team-lead [claude-sonnet-4-5-20250929, acceptEdits] idle                            121 tokens
-      planner [blue, general-purpose, claude-opus-4-6, plan] thinks
+      planner [blue, general-purpose, claude-opus-4-6, plan] idle
       worker [green, general-purpose, claude-opus-4-6, acceptEdits] shutting down
       worker-2 [yellow, general-purpose, claude-opus-4-6, acceptEdits] shutting down
        3 team probe created
@@ -529,7 +529,7 @@ fn a_teammate_s_change_of_a_task_is_followed_from_the_events_of_pitcrew() {
 fn after_the_end_of_a_session_no_agent_works() {
     let script = [
         told_of_bob("agent_started", &json!({"mode": "default", "model": "m"})),
-        told_of_bob("agent_changed", &json!({"status": "active"})),
+        told_of_bob("agent_changed", &json!({"status": "running"})),
         json!({"type": "result", "subtype": "success", "is_error": false, "result": "done"}),
     ];
     assert_eq!(of(&after(&lines(&script[..2])), "bob").status, Status::Active);
