@@ -138,15 +138,21 @@ impl<'a> Displays<'a> {
     /// after the request answers nothing.
     #[track_caller]
     pub(crate) fn answers(&self, name: &str, key: &str, request: &str) {
+        self.presses_until(name, key, |screen| !screen.contains(request));
+    }
+
+    /// Presses a key again and again until it counts.
+    #[track_caller]
+    pub(crate) fn presses_until(&self, name: &str, key: &str, counts: impl Fn(&str) -> bool) {
         let mut pressed = Instant::now();
         self.key(name, key);
         self.until(name, "the answer", |screen| {
-            let is_gone = !screen.contains(request);
-            if !is_gone && pressed.elapsed() > Duration::from_secs(1) {
+            let has_counted = counts(screen);
+            if !has_counted && pressed.elapsed() > Duration::from_secs(1) {
                 pressed = Instant::now();
                 self.key(name, key);
             }
-            is_gone
+            has_counted
         });
     }
 

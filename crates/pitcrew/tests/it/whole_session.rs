@@ -192,8 +192,8 @@ fn message_and_plan(session: &Session<'_>) {
     session.shows("I wait for word.");
     session.types("plan the tests");
     session.sees("plan", &["ann asks you to approve its plan", "handed in its plan"]);
-    session.answers("n");
-    session.shows("what must change? ann gets it");
+    let asks_why = |screen: &str| screen.contains("what must change? ann gets it");
+    session.displays.presses_until(session.terminal, "n", asks_why);
     session.types("also plan for an empty name");
     session.sees("plan-again", &["ann asks you to approve its plan", "3. No name:"]);
     session.answers("y");
