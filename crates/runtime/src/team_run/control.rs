@@ -4,9 +4,7 @@ use std::time::Duration;
 
 use pitcrew_agent::Event;
 use pitcrew_agent::transcript::Grant;
-use pitcrew_protocol::{
-    AgentName, ApiError, ErrorCode, LEAD_NAME, SendMessageInput, SpawnInput, chain,
-};
+use pitcrew_protocol::{AgentName, ApiError, ErrorCode, SendMessageInput, SpawnInput, chain};
 use pitcrew_team::{Actor, SentView, SpawnView, Team, USER};
 use pitcrew_tools::ToolOutcome;
 use serde_json::{Value, json};
@@ -180,27 +178,18 @@ impl TeamLoop {
         approve: bool,
         feedback: Option<String>,
     ) -> Result<Value, ApiError> {
-        let member = self.run_context.team.member(&member).await?.name.to_string();
-        let (about, because) = (
-            format!("the plan of {member} (request {})", request.escape_debug()),
-            feedback.clone(),
+        let team = &self.run_context.team;
+        let member = team.member(&member).await?.name;
+        let remark = feedback.as_deref().filter(|remark| !remark.trim().is_empty());
+        let remark = remark.map(|remark| format!(" The user told {member}: {remark}"));
+        let answered = if approve { "approved" } else { "rejected" };
+        let notice = format!(
+            "The user has {answered} the plan of {member} (request {}); do not answer it.{}",
+            request.escape_debug(),
+            remark.unwrap_or_default()
         );
-        let content = feedback;
-        let input = SendMessageInput::PlanApprovalResponse {
-            request_id: request,
-            approve,
-            recipient: member,
-            content,
-        };
-        let sent = self.run_context.team.send(&Actor::Lead, input, None).await?;
-        let text = match (approve, because) {
-            (true, _) => format!("I have approved {about}; do not answer it."),
-            (false, None) => format!("I have rejected {about}; do not answer it."),
-            (false, Some(because)) => {
-                format!("I have rejected {about}; do not answer it. I told it: {because}")
-            }
-        };
-        tell_lead(&self.run_context.team, text, "the user answered a plan").await;
+        let sent = team.answer_plan_for_user(&request, member.as_str(), approve, feedback).await?;
+        tell_lead(team, &notice, "the user answered a plan").await;
         Ok(json!(SentView(&sent)))
     }
 
@@ -239,10 +228,10 @@ impl TeamLoop {
             };
             if let Ok(member) = &spawned {
                 let text = format!(
-                    "I have added the teammate {} to the team: {}",
+                    "The user has added the teammate {} to the team: {}",
                     member.name, input.description
                 );
-                tell_lead(&team, text, "the user added a teammate").await;
+                tell_lead(&team, &text, "the user added a teammate").await;
             }
             call.caller.answer(spawned.map(|member| json!(member))).await;
         });
@@ -299,10 +288,8 @@ async fn pass_to_host(host: &mpsc::Sender<Visitor>, visitor: Visitor) {
 
 /// Informs the lead of an action that the user took in the lead's place. A failure is only logged,
 /// because the lead notices the effects of the action anyway.
-pub(super) async fn tell_lead(team: &Team, content: String, summary: &str) {
-    let (recipient, summary) = (LEAD_NAME.to_owned(), Some(summary.to_owned()));
-    let input = SendMessageInput::Message { recipient, content, summary };
-    if let Err(error) = team.send(&Actor::User, input, None).await {
+pub(super) async fn tell_lead(team: &Team, text: &str, summary: &str) {
+    if let Err(error) = team.notify_lead(text, summary).await {
         tracing::warn!(error = chain(&error), "cannot tell the lead what the user did");
     }
 }
