@@ -72,8 +72,7 @@ impl Attach {
         match (ended, face) {
             // The output consists of JSON lines, and the error is the last line.
             (Err(failure), AttachFace::Lines) if !failure.is_told() => {
-                let document = serde_json::to_string(&failure.document());
-                output::line(&document.map_err(Failure::internal)?)?;
+                output::json_line(&failure.document())?;
                 Err(failure.into_told())
             }
             (ended, _) => ended,

@@ -419,6 +419,6 @@ async fn interrupt(team: &Team) -> Remark {
 }
 
 fn print(line: &JsonLine<'_>) -> Result<Option<Left>, Failure> {
-    output::line(&serde_json::to_string(line).map_err(Failure::internal)?)?;
+    output::json_line(line)?;
     Ok(None)
 }
