@@ -261,6 +261,15 @@ async fn the_users_answer_to_a_plan_is_the_leads_command_with_the_user_as_its_au
     );
 }
 
+#[tokio::test]
+async fn the_history_of_a_message_has_its_author() {
+    let crew = Crew::new().await;
+    let id = handed_in(&crew, "planner", "toolu_p").await;
+    let sent = crew.team.answer_plan_for_user(&id, "planner", true, None).await.unwrap();
+    let trace = crew.team.teams().message(&sent.receipts[0].id).await.unwrap();
+    assert_eq!((trace.from.as_deref(), trace.author.as_deref()), (Some("team-lead"), Some("user")));
+}
+
 /// Returns sender, frame and author of each message in the journal.
 async fn authors(crew: &Crew) -> Vec<String> {
     let journal = crew.backend.journal_since(crew.team.dir(), 0).await.unwrap().0;
