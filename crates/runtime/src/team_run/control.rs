@@ -8,15 +8,14 @@ use pitcrew_protocol::{AgentName, ApiError, ErrorCode, SendMessageInput, SpawnIn
 use pitcrew_team::{Actor, SentView, SpawnView, Team, USER};
 use pitcrew_tools::ToolOutcome;
 use serde_json::{Value, json};
-use tokio::sync::mpsc::error::TrySendError;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::oneshot;
 use uuid::Uuid;
 
 use super::run_machine::{EndReason, RunInput};
 use super::team_loop::TeamLoop;
 use super::user_requests::PaneSight;
 use super::wake::Decision;
-use crate::control_socket::{Call, ControlRequest, ControlServer, ENDING, Visitor};
+use crate::control_socket::{Call, ControlRequest, ControlServer, ENDED_BY, ENDING};
 use crate::question::Digest;
 
 /// If a caller waits for the end of a team, this part of its waiting time is reserved for the steps
@@ -29,7 +28,7 @@ impl TeamLoop {
     pub(super) async fn open_control(&mut self) {
         let team = &self.run_context.team;
         let Some(folder) = team.own_folder() else { return };
-        match ControlServer::open(&folder) {
+        match ControlServer::open(&folder, self.sources.visitors.clone()) {
             Ok(control) => self.sources.control = Some(control),
             Err(error) => {
                 self.warn(format!(
@@ -62,7 +61,7 @@ impl TeamLoop {
                 // longer time to shut down.
                 self.asking_grace = wait.map_or(self.grace, |wait| wait.max(self.grace));
                 inputs.push(RunInput::EndAsked(EndReason::ShutDown));
-                Ok(json!({"success": true, (ENDING): self.ending_otherwise()}))
+                Ok(self.ending_answer())
             }
             ControlRequest::Shutdown { member, reason } => {
                 self.shut_down_for_user(member, reason).await
@@ -100,15 +99,10 @@ impl TeamLoop {
                     answer
                 })
             }
-            ControlRequest::Follow { since, run, notifies } => {
-                let visitor = Visitor::Follow { since, run, notifies, caller: call.caller };
-                pass_to_host(&self.sources.visitors, visitor).await;
-                return inputs;
-            }
-            ControlRequest::Answer { question, digest, choice } => {
-                let visitor = Visitor::Answer { question, digest, choice, caller: call.caller };
-                pass_to_host(&self.sources.visitors, visitor).await;
-                return inputs;
+            // The control socket passes these requests to the host.
+            ControlRequest::Follow { .. } | ControlRequest::Answer { .. } => {
+                let says = "only the host of a run carries out this request";
+                Err(ApiError::new(ErrorCode::InternalError, says))
             }
         };
         call.caller.answer(answer).await;
@@ -135,6 +129,17 @@ impl TeamLoop {
         self.member_here(&name, "which only the keys of its pane can interrupt")?;
         self.interrupt(&name);
         Ok((answer, Vec::new()))
+    }
+
+    /// Returns the answer to a request to end the team.
+    fn ending_answer(&self) -> Value {
+        let mut answer = json!({"success": true, (ENDING): self.ending_otherwise()});
+        if let (None, Some(answer)) = (self.machine.end_reason(), answer.as_object_mut()) {
+            let grace_ms = i64::try_from(self.asking_grace.as_millis()).unwrap_or(i64::MAX);
+            let now_ms = self.run_context.team.teams().now_ms();
+            answer.insert(ENDED_BY.to_owned(), json!(now_ms.saturating_add(grace_ms)));
+        }
+        answer
     }
 
     /// Returns the reason why the run was already ending before the request to end the team.
@@ -272,18 +277,6 @@ impl TeamLoop {
         self.decided(Decision::ByMail { request: id, decided: grant.into(), pause }).await;
         Ok(json!({"success": true, "request_id": request, "allowed": allow}))
     }
-}
-
-/// Passes a request to the host of the run. If the program that started the run has no host,
-/// refuses the request.
-async fn pass_to_host(host: &mpsc::Sender<Visitor>, visitor: Visitor) {
-    let (says, visitor) = match host.try_send(visitor) {
-        Ok(()) => return,
-        Err(TrySendError::Full(visitor)) => ("the host of this run is busy", visitor),
-        Err(TrySendError::Closed(visitor)) => ("this run has no host", visitor),
-    };
-    let error = ApiError::new(ErrorCode::InvalidStatus, says);
-    visitor.into_caller().answer(Err(error)).await;
 }
 
 /// Informs the lead of an action that the user took in the lead's place. A failure is only logged,
