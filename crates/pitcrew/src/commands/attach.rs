@@ -106,7 +106,7 @@ async fn end_of(
         left @ (Left::Ended { .. }
         | Left::AlreadyOver
         | Left::ByUser
-        | Left::ToTeam { .. }
+        | Left::Onward(_)
         | Left::Signal(_)
         | Left::HostGone
         | Left::TeamGone) => end(context, team.name().as_str(), face, left).await,
@@ -153,7 +153,7 @@ pub(crate) async fn end(
             }
             Ok(())
         }
-        Left::ToTeam { id } => Err(resume::go_on_with(context, &id)),
+        Left::Onward(onward) => Err(resume::go_on_with(context, &onward)),
         Left::Signal(signal) => Err(Failure::new(signal.failure(), "the display was stopped")
             .hint(format!("the team goes on; `pitcrew{root} attach {word}` shows it again"))),
         Left::HostGone => {
