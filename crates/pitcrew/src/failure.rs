@@ -246,12 +246,12 @@ impl Failure {
         chain(&*self.error)
     }
 
-    /// Returns hints that tell the user how to solve the problem.
+    /// Returns hints that tell the user how to solve the problem. The cause comes first.
     pub(crate) fn hints(&self) -> Vec<String> {
         let limit = system_error(&*self.error).and_then(io::Error::raw_os_error);
         let limit = limit.and_then(limit_hint).map(str::to_owned);
         let of_store = self.error.downcast_ref::<StoreError>().and_then(hint_of);
-        self.hints.iter().cloned().chain(of_store).chain(limit).collect()
+        limit.into_iter().chain(self.hints.iter().cloned()).chain(of_store).collect()
     }
 
     /// Formats the failure as a JSON document: the API's error envelope with the exit code and the
