@@ -6,7 +6,6 @@
 use std::error::Error;
 use std::fmt::Write as _;
 use std::io;
-use std::path::Path;
 use std::process::ExitCode;
 
 use pitcrew_permission::settings::SettingsError;
@@ -15,11 +14,14 @@ use pitcrew_runtime::control_socket::PROTOCOL;
 use pitcrew_team::store::StoreError;
 use pitcrew_view::ViewError;
 use pitcrew_view::lead::LeadError;
-use rustix::io::Errno;
 use serde_json::{Map, Value};
 
-use crate::archive;
 use crate::output::shell_word;
+
+mod hints;
+
+pub(crate) use hints::hint_of;
+use hints::{hints_in, limit_hint};
 
 /// The kind of a command's error. Each kind has one exit code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -244,11 +246,12 @@ impl Failure {
         chain(&*self.error)
     }
 
-    /// Returns hints that tell the user how to solve the problem.
+    /// Returns hints that tell the user how to solve the problem. The cause comes first.
     pub(crate) fn hints(&self) -> Vec<String> {
-        let limit = system_error(&*self.error).and_then(limit_hint).map(str::to_owned);
+        let limit = system_error(&*self.error).and_then(io::Error::raw_os_error);
+        let limit = limit.and_then(limit_hint).map(str::to_owned);
         let of_store = self.error.downcast_ref::<StoreError>().and_then(hint_of);
-        self.hints.iter().cloned().chain(of_store).chain(limit).collect()
+        limit.into_iter().chain(self.hints.iter().cloned()).chain(of_store).collect()
     }
 
     /// Formats the failure as a JSON document: the API's error envelope with the exit code and the
@@ -423,84 +426,6 @@ fn system_error<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a io::Error> {
     );
     (!is_of_the_request).then_some(found)
 }
-
-/// Returns a hint that names the system limit that was reached, and the command that displays the
-/// limit.
-fn limit_hint(error: &io::Error) -> Option<&'static str> {
-    match Errno::from_io_error(error)? {
-        Errno::MFILE => Some("`ulimit -n` shows how many files a process may open, and raises it"),
-        Errno::NFILE => Some(
-            "the whole system has no file to open left; `sysctl fs.file-max` shows how many there are",
-        ),
-        Errno::FBIG => Some("`ulimit -f` shows how long a file may become, and raises it"),
-        Errno::AGAIN => {
-            Some("`ulimit -u` shows how many processes and threads a user may have, and raises it")
-        }
-        Errno::NOMEM => Some("`ulimit -v` shows how much memory a process may take, and raises it"),
-        _ => None,
-    }
-}
-
-/// Returns the hints that follow from the details of an API error.
-fn hints_in(error: &ApiError) -> Vec<String> {
-    let mut hints = Vec::new();
-    for (key, value) in &error.details {
-        let names: Vec<&str> =
-            value.as_array().into_iter().flatten().filter_map(Value::as_str).collect();
-        if let Some(of) = key.strip_prefix("available_").or_else(|| key.strip_prefix("valid_")) {
-            let shown = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
-            hints.push(format!("{}: {shown}", of.replace('_', " ")));
-        }
-    }
-    if let (Some(name), Some(_)) =
-        (error.details.get("team_name").and_then(Value::as_str), error.details.get("archive"))
-    {
-        hints.push(archive::hint(name));
-    }
-    if error.details.contains_key("corrupt") {
-        let path = error.details.get("path").and_then(Value::as_str).unwrap_or_default();
-        hints.push(hint_of_corrupt(Path::new(path)));
-    }
-    if error.details.contains_key("no_folder") {
-        hints.push(NO_FOLDER.to_owned());
-    }
-    hints
-}
-
-/// Returns a hint for a file or folder of the store that cannot be used.
-pub(crate) fn hint_of(error: &StoreError) -> Option<String> {
-    match error {
-        StoreError::Corrupt { path, .. } => Some(hint_of_corrupt(path)),
-        StoreError::NoFolder { .. } => Some(NO_FOLDER.to_owned()),
-        StoreError::NoTeam { .. }
-        | StoreError::TeamTaken { .. }
-        | StoreError::Locked { .. }
-        | StoreError::NotHeld { .. }
-        | StoreError::Io { .. }
-        | StoreError::Refused(_) => None,
-    }
-}
-
-fn hint_of_corrupt(path: &Path) -> String {
-    match path.ends_with("config.json") {
-        true => {
-            let team = path
-                .parent()
-                .and_then(Path::file_name)
-                .map(|name| name.to_string_lossy())
-                .unwrap_or_default();
-            let team = shell_word(&team);
-            format!(
-                "a config is put right by hand; `pitcrew team delete {team} --force` clears the team away"
-            )
-        }
-        false => "`pitcrew doctor --repair` repairs it; files that it removes are kept for a week"
-            .to_owned(),
-    }
-}
-
-/// The hint for a path that must be a folder but is something else.
-const NO_FOLDER: &str = "move it away by hand; a folder that is missing is made when it is needed (only the root itself may be a link)";
 
 #[cfg(test)]
 mod tests {

@@ -108,7 +108,7 @@ fn asked(choices: &[String], endpoints: &Endpoints) -> FirstStart {
 fn prompt() {
     let mut err = io::stderr().lock();
     // If the terminal is gone, reading from it fails too.
-    let _either = err.write_all(b"a number, a model, d or q> ").and_then(|()| err.flush());
+    let _either = err.write_all(b"number, name, d or q> ").and_then(|()| err.flush());
 }
 
 /// Interprets a line of the user.
@@ -163,24 +163,26 @@ impl Found {
 
     fn text(&self, endpoints: &Endpoints) -> String {
         let keys = match self.keys.as_slice() {
-            [] => format!("none: {} are not set", KEYS.join(", ")),
+            [] => format!("none of {} is set", KEYS.join(", ")),
             keys => format!("{} set", keys.join(", ")),
         };
-        let at = endpoints.ollama_base_url.as_deref().unwrap_or("this machine");
-        let at = printable(at);
+        let at = match endpoints.ollama_base_url.as_deref() {
+            Some(url) => format!("at {}", printable(url)),
+            None => "on this machine".to_owned(),
+        };
         let local = match &self.local {
-            None => format!("none answers at {at}"),
+            None => format!("does not run {at}"),
             Some(models) if models.is_empty() => {
-                format!("answers at {at}, and has no model; `ollama pull NAME` gets one")
+                format!("runs {at}, and has no model; `ollama pull NAME` gets one")
             }
-            Some(models) => format!("answers at {at}, and has {}", counted(models.len())),
+            Some(models) => format!("runs {at}, and has {}", counted(models.len())),
         };
         let client = match &self.client {
-            None => format!("no {CLIENT} on the PATH"),
+            None => format!("there is no `{CLIENT}` on the PATH; none is needed"),
             Some(path) => format!("{}; teammates can run in it, the lead cannot", shown(path)),
         };
         format!(
-            "No model is named yet. This is what pitcrew found:\n  keys     {keys}\n  Ollama   {local}\n  clients  {client}"
+            "pitcrew needs a language model, and none is chosen yet. This is what it found:\n  API keys     {keys}\n  Ollama       {local}\n  Claude Code  {client}"
         )
     }
 }
@@ -198,9 +200,9 @@ fn menu(choices: &[String]) -> String {
     let numbered = choices.iter().enumerate();
     let mut lines: Vec<String> =
         numbered.map(|(at, model)| format!("  {}  {}", at + 1, printable(model))).collect();
-    lines.insert(0, "What shall the lead run on?".to_owned());
-    lines.push("  a model's name, such as ollama/qwen3 or anthropic/NAME".to_owned());
-    lines.push("  d  play the demo, which needs no model".to_owned());
+    lines.insert(0, "Which model shall the agents use?".to_owned());
+    lines.push("  or type the name of a model, such as ollama/qwen3 or anthropic/NAME".to_owned());
+    lines.push("  d  watch a demo, which needs no model".to_owned());
     lines.push("  q  leave".to_owned());
     lines.join("\n")
 }
@@ -254,10 +256,10 @@ mod tests {
         assert_eq!(found.choices().len(), LOCAL_MOST);
         assert!(!menu(&found.choices()).contains('\u{1b}'));
         insta::assert_snapshot!(found.text(&Endpoints::default()), @r"
-        No model is named yet. This is what pitcrew found:
-          keys     none: ANTHROPIC_API_KEY, ANTHROPIC_AUTH_TOKEN, OPENAI_API_KEY are not set
-          Ollama   answers at this machine, and has 20 models
-          clients  no claude on the PATH
+        pitcrew needs a language model, and none is chosen yet. This is what it found:
+          API keys     none of ANTHROPIC_API_KEY, ANTHROPIC_AUTH_TOKEN, OPENAI_API_KEY is set
+          Ollama       runs on this machine, and has 20 models
+          Claude Code  there is no `claude` on the PATH; none is needed
         ");
     }
 }

@@ -5,6 +5,7 @@
 //! the terminal, and that a closed pipe is not an error.
 
 use std::borrow::Cow;
+use std::fmt::Write as _;
 use std::io::{self, IsTerminal, Write};
 
 use anstyle::{AnsiColor, Style};
@@ -60,7 +61,7 @@ impl Output {
         text: impl FnOnce(&T) -> String,
     ) -> Result<(), Failure> {
         match self.form {
-            Form::Json => line(&serde_json::to_string_pretty(value).map_err(Failure::internal)?),
+            Form::Json => document(value),
             Form::Text => line(harmless(text(value).trim_end()).as_str()),
         }
     }
@@ -84,7 +85,7 @@ impl Output {
                 if let Value::Object(document) = &mut document {
                     document.extend(failure.document());
                 }
-                line(&serde_json::to_string_pretty(&document).map_err(Failure::internal)?)?;
+                self::document(&document)?;
                 // The document already contains the failure, so the caller must not print the
                 // failure again.
                 Err(failure.into_told())
@@ -102,7 +103,7 @@ impl Output {
         text: impl FnOnce(&T) -> String,
     ) -> Result<(), Failure> {
         match self.form {
-            Form::Json => line(&serde_json::to_string(value).map_err(Failure::internal)?),
+            Form::Json => json_line(value),
             Form::Text => line(harmless(text(value).trim_end()).as_str()),
         }
     }
@@ -113,7 +114,7 @@ impl Output {
         let told = match self.form {
             Form::Json => serde_json::to_string_pretty(&failure.document())
                 .map_err(io::Error::other)
-                .and_then(|text| writeln!(anstream::stdout().lock(), "{text}"))
+                .and_then(|text| writeln!(anstream::stdout().lock(), "{}", escaped_json(&text)))
                 // If writing to stdout fails, for example because the disk is full, writing to
                 // stderr may still work.
                 .or_else(|_| error_text(failure)),
@@ -158,6 +159,38 @@ fn harmless(text: &str) -> String {
         rest = escape.get(code.len()..).unwrap_or_default();
     }
     shown + &printable(rest)
+}
+
+/// Writes a value to stdout as a JSON document of several lines.
+pub(crate) fn document(value: &impl Serialize) -> Result<(), Failure> {
+    line(&escaped_json(&serde_json::to_string_pretty(value).map_err(Failure::internal)?))
+}
+
+/// Writes a value to stdout as one line of JSON.
+pub(crate) fn json_line(value: &impl Serialize) -> Result<(), Failure> {
+    line(&escaped_json(&serde_json::to_string(value).map_err(Failure::internal)?))
+}
+
+/// Returns a JSON text in which each character is escaped that can control a terminal or is
+/// invisible. JSON has such characters only in its strings, so the text means the same as before.
+/// `serde_json` escapes the ASCII control characters, but not DEL and not those of Unicode.
+pub(crate) fn escaped_json(text: &str) -> Cow<'_, str> {
+    let is_escaped = |c: char| c == '\u{7f}' || (!c.is_ascii() && is_unseen(c));
+    if !text.contains(is_escaped) {
+        return Cow::Borrowed(text);
+    }
+    let mut escaped = String::with_capacity(text.len());
+    for c in text.chars() {
+        if is_escaped(c) {
+            // JSON writes a character beyond 16 bits as two escapes.
+            for unit in c.encode_utf16(&mut [0; 2]) {
+                let _ = write!(escaped, "\\u{unit:04x}");
+            }
+        } else {
+            escaped.push(c);
+        }
+    }
+    Cow::Owned(escaped)
 }
 
 /// Writes one or several lines to stdout. If the reader has closed the pipe, the command ends
@@ -287,6 +320,14 @@ mod tests {
             r"a\u{1b}[2J\r\nb\u{202e}c\u{200b}\u{e0041}"
         );
         assert_eq!(visible("naïve 日本 🙂"), "naïve 日本 🙂");
+    }
+
+    #[test]
+    fn json_has_no_character_that_controls_a_terminal_and_means_the_same() {
+        let name = "é日本🙂 \u{9b}31m\u{7f}\u{202e}\u{e0041}\u{2028}\n";
+        let escaped = escaped_json(&serde_json::to_string(name).unwrap()).into_owned();
+        assert_eq!(escaped, r#""é日本🙂 \u009b31m\u007f\u202e\udb40\udc41\u2028\n""#);
+        assert_eq!(serde_json::from_str::<String>(&escaped).unwrap(), name);
     }
 
     #[test]

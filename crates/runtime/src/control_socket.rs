@@ -7,7 +7,8 @@
 //!
 //! This module uses the kernel's data about the caller to decide who may send a request. The caller
 //! must run as the same user, and must not have been started by a tool of an agent. The code of the
-//! team's run carries out the request, or passes it to the host of the run as a [`Visitor`].
+//! team's run carries out the request, or the host of the run gets it as a [`Visitor`]. The host gets
+//! its requests also while the run waits for a slow disk.
 //!
 //! A process that a tool started can escape this check: it can start a new POSIX session and clear
 //! its environment before it sends a request. The gate and the sandbox must prevent that.
@@ -57,6 +58,10 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// The field of the answer to [`ControlRequest::EndTeam`] and [`ControlRequest::StopRun`] that says why the run was already ending.
 /// The field is null if the run was not ending yet.
 pub const ENDING: &str = "ending";
+
+/// The field of the answer to [`ControlRequest::EndTeam`] that says when the teammates that have not
+/// left are ended, in milliseconds since 1970. It is absent if the run was already ending.
+pub const ENDED_BY: &str = "ended_by_ms";
 
 fn invalid(message: String) -> ApiError {
     ApiError::new(ErrorCode::InvalidRequest, message)

@@ -41,7 +41,13 @@ fn id(nth: u64) -> MessageId {
 fn entry(nth: u64) -> JournalEntry {
     let (to, from) = (AgentName::lead(), format!("worker-{}", nth % 50));
     let event = match nth % 10 {
-        0..4 => Event::MessagePersisted { id: id(nth - nth % 10 + nth % 4), from, to, frame: None },
+        0..4 => Event::MessagePersisted {
+            id: id(nth - nth % 10 + nth % 4),
+            from,
+            author: None,
+            to,
+            frame: None,
+        },
         4..6 => Event::MessageInjected { id: id(nth - nth % 10 + nth % 4), to },
         6..8 => Event::MessageAcknowledged { id: id(nth - nth % 10 + nth % 4), to },
         8 => {

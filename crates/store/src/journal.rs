@@ -85,8 +85,12 @@ pub enum Event {
     MessagePersisted {
         /// The id of the message.
         id: MessageId,
-        /// The sender of the message.
+        /// The sender that the message names.
         from: String,
+        /// The name of the author, if the author is not the sender. For example, the user answers a
+        /// plan, and the answer goes out in the lead's name. Older versions never wrote it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        author: Option<String>,
         /// The agent that owns the inbox.
         to: AgentName,
         /// The type of the frame that the message carries. `None` for a plain text message.

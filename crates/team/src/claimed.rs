@@ -56,6 +56,7 @@ impl Team {
         let letter = OutgoingMessage {
             id,
             from: message.from,
+            author: None,
             color: message.color,
             to: to.clone(),
             text: message.text,

@@ -238,6 +238,7 @@ impl Team {
         let letter = OutgoingMessage {
             id: id.clone(),
             from: mail.message.from.clone(),
+            author: None,
             color: mail.message.color.clone(),
             to: to.clone(),
             text,
@@ -283,6 +284,7 @@ impl Team {
         self.deliver(OutgoingMessage {
             id: self.teams().entropy().message_id(self.now_ms())?,
             from: LEAD_NAME.to_owned(),
+            author: None,
             color: None,
             to: to.clone(),
             text: text.to_owned(),

@@ -48,6 +48,8 @@ pub struct Receipt {
 pub(crate) struct OutgoingMessage {
     pub(crate) id: MessageId,
     pub(crate) from: String,
+    /// The name of the author, if the author is not the sender. It goes into the journal only.
+    pub(crate) author: Option<String>,
     pub(crate) color: Option<String>,
     pub(crate) to: AgentName,
     pub(crate) text: String,
@@ -71,6 +73,7 @@ impl OutgoingMessage {
         Ok(Self {
             id,
             from: from.to_owned(),
+            author: None,
             color: None,
             to: to.clone(),
             text,
@@ -94,7 +97,7 @@ impl Team {
     /// Puts a message into its receiver's inbox. If the inbox already has a message with this id,
     /// this function adds nothing.
     pub(crate) async fn deliver(&self, letter: OutgoingMessage) -> Result<Receipt, ApiError> {
-        let OutgoingMessage { id, from, color, to, text, summary, limit } = letter;
+        let OutgoingMessage { id, from, author, color, to, text, summary, limit } = letter;
         if self.was_taken(&id).await? {
             return Ok(Receipt { id, to, state: DeliveryState::Persisted });
         }
@@ -115,7 +118,9 @@ impl Team {
                 return Err(refusal::inbox_full(&to, counted, unread, most));
             }
         }
-        self.note([Event::MessagePersisted { id: id.clone(), from, to: to.clone(), frame }]).await;
+        let persisted =
+            Event::MessagePersisted { id: id.clone(), from, author, to: to.clone(), frame };
+        self.note([persisted]).await;
         // The receiver may have ended since it was looked up, and its mail may have been recorded
         // as dead before this message arrived. If the config cannot be read now, this function
         // reports success, because the message is on disk.

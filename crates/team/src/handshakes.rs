@@ -14,6 +14,7 @@ mod plan_approval;
 mod shutdown;
 
 pub use permissions::{AnswerFound, PermissionAnswer, PermissionAsk};
+pub(crate) use plan_approval::PlanAnswer;
 pub(crate) use shutdown::ShutdownAsk;
 
 /// A request that was sent.
@@ -60,7 +61,7 @@ impl Team {
             tool: None,
             digest: None,
             call: call.map(str::to_owned),
-            ask: Some(self.outgoing(frame)?),
+            ask: Some(self.outgoing(from, frame)?),
             answer: None,
             is_parting: false,
             is_void: false,
@@ -76,20 +77,23 @@ impl Team {
         call: Option<&str>,
         frame: impl Into<Frame>,
     ) -> Result<Reply, ApiError> {
-        let (at_ms, call, frame) = (self.now_ms(), call.map(str::to_owned), self.outgoing(frame)?);
+        let (at_ms, call) = (self.now_ms(), call.map(str::to_owned));
+        let frame = self.outgoing(by, frame)?;
         Ok(Reply {
             kind,
             request_id: request_id.to_owned(),
-            by: AgentName::foreign(&by.name),
+            by: AgentName::foreign(by.frame_name()),
             asker: None,
             digest: None,
             answer: Answer { approved, at_ms, call, frame },
         })
     }
 
-    fn outgoing(&self, frame: impl Into<Frame>) -> Result<Outgoing, ApiError> {
+    fn outgoing(&self, by: &Speaker, frame: impl Into<Frame>) -> Result<Outgoing, ApiError> {
         let message = self.teams().entropy().message_id(self.now_ms())?;
-        Ok(Outgoing { message, unsent: Some(frame_text(frame)?) })
+        // A frame of the user names the lead as its sender.
+        let author = (by.frame_name() != by.name).then(|| by.name.clone());
+        Ok(Outgoing { message, author, unsent: Some(frame_text(frame)?) })
     }
 }
 

@@ -9,6 +9,7 @@ use crate::requests::RequestKind;
 mod acknowledgement;
 mod idle;
 mod inbox;
+mod notice;
 mod past;
 mod valid_frames;
 

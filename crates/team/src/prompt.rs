@@ -39,6 +39,7 @@ impl Team {
         self.deliver(OutgoingMessage {
             id: self.letter_id(&config, call, ["prompt", LEAD_NAME, known.name.as_str()])?,
             from: LEAD_NAME.to_owned(),
+            author: None,
             color: None,
             to: known.name.clone(),
             text: as_text(&text),

@@ -95,6 +95,20 @@ impl TeamRecords {
         Ok((!is_no_fault).then_some((path, fault)))
     }
 
+    /// Returns the paths of the unreadable task files, whose tasks are missing in [`Self::tasks`]. The
+    /// list is empty if the store has no files.
+    ///
+    /// # Errors
+    /// `team_not_found`, `internal_error`.
+    pub async fn torn_tasks(&self) -> Result<Vec<PathBuf>, ApiError> {
+        let (teams, of) = match self {
+            Self::Live(team) => (team.teams(), JournalOf::Team(team.dir())),
+            Self::Archived(teams, archived) => (teams, JournalOf::Archive(&archived.name)),
+        };
+        let Some(files) = teams.backend().files() else { return Ok(Vec::new()) };
+        of_store(files.torn_tasks(of).await)
+    }
+
     /// Returns the summary of the journal.
     ///
     /// # Errors

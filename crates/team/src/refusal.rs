@@ -167,9 +167,12 @@ pub(crate) fn of_store(error: StoreError) -> ApiError {
         StoreError::Io { action, path, source } => {
             let path = path.display().to_string();
             let reason = source.to_string();
-            internal(format!("cannot {action} {path}: {reason}"))
-                .with("path", path)
-                .with("reason", reason)
+            let error = internal(format!("cannot {action} {path}: {reason}"));
+            let error = error.with("path", path).with("reason", reason);
+            match source.raw_os_error() {
+                Some(number) => error.with("os_error", number),
+                None => error,
+            }
         }
         StoreError::Refused(error) => error,
     }

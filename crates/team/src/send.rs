@@ -9,7 +9,7 @@ use pitcrew_store::{RateScope, UnreadLimit};
 
 use crate::actor::{Actor, OPERATOR, Rank, Speaker, passes_for};
 use crate::delivery::{OutgoingMessage, Receipt, as_text};
-use crate::handshakes::ShutdownAsk;
+use crate::handshakes::{PlanAnswer, ShutdownAsk};
 use crate::ours::SpawnRecord;
 use crate::{Team, named, refusal};
 
@@ -86,15 +86,9 @@ impl Team {
                 self.answer_shutdown(&config, &speaker, &request_id, approve, content, call).await
             }
             SendMessageInput::PlanApprovalResponse { request_id, recipient, approve, content } => {
-                self.answer_plan(
-                    &config,
-                    &speaker,
-                    (&request_id, &recipient),
-                    approve,
-                    content,
-                    call,
-                )
-                .await
+                let (request_id, recipient) = (request_id.as_str(), recipient.as_str());
+                let answer = PlanAnswer { request_id, recipient, approve, content };
+                self.answer_plan(&config, &speaker, answer, call).await
             }
         }
     }
@@ -207,6 +201,7 @@ impl Team {
         Ok(OutgoingMessage {
             id: self.letter_id(config, call, ["message", &speaker.name, to.as_str()])?,
             from: speaker.name.clone(),
+            author: None,
             color: speaker.color.clone(),
             to: to.clone(),
             text: as_text(&text),

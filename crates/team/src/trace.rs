@@ -19,6 +19,10 @@ pub struct MessageTrace {
     /// The sender. `None` for a message to a member that had already ended, because the journal
     /// does not record that sender.
     pub from: Option<String>,
+    /// The author, if the sender is not the author: the user, who decided something in the lead's
+    /// name.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub author: Option<String>,
     /// The member that the message is for.
     pub to: AgentName,
     /// The delivery state of the message.
@@ -165,6 +169,7 @@ fn blank(team: &str, id: &MessageId, to: &AgentName) -> MessageTrace {
         id: id.clone(),
         team: team.to_owned(),
         from: None,
+        author: None,
         to: to.clone(),
         state: DeliveryState::Persisted,
         persisted_at: None,
@@ -184,8 +189,9 @@ fn told(team: &str, journal: &[JournalEntry], id: &MessageId) -> Option<MessageT
     for (JournalEntry { at_ms, event }, _) in about {
         let at = wire_time(*at_ms);
         match event {
-            Event::MessagePersisted { from, .. } => {
+            Event::MessagePersisted { from, author, .. } => {
                 trace.from.get_or_insert_with(|| from.clone());
+                trace.author = trace.author.or_else(|| author.clone());
                 trace.persisted_at.get_or_insert(at);
             }
             Event::MessageInjected { .. } => {

@@ -10,15 +10,14 @@ use std::time::Duration;
 use futures_util::FutureExt as _;
 use futures_util::future::{Either, LocalBoxFuture};
 use pitcrew_protocol::{AgentName, MessageId, PermissionMode, SendMessageInput};
-use pitcrew_runtime::control_socket::ControlRequest;
 use pitcrew_team::store::LogName;
 use pitcrew_team::{Actor, Team, TeamRecords};
 use pitcrew_view::asking::Chosen;
 use pitcrew_view::changes::{self, MemberChanges, Worktrees};
+use pitcrew_view::client;
 use pitcrew_view::conversation::Conversation;
 use pitcrew_view::lead::LeadError;
 use pitcrew_view::text::printable;
-use pitcrew_view::{client, lead};
 
 use crate::app::{Done, Request};
 
@@ -69,6 +68,8 @@ pub(crate) enum Outside {
     Request(Request),
     /// Ask every teammate to leave, and end the team.
     EndTeam,
+    /// Stop the run at once.
+    StopRun,
     /// Read from the team's records how its last run ended.
     ReadEnd,
     /// Read the end of an agent's transcript.
@@ -100,7 +101,8 @@ impl Outside {
             | Self::Request(
                 Request::Permissions | Request::AnswerPlan { .. } | Request::ShutDown(_),
             )
-            | Self::EndTeam => true,
+            | Self::EndTeam
+            | Self::StopRun => true,
             Self::Request(
                 // A teammate and a pane take a while to start.
                 Request::Spawn { .. }
@@ -179,9 +181,14 @@ async fn done(team: Team, action: Outside) -> Done {
         }
         Outside::Request(request) => requests::done(&team, request).await,
         Outside::EndTeam => {
-            let request = ControlRequest::EndTeam { wait_seconds: Some(LEAVE_SECONDS) };
-            Done::Ending(asked(&team, &request).await)
+            let ending = client::end_team(&team, Some(LEAVE_SECONDS)).await;
+            Done::Ending(match ending {
+                Ok(Some(ending)) => Ok(ending),
+                Ok(None) => Err(NO_HOST.to_owned()),
+                Err(error) => Err(chain(&error)),
+            })
         }
+        Outside::StopRun => Done::Stopping(of_host(client::stop_run(&team).await)),
         Outside::ReadEnd => ending::of_last_run(&team).await,
         Outside::Read(agent) => {
             let recorded = recorded(&team, &agent).await;
@@ -202,10 +209,6 @@ async fn done(team: Team, action: Outside) -> Done {
             Done::Merged { author: changes.author, result }
         }
     }
-}
-
-async fn asked(team: &Team, request: &ControlRequest) -> Result<(), String> {
-    of_host(lead::ask(team, request).await.map(|answer| answer.is_some()))
 }
 
 /// Returns the result of a request. A request is not carried out if there is no host.

@@ -34,11 +34,12 @@ use pitcrew_protocol::{AgentName, MessageId};
 use pitcrew_runtime::run::RunOutcome;
 use pitcrew_view::TeamState;
 use pitcrew_view::asking::Chosen;
+use pitcrew_view::client::TeamEnding;
 use pitcrew_view::host::OpenQuestion;
 
 use choosing::Choosing;
-pub use choosing::TeamItem;
-pub use input::{Action, Begin, Done, ExportOf, ExportOrder, Input, Left};
+pub use choosing::{CompletedTeam, TeamItem};
+pub use input::{Action, Begin, Done, ExportOf, ExportOrder, Input, Left, Onward};
 use mouse::Places;
 use pages::PlansShown;
 use part_lines::Length;
@@ -58,6 +59,9 @@ pub struct App {
     can_start: CanStart,
     /// The team's name, as soon as it is known.
     team: Option<String>,
+    /// The completed team that the first message continues. `None` if the first message is the goal
+    /// of a new team.
+    completed: Option<CompletedTeam>,
     state: TeamState,
     questions: VecDeque<OpenQuestion>,
     /// The permission request on the screen.
@@ -106,7 +110,8 @@ pub enum CanStart {
 /// The part of a run's life in which the terminal interface is.
 #[derive(Debug)]
 enum Stage {
-    /// There is no team. The next text of the user is the goal of a new one.
+    /// No run has started. The next text of the user is the goal of a new team, or it continues the
+    /// completed team.
     Goal,
     /// A run is being started. The value is the team's run before.
     Starting(Option<LastRun>),
@@ -146,7 +151,9 @@ enum Leaving {
     /// The user is asked what becomes of the team.
     Asked,
     /// The user ended the team. The terminal interface is closed when the run has ended.
-    Ending,
+    Ending(TeamEnding),
+    /// The user stopped the run. The terminal interface is closed when it has ended.
+    Stopping,
 }
 
 /// A message of the user that its receiver has not read yet.
@@ -180,6 +187,7 @@ impl App {
             },
             can_start,
             team,
+            completed: None,
             state: TeamState::default(),
             questions: VecDeque::new(),
             question: QuestionView::new(),
@@ -205,6 +213,12 @@ impl App {
             is_host_slow: false,
             tells_unread: false,
         }
+    }
+
+    /// Opens the terminal interface for a team whose work is done.
+    #[must_use]
+    pub fn of_completed(theme: ThemeKind, completed: CompletedTeam) -> Self {
+        Self { completed: Some(completed), ..Self::new(theme, None, CanStart::Yes) }
     }
 
     /// Handles an input, and returns what must be done.

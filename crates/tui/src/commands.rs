@@ -69,6 +69,8 @@ pub(crate) enum Command {
     ShowPane(AgentName),
     /// Hides the pane of a member.
     HidePane(AgentName),
+    /// Leaves for a new team.
+    New,
     /// Asks one teammate to leave.
     StopMember(AgentName),
     /// Ends the team.
@@ -88,6 +90,7 @@ impl Command {
             | Self::Review
             | Self::Peek(_)
             | Self::Cost
+            | Self::New
             | Self::Resume
             | Self::Stop
             | Self::Quit => false,
@@ -145,8 +148,9 @@ pub(crate) const COMMANDS: &[Described] = &[
     described("pane", "NAME", "show the pane of a member, and say where it is"),
     described("hide", "NAME", "hide the pane of a member; the member goes on"),
     described("interrupt", "", "interrupt the shown agent's turn, as Esc does"),
+    described("new", "", "begin another team; this one goes on too"),
     described("resume", "", "choose another team to go on with; this one goes on too"),
-    described("stop", "[NAME]", "end the team, or ask NAME to leave it"),
+    described("stop", "[NAME]", "end the team (twice: at once), or ask NAME to leave"),
     described("quit", "", "leave; asks what becomes of a team at work"),
 ];
 
@@ -211,6 +215,7 @@ fn of_words(name: &str, arguments: &[&str]) -> Result<Command, String> {
         ("pane", [member]) => Command::ShowPane(agent_name(member)?),
         ("hide", [member]) => Command::HidePane(agent_name(member)?),
         ("interrupt", []) => Command::Interrupt,
+        ("new", []) => Command::New,
         ("resume", []) => Command::Resume,
         ("stop", []) => Command::Stop,
         ("stop", [member]) => Command::StopMember(agent_name(member)?),

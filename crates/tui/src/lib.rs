@@ -39,7 +39,8 @@ pub mod viewer;
 mod viewing;
 
 pub use app::{
-    Action, App, Begin, CanStart, Done, ExportOf, ExportOrder, Input, Left, Request, TeamItem,
+    Action, App, Begin, CanStart, CompletedTeam, Done, ExportOf, ExportOrder, Input, Left, Onward,
+    Request, TeamItem,
 };
 pub use keyboard::Keys;
 pub use run::{Export, FaceError, FaceOptions, ListFiles, ListTeams, SignalOf, StartTeam, run};

@@ -46,6 +46,8 @@ pub enum Extent {
     /// The whole request, or as much of it as has room.
     #[default]
     Whole,
+    /// The same, but a list covers rows of it. No row counts as seen.
+    Covered,
     /// One row with the heading, because the user reads a page. No key answers the request.
     Heading,
 }
@@ -166,7 +168,7 @@ impl QuestionView {
         u16::try_from(height).unwrap_or(u16::MAX).min(most)
     }
 
-    /// Draws the permission request. What was drawn counts as seen.
+    /// Draws the permission request. What was drawn counts as seen, unless a list covers it.
     pub fn draw(&mut self, frame: &mut Frame<'_>, area: Rect, theme: &Theme) {
         let area = area.intersection(frame.area());
         if self.extent == Extent::Heading {
@@ -178,7 +180,7 @@ impl QuestionView {
         let layout = Layout::kept(self.layout.take(), question, self.waiting, size, theme);
         self.reading.laid_out(&layout.body);
         self.top = self.top.min(layout.last_top());
-        if area.width >= LEAST_WIDTH {
+        if area.width >= LEAST_WIDTH && self.extent == Extent::Whole {
             self.reading.saw(layout.shown(self.top));
         }
         let lines = layout.lines(self.top, &self.reading, theme);

@@ -23,7 +23,9 @@ use rustix::process::Signal;
 use tokio::signal::unix::{Signal as Signals, SignalKind, signal};
 
 use crate::actions::{self, Outside, Progress};
-use crate::app::{Action, App, Begin, CanStart, Done, ExportOrder, Input, Left, TeamItem};
+use crate::app::{
+    Action, App, Begin, CanStart, CompletedTeam, Done, ExportOrder, Input, Left, TeamItem,
+};
 use crate::keyboard::Keys;
 use crate::team_log::LogReader;
 use crate::terminal::{Mouse, Screen};
@@ -60,6 +62,9 @@ pub struct FaceOptions<'a> {
     /// The team to follow. With `start`, its run was just started. Without a team, the first
     /// message of the user is the goal of a new one.
     pub team: Option<Team>,
+    /// The completed team that the first message of the user continues. It makes a difference only
+    /// without `team`.
+    pub completed: Option<CompletedTeam>,
     /// The first message, as if the user had typed it.
     pub goal: Option<String>,
     /// Starts or continues a team. `None` if the interface only displays a team.
@@ -158,6 +163,7 @@ pub async fn run(options: FaceOptions<'_>) -> Result<Left, FaceError> {
         theme,
         mouse,
         team,
+        completed,
         goal,
         start,
         signal_of,
@@ -196,7 +202,10 @@ pub async fn run(options: FaceOptions<'_>) -> Result<Left, FaceError> {
         log: Log::None,
         starting: None,
     };
-    let app = App::new(theme, name, can_start);
+    let app = match completed.filter(|_| name.is_none()) {
+        Some(completed) => App::of_completed(theme, completed),
+        None => App::new(theme, name, can_start),
+    };
     let screen = Screen::open(mouse)?;
     let mut face = Face {
         app,
@@ -357,6 +366,7 @@ impl<'a> Face<'a> {
                     );
                 }
                 Action::EndTeam => self.outside(Outside::EndTeam),
+                Action::StopRun => self.outside(Outside::StopRun),
                 Action::ReadEnd => self.outside(Outside::ReadEnd),
                 Action::Read(agent) => self.outside(Outside::Read(agent)),
                 Action::ReadLog => self.read_log(),

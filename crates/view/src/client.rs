@@ -6,7 +6,7 @@ mod host_link;
 use std::io;
 
 use pitcrew_protocol::{AgentName, ApiError, ErrorCode, PermissionMode};
-use pitcrew_runtime::control_socket::{self, ControlRequest, Notifies, PROTOCOL, Stream};
+use pitcrew_runtime::control_socket::{self, ControlRequest, ENDED_BY, Notifies, PROTOCOL, Stream};
 use pitcrew_runtime::run::RunPermissions;
 use pitcrew_team::Team;
 use serde::Deserialize;
@@ -64,6 +64,14 @@ pub enum PlanVerdict {
         /// The changes that the plan needs.
         feedback: Option<String>,
     },
+}
+
+/// What a host says about the end of its team.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TeamEnding {
+    /// When the teammates that have not left are ended, in milliseconds since 1970. `None` if the
+    /// team was ending already, or if an older version runs it.
+    pub ended_by_ms: Option<i64>,
 }
 
 /// The place where a person can see a pane that was shown.
@@ -281,14 +289,20 @@ pub async fn stop_run(team: &Team) -> Result<bool, LeadError> {
     Ok(ask(team, &ControlRequest::StopRun).await?.is_some())
 }
 
-/// Asks every member to leave, and then ends the run.
+/// Asks every member to leave, and then ends the run. `wait_seconds` is how long the caller waits for
+/// the end.
 ///
-/// Returns `false` if no pitcrew process runs the team.
+/// Returns `None` if no pitcrew process runs the team.
 ///
 /// # Errors
 /// When the host refuses or does not answer.
-pub async fn end_team(team: &Team) -> Result<bool, LeadError> {
-    Ok(ask(team, &ControlRequest::EndTeam { wait_seconds: None }).await?.is_some())
+pub async fn end_team(
+    team: &Team,
+    wait_seconds: Option<u32>,
+) -> Result<Option<TeamEnding>, LeadError> {
+    let answer = ask(team, &ControlRequest::EndTeam { wait_seconds }).await?;
+    Ok(answer
+        .map(|answer| TeamEnding { ended_by_ms: answer.get(ENDED_BY).and_then(Value::as_i64) }))
 }
 
 /// Hides the pane of a member. The member continues.

@@ -5,6 +5,7 @@
 //! and named.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 
 use pitcrew_model::Usage;
 use pitcrew_protocol::{AgentName, ApiError, LEAD_NAME, chain};
@@ -48,8 +49,7 @@ impl Recorded {
         }
         let has_journal = match records.journal_fault(LineCheck::Whole).await? {
             Some((path, fault)) => {
-                let path = path.display();
-                recorded.unread.push(format!("the journal {path}: {}", fault_in_words(&fault)));
+                recorded.unread.push(fault_in_words(&path, &fault));
                 matches!(fault, JournalFault::BadLines(_))
             }
             None => true,
@@ -227,10 +227,26 @@ fn usage_of(spent: &Spent) -> Usage {
     }
 }
 
-fn fault_in_words(fault: &JournalFault) -> String {
-    match fault {
+/// Returns what of the journal and of the tasks cannot be read, as texts for a person. The lines of
+/// the journal are checked at their ends only, so that this is fast.
+///
+/// # Errors
+/// `team_not_found`, or `internal_error` if the config or the folder of the tasks cannot be read.
+pub async fn unread(records: &TeamRecords) -> Result<Vec<String>, ApiError> {
+    let journal = records.journal_fault(LineCheck::Ends).await?;
+    let mut unread: Vec<String> =
+        journal.iter().map(|(path, fault)| fault_in_words(path, fault)).collect();
+    for path in records.torn_tasks().await? {
+        unread.push(format!("the task file {} cannot be read", path.display()));
+    }
+    Ok(unread)
+}
+
+fn fault_in_words(path: &Path, fault: &JournalFault) -> String {
+    let said = match fault {
         JournalFault::Missing => "it is missing".to_owned(),
         JournalFault::Unreadable(reason) => format!("it cannot be read: {reason}"),
         JournalFault::BadLines(lines) => format!("{lines} of its lines cannot be read"),
-    }
+    };
+    format!("the journal {}: {said}", path.display())
 }

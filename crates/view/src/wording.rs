@@ -3,7 +3,11 @@
 use std::borrow::Cow;
 
 pub use pitcrew_model::in_dollars;
-use pitcrew_protocol::{CallEffect, PermissionMode, Status, ToolTraits};
+use pitcrew_protocol::{
+    CallEffect, IdleNotification, PermissionMode, PlanApprovalRequest, PlanApprovalResponse,
+    ShutdownApproved, ShutdownRejected, ShutdownRequest, Status, TaskAssignment,
+    TeammateTerminated, ToolTraits,
+};
 use pitcrew_runtime::events::{RunEvent, waiting_for_model};
 use pitcrew_runtime::question::visible;
 use serde_json::Value;
@@ -95,9 +99,45 @@ pub(crate) fn state_in_words(status: Status) -> String {
         | Status::Idle
         | Status::AwaitingPlanApproval
         | Status::Parked
-        | Status::Failed
-        | Status::Killed => status.as_str().replace('_', " "),
+        | Status::Failed => status.as_str().replace('_', " "),
+        Status::Killed => STOPPED.to_owned(),
     }
+}
+
+/// The state of an agent that was ended without its consent. Files and JSON call it `killed`.
+const STOPPED: &str = "stopped";
+
+/// Returns the text for the state in which an agent's conversation ended.
+#[must_use]
+pub fn end_in_words(status: Status) -> String {
+    match status {
+        Status::Completed => status.as_str().to_owned(),
+        Status::Pending
+        | Status::Active
+        | Status::Idle
+        | Status::AwaitingPlanApproval
+        | Status::ShutdownRequested
+        | Status::Parked
+        | Status::Failed
+        | Status::Killed => state_in_words(status),
+    }
+}
+
+/// Returns a text for a frame of this type. It follows the name of the sender.
+#[must_use]
+pub fn frame_in_words(kind: &str) -> Cow<'static, str> {
+    Cow::Borrowed(match kind {
+        IdleNotification::TYPE => "has ended its turn",
+        ShutdownRequest::TYPE => "asks to shut down",
+        ShutdownApproved::TYPE => "agrees to shut down",
+        ShutdownRejected::TYPE => "does not shut down",
+        PlanApprovalRequest::TYPE => "hands in a plan",
+        PlanApprovalResponse::TYPE => "answers the plan",
+        TaskAssignment::TYPE => "assigns a task",
+        TeammateTerminated::TYPE => "reports the end of a teammate",
+        // The other types name what they are.
+        other => return Cow::Owned(format!("sends a {}", other.replace('_', " "))),
+    })
 }
 
 pub(crate) fn asks_for(tool: &str) -> String {

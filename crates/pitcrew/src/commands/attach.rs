@@ -72,8 +72,7 @@ impl Attach {
         match (ended, face) {
             // The output consists of JSON lines, and the error is the last line.
             (Err(failure), AttachFace::Lines) if !failure.is_told() => {
-                let document = serde_json::to_string(&failure.document());
-                output::line(&document.map_err(Failure::internal)?)?;
+                output::json_line(&failure.document())?;
                 Err(failure.into_told())
             }
             (ended, _) => ended,
@@ -107,7 +106,7 @@ async fn end_of(
         left @ (Left::Ended { .. }
         | Left::AlreadyOver
         | Left::ByUser
-        | Left::ToTeam { .. }
+        | Left::Onward(_)
         | Left::Signal(_)
         | Left::HostGone
         | Left::TeamGone) => end(context, team.name().as_str(), face, left).await,
@@ -154,7 +153,7 @@ pub(crate) async fn end(
             }
             Ok(())
         }
-        Left::ToTeam { id } => Err(resume::go_on_with(context, &id)),
+        Left::Onward(onward) => Err(resume::go_on_with(context, &onward)),
         Left::Signal(signal) => Err(Failure::new(signal.failure(), "the display was stopped")
             .hint(format!("the team goes on; `pitcrew{root} attach {word}` shows it again"))),
         Left::HostGone => {

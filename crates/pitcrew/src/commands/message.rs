@@ -26,9 +26,11 @@ impl Message {
 
 fn text(trace: &MessageTrace) -> String {
     let from = trace.from.as_deref().unwrap_or("somebody");
+    let author = trace.author.as_deref().map(|author| format!(", written by {author},"));
     let mut text = format!(
-        "from {} to {} in team {}\n",
+        "from {}{} to {} in team {}\n",
         printable(from),
+        printable(&author.unwrap_or_default()),
         printable(trace.to.as_str()),
         printable(&trace.team)
     );

@@ -8,9 +8,10 @@ use std::process::Command;
 use clap_complete::engine::ArgValueCompleter;
 use pitcrew_protocol::ErrorCode;
 use pitcrew_runtime::run::Begin;
-use pitcrew_tui::TeamItem;
+use pitcrew_team::TeamRecords;
 use pitcrew_tui::choose::choose;
 use pitcrew_tui::panels::PickerItem;
+use pitcrew_tui::{CompletedTeam, Onward, TeamItem};
 use pitcrew_view::running::Running;
 use serde::Serialize;
 
@@ -43,7 +44,7 @@ const TITLE_RUNNING: &str = "teams that run";
 ///
 /// With TEAM, pitcrew goes on with that team at once. On a terminal, a resumed team runs in the
 /// background, as with `run --resume TEAM --detach`, and pitcrew attaches to it. A team whose work is
-/// done asks for a message first. `run --resume` takes the options of a run.
+/// done asks for a message first, and shows what it did. `run --resume` takes the options of a run.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   pitcrew resume                 choose from the list
@@ -142,10 +143,14 @@ pub(crate) async fn teams_to_go_on_with(
     Ok(others.map(|row| TeamItem { id: row.run.id.clone(), item: row.item(context) }).collect())
 }
 
-/// Goes on with another team, in place of this process. Returns only if that fails.
-pub(crate) fn go_on_with(context: &Context, id: &str) -> Failure {
+/// Goes on elsewhere, in place of this process. Returns only if that fails.
+pub(crate) fn go_on_with(context: &Context, onward: &Onward) -> Failure {
     // This process still has a thread that reads keys. It ends with the process.
-    replaced_by(context, &["resume", "--", id])
+    match onward {
+        Onward::Team { id } => replaced_by(context, &["resume", "--", id]),
+        Onward::Records { id } => replaced_by(context, &["view", "--tui", &format!("--team={id}")]),
+        Onward::NewTeam => replaced_by(context, &["start"]),
+    }
 }
 
 /// Attaches to a team that runs, and resumes another one.
@@ -157,11 +162,11 @@ fn go_on(context: &Context, team: &str) -> Result<(), Failure> {
     if context.output.form() == Form::Json || !face::is_possible(context) {
         return how.run(context, Begin::Resume { team: team.to_owned(), goal: None });
     }
-    match context.briefly(folder_of_done(context, team))? {
-        Some(folder) => {
+    match context.briefly(completed(context, team))? {
+        Some((completed, folder)) => {
             how.settle(context, &folder)?;
-            let resumed = Some(team.to_owned());
-            start::open(context, NewRun { goal: None, team: None, resumed, how })
+            let continued = Some(completed);
+            start::open(context, NewRun { goal: None, team: None, continued, how })
         }
         None => {
             let running = how.resume_detached(context, team)?;
@@ -170,16 +175,25 @@ fn go_on(context: &Context, team: &str) -> Result<(), Failure> {
     }
 }
 
-/// Returns the folder of a team whose work is done. Its lead has nothing to go on with before it
+/// Returns a team whose work is done, and its folder. Its lead has nothing to go on with before it
 /// gets a message. Returns `None` for any other team.
-async fn folder_of_done(context: &Context, team: &str) -> Result<Option<PathBuf>, Failure> {
+async fn completed(
+    context: &Context,
+    team: &str,
+) -> Result<Option<(CompletedTeam, PathBuf)>, Failure> {
     let records = selection::records(context, Some(team)).await?;
     let ended = records.summary().await?.runs.ended;
     if ended.and_then(|ended| ended.end).as_deref() != Some(COMPLETED) {
         return Ok(None);
     }
-    let folder = selection::lead_folder(&records.config().await?);
-    Ok(Some(folder.filter(|folder| folder.is_dir()).unwrap_or_else(|| context.cwd.clone())))
+    let config = records.config().await?;
+    let completed = CompletedTeam {
+        id: team.to_owned(),
+        name: config.name.to_string(),
+        is_archived: matches!(records, TeamRecords::Archived(..)),
+    };
+    let folder = selection::lead_folder(&config).filter(|folder| folder.is_dir());
+    Ok(Some((completed, folder.unwrap_or_else(|| context.cwd.clone()))))
 }
 
 /// Whether a pitcrew process runs this team. A team that does not exist is not running: it may be in

@@ -57,7 +57,7 @@ impl Start {
         }
         self.how.settle(context, &context.cwd)?;
         let goal = self.goal.filter(|goal| !goal.trim().is_empty());
-        open(context, NewRun { goal, team: self.team, resumed: None, how: self.how })
+        open(context, NewRun { goal, team: self.team, continued: None, how: self.how })
     }
 }
 
@@ -86,7 +86,7 @@ fn report(context: &Context, closed: Closed) -> Result<(), Failure> {
         (None, Left::Signal(signal)) => {
             Err(Failure::new(signal.failure(), "stopped before a team ran"))
         }
-        (None, Left::ToTeam { id }) => Err(resume::go_on_with(context, &id)),
+        (None, Left::Onward(onward)) => Err(resume::go_on_with(context, &onward)),
         (None, _nothing_ran) => Ok(()),
     }
 }

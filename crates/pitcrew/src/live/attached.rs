@@ -9,7 +9,7 @@ use pitcrew_runtime::control_socket::Notifies;
 use pitcrew_runtime::events::RunEvent;
 use pitcrew_runtime::run::RunOutcome;
 use pitcrew_team::Team;
-use pitcrew_tui::Keys;
+use pitcrew_tui::{Keys, Onward};
 use pitcrew_view::asking::{Chosen, Questions};
 use pitcrew_view::client::{self, HostLink, News};
 use pitcrew_view::host::{HostEvent, HostState, What};
@@ -61,11 +61,8 @@ pub(crate) enum Left {
     AlreadyOver,
     /// The user left, and the team goes on.
     ByUser,
-    /// The user chose another team to go on with, by the name of its folder or the id of its archive.
-    ToTeam {
-        /// The name or id.
-        id: String,
-    },
+    /// The user chose to go on elsewhere.
+    Onward(Onward),
     /// A signal ended this process, or its terminal is gone. The team goes on.
     Signal(EndSignal),
     /// The host ended without a word, for example because it was killed.
@@ -419,6 +416,6 @@ async fn interrupt(team: &Team) -> Remark {
 }
 
 fn print(line: &JsonLine<'_>) -> Result<Option<Left>, Failure> {
-    output::line(&serde_json::to_string(line).map_err(Failure::internal)?)?;
+    output::json_line(line)?;
     Ok(None)
 }

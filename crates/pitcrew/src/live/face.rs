@@ -10,7 +10,9 @@ use pitcrew_process::worktree::Worktrees;
 use pitcrew_protocol::{ErrorCode, TeamDir, is_unseen};
 use pitcrew_runtime::run;
 use pitcrew_team::{Team, TeamRecords};
-use pitcrew_tui::{self as tui, ExportOrder, FaceError, FaceOptions, Mouse, TeamItem, ThemeKind};
+use pitcrew_tui::{
+    self as tui, CompletedTeam, ExportOrder, FaceError, FaceOptions, Mouse, TeamItem, ThemeKind,
+};
 use serde_json::Value;
 
 use super::attached::Left;
@@ -43,9 +45,9 @@ pub(crate) struct NewRun {
     pub(crate) goal: Option<String>,
     /// The team's name, if the command line names it.
     pub(crate) team: Option<String>,
-    /// The team that continues with the first message. `None` if the first message is the goal of a
-    /// new team.
-    pub(crate) resumed: Option<String>,
+    /// The completed team that continues with the first message. `None` if the first message is the
+    /// goal of a new team.
+    pub(crate) continued: Option<CompletedTeam>,
     /// The options of the run.
     pub(crate) how: RunArgs,
 }
@@ -91,7 +93,7 @@ pub(crate) async fn follow_started(
     team: &str,
     how: RunArgs,
 ) -> Result<Closed, Failure> {
-    let new = NewRun { goal: None, team: None, resumed: Some(team.to_owned()), how };
+    let new = NewRun { goal: None, team: None, continued: None, how };
     open(context, Some(team_of_run(context, team).await?), Some(new)).await
 }
 
@@ -106,12 +108,9 @@ async fn open(
     let name = team.as_ref().map(|team| team.name().to_string());
     let folder = context.cwd.clone();
     let goal = new.as_mut().and_then(|new| new.goal.take());
-    let start = new.map(|NewRun { team, resumed, how, .. }| -> tui::StartTeam<'_> {
+    let completed = new.as_mut().and_then(|new| new.continued.take());
+    let start = new.map(|NewRun { team, how, .. }| -> tui::StartTeam<'_> {
         Box::new(move |begin| {
-            let begin = match (begin, resumed.clone()) {
-                (tui::Begin::New { goal }, Some(team)) => tui::Begin::Resume { team, goal },
-                (begin, _) => begin,
-            };
             let team = team.clone().unwrap_or_else(|| team_name(context));
             start(context, how.clone(), begin_of(begin, team)).boxed_local()
         })
@@ -120,6 +119,7 @@ async fn open(
         theme: theme(context),
         mouse: mouse(context),
         team,
+        completed,
         goal,
         start,
         signal_of: signals_of(context),
@@ -179,7 +179,7 @@ fn closed(left: tui::Left, name: Option<String>, signal: EndSignal) -> Closed {
         tui::Left::NobodyRuns => Closed { left: Left::NobodyRuns, team: name },
         tui::Left::AlreadyOver { team } => Closed { left: Left::AlreadyOver, team: Some(team) },
         tui::Left::ByUser { team } => Closed { left: Left::ByUser, team },
-        tui::Left::ToTeam { id } => Closed { left: Left::ToTeam { id }, team: name },
+        tui::Left::Onward(onward) => Closed { left: Left::Onward(onward), team: name },
         tui::Left::Signal { team } => Closed { left: Left::Signal(signal), team },
         tui::Left::HostGone { team } => Closed { left: Left::HostGone, team: Some(team) },
         tui::Left::TeamGone { team } => Closed { left: Left::TeamGone, team: Some(team) },

@@ -30,5 +30,5 @@ pub(crate) fn write(
 /// # Errors
 /// Returns an error if stdout cannot be written.
 pub(crate) fn print(event: &StreamEvent) -> Result<(), Failure> {
-    output::line(&event.to_line().map_err(Failure::internal)?)
+    output::line(&output::escaped_json(&event.to_line().map_err(Failure::internal)?))
 }

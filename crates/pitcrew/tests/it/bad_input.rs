@@ -324,8 +324,11 @@ fn a_full_disk_is_told_and_loses_nothing() {
     }
     assert!(sent > 2, "nothing fits on the disk");
     fill(&root.join("filler"));
-    check(&room, &["send", "team-lead", &text], 70, "internal_error");
-    check(&room, &["team", "create", "other"], 70, "internal_error");
+    for args in [&["send", "team-lead", &text][..], &["team", "create", "other"]] {
+        let envelope = check(&room, args, 70, "internal_error");
+        let hint = envelope["hints"][0].as_str().unwrap();
+        assert!(hint.starts_with("the disk is full; `df -h`"), "{envelope}");
+    }
     let inbox = room.json(&["inbox"]);
     assert_eq!(inbox["total"], sent);
 }

@@ -101,7 +101,7 @@ impl Seat {
 
     #[track_caller]
     fn asks(&self) -> String {
-        self.shows("a number, a model, d or q>")
+        self.shows("number, name, d or q>")
     }
 
     #[track_caller]
@@ -141,20 +141,20 @@ fn the_user_chooses_a_local_model_once_and_it_is_kept() {
     let screen = seat.asks().replace(&ollama.url, "[url]");
     let shown: String = screen
         .lines()
-        .filter(|line| !line.starts_with("  clients"))
+        .filter(|line| !line.starts_with("  Claude Code"))
         .map(|line| format!("{line}\n"))
         .collect();
     assert_snapshot!(shown, @r"
-    No model is named yet. This is what pitcrew found:
-      keys     none: ANTHROPIC_API_KEY, ANTHROPIC_AUTH_TOKEN, OPENAI_API_KEY are not set
-      Ollama   answers at [url], and has 2 models
-    What shall the lead run on?
+    pitcrew needs a language model, and none is chosen yet. This is what it found:
+      API keys     none of ANTHROPIC_API_KEY, ANTHROPIC_AUTH_TOKEN, OPENAI_API_KEY is set
+      Ollama       runs at [url], and has 2 models
+    Which model shall the agents use?
       1  ollama/tiny:1b
       2  ollama/other:2b
-      a model's name, such as ollama/qwen3 or anthropic/NAME
-      d  play the demo, which needs no model
+      or type the name of a model, such as ollama/qwen3 or anthropic/NAME
+      d  watch a demo, which needs no model
       q  leave
-    a number, a model, d or q>
+    number, name, d or q>
     ");
     seat.types("7");
     seat.shows("there is no such number");
@@ -169,14 +169,14 @@ fn the_user_chooses_a_local_model_once_and_it_is_kept() {
     let mut again = seat.room.command(&["run", "Say it again."]);
     let ran = Ran::of(again.env("OLLAMA_HOST", &ollama.url).output().unwrap());
     assert_eq!((ran.code, ran.stdout.trim()), (0, "I am the other model."), "{ran:?}");
-    assert!(!ran.stderr.contains("No model is named"), "{ran:?}");
+    assert!(!ran.stderr.contains("needs a language model"), "{ran:?}");
 }
 
 #[test]
 fn a_user_who_leaves_gets_the_error_that_a_program_gets() {
     let nobody = [("OLLAMA_HOST", "http://127.0.0.1:1")];
     let Some(seat) = Seat::starting(&nobody) else { return };
-    assert!(seat.asks().contains("none answers at http://127.0.0.1:1"));
+    assert!(seat.asks().contains("does not run at http://127.0.0.1:1"));
     seat.types("sk-ant-secret");
     let screen = seat.shows("that names no model");
     assert_eq!(screen.matches("secret").count(), 1, "only the terminal itself shows it: {screen}");
@@ -198,7 +198,10 @@ fn a_key_in_the_environment_needs_no_question() {
     let Some(seat) = Seat::starting(&keys) else { return };
     seat.shows("starts on anthropic/");
     let screen = seat.screen();
-    assert!(!screen.contains("No model is named") && !screen.contains("sk-hidden"), "{screen}");
+    assert!(
+        !screen.contains("needs a language model") && !screen.contains("sk-hidden"),
+        "{screen}"
+    );
 }
 
 #[test]

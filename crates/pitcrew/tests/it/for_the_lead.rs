@@ -22,8 +22,8 @@ agents:
         at_most: 100000
         until:
           all:
-            - {{contains: 'I have rejected the plan of bob', from: message}}
-            - {{contains: 'I have approved the plan of bob', from: message}}
+            - {{contains: 'The user has rejected the plan of bob', from: message}}
+            - {{contains: 'The user has approved the plan of bob', from: message}}
             - {{contains: 'it is carried out', from: message}}
         turns: [{{delay_ms: 100, tools: [{{name: TaskList}}]}}]
     - text: Both answers were the user's.
@@ -141,7 +141,7 @@ agents:
         at_most: 100000
         until:
           all:
-            - {{contains: 'I have added the teammate carl to the team: Count the lines', from: message}}
+            - {{contains: 'The user has added the teammate carl to the team: Count the lines', from: message}}
             - {{contains: 'there are seven', from: message}}
         turns: [{{delay_ms: 100, tools: [{{name: TaskList}}]}}]
     - text: Seven lines.

@@ -73,6 +73,7 @@ fn a_file_that_may_not_grow_is_an_error_and_no_signal() {
     assert!(!room.root().join("teams/other").exists());
     let ran = check(&room, "ulimit -f 0", "send bob hi");
     assert_eq!(ran.code, 70, "{ran:?}");
+    assert!(ran.stderr.contains("`ulimit -f`"), "{ran:?}");
     let ran = check(&room, "ulimit -f 0", "man > page");
     assert_eq!(ran.code, 70, "{ran:?}");
     assert!(ran.stderr.contains("`ulimit -f`"), "{ran:?}");

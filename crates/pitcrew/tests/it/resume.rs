@@ -156,7 +156,8 @@ fn on_a_terminal_a_team_whose_work_is_done_goes_on_with_the_next_message() {
     displays.start("one", SMALL, "resume");
     displays.shows("one", "Enter chooses");
     displays.key("one", "Enter");
-    displays.shows("one", "What shall the team do?");
+    let offered = displays.shows("one", "Team old is completed and in the archive.");
+    assert!(offered.starts_with(" pitcrew old\n"), "{offered}");
     assert_eq!(hosts(&detached.room), [0_u32; 0], "nothing runs before the message");
     displays.types("one", "look again");
     displays.shows("one", "sleep 600");

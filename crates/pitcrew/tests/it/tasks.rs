@@ -216,3 +216,13 @@ fn a_file_that_cannot_be_read_hides_no_other_task_and_is_said_once() {
         );
     }
 }
+
+#[test]
+fn json_has_no_character_that_controls_the_terminal_and_keeps_the_text() {
+    let room = TestEnv::with_crew();
+    let subject = "a\u{9b}31m\u{7f}\u{202e}b";
+    room.ok(&["task", "create", subject]);
+    let printed = room.ok(&["--json", "task", "list"]).stdout;
+    assert!(printed.contains(r#""a\u009b31m\u007f\u202eb""#), "{printed}");
+    assert_eq!(room.json(&["task", "list"])["tasks"][0]["subject"], subject);
+}

@@ -15,10 +15,13 @@ use pitcrew_protocol::{ApiError, ErrorCode};
 use rustix::fs::{AtFlags, FileType, Mode};
 use tokio::io::BufReader;
 use tokio::net::{UnixListener, UnixStream};
+use tokio::sync::mpsc;
+use tokio::sync::mpsc::error::TrySendError;
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::AbortOnDropHandle;
 
 use super::request::ControlRequest;
-use super::visitor::Caller;
+use super::visitor::{Addressed, Caller, Visitor};
 use super::{LEAD_VERSION, NAME, PATIENCE, invalid, open_folder, place_in, read_line, write_line};
 
 /// Maximum number of callers that have not sent their request yet. With one more, the process with
@@ -29,13 +32,30 @@ const CALLERS_MOST: usize = 64;
 /// Pause after a failed `accept`, for example because no file descriptors are free.
 const PAUSE: Duration = Duration::from_secs(1);
 
+/// Maximum number of requests that wait for the run. It takes them one after the other, so more of
+/// them wait only for a run that hangs.
+const CALLS_WAITING: usize = 16;
+
 /// The server of the control socket. Dropping it removes the socket file.
 #[derive(Debug)]
 pub(crate) struct ControlServer {
     folder: OwnedFd,
     /// The path of the team's folder at the time when the socket was opened.
     path: PathBuf,
+    /// The requests for the run.
+    calls: mpsc::Receiver<Call>,
+    /// Listens to callers also while the run waits for a slow disk. It ends when it is dropped.
+    _listening: AbortOnDropHandle<()>,
+}
+
+/// Accepts callers, and passes on their requests.
+#[derive(Debug)]
+struct Listener {
     listener: UnixListener,
+    /// Takes the requests for the run.
+    calls: mpsc::Sender<Call>,
+    /// Takes the requests for the host of the run.
+    host: mpsc::Sender<Visitor>,
     callers: FuturesUnordered<BoxFuture<'static, Heard>>,
     /// The callers that have not sent their request yet, in the order in which they came.
     silent: VecDeque<Silent>,
@@ -70,11 +90,12 @@ pub(crate) struct Call {
 impl ControlServer {
     /// Opens the control socket of the team that has this folder. The caller must hold the lease of
     /// the team's run, so that no other process runs the team. An existing socket file was
-    /// therefore left behind by a crash, and this function removes it.
+    /// therefore left behind by a crash, and this function removes it. `host` takes the requests that
+    /// the host of the run carries out.
     ///
     /// # Errors
     /// The error of the operating system.
-    pub(crate) fn open(folder: &Path) -> io::Result<Self> {
+    pub(crate) fn open(folder: &Path, host: mpsc::Sender<Visitor>) -> io::Result<Self> {
         let path = folder.to_owned();
         let folder = open_folder(folder)?;
         // `bind` fails if a socket file from a crash still exists.
@@ -84,7 +105,10 @@ impl ControlServer {
         // queue of waiting connections.
         rustix::fs::chmodat(&folder, NAME, Mode::RUSR | Mode::WUSR, AtFlags::empty())?;
         let (callers, silent) = (FuturesUnordered::new(), VecDeque::new());
-        Ok(Self { folder, path, listener, callers, silent, count: 0 })
+        let (sender, calls) = mpsc::channel(CALLS_WAITING);
+        let listener = Listener { listener, calls: sender, host, callers, silent, count: 0 };
+        let listening = AbortOnDropHandle::new(tokio::spawn(listener.run()));
+        Ok(Self { folder, path, calls, _listening: listening })
     }
 
     /// Returns true if other processes can still find the socket. Returns false if the socket or
@@ -96,9 +120,19 @@ impl ControlServer {
         matches!((bound, found), (Ok(bound), Ok(found)) if (bound.st_dev, bound.st_ino) == (found.st_dev, found.st_ino))
     }
 
-    /// Waits for the next request from a permitted caller. This function itself sends a refusal to
-    /// all other callers. It is cancel-safe: no request is lost.
+    /// Waits for the next request for the run. It is cancel-safe: no request is lost.
     pub(crate) async fn next(&mut self) -> Call {
+        match self.calls.recv().await {
+            Some(call) => call,
+            // Nobody listens any more, so no request comes.
+            None => std::future::pending().await,
+        }
+    }
+}
+
+impl Listener {
+    /// Passes on the requests of permitted callers. Refuses all other callers.
+    async fn run(mut self) {
         loop {
             tokio::select! {
                 accepted = self.listener.accept() => match accepted {
@@ -111,11 +145,32 @@ impl ControlServer {
                 Some(heard) = self.callers.next(), if !self.callers.is_empty() => {
                     self.silent.retain(|silent| silent.number != heard.number);
                     if let Some(call) = heard.call {
-                        return call;
+                        self.pass_on(heard.number, call);
                     }
                 }
             }
         }
+    }
+
+    /// Passes a request to the host or to the run. Refuses it if the receiver does not take it.
+    fn pass_on(&mut self, number: u64, call: Call) {
+        let (says, caller) = match Addressed::of(call) {
+            Addressed::Host(visitor) => match self.host.try_send(visitor) {
+                Ok(()) => return,
+                Err(TrySendError::Full(it)) => ("the host of this run is busy", it.into_caller()),
+                Err(TrySendError::Closed(it)) => ("this run has no host", it.into_caller()),
+            },
+            Addressed::Run(call) => match self.calls.try_send(call) {
+                Ok(()) => return,
+                Err(TrySendError::Full(it)) => ("this run is busy", it.caller),
+                Err(TrySendError::Closed(it)) => ("this run has ended", it.caller),
+            },
+        };
+        // A caller that does not read the refusal delays nobody.
+        self.callers.push(Box::pin(async move {
+            caller.answer(Err(ApiError::new(ErrorCode::InvalidStatus, says))).await;
+            Heard { number, call: None }
+        }));
     }
 
     /// Begins to listen to a caller.

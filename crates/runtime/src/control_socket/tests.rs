@@ -6,6 +6,7 @@ use pitcrew_protocol::{ApiError, ErrorCode};
 use serde_json::Value;
 use tokio::io::{AsyncWriteExt as _, BufReader};
 use tokio::net::{UnixListener, UnixStream};
+use tokio::sync::mpsc;
 
 use super::client::refusal;
 use super::*;
@@ -28,7 +29,7 @@ async fn answering(mut control: ControlServer) {
 #[tokio::test]
 async fn what_is_no_request_is_refused_and_the_door_stays_open() {
     let folder = tempfile::tempdir().unwrap();
-    let control = answering(ControlServer::open(folder.path()).unwrap());
+    let control = answering(ControlServer::open(folder.path(), mpsc::channel(1).0).unwrap());
     let long = vec![b' '; usize::try_from(LINE_MOST).unwrap()];
     let asking = async {
         for (bytes, says) in [
@@ -60,7 +61,7 @@ async fn what_is_no_request_is_refused_and_the_door_stays_open() {
 #[tokio::test]
 async fn silent_callers_delay_nobody() {
     let folder = tempfile::tempdir().unwrap();
-    let control = answering(ControlServer::open(folder.path()).unwrap());
+    let control = answering(ControlServer::open(folder.path(), mpsc::channel(1).0).unwrap());
     let asking = async {
         let mut silent = Vec::new();
         for _ in 0..200 {
@@ -132,12 +133,12 @@ async fn a_socket_that_a_crash_left_is_replaced_and_ours_goes_with_us() {
     // Create the state after a crash: the socket file exists, but no process listens.
     drop(std::os::unix::net::UnixListener::bind(place_in(&open_folder(&folder).unwrap())).unwrap());
     assert!(folder.join(NAME).exists());
-    let control = ControlServer::open(&folder).unwrap();
+    let control = ControlServer::open(&folder, mpsc::channel(1).0).unwrap();
     drop(control);
     assert!(!folder.join(NAME).exists());
     let ask = ControlRequest::Shutdown { member: "bob".to_owned(), reason: None };
     assert!(matches!(control_request(&folder, &ask).await, Err(KnockError::Closed { .. })));
     std::fs::write(folder.join(NAME), "a file of somebody's").unwrap();
-    assert!(ControlServer::open(&folder).is_err());
+    assert!(ControlServer::open(&folder, mpsc::channel(1).0).is_err());
     assert!(folder.join(NAME).exists(), "what is no socket is left alone");
 }

@@ -1,4 +1,4 @@
-//! The requests that the run passes on to its host, and the connections of their callers.
+//! The requests that the host of a run carries out, and the connections of their callers.
 
 use std::io;
 
@@ -7,7 +7,8 @@ use serde_json::Value;
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::UnixStream;
 
-use super::request::Notifies;
+use super::request::{ControlRequest, Notifies};
+use super::server::Call;
 use super::{PATIENCE, write_line};
 use crate::question::{Choice, Digest};
 
@@ -43,9 +44,47 @@ pub enum Visitor {
     },
 }
 
+/// A request, by its receiver.
+#[derive(Debug)]
+pub(super) enum Addressed {
+    /// The host of the run.
+    Host(Visitor),
+    /// The run.
+    Run(Call),
+}
+
+impl Addressed {
+    /// Decides who carries out a request.
+    pub(super) fn of(call: Call) -> Self {
+        let Call { control_request, caller } = call;
+        match control_request {
+            ControlRequest::Follow { since, run, notifies } => {
+                Self::Host(Visitor::Follow { since, run, notifies, caller })
+            }
+            ControlRequest::Answer { question, digest, choice } => {
+                Self::Host(Visitor::Answer { question, digest, choice, caller })
+            }
+            control_request @ (ControlRequest::EndTeam { .. }
+            | ControlRequest::StopRun
+            | ControlRequest::StopMember { .. }
+            | ControlRequest::Shutdown { .. }
+            | ControlRequest::Mode { .. }
+            | ControlRequest::Model { .. }
+            | ControlRequest::Compact { .. }
+            | ControlRequest::HidePane { .. }
+            | ControlRequest::ShowPane { .. }
+            | ControlRequest::Permissions
+            | ControlRequest::Permission { .. }
+            | ControlRequest::Plan { .. }
+            | ControlRequest::Spawn { .. }
+            | ControlRequest::Interrupt { .. }) => Self::Run(Call { control_request, caller }),
+        }
+    }
+}
+
 impl Visitor {
     /// Returns the connection of the caller.
-    pub(crate) fn into_caller(self) -> Caller {
+    pub(super) fn into_caller(self) -> Caller {
         match self {
             Self::Follow { caller, .. } | Self::Answer { caller, .. } => caller,
         }

@@ -4,21 +4,18 @@ use std::time::Duration;
 
 use pitcrew_agent::Event;
 use pitcrew_agent::transcript::Grant;
-use pitcrew_protocol::{
-    AgentName, ApiError, ErrorCode, LEAD_NAME, SendMessageInput, SpawnInput, chain,
-};
+use pitcrew_protocol::{AgentName, ApiError, ErrorCode, SendMessageInput, SpawnInput, chain};
 use pitcrew_team::{Actor, SentView, SpawnView, Team, USER};
 use pitcrew_tools::ToolOutcome;
 use serde_json::{Value, json};
-use tokio::sync::mpsc::error::TrySendError;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::oneshot;
 use uuid::Uuid;
 
 use super::run_machine::{EndReason, RunInput};
 use super::team_loop::TeamLoop;
 use super::user_requests::PaneSight;
 use super::wake::Decision;
-use crate::control_socket::{Call, ControlRequest, ControlServer, ENDING, Visitor};
+use crate::control_socket::{Call, ControlRequest, ControlServer, ENDED_BY, ENDING};
 use crate::question::Digest;
 
 /// If a caller waits for the end of a team, this part of its waiting time is reserved for the steps
@@ -31,7 +28,7 @@ impl TeamLoop {
     pub(super) async fn open_control(&mut self) {
         let team = &self.run_context.team;
         let Some(folder) = team.own_folder() else { return };
-        match ControlServer::open(&folder) {
+        match ControlServer::open(&folder, self.sources.visitors.clone()) {
             Ok(control) => self.sources.control = Some(control),
             Err(error) => {
                 self.warn(format!(
@@ -64,7 +61,7 @@ impl TeamLoop {
                 // longer time to shut down.
                 self.asking_grace = wait.map_or(self.grace, |wait| wait.max(self.grace));
                 inputs.push(RunInput::EndAsked(EndReason::ShutDown));
-                Ok(json!({"success": true, (ENDING): self.ending_otherwise()}))
+                Ok(self.ending_answer())
             }
             ControlRequest::Shutdown { member, reason } => {
                 self.shut_down_for_user(member, reason).await
@@ -102,15 +99,10 @@ impl TeamLoop {
                     answer
                 })
             }
-            ControlRequest::Follow { since, run, notifies } => {
-                let visitor = Visitor::Follow { since, run, notifies, caller: call.caller };
-                pass_to_host(&self.sources.visitors, visitor).await;
-                return inputs;
-            }
-            ControlRequest::Answer { question, digest, choice } => {
-                let visitor = Visitor::Answer { question, digest, choice, caller: call.caller };
-                pass_to_host(&self.sources.visitors, visitor).await;
-                return inputs;
+            // The control socket passes these requests to the host.
+            ControlRequest::Follow { .. } | ControlRequest::Answer { .. } => {
+                let says = "only the host of a run carries out this request";
+                Err(ApiError::new(ErrorCode::InternalError, says))
             }
         };
         call.caller.answer(answer).await;
@@ -137,6 +129,17 @@ impl TeamLoop {
         self.member_here(&name, "which only the keys of its pane can interrupt")?;
         self.interrupt(&name);
         Ok((answer, Vec::new()))
+    }
+
+    /// Returns the answer to a request to end the team.
+    fn ending_answer(&self) -> Value {
+        let mut answer = json!({"success": true, (ENDING): self.ending_otherwise()});
+        if let (None, Some(answer)) = (self.machine.end_reason(), answer.as_object_mut()) {
+            let grace_ms = i64::try_from(self.asking_grace.as_millis()).unwrap_or(i64::MAX);
+            let now_ms = self.run_context.team.teams().now_ms();
+            answer.insert(ENDED_BY.to_owned(), json!(now_ms.saturating_add(grace_ms)));
+        }
+        answer
     }
 
     /// Returns the reason why the run was already ending before the request to end the team.
@@ -180,27 +183,18 @@ impl TeamLoop {
         approve: bool,
         feedback: Option<String>,
     ) -> Result<Value, ApiError> {
-        let member = self.run_context.team.member(&member).await?.name.to_string();
-        let (about, because) = (
-            format!("the plan of {member} (request {})", request.escape_debug()),
-            feedback.clone(),
+        let team = &self.run_context.team;
+        let member = team.member(&member).await?.name;
+        let remark = feedback.as_deref().filter(|remark| !remark.trim().is_empty());
+        let remark = remark.map(|remark| format!(" The user told {member}: {remark}"));
+        let answered = if approve { "approved" } else { "rejected" };
+        let notice = format!(
+            "The user has {answered} the plan of {member} (request {}); do not answer it.{}",
+            request.escape_debug(),
+            remark.unwrap_or_default()
         );
-        let content = feedback;
-        let input = SendMessageInput::PlanApprovalResponse {
-            request_id: request,
-            approve,
-            recipient: member,
-            content,
-        };
-        let sent = self.run_context.team.send(&Actor::Lead, input, None).await?;
-        let text = match (approve, because) {
-            (true, _) => format!("I have approved {about}; do not answer it."),
-            (false, None) => format!("I have rejected {about}; do not answer it."),
-            (false, Some(because)) => {
-                format!("I have rejected {about}; do not answer it. I told it: {because}")
-            }
-        };
-        tell_lead(&self.run_context.team, text, "the user answered a plan").await;
+        let sent = team.answer_plan_for_user(&request, member.as_str(), approve, feedback).await?;
+        tell_lead(team, &notice, "the user answered a plan").await;
         Ok(json!(SentView(&sent)))
     }
 
@@ -239,10 +233,10 @@ impl TeamLoop {
             };
             if let Ok(member) = &spawned {
                 let text = format!(
-                    "I have added the teammate {} to the team: {}",
+                    "The user has added the teammate {} to the team: {}",
                     member.name, input.description
                 );
-                tell_lead(&team, text, "the user added a teammate").await;
+                tell_lead(&team, &text, "the user added a teammate").await;
             }
             call.caller.answer(spawned.map(|member| json!(member))).await;
         });
@@ -285,24 +279,10 @@ impl TeamLoop {
     }
 }
 
-/// Passes a request to the host of the run. If the program that started the run has no host,
-/// refuses the request.
-async fn pass_to_host(host: &mpsc::Sender<Visitor>, visitor: Visitor) {
-    let (says, visitor) = match host.try_send(visitor) {
-        Ok(()) => return,
-        Err(TrySendError::Full(visitor)) => ("the host of this run is busy", visitor),
-        Err(TrySendError::Closed(visitor)) => ("this run has no host", visitor),
-    };
-    let error = ApiError::new(ErrorCode::InvalidStatus, says);
-    visitor.into_caller().answer(Err(error)).await;
-}
-
 /// Informs the lead of an action that the user took in the lead's place. A failure is only logged,
 /// because the lead notices the effects of the action anyway.
-pub(super) async fn tell_lead(team: &Team, content: String, summary: &str) {
-    let (recipient, summary) = (LEAD_NAME.to_owned(), Some(summary.to_owned()));
-    let input = SendMessageInput::Message { recipient, content, summary };
-    if let Err(error) = team.send(&Actor::User, input, None).await {
+pub(super) async fn tell_lead(team: &Team, text: &str, summary: &str) {
+    if let Err(error) = team.notify_lead(text, summary).await {
         tracing::warn!(error = chain(&error), "cannot tell the lead what the user did");
     }
 }

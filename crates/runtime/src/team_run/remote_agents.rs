@@ -168,7 +168,7 @@ impl TeamLoop {
             let is_elsewhere = self.agents.keeps_journal(&agent);
             return is_elsewhere.then_some(RunEvent::TaskChanged { agent, task, change });
         }
-        if let Noted::MessagePersisted { id, from, to, frame } = event {
+        if let Noted::MessagePersisted { id, from, to, frame, .. } = event {
             if self.agents.keeps_journal(&to) {
                 if let Some(running) = self.agents.running_mut(&to) {
                     running.senders.insert(id, from);

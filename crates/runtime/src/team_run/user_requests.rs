@@ -113,8 +113,8 @@ impl TeamLoop {
             );
         }
         running.handle.end("the user stopped it");
-        let text = format!("I have stopped the teammate {name}.");
-        tell_lead(&self.run_context.team, text, "the user stopped a teammate").await;
+        let text = format!("The user has stopped the teammate {name}.");
+        tell_lead(&self.run_context.team, &text, "the user stopped a teammate").await;
         Ok(json!({"success": true, "name": name}))
     }
 

@@ -53,7 +53,7 @@ fn text_of(ask: &Ask) -> String {
 #[tokio::test]
 async fn a_person_sends_a_plan_back_and_approves_the_next_one() {
     let setting = TestRun::in_files();
-    let lead = "    - wait_for: {contains: I have approved the plan of bob, from: message}\n    - text: Good.\n";
+    let lead = "    - wait_for: {contains: The user has approved the plan of bob, from: message}\n    - text: Good.\n";
     let (handle, mut asks, overheard) = planning(&setting, lead).await;
     let answering = async {
         let first = next(&mut asks).await;
@@ -77,7 +77,7 @@ async fn a_person_sends_a_plan_back_and_approves_the_next_one() {
     let (ran, ()) = tokio::join!(finish(handle), answering);
     ran.success();
     let told = overheard.told_to("team-lead").join("\n");
-    assert!(told.contains("do not answer it. I told it: leave the name"), "{told}");
+    assert!(told.contains("do not answer it. The user told bob: leave the name"), "{told}");
     assert!(!told.contains("waits for an answer"), "the run waits for the person: {told}");
 }
 

@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use pitcrew_protocol::{Program, TeamCreateInput};
-use pitcrew_runtime::control_socket::{ControlRequest, ENDING, control_request};
+use pitcrew_runtime::control_socket::{ControlRequest, ENDED_BY, ENDING, control_request};
 use pitcrew_runtime::events::RunEvent;
 use pitcrew_runtime::hosting::LaunchStage;
 use pitcrew_runtime::run::{Asks, Begin, RunEnd, Runtime};
@@ -224,6 +224,12 @@ async fn a_run_that_is_asked_to_end_its_team_says_why_it_was_ending_already() {
             control_request(&setting.root.join("teams/probe/pitcrew"), &ask).await.unwrap();
         let expected = if was_ending { json!("the work is done") } else { json!(null) };
         assert_eq!(answer[ENDING], expected);
+        let ended_by = answer[ENDED_BY].as_i64();
+        let teams_clock = setting.team_elsewhere().await.teams().now_ms();
+        let left_ms = ended_by.map(|ended_by| ended_by - teams_clock);
+        let patience_ms = i64::try_from(PATIENCE.as_millis()).unwrap();
+        assert_eq!(left_ms.is_some(), !was_ending, "{answer}");
+        assert!(left_ms.is_none_or(|left_ms| 0 < left_ms && left_ms <= patience_ms), "{answer}");
         bob.says_goodbye().await;
         let _either = panes.processes()[0].signal(Signal::TERM).unwrap();
         let end = finish(handle).await.outcome.end;

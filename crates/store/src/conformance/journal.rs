@@ -154,7 +154,7 @@ fn entry(at_ms: i64, event: Event) -> JournalEntry {
 
 fn sent(nth: i64, frame: Option<&str>) -> JournalEntry {
     let (to, frame) = (AgentName::lead(), frame.map(str::to_owned));
-    entry(nth, Event::MessagePersisted { id: id(nth), from: "bob".into(), to, frame })
+    entry(nth, Event::MessagePersisted { id: id(nth), from: "bob".into(), author: None, to, frame })
 }
 
 fn changed(at_ms: i64, state: &str, detail: Option<&str>) -> JournalEntry {

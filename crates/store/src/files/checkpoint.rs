@@ -273,7 +273,13 @@ mod tests {
         };
         let sent = |frame: Option<&str>| {
             let (id, frame) = (MessageId(format!("m{at_ms}")), frame.map(str::to_owned));
-            Event::MessagePersisted { id, from: "ann".to_owned(), to: member.clone(), frame }
+            Event::MessagePersisted {
+                id,
+                from: "ann".to_owned(),
+                author: None,
+                to: member.clone(),
+                frame,
+            }
         };
         let event = match kind % 6 {
             0 => changed("spawned"),

@@ -26,6 +26,7 @@ use super::written_log;
 use crate::{Overwritten, StoreError, TaskEdit, TaskTable, table};
 
 mod entries;
+mod torn;
 
 use entries::{Entry, Holds, list, read_all};
 

@@ -240,7 +240,7 @@ impl Team {
             approved,
             at_ms: self.now_ms(),
             call: None,
-            frame: Outgoing { message, unsent: None },
+            frame: Outgoing { message, author: None, unsent: None },
         };
         if let Some(request) = self.spend(member, request_id, answer).await? {
             let outcome = PermissionOutcome::of_answer(approved);

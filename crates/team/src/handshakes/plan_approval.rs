@@ -4,12 +4,21 @@ use pitcrew_protocol::{
     AgentName, ApiError, Foreign, PlanApprovalRequest, PlanApprovalResponse, Responded, TeamConfig,
 };
 
-use super::Asked;
+use super::{Asked, not_signed};
 use crate::actor::{Actor, Speaker};
 use crate::clock::wire_time;
 use crate::requests::RequestKind;
 use crate::send::{Recipient, Sent};
 use crate::{Team, refusal};
+
+/// An answer to a plan that is not sent yet.
+pub(crate) struct PlanAnswer<'a> {
+    pub(crate) request_id: &'a str,
+    /// The teammate that sent the plan.
+    pub(crate) recipient: &'a str,
+    pub(crate) approve: bool,
+    pub(crate) content: Option<String>,
+}
 
 impl Team {
     /// Asks the lead to approve the plan of `member`. A second request with the same `call` creates
@@ -54,16 +63,46 @@ impl Team {
         Ok(Asked { request_id, receipt, is_answered })
     }
 
+    /// Sends the user's answer to a plan. Teammates obey only the lead, so the lead is the sender of
+    /// the answer. The journal records the user as its author.
+    ///
+    /// # Errors
+    /// `permission_denied` for every handle except the lead's own, `agent_not_found`,
+    /// `invalid_request`, `rate_limit`. `invalid_status` for an unknown or already answered plan.
+    pub async fn answer_plan_for_user(
+        &self,
+        request_id: &str,
+        recipient: &str,
+        approve: bool,
+        content: Option<String>,
+    ) -> Result<Sent, ApiError> {
+        let config = self.config().await?;
+        let speaker = Speaker::of(&Actor::User, &config)?;
+        not_signed(&config)?;
+        self.may_command().await?;
+        self.count_call().await?;
+        let answer = PlanAnswer { request_id, recipient, approve, content };
+        self.send_plan_answer(&config, &speaker, answer, None).await
+    }
+
     pub(crate) async fn answer_plan(
         &self,
         config: &TeamConfig,
         speaker: &Speaker,
-        (request_id, recipient): (&str, &str),
-        approve: bool,
-        content: Option<String>,
+        answer: PlanAnswer<'_>,
         call: Option<&str>,
     ) -> Result<Sent, ApiError> {
         self.lead_only(config, speaker, "answer plans").await?;
+        self.send_plan_answer(config, speaker, answer, call).await
+    }
+
+    async fn send_plan_answer(
+        &self,
+        config: &TeamConfig,
+        speaker: &Speaker,
+        PlanAnswer { request_id, recipient, approve, content }: PlanAnswer<'_>,
+        call: Option<&str>,
+    ) -> Result<Sent, ApiError> {
         refusal::check_length(
             "content",
             content.as_deref().unwrap_or_default(),

@@ -141,6 +141,7 @@ impl Team {
             // repeated, the notice has the same id, so the sender is informed only once.
             id: made_id(&[self.dir().as_str(), "dead", &id.0]),
             from: SYSTEM.to_owned(),
+            author: None,
             color: None,
             to: sender.name.clone(),
             text: format!("Your message {id} to {gone} was not delivered: {why}."),

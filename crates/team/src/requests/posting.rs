@@ -62,6 +62,7 @@ impl Team {
         let letter = OutgoingMessage {
             id: frame.message,
             from: from.to_string(),
+            author: frame.author,
             color,
             to: to.clone(),
             text,

@@ -95,6 +95,9 @@ impl Answer {
 pub(crate) struct Outgoing {
     /// The id of the message that carries the frame.
     pub(crate) message: MessageId,
+    /// The name of the author, if the author is not the sender of the message.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) author: Option<String>,
     /// The text of the frame. It is removed when the frame is sent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) unsent: Option<String>,

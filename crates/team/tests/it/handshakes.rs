@@ -228,6 +228,71 @@ async fn a_plan_is_approved_by_the_lead_alone_and_by_nobody_for_itself() {
 }
 
 #[tokio::test]
+async fn the_users_answer_to_a_plan_is_the_leads_command_with_the_user_as_its_author() {
+    let crew = Crew::new().await;
+    let id = handed_in(&crew, "planner", "toolu_p").await;
+    let why = Some("test more".to_owned());
+    crew.team.answer_plan_for_user(&id, "planner", false, why).await.unwrap();
+    let again = handed_in(&crew, "planner", "toolu_q").await;
+    let words = Some("go ahead".to_owned());
+    crew.team.answer_plan_for_user(&again, "planner", true, words).await.unwrap();
+    let leads = handed_in(&crew, "planner", "toolu_r").await;
+    crew.send(&Actor::Lead, plan(&leads, "planner", true)).await;
+    crew.send(&Actor::User, ask_shutdown("worker")).await;
+    let spent = crew.team.answer_plan_for_user(&again, "planner", true, None).await.unwrap_err();
+    is(&spent, ErrorCode::InvalidStatus);
+
+    let mail = crew.unread("planner").await;
+    let of_lead = mail.iter().filter(|mail| mail.frame.is_some());
+    assert!(of_lead.clone().all(|mail| mail.message.from == "team-lead"), "{mail:?}");
+    assert_eq!(of_lead.count(), 3, "teammates obey the lead alone");
+    assert_eq!(
+        authors(&crew).await,
+        [
+            "planner plan_approval_request -",
+            "team-lead plan_approval_response user",
+            "planner plan_approval_request -",
+            "team-lead plan_approval_response user",
+            "user text -",
+            "planner plan_approval_request -",
+            "team-lead plan_approval_response -",
+            "team-lead shutdown_request user",
+        ]
+    );
+}
+
+#[tokio::test]
+async fn the_history_of_a_message_has_its_author() {
+    let crew = Crew::new().await;
+    let id = handed_in(&crew, "planner", "toolu_p").await;
+    let sent = crew.team.answer_plan_for_user(&id, "planner", true, None).await.unwrap();
+    let trace = crew.team.teams().message(&sent.receipts[0].id).await.unwrap();
+    assert_eq!((trace.from.as_deref(), trace.author.as_deref()), (Some("team-lead"), Some("user")));
+}
+
+/// Returns sender, frame and author of each message in the journal.
+async fn authors(crew: &Crew) -> Vec<String> {
+    let journal = crew.backend.journal_since(crew.team.dir(), 0).await.unwrap().0;
+    let messages = journal.into_iter().filter_map(|entry| match entry.event {
+        Event::MessagePersisted { from, author, frame, .. } => {
+            let (frame, author) = (frame.as_deref(), author.as_deref());
+            Some(format!("{from} {} {}", frame.unwrap_or("text"), author.unwrap_or("-")))
+        }
+        _ => None,
+    });
+    messages.collect()
+}
+
+#[tokio::test]
+async fn the_lead_gets_a_notice_from_the_system() {
+    let crew = Crew::new().await;
+    let notice = format!("The user has stopped bob.{}", "x".repeat(20_000));
+    crew.team.notify_lead(&notice, "the user stopped a teammate").await.unwrap();
+    let mail = crew.unread("team-lead").await.remove(0);
+    assert_eq!((mail.message.from.as_str(), mail.message.text.len()), ("system", 10_000));
+}
+
+#[tokio::test]
 async fn an_approved_planner_goes_on_in_its_own_mode() {
     let crew = Crew::new().await;
     crew.team.set_mode(&Actor::Lead, &name("planner"), "acceptEdits").await.unwrap();

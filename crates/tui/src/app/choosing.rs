@@ -2,7 +2,7 @@
 
 use crossterm::event::KeyEvent;
 
-use super::{Action, App, Left, Stage};
+use super::{Action, App, Left, Onward, Stage};
 use crate::panels::{PanelAct, Picker, PickerItem};
 
 /// A team to go on with.
@@ -12,6 +12,17 @@ pub struct TeamItem {
     pub id: String,
     /// The team as the list shows it.
     pub item: PickerItem,
+}
+
+/// A team whose work is done. The first message of the user continues it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CompletedTeam {
+    /// The name of the team's folder, or the id of its archive.
+    pub id: String,
+    /// The team's name.
+    pub name: String,
+    /// Whether the team is in the archive.
+    pub is_archived: bool,
 }
 
 /// The list while it is open.
@@ -25,12 +36,36 @@ pub(super) struct Choosing {
 impl App {
     /// Asks for the list of teams.
     pub(super) fn choose_team(&mut self) -> Vec<Action> {
-        // The run ends if its starter leaves before it has started.
-        if matches!(self.stage, Stage::Starting(_)) {
+        if self.is_starting() {
             self.problem("the team is being started; choose another one when it runs");
             return Vec::new();
         }
         vec![Action::ListTeams]
+    }
+
+    /// Leaves for a new team.
+    pub(super) fn new_team(&mut self) -> Vec<Action> {
+        if self.is_starting() {
+            self.problem("the team is being started; begin another one when it runs");
+            return Vec::new();
+        }
+        vec![Action::Leave(Left::Onward(Onward::NewTeam))]
+    }
+
+    /// Leaves for the display of the completed team that waits for a message, if there is one.
+    pub(super) fn view_completed(&self) -> Option<Vec<Action>> {
+        let id = self.completed_here()?.id.clone();
+        Some(vec![Action::Leave(Left::Onward(Onward::Records { id }))])
+    }
+
+    /// Returns the completed team that the next message continues.
+    pub(super) fn completed_here(&self) -> Option<&CompletedTeam> {
+        self.completed.as_ref().filter(|_| matches!(self.stage, Stage::Goal))
+    }
+
+    /// A run that is being started ends if its starter leaves.
+    fn is_starting(&self) -> bool {
+        matches!(self.stage, Stage::Starting(_))
     }
 
     pub(super) fn teams_listed(&mut self, result: Result<Vec<TeamItem>, String>) -> Vec<Action> {
@@ -55,7 +90,7 @@ impl App {
             PanelAct::Chosen(index) => {
                 let id = choosing.ids.get(index).cloned()?;
                 self.choosing = None;
-                return Some(vec![Action::Leave(Left::ToTeam { id })]);
+                return Some(vec![Action::Leave(Left::Onward(Onward::Team { id }))]);
             }
             PanelAct::Close => self.choosing = None,
             PanelAct::None

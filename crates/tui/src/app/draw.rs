@@ -11,7 +11,7 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::{Block, BorderType, Borders, Paragraph};
 use unicode_width::UnicodeWidthStr as _;
 
-use super::status::{about, counts, ending};
+use super::status::{about, counts, ending, stopping};
 use super::{App, CanStart, Focus, Leaving, Places, Stage};
 use crate::question::Extent;
 use crate::render::wrap;
@@ -40,8 +40,7 @@ impl App {
         let composer = self.composer.height(whole.width);
         let fixed = 3 + count(&queued) + count(&notice) + composer;
         let room = whole.height.saturating_sub(fixed + CONVERSATION_ROWS);
-        let reads_page = self.page.is_some() && self.focus == Focus::Conversation;
-        self.question.set_extent(if reads_page { Extent::Heading } else { Extent::Whole });
+        self.question.set_extent(self.extent());
         let question = match self.questions.is_empty() {
             true => 0,
             false => self.question.height(whole.width, room).min(room),
@@ -78,6 +77,17 @@ impl App {
         self.draw_status(frame, status);
     }
 
+    /// Returns the part of the permission request that the user can see.
+    fn extent(&self) -> Extent {
+        if self.page.is_some() && self.focus == Focus::Conversation {
+            Extent::Heading
+        } else if self.composer.has_completions() {
+            Extent::Covered
+        } else {
+            Extent::Whole
+        }
+    }
+
     /// Takes back the notice that a part was not on the screen yet, once all of it was. Its rows are
     /// free from the next drawing on.
     fn end_unread_notice(&mut self) {
@@ -93,7 +103,10 @@ impl App {
     fn draw_header(&self, frame: &mut Frame<'_>, area: Rect) {
         let name = match &self.team {
             Some(_) => self.team_name(),
-            None => "new team".to_owned(),
+            None => match &self.completed {
+                Some(completed) => in_one_line(&completed.name),
+                None => "new team".to_owned(),
+            },
         };
         let mut spans = vec![
             Span::styled(" pitcrew ", self.theme.accent),
@@ -169,8 +182,10 @@ impl App {
         };
         if self.shown().is_empty() {
             // It is where a conversation begins: above the composer.
-            let last = Rect { y: area.bottom().saturating_sub(1), height: 1, ..area };
-            frame.render_widget(Paragraph::new(self.greeting()), last.intersection(area));
+            let lines = wrap(&self.greeting(), area.width, self.theme.dim);
+            let height = count(&lines).min(area.height);
+            let last = Rect { y: area.bottom() - height, height, ..area };
+            frame.render_widget(Paragraph::new(lines), last);
             return;
         }
         let lines = self.shown().view().lines(area.width, usize::from(area.height), &theme);
@@ -181,13 +196,20 @@ impl App {
     }
 
     /// The text in place of an empty conversation.
-    fn greeting(&self) -> Vec<Line<'static>> {
+    fn greeting(&self) -> String {
+        if let Some(completed) = self.completed_here() {
+            let place = if completed.is_archived { " and in the archive" } else { "" };
+            return format!(
+                "Team {} is completed{place}.\nA message continues it, Enter shows what it did, /new begins another team.",
+                in_one_line(&completed.name)
+            );
+        }
         let text = match self.stage {
             Stage::Goal => "What shall the team do? /help shows keys and commands.",
             Stage::Starting(_) => "The team is being started.",
             Stage::Running | Stage::NoHost | Stage::Over(_) => "No conversation is recorded yet.",
         };
-        vec![Line::styled(text, self.theme.dim)]
+        text.to_owned()
     }
 
     fn draw_panel(&mut self, frame: &mut Frame<'_>, area: Rect) {
@@ -256,6 +278,7 @@ impl App {
             return format!("Esc goes back to the conversation{also}");
         }
         match (&self.stage, self.can_start) {
+            (Stage::Goal, _) if self.completed.is_some() => "a message to team-lead".to_owned(),
             (Stage::Goal, _) => "the goal of the team".to_owned(),
             (Stage::Starting(_), _) => "the team is being started".to_owned(),
             (Stage::Over(_), CanStart::Yes) => "Enter closes; a message goes on".to_owned(),
@@ -275,7 +298,8 @@ impl App {
         let (text, style) = match self.leaving {
             Leaving::Asked => (self.leaving_question(), self.theme.warning),
             Leaving::Pressed => ("Ctrl-C again leaves".to_owned(), self.theme.warning),
-            Leaving::Ending => (ending(&self.state), self.theme.warning),
+            Leaving::Ending(until) => (ending(&self.state, until), self.theme.warning),
+            Leaving::Stopping => (stopping(&self.state), self.theme.warning),
             Leaving::No => {
                 let left = match self.team {
                     Some(_) => about(&self.state, self.receiver()),

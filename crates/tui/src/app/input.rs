@@ -9,7 +9,7 @@ use pitcrew_team::PlanView;
 use pitcrew_view::TeamState;
 use pitcrew_view::asking::Chosen;
 use pitcrew_view::changes::{MemberChanges, Merged, Versions};
-use pitcrew_view::client::News;
+use pitcrew_view::client::{News, TeamEnding};
 use pitcrew_view::conversation::Conversation;
 use pitcrew_view::markdown_export::Detail;
 use pitcrew_view::state::Happened;
@@ -55,7 +55,9 @@ pub enum Done {
     /// A request to the host has waited for its answer for a while. Its own result comes later.
     Slow,
     /// The host was asked to end the team. An error is the reason why it does not.
-    Ending(Result<(), String>),
+    Ending(Result<TeamEnding, String>),
+    /// Whether the host stops the run.
+    Stopping(Result<(), String>),
     /// An action without an own result was carried out. The text reports it.
     Told(String),
     /// An action was not carried out. The text says why.
@@ -143,6 +145,8 @@ pub enum Action {
     ListTeams,
     /// Ask every teammate to leave, and end the team.
     EndTeam,
+    /// Stop the run at once. The teammates stay in the team.
+    StopRun,
     /// Read from the team's records how its last run ended.
     ReadEnd,
     /// Read the end of an agent's transcript.
@@ -207,6 +211,23 @@ pub enum ExportOf {
     Run,
 }
 
+/// Where the user goes on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Onward {
+    /// In another team.
+    Team {
+        /// The name of the team's folder, or the id of its archive.
+        id: String,
+    },
+    /// In the display of a team's records.
+    Records {
+        /// The name of the team's folder, or the id of its archive.
+        id: String,
+    },
+    /// In a new team.
+    NewTeam,
+}
+
 /// Why the terminal interface was closed.
 #[derive(Debug)]
 pub enum Left {
@@ -229,11 +250,8 @@ pub enum Left {
         /// The team's name. `None` if no team was started.
         team: Option<String>,
     },
-    /// The user chose another team to go on with. The team on the screen goes on too.
-    ToTeam {
-        /// The name of the team's folder, or the id of its archive.
-        id: String,
-    },
+    /// The user chose to go on elsewhere. The team on the screen goes on too.
+    Onward(Onward),
     /// The process must end, or its terminal is gone. The team goes on.
     Signal {
         /// The team's name. `None` if no team was started.

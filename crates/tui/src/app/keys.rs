@@ -43,7 +43,7 @@ impl App {
         match self.leaving {
             Leaving::Asked => return self.leaving_key(key),
             Leaving::Pressed => self.leaving = Leaving::No,
-            Leaving::No | Leaving::Ending => {}
+            Leaving::No | Leaving::Ending(_) | Leaving::Stopping => {}
         }
         if let Some(actions) = self.choosing_key(key) {
             return actions;
@@ -145,6 +145,13 @@ impl App {
             && self.composer.is_empty()
         {
             return self.leave();
+        }
+        if key.code == KeyCode::Enter
+            && self.composer.is_empty()
+            && self.page.is_none()
+            && let Some(actions) = self.view_completed()
+        {
+            return actions;
         }
         if self.refusing.is_some() && key.code == KeyCode::Enter && self.composer.is_empty() {
             return self.refuse("");
@@ -257,7 +264,7 @@ impl App {
     fn ctrl_c(&mut self) -> Vec<Action> {
         match self.leaving {
             // A third Ctrl-C leaves without an answer, and the team goes on.
-            Leaving::Asked | Leaving::Ending => {
+            Leaving::Asked | Leaving::Ending(_) | Leaving::Stopping => {
                 self.leaving = Leaving::Asked;
                 self.leave()
             }

@@ -151,7 +151,7 @@ impl App {
     fn ended(&mut self, outcome: Box<RunOutcome>) -> Vec<Action> {
         self.fold(&ViewEvent::Ended(&outcome));
         self.no_host();
-        if self.leaving == Leaving::Ending {
+        if matches!(self.leaving, Leaving::Ending(_) | Leaving::Stopping) {
             let state = Box::new(std::mem::take(&mut self.state));
             return vec![Action::Leave(Left::Ended { outcome, state })];
         }

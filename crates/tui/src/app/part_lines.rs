@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use pitcrew_protocol::{CallEffect, ToolTraits};
 use pitcrew_view::conversation::{Call, Part, Permission};
 use pitcrew_view::text::{first_line, in_one_line};
+use pitcrew_view::wording::{end_in_words, frame_in_words};
 use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 
@@ -48,8 +49,8 @@ pub(crate) fn part_lines(
             // A frame is JSON for programs. Its sender's summary says more to a person.
             Some(kind) => {
                 let summary = summary.as_deref().map(|text| format!(": {text}"));
-                let text =
-                    format!("{from}: {}{}", kind.replace('_', " "), summary.unwrap_or_default());
+                let words = frame_in_words(kind);
+                let text = format!("{from} {words}{}", summary.unwrap_or_default());
                 brief(&text, theme.dim, width)
             }
         },
@@ -61,7 +62,7 @@ pub(crate) fn part_lines(
         Part::Event { text } => brief(text, theme.dim, width),
         Part::Ended { status, reason } => {
             let reason = reason.as_deref().map(|reason| format!(": {reason}"));
-            let text = format!("ended, {status}{}", reason.unwrap_or_default());
+            let text = format!("ended, {}{}", end_in_words(*status), reason.unwrap_or_default());
             brief(&text, theme.heading, width)
         }
     }

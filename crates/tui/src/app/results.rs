@@ -19,13 +19,25 @@ impl App {
                 self.is_host_slow = true;
                 Vec::new()
             }
-            Done::Ending(Ok(())) => {
+            Done::Ending(Ok(ending)) => {
                 self.host_answers();
+                if matches!(self.leaving, Leaving::Ending(_)) {
+                    self.leaving = Leaving::Ending(ending);
+                }
                 Vec::new()
             }
             Done::Ending(Err(reason)) => {
                 self.leaving = Leaving::No;
                 self.problem(format!("the team is not ended: {reason}"));
+                Vec::new()
+            }
+            Done::Stopping(Ok(())) => {
+                self.host_answers();
+                Vec::new()
+            }
+            Done::Stopping(Err(reason)) => {
+                self.leaving = Leaving::No;
+                self.problem(format!("the run is not stopped: {reason}"));
                 Vec::new()
             }
             Done::Told(text) => {

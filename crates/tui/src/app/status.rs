@@ -1,8 +1,10 @@
 //! The short texts around the conversation.
 
+use jiff::Timestamp;
 use pitcrew_protocol::{AgentName, LEAD_NAME, Status};
 use pitcrew_runtime::run::{RunEnd, RunOutcome};
 use pitcrew_view::TeamState;
+use pitcrew_view::client::TeamEnding;
 use pitcrew_view::outcome::result_text;
 use pitcrew_view::text::{first_line, in_one_line};
 use pitcrew_view::wording::{in_dollars, short};
@@ -42,17 +44,30 @@ fn in_header(status: Status) -> Option<&'static str> {
     }
 }
 
-/// Describes the end of a team that the user asked for: which agents it waits for.
-pub(super) fn ending(state: &TeamState) -> String {
+/// Describes the end of a team that the user asked for: which agents it waits for, and until when.
+pub(super) fn ending(state: &TeamState, ending: TeamEnding) -> String {
+    let by = ending.ended_by_ms.and_then(|by_ms| Timestamp::from_millisecond(by_ms).ok());
+    let until = by.map(|by| by.strftime(" until %H:%M:%S UTC").to_string()).unwrap_or_default();
+    let names = waits_for(state);
+    in_one_line(&format!("the team ends; waits for {names}{until}; /stop forces; Ctrl-C leaves"))
+}
+
+/// Describes the end of a run that the user stopped.
+pub(super) fn stopping(state: &TeamState) -> String {
+    let names = waits_for(state);
+    in_one_line(&format!("the run is being stopped; waits for {names}; Ctrl-C leaves"))
+}
+
+/// Names the agents for which the end of a run waits.
+fn waits_for(state: &TeamState) -> String {
     let left = state.teammates_left();
     let named: Vec<&str> = left.iter().take(NAMED_MOST).map(|name| name.as_str()).collect();
     let more = left.len().saturating_sub(NAMED_MOST);
-    let names = match (named.is_empty(), more) {
+    match (named.is_empty(), more) {
         (true, _) => LEAD_NAME.to_owned(),
         (false, 0) => named.join(", "),
         (false, more) => format!("{} and {more} more", named.join(", ")),
-    };
-    in_one_line(&format!("the team is being ended; waits for {names}; Ctrl-C leaves"))
+    }
 }
 
 /// Describes an agent: its name, model, mode and tokens.

@@ -1,6 +1,7 @@
 //! Handles a text that the user sends: a goal, a message, a command, or the reason of a refusal.
 
 use pitcrew_protocol::{AgentName, LEAD_NAME};
+use pitcrew_view::client::TeamEnding;
 
 use super::status::costs;
 use pitcrew_view::markdown_export::Detail;
@@ -57,7 +58,14 @@ impl App {
 
     fn message(&mut self, text: String) -> Vec<Action> {
         match &self.stage {
-            Stage::Goal => self.start(Begin::New { goal: text.clone() }, text),
+            Stage::Goal => {
+                let goal = text.clone();
+                let begin = match &self.completed {
+                    Some(completed) => Begin::Resume { team: completed.id.clone(), goal },
+                    None => Begin::New { goal },
+                };
+                self.start(begin, text)
+            }
             Stage::Starting(_) => {
                 self.problem("the team is being started; send this when it runs");
                 Vec::new()
@@ -130,6 +138,7 @@ impl App {
             Command::ShowPane(member) => return request(Request::ShowPane(member)),
             Command::HidePane(member) => return request(Request::HidePane(member)),
             Command::Interrupt => return vec![Action::Interrupt(self.receiver().clone())],
+            Command::New => return self.new_team(),
             Command::Resume => return self.choose_team(),
             Command::StopMember(member) => return request(Request::ShutDown(member)),
             Command::Stop => return self.end_team(),
@@ -162,14 +171,25 @@ impl App {
         self.peek(agent)
     }
 
-    /// Asks the host to end the team.
+    /// Asks the host to end the team. If the team is ending already, stops its run at once.
     pub(super) fn end_team(&mut self) -> Vec<Action> {
         if !matches!(self.stage, Stage::Running) {
             self.problem("no process runs the team");
             return Vec::new();
         }
-        self.leaving = Leaving::Ending;
-        self.tell("the teammates are asked to leave; this closes when the run has ended");
+        if matches!(self.leaving, Leaving::Ending(_) | Leaving::Stopping) {
+            self.leaving = Leaving::Stopping;
+            let team = self.team_name();
+            self.tell(format!(
+                "the agents stop at once; `pitcrew run --resume {team}` goes on with them"
+            ));
+            return vec![Action::StopRun];
+        }
+        self.leaving = Leaving::Ending(TeamEnding::default());
+        self.tell(
+            "the teammates are asked to leave; one that works reads this after its present step; \
+             /stop again stops them at once; this closes when the run has ended",
+        );
         vec![Action::EndTeam]
     }
 

@@ -18,7 +18,7 @@ use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 use serde_json::{Value, json};
 
-use super::{Action, App, Begin, CanStart, Done, Input, Left};
+use super::{Action, App, Begin, CanStart, CompletedTeam, Done, Input, Left, Onward};
 use crate::theme::ThemeKind;
 
 mod asked;
@@ -526,7 +526,7 @@ fn the_panels_are_drawn_in_place_of_the_conversation_or_beside_it() {
     person.presses(KeyCode::Enter);
     assert_snapshot!(person.sees(SMALL), @r"
      pitcrew work  1 working, 1 starting
-    keys and commands: 1-19 of 29, PageDown scrolls, Esc closes ━━━━━━━━━━━━━━━━━━━━
+    keys and commands: 1-19 of 30, PageDown scrolls, Esc closes ━━━━━━━━━━━━━━━━━━━━
     Enter                 send; Alt-Enter or Ctrl-J breaks the line
     Esc                   close, clear a typed text, or interrupt the agent's turn
     Ctrl-C twice, Ctrl-Z  leave (it asks about a team at work); suspend

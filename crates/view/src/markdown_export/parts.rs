@@ -8,7 +8,7 @@ use super::{Detail, plain};
 use crate::conversation::{Call, CallResult, Part, Permission};
 use crate::masking::Masker;
 use crate::text::first_line;
-use crate::wording::brief;
+use crate::wording::{brief, end_in_words};
 
 /// The maximum number of characters of the first line of a result.
 const RESULT_CHARS: usize = 120;
@@ -41,8 +41,7 @@ pub(super) fn part(part: &Part, detail: Detail, masker: &mut Masker) -> String {
         Part::Event { text } => format!("*{}*\n\n", cell(&masker.text(text))),
         Part::Ended { status, reason } => {
             let reason = reason.as_deref().map(|it| format!(": {}", cell(&masker.text(it))));
-            let status = status.as_str().replace('_', " ");
-            format!("*ended, {status}{}*\n\n", reason.unwrap_or_default())
+            format!("*ended, {}{}*\n\n", end_in_words(*status), reason.unwrap_or_default())
         }
     }
 }

@@ -29,8 +29,9 @@ impl TeamLog {
             Event::RunEnded { end, reason } => {
                 Some(self.run_ended(at_ms, end.as_deref(), reason.as_deref()))
             }
-            Event::MessagePersisted { id, from, to, frame } => {
-                self.message(at_ms, from, to, (id, frame.as_deref()))
+            Event::MessagePersisted { id, from, author, to, frame } => {
+                let author = author.as_deref().unwrap_or(from);
+                self.message(at_ms, author, to, (id, frame.as_deref()))
             }
             Event::MessageInjected { to, .. }
             | Event::MessageAcknowledged { to, .. }

@@ -65,7 +65,7 @@ fn an_agent_elsewhere_with_an_open_question_asks_whenever_it_is_seen_in_its_turn
     script.push(answered("bob", "2", None));
     check_line(&script, "thinks");
     script.extend([asks("bob", "3", "Bash"), changes("bob", Status::Killed, None)]);
-    check_line(&script, "killed");
+    check_line(&script, "stopped");
 }
 
 #[test]

@@ -29,6 +29,8 @@ mod requests;
 #[cfg(test)]
 mod script;
 #[cfg(test)]
+mod slow_disk;
+#[cfg(test)]
 mod stream;
 #[cfg(test)]
 mod stream_conversations;

@@ -17,7 +17,15 @@ fn journal(events: Vec<Event>) -> Vec<JournalEntry> {
 
 fn sent(id: &str, from: &str, to: &str, frame: Option<&str>) -> Event {
     let (id, frame) = (MessageId(id.to_owned()), frame.map(str::to_owned));
-    Event::MessagePersisted { id, from: from.to_owned(), to: name(to), frame }
+    Event::MessagePersisted { id, from: from.to_owned(), author: None, to: name(to), frame }
+}
+
+/// Returns the event of a message with the user as the author.
+fn by_user(mut event: Event) -> Event {
+    if let Event::MessagePersisted { author, .. } = &mut event {
+        *author = Some("user".to_owned());
+    }
+    event
 }
 
 fn mail(id: &str, from: &str, text: &str) -> Mail {
@@ -120,10 +128,15 @@ fn messages_are_told_with_sender_receivers_and_text() {
     let mut log = TeamLog::default();
     let plan = json!({"type": "plan_approval_request", "from": "bob", "requestId": "p", "planContent": "First this"});
     let back = json!({"type": "plan_approval_response", "requestId": "p", "approved": false, "feedback": "test more"});
+    let yes = json!({"type": "plan_approval_response", "requestId": "q", "approved": true});
     let assigned = json!({"type": "task_assignment", "taskId": "7", "subject": "s"});
     log.know_mail(
         &name("bob"),
-        vec![mail("1", "team-lead", "look\nthere"), mail("4", "team-lead", &back.to_string())],
+        vec![
+            mail("1", "team-lead", "look\nthere"),
+            mail("4", "team-lead", &back.to_string()),
+            mail("9", "team-lead", &yes.to_string()),
+        ],
     );
     log.know_mail(
         &name("cat"),
@@ -136,6 +149,7 @@ fn messages_are_told_with_sender_receivers_and_text() {
         sent("3", "bob", "team-lead", Some("plan_approval_request")),
         sent("4", "team-lead", "bob", Some("plan_approval_response")),
         sent("5", "operator", "bob", None),
+        by_user(sent("9", "team-lead", "bob", Some("plan_approval_response"))),
         sent("6", "team-lead", "cat", Some("task_assignment")),
         sent("7", "team-lead", "cat", Some("shutdown_request")),
         sent("8", "cat", "cat", Some("task_assignment")),
@@ -147,7 +161,7 @@ fn messages_are_told_with_sender_receivers_and_text() {
     ]);
     // The copies of a broadcast follow each other closely.
     for entry in &mut events {
-        entry.at_ms /= 10;
+        entry.at_ms /= 20;
     }
     assert_eq!(log.lacks_mail_of(&events), [name("bob"), name("cat")]);
     let entries = log.entries(&events);
@@ -160,6 +174,7 @@ fn messages_are_told_with_sender_receivers_and_text() {
             "0 plan bob: hands in a plan: First this",
             "0 plan team-lead: sends the plan of bob back: test more",
             "0 mail operator: writes to bob",
+            "0 plan user: approves the plan of bob",
             "0 task team-lead: assigns task #7 to cat",
             "0 member team-lead: sends a shutdown request to cat",
             "0 delivery cat: sends a task assignment to cat",

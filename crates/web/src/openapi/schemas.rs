@@ -203,6 +203,7 @@ fn of_teams() -> Vec<Named> {
                 ("team", object(&[("team", text()), ("agents", list_of(&reference("Agent")))])),
                 ("tasks", list_of(&reference("TaskFile"))),
                 ("questions", list_of(&reference("Question"))),
+                ("unread", list_of(&text())),
             ]),
         ),
         ("EventStream", event()),

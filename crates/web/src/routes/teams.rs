@@ -12,6 +12,7 @@ use pitcrew_team::{Actor, CreateTeam, MadeBy, OnTaken, TeamRecords};
 use pitcrew_view::TeamState;
 use pitcrew_view::agent_now::Spending;
 use pitcrew_view::host::OpenQuestion;
+use pitcrew_view::recorded;
 use pitcrew_view::running::Running;
 use serde::Serialize;
 use serde_json::json;
@@ -178,6 +179,8 @@ struct Shown {
     team: TeamState,
     tasks: Vec<Task>,
     questions: Vec<OpenQuestion>,
+    /// What of the journal and of the tasks cannot be read, as texts for a person.
+    unread: Vec<String>,
 }
 
 /// `GET /api/teams/{team}`
@@ -202,6 +205,7 @@ pub(super) async fn show(
         team: state.team,
         tasks: state.tasks,
         questions: state.questions,
+        unread: recorded::unread(&records).await?,
     };
     tagged(&headers, &shown)
 }

@@ -1,5 +1,7 @@
 //! Teams in the archive, and teams that nobody runs.
 
+use std::fs;
+
 use serde_json::{Value, json};
 
 use crate::client::Answer;
@@ -52,6 +54,34 @@ async fn an_archived_team_is_read_by_its_name_and_by_its_id() {
     }
     let row = client.get("/api/teams").await.of(200)["teams"][0].clone();
     assert_eq!((&row["name"], &row["archive"]), (&json!("work"), &json!(archive)));
+}
+
+#[tokio::test]
+async fn what_cannot_be_read_of_a_team_is_named() {
+    let env = ServerEnv::new().await;
+    let team = env.team("work", &[]).await;
+    let client = &env.client;
+    let body = json!({"subject": "parse", "description": "do it"});
+    client.post("/api/teams/work/tasks", &body).await.of(201);
+    let unread = async |name: &str| {
+        let shown = client.get(&format!("/api/teams/{name}")).await.of(200);
+        let texts = shown["unread"].as_array().unwrap().iter();
+        texts.map(|text| text.as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(unread("work").await, [""; 0]);
+    let (journal, task) = ("teams/work/pitcrew/journal.ndjson", "tasks/work/2.json");
+    let mut lines = fs::read_to_string(env.root().join(journal)).unwrap();
+    lines.insert_str(0, "half a li\n");
+    fs::write(env.root().join(journal), lines).unwrap();
+    fs::write(env.root().join(task), "{\"id\": \"2\", \"sub").unwrap();
+    let named = unread("work").await;
+    assert!(named[0].ends_with("journal.ndjson: 1 of its lines cannot be read"), "{named:?}");
+    assert!(named[1].ends_with("tasks/work/2.json cannot be read"), "{named:?}");
+    assert_eq!(named.len(), 2, "{named:?}");
+    team.archive().await.unwrap().unwrap();
+    let named = unread("work").await;
+    assert!(named[0].ends_with("journal.ndjson: 1 of its lines cannot be read"), "{named:?}");
+    assert!(named[1].ends_with("tasks/2.json cannot be read"), "{named:?}");
 }
 
 #[tokio::test]

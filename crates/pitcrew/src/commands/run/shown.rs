@@ -77,5 +77,5 @@ fn json_result(
         }
         result.extend(ended.as_ref().err().map(Failure::document).unwrap_or_default());
     }
-    output::line(&serde_json::to_string_pretty(&result).map_err(Failure::internal)?)
+    output::document(&result)
 }

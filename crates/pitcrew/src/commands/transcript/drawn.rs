@@ -7,7 +7,7 @@ use std::borrow::Cow;
 
 use pitcrew_protocol::counted;
 use pitcrew_view::conversation::{Call, Conversation, Part, Permission};
-use pitcrew_view::wording::brief;
+use pitcrew_view::wording::{brief, end_in_words};
 use serde_json::Value;
 
 use crate::output::{FAINT, STRONG, first_line, in_one_line, marked, printable};
@@ -61,8 +61,7 @@ fn part_drawn(part: &Part, is_full: bool) -> Option<String> {
         Part::Ended { status, reason } => {
             let reason =
                 reason.as_ref().map(|it| format!(": {}", in_one_line(it))).unwrap_or_default();
-            let status = status.as_str().replace('_', " ");
-            format!("{FAINT}- ended, {status}{reason}{FAINT:#}")
+            format!("{FAINT}- ended, {}{reason}{FAINT:#}", end_in_words(*status))
         }
     })
 }

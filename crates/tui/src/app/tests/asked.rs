@@ -10,7 +10,7 @@ use pitcrew_view::host::{Closed, What};
 use pitcrew_view::markdown_export::Detail;
 
 use super::{Action, Done, Input, Left, Person, SMALL, name, question};
-use crate::app::{ExportOf, Request, TeamItem};
+use crate::app::{ExportOf, Onward, Request, TeamItem};
 use crate::panels::PickerItem;
 
 fn says(person: &mut Person, text: &str) -> Vec<Action> {
@@ -241,7 +241,7 @@ fn another_team_is_chosen_from_the_list_and_the_list_is_left_by_esc() {
     person.presses(KeyCode::Enter);
     let took = person.took();
     assert!(
-        matches!(took.as_slice(), [Action::Leave(Left::ToTeam { id })] if id == "site"),
+        matches!(took.as_slice(), [Action::Leave(Left::Onward(Onward::Team { id }))] if id == "site"),
         "{took:?}"
     );
     person.gives(Input::Done(Done::Teams(Ok(Vec::new()))));

@@ -2,13 +2,13 @@
 
 use crossterm::event::KeyCode;
 use pitcrew_runtime::run::{RunEnd, RunOutcome};
-use pitcrew_view::client::News;
+use pitcrew_view::client::{News, TeamEnding};
 use pitcrew_view::host::{HostState, What};
 use serde_json::json;
 
 use super::{
-    Action, App, Begin, CanStart, Done, Input, LARGE, Left, Person, SMALL, ThemeKind, changed,
-    question, team,
+    Action, App, Begin, CanStart, CompletedTeam, Done, Input, LARGE, Left, Onward, Person, SMALL,
+    ThemeKind, changed, question, team,
 };
 
 #[test]
@@ -17,14 +17,78 @@ fn a_team_that_could_not_be_ended_goes_on() {
     person.types("/stop");
     person.presses(KeyCode::Enter);
     assert!(person.took().iter().any(|action| matches!(action, Action::EndTeam)));
-    let waits = "the team is being ended; waits for bob; Ctrl-C leaves";
+    let waits = "the team ends; waits for bob; /stop forces; Ctrl-C leaves";
     assert!(person.sees(SMALL).contains(waits), "{}", person.sees(SMALL));
     person.runs(changed("bob", "killed"));
-    assert!(person.sees(SMALL).contains("ended; waits for team-lead;"), "{}", person.sees(SMALL));
+    assert!(person.sees(SMALL).contains("waits for team-lead"), "{}", person.sees(SMALL));
     person.gives(Input::Done(Done::Ending(Err("its lead is busy".to_owned()))));
     let screen = person.sees(SMALL);
     assert!(screen.contains("the team is not ended: its lead is busy"), "{screen}");
-    assert!(!screen.contains("the team is being ended"), "{screen}");
+    assert!(!screen.contains("the team ends"), "{screen}");
+}
+
+#[test]
+fn a_team_that_ends_shows_its_deadline_and_a_second_stop_forces_the_end() {
+    let mut person = Person::with_team();
+    person.types("/stop");
+    person.presses(KeyCode::Enter);
+    person.took();
+    let ending = TeamEnding { ended_by_ms: Some(1_795_190_055_000) };
+    person.gives(Input::Done(Done::Ending(Ok(ending))));
+    let screen = person.sees(SMALL);
+    let ends = "the team ends; waits for bob until 15:54:15 UTC; /stop forces; Ctrl-C leaves";
+    assert!(screen.contains(ends) && screen.contains("/stop again stops them"), "{screen}");
+    person.types("/stop");
+    person.presses(KeyCode::Enter);
+    assert!(matches!(person.took().as_slice(), [Action::StopRun]));
+    let screen = person.sees(SMALL);
+    assert!(screen.contains("the run is being stopped; waits for bob; Ctrl-C leaves"), "{screen}");
+    person.gives(Input::Done(Done::Stopping(Err("its lead is busy".to_owned()))));
+    let screen = person.sees(SMALL);
+    assert!(screen.contains("the run is not stopped: its lead is busy"), "{screen}");
+    person.types("/stop");
+    person.presses(KeyCode::Enter);
+    assert!(matches!(person.took().as_slice(), [Action::EndTeam]), "it begins again");
+}
+
+#[test]
+fn a_completed_team_is_continued_by_a_message_or_viewed_or_left_for_a_new_one() {
+    let person = || {
+        let completed = CompletedTeam {
+            id: "old-2026".to_owned(),
+            name: "old\u{1b}[2J".to_owned(),
+            is_archived: true,
+        };
+        Person::at(App::of_completed(ThemeKind::NoColor, completed))
+    };
+    let screen = person().sees(SMALL);
+    let rows: Vec<&str> = screen.lines().filter(|line| !line.is_empty()).collect();
+    insta::assert_snapshot!(rows.join("\n"), @r"
+     pitcrew old�[2J
+    Team old�[2J is completed and in the archive.
+    A message continues it, Enter shows what it did, /new begins another team.
+    ────────────────────────────────────────────────────────────────────────────────
+    >  a message to team-lead
+                                                                   /help  Tab: team
+    ");
+    let says = |text: &str| {
+        let mut person = person();
+        person.types(text);
+        person.presses(KeyCode::Enter);
+        person.took()
+    };
+    let goes_on = Begin::Resume { team: "old-2026".to_owned(), goal: "and test it".to_owned() };
+    let took = says("and test it");
+    assert!(matches!(took.as_slice(), [Action::Start(begin)] if *begin == goes_on), "{took:?}");
+    let onward = |took: Vec<Action>| match took.as_slice() {
+        [Action::Leave(Left::Onward(onward))] => onward.clone(),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(onward(says("")), Onward::Records { id: "old-2026".to_owned() });
+    assert_eq!(onward(says("/new")), Onward::NewTeam);
+    let mut person = Person::new();
+    person.presses(KeyCode::Enter);
+    assert!(person.took().is_empty(), "there is no team to show");
 }
 
 #[test]

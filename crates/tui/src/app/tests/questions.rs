@@ -86,6 +86,22 @@ fn a_blank_begins_a_message_and_its_letters_answer_nothing() {
 }
 
 #[test]
+fn rows_that_a_list_of_completions_covers_do_not_count_as_seen() {
+    let mut person = Person::with_team();
+    person.types("/");
+    person.happens(What::QuestionOpened(Box::new(question("q1", "cargo test"))));
+    let covered = person.sees(SMALL);
+    assert!(covered.contains("/timeline") && !covered.contains("│ cargo test"), "{covered}");
+    person.presses(KeyCode::Backspace);
+    let is_answer = |it: &Action| matches!(it, Action::Answer(_));
+    person.presses(KeyCode::Char('y'));
+    assert!(!person.took().iter().any(is_answer), "the call was not on the screen yet");
+    assert!(person.sees(SMALL).contains("│ cargo test"));
+    person.presses(KeyCode::Char('y'));
+    assert!(person.took().iter().any(is_answer));
+}
+
+#[test]
 fn a_list_says_why_a_key_for_an_answer_does_nothing() {
     let mut person = Person::with_team();
     person.happens(What::QuestionOpened(Box::new(question("q1", "cargo test"))));
