@@ -64,6 +64,9 @@ impl MessageFold {
         if open.sending.is_some() {
             return false;
         }
+        // The receiver can write its entry before the sender does. The message was there before.
+        let delivered_ms = open.processing.as_ref().map_or(i64::MAX, OpenSpan::began_ms);
+        let at_ms = at_ms.min(delivered_ms);
         let name = format!("{SEND} {}", message.to);
         let mut span = trace.child(name, SpanKind::Producer, place.parent, at_ms);
         span.extend(attributes(SEND, place.session));
@@ -74,10 +77,9 @@ impl MessageFold {
             span.name(FRAME, frame);
         }
         span.event("persisted", at_ms, Vec::new());
-        // The receiver can write its entry before the sender does.
         if let Some(processing) = &mut open.processing {
             processing.link(span.context().clone());
-            span.event("delivered", processing.began_ms(), Vec::new());
+            span.event("delivered", delivered_ms, Vec::new());
         }
         open.sending = Some(span);
         true

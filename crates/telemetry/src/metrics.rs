@@ -106,8 +106,8 @@ impl Metrics {
             dropped: counter(
                 &meter,
                 "pitcrew.telemetry.dropped",
-                "{item}",
-                "Events and spans that were dropped before they were sent.",
+                "{span}",
+                "Spans that were dropped before they were sent.",
             ),
             _provider: provider,
         }
@@ -140,9 +140,9 @@ impl Metrics {
         }
     }
 
-    /// Counts events or spans that were dropped.
+    /// Counts spans that were dropped.
     pub(crate) fn dropped(&self, count: u64) {
-        self.dropped.add(count, &[self.team.clone()]);
+        self.dropped.add(count, std::slice::from_ref(&self.team));
     }
 
     /// Returns the present values of all instruments. Returns `None` if there are none.

@@ -26,7 +26,7 @@ use crate::team_feed::{News, TeamFeed};
 
 /// Capacity of the queue of events. The task only waits for the team's files, so a full queue
 /// means that the disk or the processor is overloaded.
-const EVENTS_WAITING: usize = 4_096;
+const EVENTS_WAITING: usize = 1_024;
 
 /// Maximum number of finished spans that wait to be sent. It is the limit that the SDKs of
 /// OpenTelemetry have by default.

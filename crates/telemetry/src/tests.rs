@@ -108,7 +108,7 @@ fn draw(
         for event in span.events.iter() {
             write!(text, ", {} {}", event.name, ms(event.timestamp)).unwrap();
         }
-        if span.links.len() > 0 {
+        if !span.links.is_empty() {
             write!(text, ", {} link", span.links.len()).unwrap();
         }
         if matches!(span.status, SpanStatus::Error { .. }) {
@@ -346,7 +346,7 @@ fn a_message_has_a_span_from_its_sending_to_its_delivery() {
     assert_eq!((count(&Measurement::MessageSent), count(&Measurement::MessageDelivered)), (4, 2));
     insta::assert_snapshot!(folded.tree(), @r"
     invoke_workflow demo 1-12
-      send bob 7-7, persisted 7, delivered 6
+      send bob 6-6, persisted 6, delivered 6
       invoke_agent bob 2-12
         process bob 4-5, 1 link
         send team-lead 10-11, persisted 10, dead
