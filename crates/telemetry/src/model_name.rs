@@ -3,6 +3,7 @@
 use pitcrew_model::ModelSpec;
 
 use crate::conventions::OTHER;
+use crate::span::short;
 
 /// The name of each model whose answers come from a file. The path of the file is not sent.
 const SCRIPT: &str = "script";
@@ -18,9 +19,9 @@ impl ModelName {
     /// Reads the name of a model as settings, run events or other clients write it.
     pub(crate) fn of(text: &str) -> Self {
         match text.parse() {
-            Ok(ModelSpec::Anthropic(name)) => Self { provider: "anthropic", name },
-            Ok(ModelSpec::OpenAi(name)) => Self { provider: "openai", name },
-            Ok(ModelSpec::Ollama(name)) => Self { provider: "ollama", name },
+            Ok(ModelSpec::Anthropic(name)) => Self { provider: "anthropic", name: short(&name) },
+            Ok(ModelSpec::OpenAi(name)) => Self { provider: "openai", name: short(&name) },
+            Ok(ModelSpec::Ollama(name)) => Self { provider: "ollama", name: short(&name) },
             Ok(ModelSpec::Script(_)) => Self { provider: SCRIPT, name: SCRIPT.to_owned() },
             Err(_) => Self { provider: OTHER, name: without_path(text) },
         }
@@ -32,10 +33,10 @@ impl ModelName {
     }
 }
 
-/// Returns a name. A text that looks like a path is no name.
+/// Returns a short name. A text that looks like a path is no name.
 fn without_path(text: &str) -> String {
     let is_path = text.starts_with(['/', '~', '.', '\\']) || text.contains(['\\', '\n', ' ']);
-    if text.is_empty() || is_path { OTHER.to_owned() } else { text.to_owned() }
+    if text.is_empty() || is_path { OTHER.to_owned() } else { short(text) }
 }
 
 #[cfg(test)]
@@ -57,5 +58,9 @@ mod tests {
         assert_eq!(of("/home/dev/model.gguf"), (OTHER, OTHER.to_owned()));
         assert_eq!(ModelName::in_answer("script:/home/dev/a.yaml"), "script");
         assert_eq!(ModelName::in_answer("gpt-6.1-sol-2026"), "gpt-6.1-sol-2026");
+        for prefix in ["openai/", "claude-", ""] {
+            let name = ModelName::of(&format!("{prefix}{}", "x".repeat(9_999))).name;
+            assert!(name.len() < 250, "{name}");
+        }
     }
 }

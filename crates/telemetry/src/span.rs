@@ -79,7 +79,7 @@ impl Trace {
         OpenSpan {
             context: SpanContext::new(self.id, id, flags, false, TraceState::NONE),
             parent,
-            name: cut(&name, NAME_BYTES_MOST),
+            name: short(&name),
             kind,
             began_ms,
             attributes: Vec::new(),
@@ -102,7 +102,7 @@ impl OpenSpan {
 
     /// Sets an attribute with a name, or with another short text.
     pub(crate) fn name(&mut self, key: &'static str, text: &str) {
-        self.attributes.push(KeyValue::new(key, cut(text, NAME_BYTES_MOST)));
+        self.attributes.push(KeyValue::new(key, short(text)));
     }
 
     /// Sets an attribute.
@@ -161,6 +161,11 @@ impl OpenSpan {
 /// Returns the scope of our spans and metrics.
 pub(crate) fn scope() -> InstrumentationScope {
     InstrumentationScope::builder("pitcrew").with_version(env!("CARGO_PKG_VERSION")).build()
+}
+
+/// Returns a name of limited length.
+pub(crate) fn short(name: &str) -> String {
+    cut(name, NAME_BYTES_MOST)
 }
 
 fn time(at_ms: i64) -> SystemTime {

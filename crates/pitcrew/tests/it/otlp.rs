@@ -222,6 +222,24 @@ async fn without_the_variables_no_connection_is_opened() {
     assert_eq!(collector.close().requests(), 0);
 }
 
+#[test]
+fn commands_of_agents_do_not_get_the_headers_for_the_collector() {
+    let room = TestEnv::new();
+    let script = "
+agents:
+  team-lead:
+    - tools: [{name: Bash, input: {command: env > seen.txt}}]
+    - text: It is done.
+";
+    let mut run = room.command(&["run", "do it", "--yes", "--model", &room.script(script)]);
+    run.env("OTEL_SDK_DISABLED", "true").env("OTEL_EXPORTER_OTLP_HEADERS", "x-key=hidden");
+    run.env("OTEL_EXPORTER_OTLP_TRACES_HEADERS", "x-key=hidden");
+    let ran = Ran::of(run.output().unwrap());
+    assert_eq!(ran.code, 0, "{ran:?}");
+    let seen = std::fs::read_to_string(room.work().join("seen.txt")).unwrap();
+    assert!(seen.contains("OTEL_SDK_DISABLED=true") && !seen.contains("hidden"), "{seen}");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_collector_that_is_gone_or_silent_delays_no_run() {
     let silent = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
