@@ -35,6 +35,7 @@ mod report;
 mod run_options;
 mod selection;
 mod settle;
+mod telemetry;
 mod trusting;
 mod when;
 

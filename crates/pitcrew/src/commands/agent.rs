@@ -19,6 +19,7 @@ use crate::notifier::Notifier;
 use crate::output::shell_word;
 use crate::report::{self, Work};
 use crate::run_options::{self, SoloPlan};
+use crate::telemetry::Telemetry;
 use crate::trusting;
 
 /// Run one teammate in this terminal, as a pane does
@@ -198,9 +199,9 @@ pub(crate) fn live_alone(
             let watched = if context.has_terminal() && format != OutputFormat::StreamJson {
                 agent_screen::watch(handle, team, AgentName::foreign(&name), signals, asked).await?
             } else {
-                // The process of the lead notifies the user.
-                let silent = Notifier::silent();
-                watch(handle, team, face(context, format, false), signals, asked, silent).await?
+                // The process of the lead notifies the user, and sends the telemetry of the team.
+                let observers = (Notifier::silent(), Telemetry::default());
+                watch(handle, team, face(context, format, false), signals, asked, observers).await?
             };
             let table = report::table(&watched.outcome);
             shown(watched, format, (&table, &Work::default()), Some(resume))

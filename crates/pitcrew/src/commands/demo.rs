@@ -25,6 +25,7 @@ use crate::notifier::Notifier;
 use crate::output::{FAINT, shell_word};
 use crate::report;
 use crate::run_options::{self, Plan, StartedRun};
+use crate::telemetry::Telemetry;
 
 const TEAM: &str = "demo";
 
@@ -187,8 +188,9 @@ impl Demo {
         let plan = plan(begin, &showcase, asks, self.hosting.clone(), self.settings()?);
         let StartedRun { handle, team, .. } = run_options::start(context, plan).await?;
         let face = if context.has_terminal() { Face::Terminal } else { Face::Log };
+        let observers = (Notifier::silent(), Telemetry::of(context, &team));
         let Watched { outcome, signal, state, watched, unwritten: _ } =
-            watch(handle, team, face, signals, None, Notifier::silent()).await?;
+            watch(handle, team, face, signals, None, observers).await?;
         let questions = stand_in.await.map_err(Failure::internal)?;
         let tests_after = showcase.test().await?;
         let is_good = matches!(outcome.end, RunEnd::Success { .. })

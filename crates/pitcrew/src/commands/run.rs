@@ -37,6 +37,7 @@ use crate::output::Form;
 use crate::report::{self, Work};
 use crate::run_options::{self, Plan, StartedRun};
 use crate::selection::repository_name;
+use crate::telemetry::Telemetry;
 use crate::trusting;
 
 pub(crate) use shown::shown;
@@ -61,6 +62,9 @@ const NAMELESS_TEAM: &str = "crew";
 /// name and returns as soon as the team runs; an error before that is reported as usual. Questions
 /// wait until a person answers them in `pitcrew attach`. What the run prints goes to
 /// `teams/TEAM/pitcrew/host.log` below the root.
+///
+/// If OTEL_EXPORTER_OTLP_ENDPOINT names a collector of OpenTelemetry, a released binary sends the
+/// traces and metrics of the run there (docs/operators.md).
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   pitcrew run \"make the tests pass\" --model opus --permission-mode acceptEdits
@@ -406,7 +410,8 @@ impl RunArgs {
                     return Err(failure);
                 }
             };
-            let mut watched = watch(handle, of_run, face, signals, asked, notifier).await?;
+            let observers = (notifier, Telemetry::of(context, &of_run));
+            let mut watched = watch(handle, of_run, face, signals, asked, observers).await?;
             // A team that was never stored on disk cannot be resumed or archived. The outcome
             // therefore reports such a team as deleted.
             watched.outcome.team_deleted |= !is_kept;
@@ -590,8 +595,6 @@ pub(crate) fn team_name(context: &Context) -> String {
 
 /// Parses an amount of US dollars.
 pub(crate) fn dollars(text: &str) -> Result<f64, String> {
-    match text.parse::<f64>() {
-        Ok(dollars) if dollars.is_finite() && dollars > 0.0 => Ok(dollars),
-        Ok(_) | Err(_) => Err("an amount above 0, such as 2.50".to_owned()),
-    }
+    let amount = text.parse().ok().filter(|amount: &f64| amount.is_finite() && *amount > 0.0);
+    amount.ok_or_else(|| "an amount above 0, such as 2.50".to_owned())
 }

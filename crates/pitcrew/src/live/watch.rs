@@ -26,6 +26,7 @@ use crate::detached::host_process::HostFace;
 use crate::failure::Failure;
 use crate::notifier::Notifier;
 use crate::output;
+use crate::telemetry::Telemetry;
 
 /// The kind of display of a run.
 #[derive(Debug)]
@@ -85,7 +86,7 @@ struct Watching {
 
 /// Displays a run until the run ends, and is the host of the run for the user's other processes.
 /// `asked` receives the permission requests of the run, if a person is asked. `notifier` notifies
-/// the user. The first signal stops all agents immediately, and the second kills the processes that
+/// the user, and `telemetry` records the events. The first signal stops all agents immediately, and the second kills the processes that
 /// pitcrew started. If the terminal is gone, that counts as the first signal. On a terminal, a line
 /// that the user types answers the shown question. If no question is shown, the line is a message
 /// to the lead.
@@ -98,7 +99,7 @@ pub(crate) async fn watch(
     face: Face,
     mut signals: Signals,
     asked: Option<mpsc::Receiver<Ask>>,
-    mut notifier: Notifier,
+    (mut notifier, mut telemetry): (Notifier, Telemetry),
 ) -> Result<Watched, Failure> {
     let began = Instant::now();
     let mut host = Host::open(handle, team.clone(), asked);
@@ -130,10 +131,13 @@ pub(crate) async fn watch(
             () = announcement_due(&watching.face) => Wake::AnnouncementDue,
         };
         let shown = match wake {
-            Wake::Event(event) => match &event.what {
-                What::Notify(notification) => watching.notify(notifier.notify(notification)),
-                what => watching.happened(what),
-            },
+            Wake::Event(event) => {
+                telemetry.observe(&event);
+                match &event.what {
+                    What::Notify(notification) => watching.notify(notifier.notify(notification)),
+                    what => watching.happened(what),
+                }
+            }
             Wake::Signal(signal) => watching.end(&host, signal),
             Wake::Remark(text) => watching.show(&[Remark { agent: None, text }]),
             Wake::NotNotified(reason) => watching.remark(Remark::of_run(reason)),
@@ -150,6 +154,7 @@ pub(crate) async fn watch(
     drop(board);
     remarks.map(Remarks::left).into_iter().flatten().for_each(|remark| output::remark(&remark));
     let outcome = host.outcome().await;
+    telemetry.finish().await.iter().for_each(|lost| output::remark(lost));
     notifier.finish().await.iter().for_each(|reason| output::remark(reason));
     Ok(Watched { outcome, signal, state, watched: began.elapsed(), unwritten: failure })
 }

@@ -54,6 +54,8 @@ mod not_started;
 mod notified;
 mod odd_places;
 mod other_mode;
+#[cfg(feature = "otlp")]
+mod otlp;
 mod outlived;
 mod overwritten;
 mod own_files;

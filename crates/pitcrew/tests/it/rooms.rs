@@ -27,6 +27,8 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("view", &["agent", "model", "permission", "process", "protocol", "runtime", "team"]),
     ("tui", &["protocol", "runtime", "team", "view"]),
     ("web", &["protocol", "runtime", "team", "view"]),
+    // `telemetry` reads the names of models and the tokens of their calls.
+    ("telemetry", &["model", "protocol", "runtime", "team", "view"]),
     (
         "pitcrew",
         &[
@@ -38,6 +40,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "protocol",
             "runtime",
             "team",
+            "telemetry",
             "tui",
             "view",
             "web",
@@ -49,7 +52,10 @@ const ARROWS: &[(&str, &[&str])] = &[
 
 /// Each heavy dependency, with the only crates that are allowed to use it.
 const HOMES: &[(&str, &[&str])] = &[
-    ("reqwest", &["model"]),
+    ("reqwest", &["model", "telemetry"]),
+    ("opentelemetry", &["telemetry"]),
+    ("opentelemetry-otlp", &["telemetry"]),
+    ("opentelemetry_sdk", &["telemetry"]),
     ("axum", &["chaos", "web"]),
     ("hyper", &["web"]),
     ("notify", &["store"]),

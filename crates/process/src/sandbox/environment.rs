@@ -5,8 +5,8 @@
 //! endings are compared with tables of secret words. The value is checked for the form of a secret,
 //! whatever the name is.
 
-/// Variables that contain keys and tokens of model providers. No command gets them, in any sandbox
-/// profile.
+/// Variables that contain keys and tokens of model providers, or of a collector of OpenTelemetry. No
+/// command gets them, in any sandbox profile.
 pub(super) const OF_PROVIDERS: &[&str] = &[
     "ANTHROPIC_API_KEY",
     "ANTHROPIC_AUTH_TOKEN",
@@ -37,6 +37,10 @@ pub(super) const OF_PROVIDERS: &[&str] = &[
     "HUGGING_FACE_HUB_TOKEN",
     "AWS_BEARER_TOKEN_BEDROCK",
     "VOYAGE_API_KEY",
+    "OTEL_EXPORTER_OTLP_HEADERS",
+    "OTEL_EXPORTER_OTLP_TRACES_HEADERS",
+    "OTEL_EXPORTER_OTLP_METRICS_HEADERS",
+    "OTEL_EXPORTER_OTLP_LOGS_HEADERS",
 ];
 
 /// Words that mark a variable name as secret. Commands in the sandbox profiles *read* and *work* do

@@ -47,6 +47,7 @@ pub(super) const SHOWN: &[(&str, Stage)] = &[
     ("CLAUDE_CODE_TEAMMATE_COMMAND=$(command -v pitcrew) claude --teammate-mode tmux", Not(CLIENT)),
     ("cargo build -p pitcrew --example picture", Not(BUILDS)),
     ("cargo install --path crates/pitcrew", Not(BUILDS)),
+    ("cargo install --path crates/pitcrew --features otlp", Not(BUILDS)),
     ("cargo run --release -- demo", Not(BUILDS)),
     ("cargo run --release -p pitcrew-chaos -- --ends 200", Not(BUILDS)),
     ("cargo run --release -p pitcrew-chaos -- --faces 200", Not(BUILDS)),
@@ -62,6 +63,10 @@ pub(super) const SHOWN: &[(&str, Stage)] = &[
     ),
     ("cd your/repository", Not("it names no folder that is there")),
     ("export ANTHROPIC_API_KEY=...", Not("it needs a vendor's key")),
+    (
+        "export OTEL_EXPORTER_OTLP_ENDPOINT=http://localhost:4318",
+        Not("it needs a collector at that port; the tests of `otlp` have one"),
+    ),
     (
         "curl -H \"Authorization: Bearer $(cat ~/.claude/pitcrew/web/token)\" http://127.0.0.1:7420/api/teams",
         Not("it needs a server at that port; the tests of `serve` call one"),
