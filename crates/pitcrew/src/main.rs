@@ -30,12 +30,14 @@ mod openable;
 mod output;
 mod owners;
 mod past_runs;
+mod qr;
 mod reference_client;
 mod report;
 mod run_options;
 mod selection;
 mod settle;
 mod trusting;
+mod web_servers;
 mod when;
 
 fn main() -> std::process::ExitCode {
