@@ -472,3 +472,30 @@ pub(crate) fn value_of<T: serde::Serialize>(value: &T) -> Result<Value, Fault> {
 pub(crate) fn pretty<T: serde::Serialize>(value: &T) -> Result<Vec<u8>, Fault> {
     serde_json::to_vec_pretty(value).map_err(|e| Fault::Torn(e.to_string()))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{FileBackend, FileOptions};
+
+    #[test]
+    fn a_config_that_was_read_long_ago_is_not_written_over_an_empty_one() {
+        let root = tempfile::tempdir().unwrap();
+        let files = FileBackend::open(root.path(), FileOptions::default());
+        let (team, files) = (TeamDir::of("probe"), files.files());
+        let path = files.paths.config(&team);
+        let whole = r#"{"name": "probe", "members": []}"#;
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        for (age, is_restored) in [(Duration::ZERO, true), (NEWEST_FOR, false)] {
+            fs::write(&path, whole).unwrap();
+            files.team(&team).unwrap();
+            let mut configs = files.configs.lock().unwrap();
+            let seen = configs.get_mut(&team).unwrap();
+            seen.at = seen.at.checked_sub(age).unwrap();
+            drop(configs);
+            fs::write(&path, "").unwrap();
+            assert_eq!(files.team(&team).is_ok(), is_restored, "{age:?}");
+            assert_eq!(fs::read_to_string(&path).unwrap().is_empty(), !is_restored, "{age:?}");
+        }
+    }
+}

@@ -92,6 +92,7 @@ pub(super) const SHOWN: &[(&str, Stage)] = &[
     ("pitcrew demo --sandbox", Not(DEMO)),
     ("pitcrew demo --teammate-mode tmux", Not(DEMO)),
     ("pitcrew devices", Empty),
+    ("pitcrew devices add", Named),
     ("pitcrew devices add --name ci --scope everything --json", Empty),
     ("pitcrew devices add --name phone --scope answer", Empty),
     ("pitcrew devices add --scope watch", Empty),
