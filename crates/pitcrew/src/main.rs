@@ -30,6 +30,7 @@ mod openable;
 mod output;
 mod owners;
 mod past_runs;
+mod qr;
 mod reference_client;
 mod report;
 mod run_options;
@@ -37,6 +38,7 @@ mod selection;
 mod settle;
 mod telemetry;
 mod trusting;
+mod web_servers;
 mod when;
 
 fn main() -> std::process::ExitCode {

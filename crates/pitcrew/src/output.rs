@@ -8,7 +8,7 @@ use std::borrow::Cow;
 use std::fmt::Write as _;
 use std::io::{self, IsTerminal, Write};
 
-use anstyle::{AnsiColor, Style};
+use anstyle::{Ansi256Color, AnsiColor, Color, Style};
 use pitcrew_protocol::is_unseen;
 use serde::Serialize;
 use serde_json::Value;
@@ -24,6 +24,12 @@ const NARROWEST_TABLE: u16 = 30;
 pub(crate) const STRONG: Style = Style::new().bold();
 /// The style of less important text.
 pub(crate) const FAINT: Style = Style::new().dimmed();
+/// The style of a picture in black on white, whatever the colours of the terminal are.
+pub(crate) const INK: Style =
+    Style::new().fg_color(Some(Color::Ansi256(BLACK))).bg_color(Some(Color::Ansi256(WHITE)));
+// The first 16 colours are those of the terminal's theme, and these two are not among them.
+const BLACK: Ansi256Color = Ansi256Color(16);
+const WHITE: Ansi256Color = Ansi256Color(231);
 const ERROR: Style = AnsiColor::Red.on_default().bold();
 const HINT: Style = AnsiColor::Cyan.on_default();
 
@@ -140,10 +146,10 @@ fn error_text(failure: &Failure) -> io::Result<()> {
 }
 
 /// Returns the text with everything replaced that could control the terminal, except the styles
-/// [`STRONG`] and [`FAINT`]. A command can print names and texts from agents and files, so this
+/// [`STRONG`], [`FAINT`] and [`INK`]. A command can print names and texts from agents and files, so this
 /// also covers a command that forgets to clean one of them.
 fn harmless(text: &str) -> String {
-    let styles = [STRONG, FAINT].map(|style| style.render().to_string());
+    let styles = [STRONG, FAINT, INK].map(|style| style.render().to_string());
     let reset = STRONG.render_reset().to_string();
     let mut shown = String::with_capacity(text.len());
     let mut rest = text;
@@ -250,6 +256,13 @@ pub(crate) fn table<const N: usize>(heading: [&str; N], rows: &[[String; N]]) ->
 /// Formats a table for a remark. The width of the terminal at stderr limits the table.
 pub(crate) fn remarked_table<const N: usize>(heading: [&str; N], rows: &[[String; N]]) -> String {
     table_within(width_of(&io::stderr()), heading, rows)
+}
+
+/// Whether stdout is a terminal that shows styles. `None` if it is no terminal.
+pub(crate) fn styled_terminal() -> Option<bool> {
+    let stdout = io::stdout();
+    let choice = stdout.is_terminal().then(|| anstream::AutoStream::choice(&stdout))?;
+    Some(choice != anstream::ColorChoice::Never)
 }
 
 /// Returns the number of columns of a terminal. Returns `None` if the stream is not a terminal.

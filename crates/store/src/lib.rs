@@ -27,7 +27,7 @@ pub use error::StoreError;
 pub use files::{
     BadLine, Damage, Durability, FileBackend, FileOptions, FileState, JournalFault, Keep,
     LineCheck, LockWait, LongRead, Looked, Mend, OnLongRead, OnPassedOver, OnUnrecorded, OnWait,
-    PassedOver, Paths, WrittenFile,
+    PassedOver, Paths, WebFile, WebServerRecord, WebToken, WebWatch, WrittenFile,
 };
 pub use journal::{Event, JournalEntry, Overwritten, Turn};
 pub use memory::MemoryBackend;

@@ -59,8 +59,17 @@ impl TeamRecords {
     /// # Errors
     /// `team_not_found`, `internal_error`.
     pub async fn journal(&self) -> Result<(Vec<JournalEntry>, u64), ApiError> {
+        self.journal_since(0).await
+    }
+
+    /// Returns the entries of the journal after a position, as [`Team::journal_since`] does. For an
+    /// archived team, returns all entries.
+    ///
+    /// # Errors
+    /// `team_not_found`, `internal_error`.
+    pub async fn journal_since(&self, position: u64) -> Result<(Vec<JournalEntry>, u64), ApiError> {
         match self {
-            Self::Live(team) => of_store(team.journal_since(0).await),
+            Self::Live(team) => of_store(team.journal_since(position).await),
             Self::Archived(teams, archived) => {
                 let entries = teams.backend().archived_journal(&archived.name).await;
                 Ok((of_store(entries)?, 0))

@@ -1,6 +1,7 @@
 // The page: the header, the navigation, and the view that the address names.
 
 import { html, render, useEffect, useState } from "./vendor/preact-htm.js";
+import { get } from "./api.js";
 import { Cards, groupOf } from "./cards.js";
 import { Compose } from "./compose.js";
 import { Member } from "./member.js";
@@ -176,6 +177,12 @@ function totals(agents, questions) {
   if (cost > 0) parts.push(dollars(cost));
   return parts.join(" · ");
 }
+
+// The styles hide what this caller may not do. The server refuses it anyway.
+get("/api/session").then(
+  ({ scope }) => (document.documentElement.dataset.scope = scope),
+  () => {},
+);
 
 const root = /** @type {HTMLElement} */ (document.getElementById("app"));
 root.textContent = "";

@@ -146,7 +146,7 @@ function Merge({ team, name, branch, read }) {
       setSaid(`Not merged: ${inWords(failure)}`);
     }
   }
-  return html`<div class="actions"><button class="more" onClick=${merge}>
+  return html`<div class="actions merge"><button class="more" onClick=${merge}>
       ${isSure ? "Click again to merge" : "Merge"} <code>${visible(branch.name)}</code> into <code>${
         visible(branch.base)}</code></button>
     <p class="said" role="status">${said}</p></div>`;

@@ -6,30 +6,41 @@
 //! - A device has a token of its own, which opens what is in its scope (`devices`).
 //! - A process that a tool of an agent started may not call at all, as at the control socket.
 
+use std::time::Duration;
+
 use axum::extract::{Path, Request, State};
 use axum::http::header::{
     AUTHORIZATION, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, COOKIE, HOST, LOCATION,
-    ORIGIN, REFERRER_POLICY, SET_COOKIE, X_CONTENT_TYPE_OPTIONS,
+    ORIGIN, REFERRER_POLICY, SET_COOKIE, STRICT_TRANSPORT_SECURITY, X_CONTENT_TYPE_OPTIONS,
 };
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
+use pitcrew_protocol::ErrorCode;
 
 use crate::app::{App, Shared};
-use crate::caller::Caller;
-use crate::devices::{Device, needed};
+use crate::caller::Connection;
+use crate::devices::{Device, Scope, needed};
 use crate::failure::{Failure, code};
+use crate::read_rates::Reader;
 use crate::revoked::until_removed;
 use crate::routes::IDEMPOTENCY_KEY;
 use crate::sessions::Sessions;
+use crate::site::Site;
 use crate::token::Token;
 
-/// The names by which a browser reaches a server on this machine.
-const HOSTS: [&str; 3] = ["127.0.0.1", "localhost", "[::1]"];
+/// The kind of cookie of a browser that opened the link.
+const SESSION_COOKIE: &str = "pitcrew";
+
+/// The kind of cookie of a browser that was paired as a device.
+const DEVICE_COOKIE: &str = "pitcrew-device";
 
 /// How a browser keeps and sends a cookie: for 30 days. A session ends with the server anyway.
 const COOKIE_ATTRIBUTES: &str = "HttpOnly; SameSite=Strict; Path=/; Max-Age=2592000";
+
+/// How long browsers use only HTTPS for this host: 180 days.
+const HTTPS_ONLY: &str = "max-age=15552000";
 
 /// What a browser may load and do on the page. No other origin is ever asked.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; \
@@ -38,59 +49,56 @@ const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; \
 
 /// The keys to the server.
 pub(crate) struct Keys {
-    port: u16,
+    site: Site,
     token: Token,
     sessions: Sessions,
 }
 
 impl Keys {
-    pub(crate) fn new(port: u16, token: Token) -> Self {
-        Self { port, token, sessions: Sessions::default() }
+    pub(crate) fn new(site: Site, token: Token) -> Self {
+        Self { site, token, sessions: Sessions::default() }
+    }
+
+    /// The addresses of the server.
+    pub(crate) fn site(&self) -> &Site {
+        &self.site
     }
 
     /// Makes a link that opens the page once.
     pub(crate) fn new_link(&self) -> String {
-        format!("http://127.0.0.1:{}/open/{}", self.port, self.sessions.new_link())
-    }
-
-    /// The name of the cookie. It has the port, because a browser sends a cookie to all ports of a
-    /// host, and several servers can run.
-    fn cookie(&self) -> String {
-        format!("pitcrew-{}", self.port)
-    }
-
-    fn is_own_host(&self, host: &str) -> bool {
-        HOSTS.iter().any(|own| host == format!("{own}:{}", self.port))
-    }
-
-    fn is_own_origin(&self, origin: &str) -> bool {
-        origin.strip_prefix("http://").is_some_and(|host| self.is_own_host(host))
+        format!("{}/open/{}", self.site.url(), self.sessions.new_link())
     }
 
     /// Refuses a request that names another host or another origin. A page of another site can
     /// reach this machine under a name of its own, which its owner lets point here.
     fn check_site(&self, request: &Request) -> Result<(), Failure> {
         check_once(request.headers())?;
+        let own = request.extensions().get::<Connection>().map(|it| it.caller.own().ip());
         let host = text_of(request.headers(), &HOST)
             .or_else(|| request.uri().authority().map(|authority| authority.as_str()));
-        if !host.is_some_and(|host| self.is_own_host(host)) {
-            let message = format!("the Host of the request is not 127.0.0.1:{}", self.port);
-            return Err(forbidden(message));
+        if !host.is_some_and(|host| self.site.is_own_host(host, own)) {
+            let valid = self.site.valid_hosts();
+            let message = format!("the Host of the request is not {}", valid.join(", "));
+            return Err(forbidden(message).with("valid_hosts", valid));
         }
         match request.headers().get(ORIGIN) {
             None => Ok(()),
-            Some(origin) if origin.to_str().is_ok_and(|it| self.is_own_origin(it)) => Ok(()),
+            Some(origin) if origin.to_str().is_ok_and(|it| self.site.is_own_origin(it, own)) => {
+                Ok(())
+            }
             Some(_) => Err(forbidden("the request comes from a page of another origin")),
         }
     }
 
     /// Returns the cookie with which a browser sends the token of a device. It outlives the server.
     pub(crate) fn device_cookie(&self, token: &str) -> String {
-        format!("{}={token}; {COOKIE_ATTRIBUTES}", self.device_cookie_name())
+        self.set_cookie(DEVICE_COOKIE, token)
     }
 
-    fn device_cookie_name(&self) -> String {
-        format!("pitcrew-device-{}", self.port)
+    /// Returns the header that gives a browser a cookie.
+    fn set_cookie(&self, kind: &str, value: &str) -> String {
+        let secure = if self.site.is_https() { "; Secure" } else { "" };
+        format!("{}={value}; {COOKIE_ATTRIBUTES}{secure}", self.site.cookie(kind))
     }
 
     /// Returns the key of a request.
@@ -102,10 +110,11 @@ impl Keys {
                 false => Key::Device { token: given.to_owned(), sent_by: SentBy::Program },
             };
         }
-        if cookies(headers, &self.cookie()).any(|session| self.sessions.has(session)) {
-            return Key::Session;
+        let name = self.site.cookie(SESSION_COOKIE);
+        if let Some(id) = cookies(headers, &name).find(|session| self.sessions.has(session)) {
+            return Key::Session(id.to_owned());
         }
-        let name = self.device_cookie_name();
+        let name = self.site.cookie(DEVICE_COOKIE);
         match cookies(headers, &name).next() {
             Some(token) => Key::Device { token: token.to_owned(), sent_by: SentBy::Browser },
             None => Key::None,
@@ -117,8 +126,8 @@ impl Keys {
 enum Key {
     /// The token of the server.
     Token,
-    /// The session of a browser that opened the link.
-    Session,
+    /// The session of a browser that opened the link, with its id.
+    Session(String),
     /// What may be the token of a device.
     Device {
         token: String,
@@ -135,12 +144,40 @@ enum SentBy {
     Browser,
 }
 
-/// Checks the key of a request and what its holder may do. Returns the device that calls, if a
-/// device calls.
-async fn check_key(app: &App, request: &Parts) -> Result<Option<Device>, Failure> {
+/// The holder of a valid key.
+#[derive(Clone, Debug)]
+pub(crate) enum Holder {
+    /// A program with the token of the server.
+    Token,
+    /// A browser that opened the link.
+    Session(String),
+    /// A device.
+    Device(Device),
+}
+
+impl Holder {
+    /// What the holder may do.
+    pub(crate) fn scope(&self) -> Scope {
+        match self {
+            Self::Token | Self::Session(_) => Scope::Everything,
+            Self::Device(device) => device.scope,
+        }
+    }
+
+    fn reader(&self) -> Reader {
+        match self {
+            Self::Token => Reader::Token,
+            Self::Session(id) => Reader::Session(id.clone()),
+            Self::Device(device) => Reader::Device(device.name.clone()),
+        }
+    }
+}
+
+/// Checks the key of a request and what its holder may do.
+async fn check_key(app: &App, request: &Parts) -> Result<Holder, Failure> {
     match app.keys.key_of(&request.headers) {
-        Key::Token => Ok(None),
-        Key::Session => check_browser(request).map(|()| None),
+        Key::Token => Ok(Holder::Token),
+        Key::Session(id) => check_browser(request).map(|()| Holder::Session(id)),
         Key::None => Err(unauthorized()),
         Key::Device { token, sent_by } => {
             let found = app.devices.find(&token).await;
@@ -150,15 +187,33 @@ async fn check_key(app: &App, request: &Parts) -> Result<Option<Device>, Failure
                 check_browser(request)?;
             }
             check_scope(&device, request)?;
-            Ok(Some(device))
+            Ok(Holder::Device(device))
         }
     }
 }
 
+/// Refuses a read of a caller that reads too often.
+fn check_rate(app: &App, holder: &Holder, request: &Parts) -> Result<(), Failure> {
+    if !is_read(&request.method) {
+        return Ok(());
+    }
+    app.read_rates.count(holder.reader()).map_err(|wait| too_often("you read too often", wait))
+}
+
+/// The error for a caller that must wait.
+pub(crate) fn too_often(message: &str, wait: Duration) -> Failure {
+    let wait_ms = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX).max(1);
+    Failure::new(StatusCode::TOO_MANY_REQUESTS, ErrorCode::RateLimit.as_str(), message)
+        .with("retry_after_ms", wait_ms)
+}
+
+fn is_read(method: &Method) -> bool {
+    matches!(*method, Method::GET | Method::HEAD)
+}
+
 /// Refuses a change that another site could have made with the cookie of a browser.
 fn check_browser(request: &Parts) -> Result<(), Failure> {
-    let is_read = matches!(request.method, Method::GET | Method::HEAD);
-    if is_read || request.headers.contains_key(ORIGIN) {
+    if is_read(&request.method) || request.headers.contains_key(ORIGIN) {
         return Ok(());
     }
     Err(forbidden("a change by a browser must have our own Origin"))
@@ -176,11 +231,8 @@ fn check_scope(device: &Device, request: &Parts) -> Result<(), Failure> {
 }
 
 /// Refuses a process that may not call.
-pub(crate) async fn check_caller(caller: Option<Caller>) -> Result<(), Failure> {
-    match caller {
-        Some(caller) => caller.check().await.map_err(forbidden),
-        None => Ok(()),
-    }
+pub(crate) fn check_caller(connection: Option<&Connection>) -> Result<(), Failure> {
+    connection.map_or(Ok(()), |connection| connection.caller.check().map_err(forbidden))
 }
 
 fn unauthorized() -> Failure {
@@ -231,6 +283,9 @@ pub(crate) async fn guard_site(
     ] {
         headers.insert(name, HeaderValue::from_static(value));
     }
+    if app.keys.site.insists_on_https() {
+        headers.insert(STRICT_TRANSPORT_SECURITY, HeaderValue::from_static(HTTPS_ONLY));
+    }
     // An asset says itself how long it may be kept.
     headers.entry(CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
     response
@@ -249,19 +304,28 @@ fn enveloped(response: Response) -> Response {
 
 /// Checks the key of every request of the API.
 pub(crate) async fn guard_api(State(app): State<Shared>, request: Request, next: Next) -> Response {
-    let (parts, body) = request.into_parts();
-    let device = match check_key(&app, &parts).await {
-        Ok(device) => device,
+    let (mut parts, body) = request.into_parts();
+    let holder = match check_request(&app, &parts).await {
+        Ok(holder) => holder,
         Err(failure) => return failure.into_response(),
     };
-    if let Err(failure) = check_caller(parts.extensions.get().cloned()).await {
-        return failure.into_response();
-    }
+    parts.extensions.insert(holder.clone());
     let response = next.run(Request::from_parts(parts, body)).await;
-    match device {
-        Some(device) => until_removed(response, app.devices.clone(), device),
-        None => response,
+    match holder {
+        Holder::Device(device) => until_removed(response, app.devices.clone(), device),
+        Holder::Token | Holder::Session(_) => response,
     }
+}
+
+async fn check_request(app: &App, request: &Parts) -> Result<Holder, Failure> {
+    let holder = check_key(app, request).await?;
+    let connection = request.extensions.get::<Connection>();
+    check_caller(connection)?;
+    if let Some(connection) = connection {
+        connection.place.know();
+    }
+    check_rate(app, &holder, request)?;
+    Ok(holder)
 }
 
 /// `GET /open/{nonce}`: opens the page once, and gives the browser its cookie.
@@ -273,7 +337,6 @@ pub(crate) async fn open(
         let message = "this link was opened before, or is too old; `pitcrew serve` makes another";
         return Err(forbidden(message));
     };
-    let name = app.keys.cookie();
-    let cookie = format!("{name}={session}; {COOKIE_ATTRIBUTES}");
+    let cookie = app.keys.set_cookie(SESSION_COOKIE, &session);
     Ok((StatusCode::SEE_OTHER, [(LOCATION, "/".to_owned()), (SET_COOKIE, cookie)]).into_response())
 }

@@ -11,23 +11,31 @@ use tokio_util::sync::CancellationToken;
 use crate::access::Keys;
 use crate::devices::Devices;
 use crate::failure::Failure;
+use crate::journals::Journals;
 use crate::metrics::Metrics;
 use crate::pairing::Tries;
+use crate::read_rates::ReadRates;
 
 /// The maximum length in bytes of a team's name and of an archive's id: that of a file name.
 const NAME_BYTES_MOST: usize = 255;
 
 /// What all requests share.
 pub(crate) struct App {
+    /// The teams, for changes.
     pub(crate) teams: Teams,
+    /// The teams, for reads. A read writes no file, not even to repair it: the server may have read
+    /// the file long ago.
+    pub(crate) reads: Teams,
     /// The folder below which all teams are.
     pub(crate) root: PathBuf,
     pub(crate) new_teams: NewTeams,
     pub(crate) worktrees: Worktrees,
     pub(crate) keys: Keys,
     pub(crate) metrics: Metrics,
+    pub(crate) journals: Journals,
     pub(crate) devices: Devices,
     pub(crate) pair_tries: Tries,
+    pub(crate) read_rates: ReadRates,
     /// Cancelled when the server ends. Event streams end then.
     pub(crate) stop: CancellationToken,
 }
@@ -45,23 +53,23 @@ pub enum NewTeams {
 pub(crate) type Shared = Arc<App>;
 
 impl App {
-    /// Opens a team that is in its place.
+    /// Opens a team that is in its place, to change it.
     pub(crate) async fn team(&self, name: &str) -> Result<Team, Failure> {
         check_length(name)?;
         Ok(self.teams.open(name).await?)
     }
 
-    /// Returns the records of a team. `name` is the name of a team, or the name or the archive id
+    /// Returns the records of a team, to read them. `name` is the name of a team, or the name or the archive id
     /// of an archived team.
     pub(crate) async fn records(&self, name: &str) -> Result<TeamRecords, Failure> {
         check_length(name)?;
-        let missing = match self.teams.open(name).await {
+        let missing = match self.reads.open(name).await {
             Ok(team) => return Ok(TeamRecords::Live(team)),
             Err(error) if error.code == ErrorCode::TeamNotFound => error,
             Err(error) => return Err(error.into()),
         };
-        match self.teams.find_archived(name).await? {
-            Some(archived) => Ok(TeamRecords::Archived(self.teams.clone(), Box::new(archived))),
+        match self.reads.find_archived(name).await? {
+            Some(archived) => Ok(TeamRecords::Archived(self.reads.clone(), Box::new(archived))),
             None => Err(missing.into()),
         }
     }

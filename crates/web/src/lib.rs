@@ -5,7 +5,9 @@
 //! over the records that `view` reads. An event stream sends what the host of a team sends to its
 //! followers. Nothing of the host, of the control protocol or of a fold is written here again.
 //!
-//! - [`Server`] binds the port, takes the connections and ends them.
+//! - [`Server`] binds its address, takes the connections and ends them.
+//! - `reach` and `site` are the addresses of the server, `tls` its certificate.
+//! - `crowd` limits connections, `read_rates` reads.
 //! - `access` decides who may call, `devices` what a paired device may do.
 //! - `routes` has one file for each group of operations.
 //! - `openapi` describes the operations as an OpenAPI document.
@@ -13,7 +15,7 @@
 //! - `assets` has the files of the page.
 //!
 //! This crate never reads arguments, the environment or the home folder, and never prints. The
-//! caller passes the teams, the token and the port.
+//! caller passes the teams, the token and the address.
 
 mod access;
 mod app;
@@ -21,22 +23,31 @@ mod assets;
 mod body;
 mod caller;
 mod connections;
+mod crowd;
 mod devices;
 mod etag;
 mod failure;
+mod journals;
 mod metrics;
 mod openapi;
 mod paging;
 mod pairing;
 mod patient;
+mod reach;
+mod read_rates;
 mod records;
 mod revoked;
 mod routes;
 mod server;
 mod sessions;
+mod site;
+mod tls;
 mod token;
 
 pub use app::NewTeams;
 pub use devices::{Device, DeviceError, Devices, Invitation, Scope};
+pub use reach::{HostName, HostNameError, PublicUrl, PublicUrlError, Reach};
 pub use server::{Options, ServeError, Server};
+pub use site::reached_at;
+pub use tls::{Certificate, CertificateError};
 pub use token::{Token, TokenError};

@@ -8,15 +8,14 @@ use std::time::{Duration, Instant};
 
 use axum::Json;
 use axum::extract::{Path, Request, State};
+use axum::http::StatusCode;
 use axum::http::header::{LOCATION, SET_COOKIE};
-use axum::http::{Extensions, StatusCode};
 use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
-use pitcrew_protocol::ErrorCode;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::access::{check_caller, forbidden};
+use crate::access::{check_caller, forbidden, too_often};
 use crate::app::{App, Shared};
 use crate::body::Body;
 use crate::devices::Paired;
@@ -58,8 +57,7 @@ struct Pair {
 
 /// Checks the process that wants to pair a device.
 pub(crate) async fn guard(request: Request, next: Next) -> Response {
-    let extensions: &Extensions = request.extensions();
-    match check_caller(extensions.get().cloned()).await {
+    match check_caller(request.extensions().get()) {
         Ok(()) => next.run(request).await,
         Err(failure) => failure.into_response(),
     }
@@ -87,13 +85,8 @@ pub(crate) async fn browser(
 }
 
 async fn paired(app: &App, code: &str) -> Result<Paired, Failure> {
-    if let Err(wait) = app.pair_tries.count(Instant::now()) {
-        let status = StatusCode::TOO_MANY_REQUESTS;
-        let message = "too many codes were tried";
-        let wait_ms = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX);
-        return Err(Failure::new(status, ErrorCode::RateLimit.as_str(), message)
-            .with("retry_after_ms", wait_ms));
-    }
+    let counted = app.pair_tries.count(Instant::now());
+    counted.map_err(|wait| too_often("too many codes were tried", wait))?;
     let found = app.devices.pair(code).await.map_err(|error| Failure::internal(&error))?;
     found.ok_or_else(|| {
         forbidden("this code is wrong, used or too old; `pitcrew devices add` makes another")

@@ -1,18 +1,12 @@
 //! Ends the open event streams of a device that was removed.
 
-use std::time::Duration;
-
 use axum::body::{Body, BodyDataStream};
 use axum::http::header::CONTENT_TYPE;
 use axum::response::Response;
 use futures_util::StreamExt as _;
 use futures_util::stream;
-use tokio::time::{Interval, MissedTickBehavior, interval};
 
-use crate::devices::{Device, Devices};
-
-/// How often the file of devices is read while a device has an open stream.
-const PERIOD: Duration = Duration::from_secs(2);
+use crate::devices::{Changes, Device, Devices};
 
 /// Returns the answer for a device. If it is a stream, the stream ends when the device is removed.
 pub(crate) fn until_removed(response: Response, devices: Devices, device: Device) -> Response {
@@ -20,10 +14,9 @@ pub(crate) fn until_removed(response: Response, devices: Devices, device: Device
     if kind != Some(b"text/event-stream") {
         return response;
     }
-    let mut due = interval(PERIOD);
-    due.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let changes = devices.changes();
     response.map(|body| {
-        let open = Open { data: body.into_data_stream(), due, devices, device };
+        let open = Open { data: body.into_data_stream(), changes, devices, device };
         Body::from_stream(stream::unfold(open, |mut open| async move {
             let data = open.next().await?;
             Some((data, open))
@@ -34,7 +27,7 @@ pub(crate) fn until_removed(response: Response, devices: Devices, device: Device
 /// The open stream of a device.
 struct Open {
     data: BodyDataStream,
-    due: Interval,
+    changes: Changes,
     devices: Devices,
     device: Device,
 }
@@ -46,7 +39,7 @@ impl Open {
             tokio::select! {
                 // A busy stream must not keep the check from its turn.
                 biased;
-                _ = self.due.tick() => match self.devices.has(&self.device).await {
+                () = self.changes.next() => match self.devices.has(&self.device).await {
                     Ok(true) => {}
                     Ok(false) => return None,
                     Err(error) => {
@@ -64,6 +57,7 @@ impl Open {
 mod tests {
     use std::convert::Infallible;
     use std::sync::Arc;
+    use std::time::Duration;
 
     use axum::body::Bytes;
     use pitcrew_team::SystemClock;
@@ -93,9 +87,13 @@ mod tests {
         for stream in [&mut *phone, &mut *tablet] {
             assert_eq!(stream.next().await.unwrap().unwrap(), "data: 1\n\n");
         }
-        devices.remove("phone").await.unwrap();
-        assert!(phone.next().await.is_none());
-        let more = tokio::time::timeout(PERIOD * 2, tablet.next()).await;
+        // The change is noticed long before the next look that comes without a notice.
+        let removed = tokio::time::timeout(Duration::from_secs(10), async {
+            devices.remove("phone").await.unwrap();
+            phone.next().await
+        });
+        assert!(removed.await.unwrap().is_none());
+        let more = tokio::time::timeout(Duration::from_secs(1), tablet.next()).await;
         assert!(more.is_err(), "the stream of another device ended");
     }
 }

@@ -1,8 +1,8 @@
-//! The server: binds the port, and serves until it is stopped.
+//! The server: binds its address, and serves until it is stopped.
 
 use std::fmt;
 use std::io;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -13,17 +13,25 @@ use tokio_util::sync::CancellationToken;
 
 use crate::access::Keys;
 use crate::app::{App, NewTeams, Shared};
+use crate::caller::Callers;
+use crate::connections::{self, Taking, Tls};
 use crate::devices::Devices;
+use crate::journals::Journals;
 use crate::metrics::Metrics;
 use crate::pairing::Tries;
+use crate::reach::Reach;
+use crate::read_rates::ReadRates;
+use crate::routes;
+use crate::site::Site;
 use crate::token::Token;
-use crate::{connections, routes};
 
 /// What a server needs.
 #[derive(Debug)]
 pub struct Options {
-    /// All teams below the root.
+    /// All teams below the root, for changes.
     pub teams: Teams,
+    /// The same teams, for reads. Their store writes nothing.
+    pub reads: Teams,
     /// The root.
     pub root: PathBuf,
     /// How teams are made through the API.
@@ -34,29 +42,31 @@ pub struct Options {
     pub token: Token,
     /// The paired devices.
     pub devices: Devices,
-    /// The port on the loopback address. With 0 the system chooses one.
-    pub port: u16,
+    /// From where callers reach the server.
+    pub reach: Reach,
 }
 
 /// The reason why a server cannot start.
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
-    /// The port cannot be used.
-    #[error("cannot listen at 127.0.0.1:{port}")]
+    /// The address cannot be used.
+    #[error("cannot listen at {address}")]
     Bind {
-        /// The port.
-        port: u16,
+        /// The address.
+        address: SocketAddr,
         /// The underlying error.
         #[source]
         source: io::Error,
     },
 }
 
-/// A server that listens on the loopback address.
+/// A server that listens at its address.
 pub struct Server {
     listener: TcpListener,
     address: SocketAddr,
     app: Shared,
+    callers: Callers,
+    tls: Option<Tls>,
 }
 
 impl fmt::Debug for Server {
@@ -66,23 +76,46 @@ impl fmt::Debug for Server {
 }
 
 impl Server {
-    /// Binds the port. From then on, callers wait for [`Server::serve`].
+    /// Binds the address. From then on, callers wait for [`Server::serve`].
     ///
     /// # Errors
-    /// If the port is in use or cannot be used.
+    /// If the address is in use or cannot be used.
     pub async fn bind(options: Options) -> Result<Self, ServeError> {
-        let Options { teams, root, new_teams, worktrees, token, devices, port } = options;
-        let bind = |source| ServeError::Bind { port, source };
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).await.map_err(bind)?;
+        let Options { teams, reads, root, new_teams, worktrees, token, devices, reach } = options;
+        let wanted = reach.address();
+        let bind = |source| ServeError::Bind { address: wanted, source };
+        let listener = TcpListener::bind(wanted).await.map_err(bind)?;
         let address = listener.local_addr().map_err(bind)?;
-        let keys = Keys::new(address.port(), token);
-        let stop = CancellationToken::new();
-        let metrics = Metrics::default();
-        let pair_tries = Tries::default();
-        let app =
-            App { teams, root, new_teams, worktrees, keys, metrics, devices, pair_tries, stop };
-        let app = Arc::new(app);
-        Ok(Self { listener, address, app })
+        let site = Site::new(&reach, address);
+        let (callers, tls) = match &reach {
+            Reach::Loopback { .. } => (Callers::User, None),
+            Reach::Proxy { .. } => (Callers::AlsoProxy, None),
+            Reach::Tls { certificate, .. } => {
+                let (acceptor, url) = (certificate.acceptor(), site.url().to_owned());
+                (Callers::AlsoOtherMachines, Some(Tls { acceptor, url }))
+            }
+        };
+        let app = App {
+            teams,
+            reads,
+            root,
+            new_teams,
+            worktrees,
+            keys: Keys::new(site, token),
+            metrics: Metrics::default(),
+            journals: Journals::default(),
+            devices,
+            pair_tries: Tries::default(),
+            read_rates: ReadRates::default(),
+            stop: CancellationToken::new(),
+        };
+        Ok(Self { listener, address, app: Arc::new(app), callers, tls })
+    }
+
+    /// The origin under which browsers reach the server, such as `https://team.example.org:7420`.
+    #[must_use]
+    pub fn url(&self) -> &str {
+        self.app.keys.site().url()
     }
 
     /// The address at which the server listens.
@@ -99,9 +132,11 @@ impl Server {
 
     /// Serves until `until` is ready. Then ends the event streams and waits for running requests.
     pub async fn serve(self, until: impl Future<Output = ()>) {
-        let stop = self.app.stop.clone();
-        let router = routes::all(self.app);
-        let serving = connections::serve(self.listener, router, stop.clone());
+        let Self { listener, app, callers, tls, .. } = self;
+        let stop = app.stop.clone();
+        let router = routes::all(app);
+        let taking = Taking { router, callers, tls, stop: stop.clone() };
+        let serving = connections::serve(listener, taking);
         tokio::pin!(serving);
         tokio::select! {
             () = serving.as_mut() => {}

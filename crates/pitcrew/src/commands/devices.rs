@@ -8,6 +8,7 @@ use std::sync::Arc;
 use pitcrew_process::job::TAG_VARIABLE;
 use pitcrew_protocol::{ApiError, ErrorCode};
 use pitcrew_team::SystemClock;
+use pitcrew_team::store::FileBackend;
 use pitcrew_web::{Device, DeviceError, Scope};
 use serde::Serialize;
 
@@ -82,12 +83,20 @@ fn table(devices: &[Row]) -> String {
 /// Returns the devices below the root. Refuses a process that a tool of an agent started, because
 /// it may not act as the user.
 fn of_user(context: &Context) -> Result<pitcrew_web::Devices, Failure> {
+    files_of_user(context).map(of_files)
+}
+
+/// Returns the files below the root, for what only the user may do.
+fn files_of_user(context: &Context) -> Result<FileBackend, Failure> {
     if context.environment.contains_key(TAG_VARIABLE) {
         let said = "a tool of an agent started this, and only the user may manage devices";
         return Err(ApiError::new(ErrorCode::PermissionDenied, said).into());
     }
-    let files = context.files(&context.usable_settings())?;
-    Ok(pitcrew_web::Devices::new(files, Arc::new(SystemClock)))
+    context.files(&context.usable_settings())
+}
+
+fn of_files(files: FileBackend) -> pitcrew_web::Devices {
+    pitcrew_web::Devices::new(files, Arc::new(SystemClock))
 }
 
 fn failed(error: DeviceError) -> Failure {

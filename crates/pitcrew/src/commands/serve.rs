@@ -1,12 +1,15 @@
 //! `pitcrew serve`: serves the HTTP API and the page of all teams below the root.
 
+mod reached;
+
 use std::sync::Arc;
 
 use pitcrew_process::job::TAG_VARIABLE;
 use pitcrew_process::worktree::Worktrees;
 use pitcrew_protocol::{ApiError, ErrorCode};
 use pitcrew_team::SystemClock;
-use pitcrew_web::{Devices, NewTeams, Options, Server, Token};
+use pitcrew_team::store::FileBackend;
+use pitcrew_web::{Certificate, Devices, NewTeams, Options, Reach, ServeError, Server, Token};
 use serde::Serialize;
 
 use crate::context::Context;
@@ -14,25 +17,31 @@ use crate::failure::{Failure, FailureKind};
 use crate::live::signals::Signals;
 use crate::output;
 use crate::run_options;
+use crate::web_servers::{self, RunningServer};
 
 /// The port if the user gives none.
 pub(crate) const PORT: u16 = 7420;
 
-/// Serve all teams below the root to browsers and programs on this machine
+/// Serve all teams below the root to browsers and programs
 ///
 /// It prints a link that opens the page in a browser. The link works once, within 10 minutes.
 /// Programs call the HTTP API below /api/ with the token, which is in a file that only you can read.
-/// Only processes of yours on this machine can connect, and what a tool of an agent started is
-/// refused. The teams run on without the server. Ctrl-C ends it.
+/// The teams run on without the server. Ctrl-C ends it.
+///
+/// Without --listen, only processes of yours on this machine can connect. With it, other machines
+/// can connect over TLS, and whoever has the link, the token or a paired device gets in. What a tool
+/// of an agent started on this machine is always refused.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   pitcrew serve
   pitcrew serve --port 0 --json    a free port, printed as JSON
+  pitcrew serve --listen 0.0.0.0   also for other machines, with a self-signed certificate
+  pitcrew serve --listen 0.0.0.0:443 --tls-cert fullchain.pem --tls-key privkey.pem
+  pitcrew serve --behind-proxy https://team.example.org
   curl -H \"Authorization: Bearer $(cat ~/.claude/pitcrew/web/token)\" http://127.0.0.1:7420/api/teams")]
 pub(crate) struct Serve {
-    /// The port on 127.0.0.1; 0 takes a free one
-    #[arg(long, value_name = "PORT", default_value_t = PORT)]
-    port: u16,
+    #[command(flatten)]
+    reached: reached::Reached,
 }
 
 /// The line that is printed when the server takes requests.
@@ -42,8 +51,29 @@ struct Serving {
     url: String,
     /// The link that opens the page once.
     link: String,
-    /// The file with the token of programs.
-    token_file: String,
+    /// The file with the token of programs. `None` if the root cannot be written and has none.
+    token_file: Option<String>,
+    /// The certificate, if the server speaks TLS itself.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    certificate: Option<ServedCertificate>,
+    /// Whether the root can only be read. Then nothing can be changed.
+    is_read_only: bool,
+    #[serde(skip)]
+    is_behind_proxy: bool,
+}
+
+#[derive(Debug, Serialize)]
+struct ServedCertificate {
+    /// The SHA-256 fingerprint.
+    fingerprint: String,
+    is_self_signed: bool,
+}
+
+/// What is known of a server when it is bound.
+struct Bound {
+    server: Server,
+    files: FileBackend,
+    serving: Serving,
 }
 
 impl Serve {
@@ -57,36 +87,50 @@ impl Serve {
             // The handlers are there before the line is printed, so that a caller that has read it
             // can end the server.
             let mut signals = Signals::listen()?;
-            let server = self.bind(context).await?;
-            let (url, link) = (format!("http://{}", server.address()), server.link());
-            let token_file = context.files(&context.usable_settings())?.web_token_file();
-            let token_file = token_file.display().to_string();
-            let serving = Serving { url, link, token_file };
+            let Bound { server, files, serving } = self.bind(context).await?;
+            let _record = match serving.is_read_only {
+                true => None,
+                false => web_servers::recorded(&files, &serving.record()).await,
+            };
             context.output.item(&serving, Serving::text)?;
             server.serve(async { _ = signals.next().await }).await;
             Ok(())
         })
     }
 
-    async fn bind(&self, context: &Context) -> Result<Server, Failure> {
+    async fn bind(self, context: &Context) -> Result<Bound, Failure> {
         let settings = context.usable_settings();
         let files = context.files(&settings)?;
+        let reads = Arc::new(context.files(&settings)?.putting_back_when_asked());
         let token = files.web_token().await.map_err(Failure::internal)?;
+        let reach = self.reached.reach(&files).await?;
+        let certificate = match &reach {
+            Reach::Tls { certificate, .. } => Some(ServedCertificate::of(certificate)),
+            Reach::Loopback { .. } | Reach::Proxy { .. } => None,
+        };
+        let is_behind_proxy = matches!(reach, Reach::Proxy { .. });
         let folder = Worktrees::folder_below(&context.root);
         let options = Options {
             teams: context.teams()?,
+            reads: Context::teams_in(reads, &settings)?,
             root: context.root.clone(),
             new_teams: new_teams(context),
             worktrees: Worktrees::new(&context.cwd, folder).with_ignored(settings.ignored_files()),
-            token: Token::new(token).map_err(Failure::internal)?,
-            devices: Devices::new(files, Arc::new(SystemClock)),
-            port: self.port,
+            token: Token::new(token.text).map_err(Failure::internal)?,
+            devices: Devices::new(files.clone(), Arc::new(SystemClock)),
+            reach,
         };
-        Server::bind(options).await.map_err(|error| {
-            let failure = Failure::new(FailureKind::Failed, error);
-            failure.hint("`pitcrew serve --port 0` takes a free port")
-        })
+        let server = Server::bind(options).await.map_err(not_bound)?;
+        let token_file = token.is_kept.then(|| files.web_token_file().display().to_string());
+        let (url, link) = (server.url().to_owned(), server.link());
+        let is_read_only = token.is_read_only;
+        let serving = Serving { url, link, token_file, certificate, is_read_only, is_behind_proxy };
+        Ok(Bound { server, files, serving })
     }
+}
+
+fn not_bound(error: ServeError) -> Failure {
+    Failure::new(FailureKind::Failed, error).hint("`pitcrew serve --port 0` takes a free port")
 }
 
 /// Says in which folder the lead of a new team works, or why no team can be made.
@@ -101,13 +145,55 @@ fn new_teams(context: &Context) -> NewTeams {
     }
 }
 
+impl ServedCertificate {
+    fn of(certificate: &Certificate) -> Self {
+        let fingerprint = certificate.fingerprint().to_owned();
+        Self { fingerprint, is_self_signed: certificate.is_self_signed() }
+    }
+}
+
 impl Serving {
+    /// Returns how devices reach the server.
+    fn record(&self) -> RunningServer {
+        let is_local = ["//127.", "//localhost", "//[::1]"].iter().any(|it| self.url.contains(it));
+        let own = self.certificate.as_ref().filter(|it| it.is_self_signed);
+        RunningServer {
+            url: self.url.clone(),
+            is_public: !is_local,
+            fingerprint: own.map(|it| it.fingerprint.clone()),
+        }
+    }
+
     fn text(&self) -> String {
-        let Self { url, link, token_file } = self;
+        let Self { url, link, token_file, certificate, is_read_only, is_behind_proxy } = self;
+        let token = match token_file {
+            Some(file) => format!("programs send the token in {file}"),
+            None => "there is no token for programs, because no file can be made for it".to_owned(),
+        };
+        let warning = match is_read_only {
+            true => "\nthe root can only be read: nothing can be changed, and no device paired",
+            false => "",
+        };
+        let certificate = match certificate {
+            Some(ServedCertificate { fingerprint, is_self_signed: true }) => format!(
+                "the certificate is self-signed: compare its SHA-256 fingerprint with the browser's\n  \
+                 {fingerprint}\n\
+                 the page cannot be installed: a browser allows no service worker without a \
+                 certificate that it trusts"
+            ),
+            Some(ServedCertificate { fingerprint, is_self_signed: false }) => format!(
+                "SHA-256 fingerprint of the certificate:\n  {fingerprint}\n\
+                 the page can be installed where the browser trusts the certificate"
+            ),
+            None if *is_behind_proxy => {
+                "the page can be installed where the browser trusts the proxy's certificate"
+                    .to_owned()
+            }
+            None => "the page can be installed from the browser's menu".to_owned(),
+        };
         format!(
             "serving all teams at {url}; Ctrl-C ends it\n\
-             open the page, once and within 10 minutes:\n  {link}\n\
-             programs send the token in {token_file}"
+             open the page, once and within 10 minutes:\n  {link}\n{token}\n{certificate}{warning}"
         )
     }
 }

@@ -3,6 +3,7 @@
 
 use std::fs;
 use std::io::Write as _;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::Command;
 
@@ -293,7 +294,18 @@ fn a_read_only_root_is_told() {
             }
         }
     }
+    let token = root.join("pitcrew/web/token");
+    fs::create_dir_all(token.parent().unwrap()).unwrap();
+    fs::write(&token, "0a".repeat(32)).unwrap();
+    fs::set_permissions(&token, fs::Permissions::from_mode(0o600)).unwrap();
     mounted.make_read_only();
+    let server = crate::serve::serve(&room);
+    assert_eq!(server.said["is_read_only"], true);
+    assert_eq!(server.browser.get("/api/teams/crew").0, 200);
+    assert_eq!(server.browser.get("/api/teams/crew/log").0, 200);
+    let message = serde_json::json!({"to": "bob", "content": "hi"});
+    assert_eq!(server.browser.post("/api/teams/crew/messages", &message).0, 500);
+    drop(server);
     room.ok(&["team", "show"]);
     room.ok(&["inbox", "bob"]);
     check(&room, &["send", "bob", "hi"], 70, "internal_error");

@@ -39,7 +39,7 @@ fn the_help_shows_commands_and_examples() {
       history      List the teams that were run in this repository: goal, end, tokens and cost
       export       Write a run as a markdown document: its goal, agents, tasks, events and conversations
       view         Show a run without taking part: a client's stream-json, or a team that has ended
-      serve        Serve all teams below the root to browsers and programs on this machine
+      serve        Serve all teams below the root to browsers and programs
       devices      List, pair and remove the devices and programs that may call `pitcrew serve`
       shutdown     Shut a team down: ask the process that runs it, and wait for its end
       models       List models with their prices and context windows, and the source of each figure

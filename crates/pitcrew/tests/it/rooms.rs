@@ -69,6 +69,9 @@ const HOMES: &[(&str, &[&str])] = &[
     ("ratatui", &["tui"]),
     ("syntect", &["tui"]),
     ("comfy-table", &["pitcrew"]),
+    ("qrcode", &["pitcrew"]),
+    ("rcgen", &["web"]),
+    ("tokio-rustls", &["web"]),
 ];
 
 /// Reads the manifests. Returns each crate with its dependencies. Dependencies that only tests use

@@ -16,6 +16,7 @@ use crate::running::Running;
 use crate::test_env::TestEnv;
 
 mod browser;
+mod elsewhere;
 
 use browser::{Browser, EventStream};
 
@@ -36,13 +37,13 @@ agents:
 "#;
 
 /// A server of a test environment.
-struct Serving {
+pub(crate) struct Serving {
     process: Running,
-    browser: Browser,
-    said: Value,
+    pub(crate) browser: Browser,
+    pub(crate) said: Value,
 }
 
-fn serve(room: &TestEnv) -> Serving {
+pub(crate) fn serve(room: &TestEnv) -> Serving {
     let mut process = Running::answering(&mut room.command(&["serve", "--port", "0", "--json"]));
     let said: Value = serde_json::from_str(&process.line()).unwrap();
     let token = fs::read_to_string(said["token_file"].as_str().unwrap()).unwrap();
@@ -118,10 +119,11 @@ fn the_events_of_a_run_go_on_after_a_dropped_stream_and_none_is_lost_or_doubled(
 fn a_device_watches_a_run_until_it_is_removed() {
     let (detached, _) = Detached::start(ASKS, &[]);
     let (room, serving) = (&detached.room, serve(&detached.room));
-    let port = serving.browser.port().to_string();
-    let add = ["devices", "add", "--name", "phone", "--scope", "watch", "--port", &port];
+    let add = ["devices", "add", "--name", "phone", "--scope", "watch"];
+    // The command finds the server that runs.
     let added = room.json(&add);
     let url = serving.said["url"].as_str().unwrap();
+    assert_eq!(added["url"], url);
     let code = added["code"].as_str().unwrap();
     assert_eq!(added["link"], format!("{url}/pair/{code}"));
     assert_eq!(room.run(&add).code, 4, "the name is taken");

@@ -21,7 +21,7 @@ use super::overwritten::PutsBack;
 use super::paths::Paths;
 use super::rates;
 use super::tasks::Tables;
-use super::teams::Readers;
+use super::teams::{Readers, SeenConfig};
 use super::watch::Watchers;
 use super::written_log::WrittenLogs;
 use crate::{
@@ -37,10 +37,6 @@ use crate::{
 pub struct FileBackend {
     files: Arc<Files>,
 }
-
-/// The config at its last read, with the stamp (metadata) of its file. The stamp is `None` if the
-/// file could change again and still have an equal stamp.
-type SeenConfig = (Option<Stamp>, Arc<TeamConfig>);
 
 /// The state and the caches of one store. All methods of this type block the thread.
 #[derive(Debug)]

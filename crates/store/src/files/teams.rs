@@ -16,10 +16,26 @@ use super::lines;
 use super::lost_updates::{self, FieldWrite};
 use super::overwritten::LostUpdate;
 use super::update::{self, Fault, Plan};
+use super::watch::routes;
 use super::written_log;
 use crate::{DocumentEdit, Overwritten, StoreError, TeamEdit, own_mode};
 
 pub(crate) const CONFIG: &str = "config.json";
+
+/// Time after a read for which the read config counts as the newest, if the team is not watched. A
+/// client that writes in place leaves the file empty for moments only.
+const NEWEST_FOR: Duration = Duration::from_secs(10);
+
+/// A config that was read.
+#[derive(Debug)]
+pub(crate) struct SeenConfig {
+    /// The stamp (metadata) of the file. It is `None` if the file could change again and still have
+    /// an equal stamp.
+    settled: Option<Stamp>,
+    config: Arc<TeamConfig>,
+    /// When the file had this content.
+    at: Instant,
+}
 
 /// Describes which kind of program reads each of a team's inboxes.
 #[derive(Debug)]
@@ -170,11 +186,12 @@ impl Files {
         let path = self.paths.config(team);
         self.verify_config(team)?;
         let stamp = self.must_exist(team)?;
-        if let Some((Some(then), config)) =
-            self.configs.lock().unwrap_or_else(PoisonError::into_inner).get(team)
-            && *then == stamp
+        if let Some(seen) =
+            self.configs.lock().unwrap_or_else(PoisonError::into_inner).get_mut(team)
+            && seen.settled == Some(stamp)
         {
-            return Ok(Arc::clone(config));
+            seen.at = Instant::now();
+            return Ok(Arc::clone(&seen.config));
         }
         let (settled, config) = update::read(&path, self.lock_to_read(&path), |snapshot| {
             let config = read_config(team, snapshot)?;
@@ -193,7 +210,8 @@ impl Files {
     ) -> Arc<TeamConfig> {
         let config = Arc::new(config);
         let mut configs = self.configs.lock().unwrap_or_else(PoisonError::into_inner);
-        configs.insert(team.clone(), (settled, Arc::clone(&config)));
+        let seen = SeenConfig { settled, config: Arc::clone(&config), at: Instant::now() };
+        configs.insert(team.clone(), seen);
         config
     }
 
@@ -203,13 +221,14 @@ impl Files {
     /// Two kinds of damage can be repaired. If two clients wrote at once, the end of the longer
     /// text follows the shorter text, and this end is removed. If a write stopped in the middle,
     /// the file is empty, and the config of the last read is written again.
+    ///
+    /// A store that only reads repairs nothing. A config that was read some time ago is not written
+    /// again either, because it may lack later changes of other processes.
     pub(super) fn refill(&self, team: &TeamDir) -> Result<bool, StoreError> {
-        let seen = self
-            .configs
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .get(team)
-            .map(|(_, seen)| seen.clone());
+        if !self.puts_back.at_once() {
+            return Ok(false);
+        }
+        let seen = self.newest_config(team);
         let path = self.paths.config(team);
         let updated = update::update(&self.disk, &path, &path, |before| {
             let Some(snapshot) = before else { return Ok(Plan::Keep(false)) };
@@ -230,6 +249,22 @@ impl Files {
             tracing::warn!(path = %path.display(), "another program left it incomplete; its content is restored");
         }
         Ok(updated.value)
+    }
+
+    /// Returns the config of the last read if the file has not changed since, as far as is known:
+    /// the read was just now, or the team is watched.
+    fn newest_config(&self, team: &TeamDir) -> Option<Arc<TeamConfig>> {
+        let is_watched = routes(&self.watchers.routes).knows(team);
+        let configs = self.configs.lock().unwrap_or_else(PoisonError::into_inner);
+        let seen = configs.get(team)?;
+        (is_watched || seen.at.elapsed() < NEWEST_FOR).then(|| Arc::clone(&seen.config))
+    }
+
+    /// Reads the config of a watched team after a change, so that the cached config is the newest.
+    pub(super) fn see_config(&self, team: &TeamDir) {
+        if let Err(error) = self.read_team(team) {
+            tracing::debug!(%team, %error, "the changed config cannot be read");
+        }
     }
 
     pub(crate) fn edit_team(
@@ -436,4 +471,31 @@ pub(crate) fn value_of<T: serde::Serialize>(value: &T) -> Result<Value, Fault> {
 /// Formats a file like the reference client: two spaces per level, no line break at the end.
 pub(crate) fn pretty<T: serde::Serialize>(value: &T) -> Result<Vec<u8>, Fault> {
     serde_json::to_vec_pretty(value).map_err(|e| Fault::Torn(e.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{FileBackend, FileOptions};
+
+    #[test]
+    fn a_config_that_was_read_long_ago_is_not_written_over_an_empty_one() {
+        let root = tempfile::tempdir().unwrap();
+        let files = FileBackend::open(root.path(), FileOptions::default());
+        let (team, files) = (TeamDir::of("probe"), files.files());
+        let path = files.paths.config(&team);
+        let whole = r#"{"name": "probe", "members": []}"#;
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        for (age, is_restored) in [(Duration::ZERO, true), (NEWEST_FOR, false)] {
+            fs::write(&path, whole).unwrap();
+            files.team(&team).unwrap();
+            let mut configs = files.configs.lock().unwrap();
+            let seen = configs.get_mut(&team).unwrap();
+            seen.at = seen.at.checked_sub(age).unwrap();
+            drop(configs);
+            fs::write(&path, "").unwrap();
+            assert_eq!(files.team(&team).is_ok(), is_restored, "{age:?}");
+            assert_eq!(fs::read_to_string(&path).unwrap().is_empty(), !is_restored, "{age:?}");
+        }
+    }
 }

@@ -124,6 +124,8 @@ impl Files {
         };
         let look = self.look_after(team);
         place.heed(look.notices);
+        // From now on, each change of the config is read when it is reported.
+        self.see_config(team);
         Ok(stream::unfold(place, Subscription::next).boxed())
     }
 }
@@ -386,7 +388,7 @@ impl Files {
     /// change.
     fn verify(&self, team: &TeamDir, change: &Change, path: &Path) {
         let done = match change {
-            Change::Config => self.verify_config(team).map(drop),
+            Change::Config => self.verify_config(team).map(|_| self.see_config(team)),
             Change::Inbox(inbox) => self.verify_mail(team, inbox).map(drop),
             Change::Tasks => self.verify_tasks(team).map(drop),
             Change::Journal

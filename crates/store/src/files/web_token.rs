@@ -4,7 +4,7 @@
 //! use. A file lock on `pitcrew/web/lock` keeps two servers from making two tokens.
 
 use std::fs::{File, OpenOptions};
-use std::io::Read as _;
+use std::io::{self, Read as _};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
@@ -18,14 +18,27 @@ use crate::own_mode::OF_OTHERS;
 /// The number of hexadecimal digits of a token.
 const DIGITS: usize = 64;
 
+/// The token of the web server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WebToken {
+    /// The token, 64 hexadecimal digits.
+    pub text: String,
+    /// Whether the token is in its file. A new one is not if the root cannot be written.
+    pub is_kept: bool,
+    /// Whether the root can only be read.
+    pub is_read_only: bool,
+}
+
 impl FileBackend {
     /// Returns the token of the web server, 64 hexadecimal digits. Makes a token if there is none,
     /// or if other users may read the present one.
     ///
+    /// If the root cannot be written and has no token, the token is a new one that is in no file.
+    ///
     /// # Errors
     /// [`StoreError::Io`], and [`StoreError::Corrupt`] if a link or a folder is in the file's place.
-    pub async fn web_token(&self) -> Result<String, StoreError> {
-        self.run(|files| token(&files.disk, &files.paths.web())).await
+    pub async fn web_token(&self) -> Result<WebToken, StoreError> {
+        self.run(|files| token_or_unkept(&files.disk, &files.paths.web())).await
     }
 
     /// Returns the path of the file with the token of the web server.
@@ -52,14 +65,37 @@ pub(super) fn locked(disk: &Disk, folder: &Path) -> Result<File, StoreError> {
     Ok(lock)
 }
 
+/// Returns the token in the file or a new one. Without the right to write, nothing is made.
+fn token_or_unkept(disk: &Disk, folder: &Path) -> Result<WebToken, StoreError> {
+    match token(disk, folder) {
+        Ok(text) => Ok(WebToken { text, is_kept: true, is_read_only: false }),
+        Err(StoreError::Io { source, .. }) if is_unwritable(&source) => {
+            let kept = present(&file_in(folder))?;
+            let is_kept = kept.is_some();
+            let text = kept.unwrap_or_else(new_token);
+            Ok(WebToken { text, is_kept, is_read_only: true })
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// Whether the system refused a write because the folder can only be read.
+pub(super) fn is_unwritable(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::ReadOnlyFilesystem | io::ErrorKind::PermissionDenied)
+}
+
+fn new_token() -> String {
+    // Each of the two random ids has 122 random bits.
+    (0..2).map(|_| uuid::Uuid::new_v4().simple().to_string()).collect()
+}
+
 fn token(disk: &Disk, folder: &Path) -> Result<String, StoreError> {
     let _lock = locked(disk, folder)?;
     let path = file_in(folder);
     if let Some(token) = present(&path)? {
         return Ok(token);
     }
-    // Each of the two random ids has 122 random bits.
-    let token: String = (0..2).map(|_| uuid::Uuid::new_v4().simple().to_string()).collect();
+    let token = new_token();
     disk.create(&path, token.as_bytes())?;
     disk.force_dir(folder)?;
     Ok(token)

@@ -370,3 +370,35 @@ async fn a_config_that_a_client_left_empty_is_what_it_was_seen_last() {
     scene.backend.team(&scene.team).await.unwrap_err();
     assert_eq!(scene.read(path), "{\"name\": \"pro", "what is torn is for a person to look at");
 }
+
+#[tokio::test]
+async fn a_store_that_only_reads_leaves_an_empty_config_as_it_is() {
+    let scene = Scene::new().await;
+    let path = "teams/probe/config.json";
+    describe(&scene, "before").await;
+    let reader = crate::scene::open(scene.root()).putting_back_when_asked();
+    reader.team(&scene.team).await.unwrap();
+    overwrite(&scene, path, "");
+    reader.team(&scene.team).await.unwrap_err();
+    assert_eq!(scene.read(path), "", "a read wrote the file");
+    describe(&scene, "since").await;
+    reader.team(&scene.team).await.unwrap();
+}
+
+#[tokio::test]
+async fn who_watches_a_team_writes_its_newest_config_over_an_empty_one() {
+    let scene = Scene::new().await;
+    let path = "teams/probe/config.json";
+    describe(&scene, "old").await;
+    let mut watch = scene.backend.watch(&scene.team).await.unwrap();
+    let other = crate::scene::open(scene.root());
+    let edit = |config: &mut pitcrew_protocol::TeamConfig| {
+        config.description = Some("newest".into());
+        Ok(())
+    };
+    other.edit_team(&scene.team, Arc::new(edit)).await.unwrap();
+    told(&mut watch, &Change::Config).await;
+    overwrite(&scene, path, "");
+    let restored = scene.backend.team(&scene.team).await.unwrap();
+    assert_eq!(restored.description.as_deref(), Some("newest"));
+}

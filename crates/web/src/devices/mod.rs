@@ -5,19 +5,21 @@
 //! device, so that a removed device is refused at once.
 
 mod book;
+mod changes;
 mod scope;
 
 use std::fmt;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use pitcrew_team::Clock;
-use pitcrew_team::store::{FileBackend, StoreError};
+use pitcrew_team::store::{FileBackend, StoreError, WebFile, WebWatch};
 use sha2::{Digest as _, Sha256};
 use uuid::Uuid;
 
 pub use book::Device;
 use book::{Book, Pairing};
+pub(crate) use changes::Changes;
 pub use scope::Scope;
 pub(crate) use scope::needed;
 
@@ -92,6 +94,8 @@ pub(crate) struct Paired {
 pub struct Devices {
     files: FileBackend,
     clock: Arc<dyn Clock>,
+    /// The watch of the file, which all open streams share. It ends with the last of them.
+    watch: Arc<Mutex<Weak<WebWatch>>>,
 }
 
 impl fmt::Debug for Devices {
@@ -104,13 +108,13 @@ impl Devices {
     /// Returns the devices below the root of these files.
     #[must_use]
     pub fn new(files: FileBackend, clock: Arc<dyn Clock>) -> Self {
-        Self { files, clock }
+        Self { files, clock, watch: Arc::default() }
     }
 
     /// Returns the path of the file of devices.
     #[must_use]
     pub fn file(&self) -> PathBuf {
-        self.files.web_devices_file()
+        self.files.web_file_path(WebFile::Devices)
     }
 
     /// Lists the paired devices, in the order in which they were paired.
@@ -183,8 +187,19 @@ impl Devices {
         Ok(self.book().await?.devices.contains(device))
     }
 
+    /// Reports changes of the devices from now on.
+    pub(crate) fn changes(&self) -> Changes {
+        let mut shared = self.watch.lock().unwrap_or_else(PoisonError::into_inner);
+        let watch = shared.upgrade().or_else(|| {
+            let watch = Arc::new(self.files.watch_web_file(WebFile::Devices)?);
+            *shared = Arc::downgrade(&watch);
+            Some(watch)
+        });
+        Changes::new(watch)
+    }
+
     async fn book(&self) -> Result<Book, DeviceError> {
-        let content = self.files.web_devices().await?;
+        let content = self.files.web_file(WebFile::Devices).await?;
         Book::read(content.as_deref()).map_err(|source| self.unreadable(source))
     }
 
@@ -193,7 +208,7 @@ impl Devices {
         &self,
         change: impl FnOnce(&mut Book) -> Result<T, DeviceError> + Send + 'static,
     ) -> Result<T, DeviceError> {
-        let edited = self.files.edit_web_devices(move |content| {
+        let edited = self.files.edit_web_file(WebFile::Devices, move |content| {
             let changed = Book::read(content.as_deref()).map(|before| {
                 let mut after = before.clone();
                 let result = change(&mut after);

@@ -80,9 +80,9 @@ impl AllTeams {
 
     async fn read(&self, app: &App) -> Result<Reading, Failure> {
         let archives =
-            app.teams.archive_names().await.map_err(|error| Failure::internal(&error))?;
+            app.reads.archive_names().await.map_err(|error| Failure::internal(&error))?;
         let mut reading = Reading {
-            at_ms: app.teams.now_ms(),
+            at_ms: app.reads.now_ms(),
             archived: count(archives.len()),
             ..Reading::default()
         };
@@ -107,7 +107,7 @@ impl AllTeams {
 
 /// Opens the teams that are in their place, and looks up which of them run.
 async fn in_place(app: &App, reading: &mut Reading) -> Result<Vec<(Team, bool)>, Failure> {
-    let mut folders = app.teams.folders().await.map_err(|error| Failure::internal(&error))?;
+    let mut folders = app.reads.folders().await.map_err(|error| Failure::internal(&error))?;
     reading.left_out += count(folders.len().saturating_sub(FOLDERS_MOST));
     folders.truncate(FOLDERS_MOST);
     let mut teams = Vec::new();
@@ -127,7 +127,7 @@ async fn in_place(app: &App, reading: &mut Reading) -> Result<Vec<(Team, bool)>,
 
 /// Opens a team and looks up whether it runs. Returns `None` if it was deleted meanwhile.
 async fn opened(app: &App, folder: &str) -> Result<Option<(Team, bool)>, Failure> {
-    let team = match app.teams.open(folder).await {
+    let team = match app.reads.open(folder).await {
         Ok(team) => team,
         Err(error) if error.code == ErrorCode::TeamNotFound => return Ok(None),
         Err(error) => return Err(error.into()),

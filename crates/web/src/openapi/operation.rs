@@ -31,13 +31,14 @@ struct Body {
 }
 
 impl Operation {
-    /// An operation that reads. Its answer has an ETag.
+    /// An operation that reads. Its answer has an ETag. Reads have a rate limit.
     pub(super) fn read(path: &'static str, answer: &'static str, summary: &'static str) -> Self {
         let none_match = json!({
             "name": "If-None-Match", "in": "header", "schema": {"type": "string"},
             "description": "ETags of answers that the caller has.",
         });
-        Self { parameters: vec![none_match], ..Self::new("get", path, (200, answer), summary) }
+        let read = Self::new("get", path, (200, answer), summary);
+        Self { parameters: vec![none_match], ..read }.or(429)
     }
 
     /// An operation that changes something. Changes have a rate limit.

@@ -12,12 +12,14 @@ fn of_server() -> Vec<Operation> {
     vec![
         Operation::new("get", "/api/health", (200, "Health"), "Whether the server answers"),
         Operation::read("/api/openapi.json", "OpenApi", "This document"),
+        Operation::read("/api/session", "Session", "Who calls, and what the caller may do"),
         Operation::new(
             "get",
             "/metrics",
             (200, "Metrics"),
             "The metrics of the server and of the teams, for Prometheus",
-        ),
+        )
+        .or(429),
     ]
 }
 
@@ -55,7 +57,8 @@ fn of_teams() -> Vec<Operation> {
             (200, "EventStream"),
             "The events of a team, as they happen",
         )
-        .with_header("Last-Event-ID", "The id of the last event that the caller has."),
+        .with_header("Last-Event-ID", "The id of the last event that the caller has.")
+        .or(429),
     ]
 }
 

@@ -162,6 +162,14 @@ fn of_teams() -> Vec<Named> {
     let counts = object(&[("open", count()), ("done", count())]);
     let at_ms = json!({"type": ["integer", "null"]});
     vec![
+        (
+            "Session",
+            object(&[
+                ("caller", json!({"enum": ["token", "browser", "device"]})),
+                ("name?", text()),
+                ("scope", json!({"enum": ["watch", "answer", "everything"]})),
+            ]),
+        ),
         ("Health", object(&[("status", json!({"const": "ok"})), ("version", text())])),
         ("OpenApi", object(&[("openapi", text()), ("paths", json!({"type": "object"}))])),
         (

@@ -6,7 +6,7 @@ use axum::response::Response;
 use pitcrew_team::TeamRecords;
 use pitcrew_view::team_log::{LogEntry, TeamLog, merged};
 
-use crate::app::Shared;
+use crate::app::{App, Shared};
 use crate::etag::tagged;
 use crate::failure::Failure;
 use crate::paging::Page;
@@ -18,18 +18,19 @@ pub(super) async fn page(
     page: Page,
     headers: HeaderMap,
 ) -> Result<Response, Failure> {
-    let log = whole(&app.records(&team).await?).await?;
+    let log = whole(&app, &app.records(&team).await?).await?;
     tagged(&headers, &page.of_list(log))
 }
 
-/// Reads the whole log of a team.
-pub(super) async fn whole(records: &TeamRecords) -> Result<Vec<LogEntry>, Failure> {
+/// Reads the whole log of a team. Its entries are in the order of their times. Those of one time are
+/// in the order of the journal, before the messages that the journal lacks.
+pub(super) async fn whole(app: &App, records: &TeamRecords) -> Result<Vec<LogEntry>, Failure> {
     let mut log = TeamLog::default();
     log.know_tasks(&records.tasks().await?);
     for name in records.all_members().await? {
         log.know_mail(&name, records.mail(&name).await?);
     }
-    let (journal, _) = records.journal().await?;
+    let journal = app.journals.of(records).await?;
     for name in log.lacks_mail_of(&journal) {
         log.know_mail(&name, records.mail(&name).await?);
     }

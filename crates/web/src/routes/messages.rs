@@ -33,7 +33,7 @@ pub(super) async fn list(
     page: Page,
     headers: HeaderMap,
 ) -> Result<Response, Failure> {
-    let mut log = whole(&app.records(&team).await?).await?;
+    let mut log = whole(&app, &app.records(&team).await?).await?;
     log.retain(|entry| entry.kind == LogKind::Mail);
     tagged(&headers, &page.of_list(log))
 }

@@ -10,6 +10,7 @@ mod messages;
 mod metrics;
 mod plans;
 mod questions;
+mod session;
 mod tasks;
 mod teams;
 
@@ -33,6 +34,7 @@ use crate::{access, assets, openapi, pairing};
 pub(crate) fn all(app: Shared) -> Router {
     let api = Router::new()
         .route("/openapi.json", get(described))
+        .route("/session", get(session::show))
         .route("/teams", get(teams::list).post(teams::create))
         .nest("/teams/{team}", of_team())
         .fallback(no_such_path)

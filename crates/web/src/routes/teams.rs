@@ -108,8 +108,8 @@ pub(super) async fn list(
     headers: HeaderMap,
 ) -> Result<Response, Failure> {
     let mut rows = Vec::new();
-    for folder in app.teams.folders().await.map_err(|error| Failure::internal(&error))? {
-        match app.teams.open(folder.as_str()).await {
+    for folder in app.reads.folders().await.map_err(|error| Failure::internal(&error))? {
+        match app.reads.open(folder.as_str()).await {
             Ok(team) => rows.push(row(folder.to_string(), &TeamRecords::Live(team)).await),
             // The team was deleted after the folders were listed.
             Err(error) if error.code == ErrorCode::TeamNotFound => {}
@@ -119,11 +119,11 @@ pub(super) async fn list(
             }
         }
     }
-    for entry in app.teams.archived().await? {
+    for entry in app.reads.archived().await? {
         let id = entry.name.to_string();
         match entry.team {
             Ok(team) => {
-                let records = TeamRecords::Archived(app.teams.clone(), Box::new(team));
+                let records = TeamRecords::Archived(app.reads.clone(), Box::new(team));
                 rows.push(row(id, &records).await);
             }
             Err(error) => rows.push(Row::unreadable(id, TeamStatus::Archived, error.message)),

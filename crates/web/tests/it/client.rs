@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use serde_json::Value;
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
 /// The longest time for an answer.
@@ -116,7 +116,7 @@ impl Client {
 }
 
 /// Reads an answer up to the end of the connection.
-pub(crate) async fn read_answer(stream: &mut TcpStream) -> Answer {
+pub(crate) async fn read_answer(stream: &mut (impl AsyncRead + Unpin)) -> Answer {
     let mut read = Vec::new();
     // A server that closes before it has read the request resets the connection. What came before
     // counts.

@@ -163,3 +163,15 @@ async fn a_browser_is_paired_by_a_link_and_its_cookie_opens_no_change_of_another
     let own = change.header("Origin", &format!("http://127.0.0.1:{port}"));
     env.client.send(own).await.of(201);
 }
+
+#[tokio::test]
+async fn each_caller_learns_what_it_may_do() {
+    let env = ServerEnv::new().await;
+    let session = env.client.get("/api/session").await.of(200);
+    assert_eq!(session, json!({"caller": "token", "scope": "everything"}));
+    for scope in Scope::ALL {
+        let device = paired(&env, scope.as_str(), scope).await;
+        let expected = json!({"caller": "device", "name": scope.as_str(), "scope": scope.as_str()});
+        assert_eq!(device.get("/api/session").await.of(200), expected);
+    }
+}

@@ -13,6 +13,8 @@ mod changes;
 #[cfg(test)]
 mod client;
 #[cfg(test)]
+mod crowds;
+#[cfg(test)]
 mod devices;
 #[cfg(test)]
 mod documented;
@@ -28,3 +30,5 @@ mod prometheus;
 mod server_env;
 #[cfg(test)]
 mod teams;
+#[cfg(test)]
+mod tls;

@@ -7,7 +7,7 @@ use pitcrew_protocol::{Limits, TeamCreateInput};
 use pitcrew_team::store::{Durability, FileBackend, FileOptions};
 use pitcrew_team::{CreateTeam, JoinMember, MadeBy, OnTaken, SystemClock, Team, Teams};
 use pitcrew_view::changes::Worktrees;
-use pitcrew_web::{Devices, NewTeams, Options, Server, Token};
+use pitcrew_web::{Devices, NewTeams, Options, Reach, Server, Token};
 use tempfile::TempDir;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
@@ -22,6 +22,7 @@ pub(crate) struct ServerEnv {
     pub(crate) client: Client,
     /// The link that opens the page.
     pub(crate) link: String,
+    reach: Reach,
     stop: Option<oneshot::Sender<()>>,
     served: Option<JoinHandle<()>>,
 }
@@ -36,15 +37,27 @@ impl ServerEnv {
         Self::with(limits).await
     }
 
+    /// A server that is reached otherwise than from loopback.
+    pub(crate) async fn reached(reach: Reach) -> Self {
+        Self::of(Limits::default(), reach).await
+    }
+
     pub(crate) async fn with(limits: Limits) -> Self {
+        Self::of(limits, Reach::Loopback { port: 0 }).await
+    }
+
+    async fn of(limits: Limits, reach: Reach) -> Self {
         let dir = TempDir::new().unwrap();
         let (root, work) = (dir.path().join("root"), dir.path().join("work"));
         std::fs::create_dir(&root).unwrap();
         std::fs::create_dir(&work).unwrap();
         let teams = teams_in(&root, limits);
         let worktrees = Worktrees::new(&work, Worktrees::folder_below(&root));
-        let Started { client, link, stop, served } = started(&root, &teams, &worktrees).await;
-        Self { dir, teams, worktrees, client, link, stop: Some(stop), served: Some(served) }
+        let again = reach.clone();
+        let Started { client, link, stop, served } =
+            started(&root, &teams, &worktrees, again).await;
+        let (stop, served) = (Some(stop), Some(served));
+        Self { dir, teams, worktrees, client, link, reach, stop, served }
     }
 
     pub(crate) fn root(&self) -> PathBuf {
@@ -66,7 +79,7 @@ impl ServerEnv {
     pub(crate) async fn restart(&mut self) {
         self.end().await;
         let Started { client, link, stop, served } =
-            started(&self.root(), &self.teams, &self.worktrees).await;
+            started(&self.root(), &self.teams, &self.worktrees, self.reach.clone()).await;
         (self.client, self.link) = (client, link);
         (self.stop, self.served) = (Some(stop), Some(served));
     }
@@ -129,17 +142,20 @@ struct Started {
     served: JoinHandle<()>,
 }
 
-async fn started(root: &Path, teams: &Teams, worktrees: &Worktrees) -> Started {
+async fn started(root: &Path, teams: &Teams, worktrees: &Worktrees, reach: Reach) -> Started {
     let files = FileBackend::open(root, FileOptions::new(Durability::Process));
-    let token = files.web_token().await.unwrap();
+    let reading = FileBackend::open(root, FileOptions::new(Durability::Process));
+    let reading = Arc::new(reading.putting_back_when_asked());
+    let token = files.web_token().await.unwrap().text;
     let options = Options {
         teams: teams.clone(),
+        reads: Teams::new(reading, teams.limits().clone(), Arc::new(SystemClock)),
         root: root.to_owned(),
         new_teams: NewTeams::In(root.to_owned()),
         worktrees: worktrees.clone(),
         token: Token::new(token.clone()).unwrap(),
         devices: Devices::new(files, Arc::new(SystemClock)),
-        port: 0,
+        reach,
     };
     let server = Server::bind(options).await.unwrap();
     let client = Client::new(server.address(), &token);

@@ -184,3 +184,16 @@ async fn the_log_is_read_in_parts() {
     assert_eq!(texts, ["message 0", "message 1", "message 2", "message 3", "message 4"]);
     env.client.get("/api/teams/work/log?form=1").await.error(400, "invalid_request");
 }
+
+#[tokio::test]
+async fn a_read_leaves_an_emptied_config_as_it_is() {
+    let env = ServerEnv::new().await;
+    let team = env.team("work", &["bob"]).await;
+    env.client.get("/api/teams/work").await.of(200);
+    let config = env.root().join("teams").join(team.dir().as_str()).join("config.json");
+    std::fs::write(&config, "").unwrap();
+    for path in ["/api/teams", "/api/teams/work", "/api/teams/work/log", "/metrics"] {
+        env.client.get(path).await;
+        assert_eq!(std::fs::read_to_string(&config).unwrap(), "", "{path} wrote the config");
+    }
+}

@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::patience::PATIENCE;
 
 /// A client with the server's token.
-pub(super) struct Browser {
+pub(crate) struct Browser {
     host: String,
     token: String,
 }
@@ -35,11 +35,11 @@ impl Browser {
         self.host.rsplit_once(':').unwrap().1.parse().unwrap()
     }
 
-    pub(super) fn get(&self, path: &str) -> (u16, Value) {
+    pub(crate) fn get(&self, path: &str) -> (u16, Value) {
         self.send("GET", path, None, &[])
     }
 
-    pub(super) fn post(&self, path: &str, body: &Value) -> (u16, Value) {
+    pub(crate) fn post(&self, path: &str, body: &Value) -> (u16, Value) {
         self.send("POST", path, Some(body), &[])
     }
 

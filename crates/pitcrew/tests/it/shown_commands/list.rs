@@ -37,6 +37,7 @@ use Stage::{Alone, Empty, Follows, Lives, Named, Not, Panes, Planned, Stopped, T
 const BUILDS: &str = "it builds the repository, which the tests are a part of";
 const DEMO: &str = "the tests of the demo run it";
 const TERMINAL: &str = "it needs a terminal; the tests of `interface` run it there";
+const SERVED: &str = "it listens at a fixed port; the tests of `serve` take a free one";
 const VIEWED: &str = "it needs a terminal; the tests of `viewed` run it there";
 const CLIENT: &str = "it needs Claude Code; the tests of `interop` run it where it can be had";
 
@@ -96,9 +97,11 @@ pub(super) const SHOWN: &[(&str, Stage)] = &[
     ("pitcrew demo --sandbox", Not(DEMO)),
     ("pitcrew demo --teammate-mode tmux", Not(DEMO)),
     ("pitcrew devices", Empty),
+    ("pitcrew devices add", Named),
     ("pitcrew devices add --name ci --scope everything --json", Empty),
     ("pitcrew devices add --name phone --scope answer", Empty),
     ("pitcrew devices add --scope watch", Empty),
+    ("pitcrew devices add --scope watch --url https://team.example.org", Empty),
     ("pitcrew devices remove phone", Empty),
     ("pitcrew doctor", Empty),
     ("pitcrew doctor --json", Empty),
@@ -183,6 +186,12 @@ pub(super) const SHOWN: &[(&str, Stage)] = &[
     ("pitcrew send", Named),
     ("pitcrew send bob \"look at parser.rs first\"", Stage::Running),
     ("pitcrew serve", Named),
+    ("pitcrew serve --behind-proxy https://team.example.org", Not(SERVED)),
+    ("pitcrew serve --listen 0.0.0.0", Not(SERVED)),
+    (
+        "pitcrew serve --listen 0.0.0.0:443 --tls-cert fullchain.pem --tls-key privkey.pem",
+        Not(SERVED),
+    ),
     ("pitcrew serve --port 0 --json", Follows),
     ("pitcrew shutdown", Stage::Running),
     ("pitcrew shutdown backend", Stage::Running),

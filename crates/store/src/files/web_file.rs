@@ -1,7 +1,8 @@
-//! The file of the devices that may call the web server: `pitcrew/web/devices.json` below the root.
+//! Files of the web server in the folder `pitcrew/web` below the root: the devices that may call,
+//! and the certificate that the server has made.
 //!
-//! This module reads and writes the bytes of the file. The crate `web` knows what is in them. The
-//! lock of the token is the lock of this file too.
+//! This module reads and writes the bytes of a file. The crate `web` knows what is in them. The
+//! lock of the token is the lock of these files too.
 
 use std::io::Read as _;
 use std::os::unix::fs::MetadataExt as _;
@@ -14,51 +15,71 @@ use super::web_token::locked;
 use crate::StoreError;
 use crate::own_mode::OF_OTHERS;
 
-/// The maximum length of the file in bytes.
+/// The maximum length of a file in bytes.
 const BYTES_MOST: u64 = 256 << 10;
 
+/// A file of the web server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WebFile {
+    /// The devices that may call.
+    Devices,
+    /// The certificate that the server has made, with its private key.
+    Certificate,
+}
+
+impl WebFile {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Devices => "devices.json",
+            Self::Certificate => "self-signed.json",
+        }
+    }
+}
+
 impl FileBackend {
-    /// Returns the content of the file of devices. Returns `None` if there is no file, or if other
-    /// users may read or write it: then they could have added a device.
+    /// Returns the content of a file of the web server. Returns `None` if there is no file, or if
+    /// other users may read or write it: then they could have added a device, or know the key.
     ///
     /// # Errors
     /// [`StoreError::Io`], and [`StoreError::Corrupt`] if the file is too long, or if a link or a
     /// folder is in its place.
-    pub async fn web_devices(&self) -> Result<Option<Vec<u8>>, StoreError> {
-        self.run(|files| present(&file_in(&files.paths.web()))).await
+    pub async fn web_file(&self, file: WebFile) -> Result<Option<Vec<u8>>, StoreError> {
+        self.run(move |files| present(&file_in(&files.paths.web(), file))).await
     }
 
-    /// Changes the file of devices under its lock. `edit` gets the content as
-    /// [`FileBackend::web_devices`] returns it, and returns the new content and a result. Without a
+    /// Changes a file of the web server under its lock. `edit` gets the content as
+    /// [`FileBackend::web_file`] returns it, and returns the new content and a result. Without a
     /// new content the file stays as it is.
     ///
     /// # Errors
-    /// Those of [`FileBackend::web_devices`].
-    pub async fn edit_web_devices<T: Send + 'static>(
+    /// Those of [`FileBackend::web_file`].
+    pub async fn edit_web_file<T: Send + 'static>(
         &self,
+        file: WebFile,
         edit: impl FnOnce(Option<Vec<u8>>) -> (Option<Vec<u8>>, T) + Send + 'static,
     ) -> Result<T, StoreError> {
-        self.run(|files| edited(&files.disk, &files.paths.web(), edit)).await
+        self.run(move |files| edited(&files.disk, &files.paths.web(), file, edit)).await
     }
 
-    /// Returns the path of the file of devices.
+    /// Returns the path of a file of the web server.
     #[must_use]
-    pub fn web_devices_file(&self) -> PathBuf {
-        file_in(&self.paths().web())
+    pub fn web_file_path(&self, file: WebFile) -> PathBuf {
+        file_in(&self.paths().web(), file)
     }
 }
 
-fn file_in(folder: &Path) -> PathBuf {
-    folder.join("devices.json")
+fn file_in(folder: &Path, file: WebFile) -> PathBuf {
+    folder.join(file.name())
 }
 
 fn edited<T>(
     disk: &Disk,
     folder: &Path,
+    file: WebFile,
     edit: impl FnOnce(Option<Vec<u8>>) -> (Option<Vec<u8>>, T),
 ) -> Result<T, StoreError> {
     let _lock = locked(disk, folder)?;
-    let path = file_in(folder);
+    let path = file_in(folder, file);
     let (content, result) = edit(present(&path)?);
     if let Some(content) = content {
         plain::check_length(&path, content.len() as u64, BYTES_MOST)?;
@@ -95,7 +116,7 @@ mod tests {
 
     fn put(folder: &Path, content: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
         let disk = Disk::new(FileOptions::default());
-        edited(&disk, folder, |before| (Some(content.to_vec()), before))
+        edited(&disk, folder, WebFile::Devices, |before| (Some(content.to_vec()), before))
     }
 
     #[test]
@@ -104,16 +125,19 @@ mod tests {
         let folder = root.path().join("pitcrew/web");
         assert_eq!(put(&folder, b"one").unwrap(), None);
         assert_eq!(put(&folder, b"two").unwrap().as_deref(), Some(b"one".as_slice()));
-        assert_eq!(fs::metadata(file_in(&folder)).unwrap().mode() & 0o777, 0o600);
+        assert_eq!(fs::metadata(file_in(&folder, WebFile::Devices)).unwrap().mode() & 0o777, 0o600);
         let disk = Disk::new(FileOptions::default());
-        edited(&disk, &folder, |_| (None, ())).unwrap();
-        assert_eq!(present(&file_in(&folder)).unwrap().as_deref(), Some(b"two".as_slice()));
+        edited(&disk, &folder, WebFile::Devices, |_| (None, ())).unwrap();
+        assert_eq!(
+            present(&file_in(&folder, WebFile::Devices)).unwrap().as_deref(),
+            Some(b"two".as_slice())
+        );
     }
 
     #[test]
     fn a_file_that_others_could_write_a_long_one_and_a_link_do_not_count() {
         let root = tempfile::tempdir().unwrap();
-        let file = file_in(root.path());
+        let file = file_in(root.path(), WebFile::Devices);
         put(root.path(), b"one").unwrap();
         fs::set_permissions(&file, fs::Permissions::from_mode(0o620)).unwrap();
         assert_eq!(present(&file).unwrap(), None);
