@@ -6,6 +6,8 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use axum::Router;
+use futures_util::future::join;
 use pitcrew_team::Teams;
 use pitcrew_view::changes::Worktrees;
 use tokio::net::TcpListener;
@@ -17,7 +19,8 @@ use crate::devices::Devices;
 use crate::metrics::Metrics;
 use crate::pairing::Tries;
 use crate::token::Token;
-use crate::{connections, routes};
+use crate::viewing::Viewed;
+use crate::{connections, routes, viewing};
 
 /// What a server needs.
 #[derive(Debug)]
@@ -99,12 +102,29 @@ impl Server {
 
     /// Serves until `until` is ready. Then ends the event streams and waits for running requests.
     pub async fn serve(self, until: impl Future<Output = ()>) {
+        let router = routes::all(self.app.clone());
+        self.serve_paths(router, async {}, until).await;
+    }
+
+    /// Serves one view and no team until `until` is ready. Then ends as [`Server::serve`] does.
+    pub async fn serve_view(self, viewed: Viewed, until: impl Future<Output = ()>) {
+        let (view, task) = viewing::open(viewed);
+        let router = routes::of_view(self.app.clone(), view);
+        self.serve_paths(router, task, until).await;
+    }
+
+    /// Serves these paths. `beside` is a task that they need.
+    async fn serve_paths(
+        self,
+        router: Router,
+        beside: impl Future<Output = ()>,
+        until: impl Future<Output = ()>,
+    ) {
         let stop = self.app.stop.clone();
-        let router = routes::all(self.app);
-        let serving = connections::serve(self.listener, router, stop.clone());
+        let serving = join(connections::serve(self.listener, router, stop.clone()), beside);
         tokio::pin!(serving);
         tokio::select! {
-            () = serving.as_mut() => {}
+            _ended = serving.as_mut() => {}
             () = until => {
                 stop.cancel();
                 serving.await;

@@ -94,7 +94,8 @@ impl StreamReplay {
             return;
         }
         self.at_ms = match self.clock {
-            Clock::Recorded => now_ms,
+            // Lines that come at once are a millisecond apart, so that each has a moment.
+            Clock::Recorded => now_ms.max(self.at_ms + 1),
             Clock::Lines => self.at_ms + LINE_MS * i64::try_from(read).unwrap_or_default(),
         };
         let (at_ms, recorder) = (self.at_ms, &mut self.recorder);

@@ -28,3 +28,5 @@ mod prometheus;
 mod server_env;
 #[cfg(test)]
 mod teams;
+#[cfg(test)]
+mod view;
