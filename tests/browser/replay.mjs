@@ -198,7 +198,6 @@ test("a link leads to a moment and to the view that was open", async () => {
 
 test("the conversation of an agent grows with the moments", async () => {
   const { page, context } = await opened("lifecycle.ndjson");
-  await page.getByRole("link", { name: "team-lead" }).first().waitFor({ state: "detached" });
   await toLine(page, 10);
   await page.getByRole("link", { name: "team-lead" }).first().click();
   const parts = page.locator(".conversation .part");

@@ -26,7 +26,7 @@ export function Player({ store }) {
   const time = timeOf(store, now);
   const entry = store.log.entries.at(-1);
   const event = entry ? `${visible(entry.agent ?? "team")}: ${oneLine(entry.text, 200)}` : "";
-  return html`<footer class="player" role="group" aria-label="Replay">
+  return html`<section class="player" aria-label="Player">
     <input type="range" aria-label="Moment" min="0" max=${Math.max(1, to - from)} step="1"
       value=${now - from} aria-valuetext=${event ? `${time}, ${event}` : time}
       onInput=${typed((value) => store.seek(from + Number(value)))}
@@ -45,7 +45,7 @@ export function Player({ store }) {
       <${CopyLink} store=${store} />
     </div>
     <p class="note event">${event}</p>
-  </footer>`;
+  </section>`;
 }
 
 /**

@@ -69,7 +69,8 @@ function Header({ store, back }) {
   const notes = [...unread];
   if (left_out > 0) notes.unshift(`${counted(left_out, "older event")} are not in this replay`);
   const cleanup = team.cleanup?.failed;
-  const state = team.cleanup === "cleaned_up" ? "cleaned_up" : isLive ? "live" : "replay";
+  const state = team.cleanup === "cleaned_up" ? "cleaned_up"
+    : isLive && store.recording.isClock ? "live" : "replay";
   return html`<header class="top">
     <div class="line">
       ${back && html`<a class="brand" href=${back}><span aria-hidden="true">‹</span> Back</a>`}

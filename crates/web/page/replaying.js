@@ -37,10 +37,10 @@ export class ReplayStore {
     this.to = new Signal(this.recording.to);
     this.isPlaying = new Signal(false);
     this.speed = new Signal(1);
-    /** Whether more events come. */
+    /** Whether more events can come: from a pipe, or from a file that grows. */
     this.isLive = new Signal(Boolean(replay.is_live));
     /** Whether the last moment is shown, also when more events come. */
-    this.isFollowing = new Signal(this.isLive.value && at === null);
+    this.isFollowing = new Signal(this.isLive.value && this.recording.isClock && at === null);
     this.count = -1;
     this.isClosed = false;
     this.seek(this.isFollowing.value ? this.recording.to : (at ?? this.recording.from));

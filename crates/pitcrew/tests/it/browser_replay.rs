@@ -11,10 +11,11 @@ use crate::test_env::TestEnv;
 const SCRIPT: &str = r#"
 agents:
   team-lead:
-    - tools: [{name: TeamCreate, input: {team_name: notes}}]
     - tools: [{name: TaskCreate, input: {subject: Write the notes, description: All of them.}}]
     - tools: [{name: Task, input: {description: write, prompt: Write the notes., name: bob, subagent_type: general-purpose}}]
     - wait_for: {contains: All is written, from: message}
+    - tools: [{name: SendMessage, input: {type: shutdown_request, recipient: bob, content: Done.}}]
+    - wait_for: {matches: 'bob[^\n]*(has shut down|terminated)'}
     - text: The notes are written.
   bob:
     - tools: [{name: TaskUpdate, input: {taskId: "1", status: in_progress, owner: bob}}]
@@ -22,6 +23,10 @@ agents:
       tools: [{name: TaskUpdate, input: {taskId: "1", status: completed}}]
     - tools: [{name: SendMessage, input: {type: message, recipient: team-lead, content: All is written., summary: done}}]
     - text: Done.
+    - wait_for: {contains: '"type":"shutdown_request"'}
+    - capture:
+        request: {from: message, regex: '"requestId":"(shutdown-[^"]+)"'}
+      tools: [{name: SendMessage, input: {type: shutdown_response, request_id: '${request}', approve: true}}]
 "#;
 
 #[test]
@@ -35,7 +40,8 @@ fn replays_of_streams_pipes_and_teams_are_played_in_the_browser() {
         fs::write(room.work().join(format!("{name}.ndjson")), stream).unwrap();
     }
     fs::write(room.work().join("team.yaml"), SCRIPT).unwrap();
-    room.ok(&["run", "write the notes", "--model", "script:team.yaml", "--output-format", "json"]);
+    let run = ["run", "write the notes", "--team", "notes", "--model", "script:team.yaml"];
+    room.ok(&run);
     let serving = Serving::start(&room);
     let mut node = room.tool("node", &["--test", "--test-reporter=spec"]);
     node.arg(format!("{TESTS}/page.test.mjs")).stdin(Stdio::null());
