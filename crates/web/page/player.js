@@ -41,7 +41,7 @@ export function Player({ store }) {
       ${isLive && html`<button class="quiet" aria-pressed=${isFollowing}
         onClick=${() => store.follow()}>Follow</button>`}
       <span class="time"><time>${time}</time> <span class="note">of ${
-        timeOf(store, to)}</span></span>
+        timeOf(store, to).replace(/^line /, "")}</span></span>
       <${CopyLink} store=${store} />
     </div>
     <p class="note event">${event}</p>
