@@ -14,6 +14,7 @@ export const given = {
   states: process.env.PITCREW_STATES ?? "",
   shots: process.env.PITCREW_SHOTS ?? "",
   device: process.env.PITCREW_DEVICE ?? "desk",
+  program: process.env.PITCREW_PROGRAM ?? "",
 };
 
 export const origin = new URL(given.link).origin;
@@ -44,21 +45,25 @@ export const PHONE = { viewport: { width: 390, height: 844 }, hasTouch: true, is
 /**
  * Opens a page. A message of the console about an error fails the test that looks at `errors`.
  * @param {any} [options]
+ * @param {string} [own] the only origin that the page may ask
  */
-export async function open(options = DESK) {
+export async function open(options = DESK, own = origin) {
   const context = await browser.newContext({ ...options, storageState: signedIn });
-  return { context, ...(await tab(context)) };
+  return { context, ...(await tab(context, own)) };
 }
 
-/** @param {import("playwright-core").BrowserContext} context */
-export async function tab(context) {
+/**
+ * @param {import("playwright-core").BrowserContext} context
+ * @param {string} [own]
+ */
+export async function tab(context, own = origin) {
   const page = await context.newPage();
   /** @type {string[]} */
   const errors = [];
   page.on("pageerror", (error) => errors.push(String(error)));
   page.on("console", (message) => message.type() === "error" && errors.push(message.text()));
   page.on("request", (request) => {
-    if (!request.url().startsWith(origin)) errors.push(`a request to ${request.url()}`);
+    if (!request.url().startsWith(own)) errors.push(`a request to ${request.url()}`);
   });
   page.setDefaultTimeout(20_000);
   return { page, errors };

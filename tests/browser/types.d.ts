@@ -180,6 +180,8 @@ interface Route {
   team: string;
   view: string;
   name: string;
+  /** The moment of a replay that the address names. */
+  at: number | null;
 }
 
 interface TeamSummary {
@@ -232,4 +234,39 @@ interface Part {
 
 type StreamKind = "snapshot" | "event" | "gone" | "end" | "link";
 type Link = "connecting" | "live" | "gone" | "ended" | "lost";
-type Store = import("../../crates/web/page/store.js").TeamStore;
+type LiveStore = import("../../crates/web/page/store.js").TeamStore;
+type Store =
+  | LiveStore
+  | import("../../crates/web/page/replaying.js").ReplayStore;
+
+/** A replay, as `view::replay` writes it. */
+interface Recorded {
+  name: string;
+  clock: "recorded" | "lines";
+  from_ms: number;
+  to_ms: number;
+  first: Partial<HostState>;
+  events: TimedEvent[];
+  left_out: number;
+  unread: string[];
+  is_live?: boolean;
+}
+
+interface TimedEvent {
+  seq: number;
+  at_ms: number;
+  what: {
+    changed?: Changes;
+    happened?: { line: number; what: any };
+    part?: { agent: string; n: number; part: Part };
+    call?: { agent: string; n: number; fields: Partial<Part> };
+  };
+}
+
+interface Changes {
+  team?: Partial<TeamView>;
+  agents?: (Partial<Agent> & { name: string })[];
+  order?: string[];
+  tasks?: Task[];
+  tasks_gone?: string[];
+}

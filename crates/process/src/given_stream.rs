@@ -82,6 +82,12 @@ impl GivenStream {
         Ok(Self { file, kind })
     }
 
+    /// Whether this is a file, which can have been written long ago.
+    #[must_use]
+    pub fn is_file(&self) -> bool {
+        matches!(self.kind, Kind::File { .. })
+    }
+
     /// Reads the next bytes. For a pipe, it waits for them.
     ///
     /// # Errors

@@ -138,7 +138,7 @@ impl RunFold {
     pub(crate) fn noted(&mut self, JournalEntry { at_ms, event }: &JournalEntry) -> Signals {
         let mut signals = Signals::default();
         match event {
-            Noted::MessagePersisted { id, from, to, frame } => {
+            Noted::MessagePersisted { id, from, to, frame, author: _ } => {
                 let Some(parent) = self.context_of(from) else { return signals };
                 let place = Place { parent: &parent, session: &self.session };
                 let message = Persisted { id, from, to, frame: frame.as_deref() };

@@ -213,7 +213,13 @@ fn id(id: &str) -> MessageId {
 }
 
 fn persisted(message: &str, from: &str, to: &str) -> Noted {
-    Noted::MessagePersisted { id: id(message), from: from.to_owned(), to: name(to), frame: None }
+    Noted::MessagePersisted {
+        id: id(message),
+        from: from.to_owned(),
+        author: None,
+        to: name(to),
+        frame: None,
+    }
 }
 
 fn injected(message: &str, to: &str) -> Noted {

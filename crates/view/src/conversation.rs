@@ -38,6 +38,9 @@ pub struct Conversation {
     /// Whether the lines that were read are only the last ones of the transcript.
     #[serde(skip)]
     pub is_cut: bool,
+    /// The number of oldest parts that were removed.
+    #[serde(skip)]
+    pub(crate) forgotten: usize,
     /// The calls without a result, as indexes into `parts`.
     #[serde(skip)]
     open: HashMap<String, usize>,
@@ -272,7 +275,9 @@ impl Conversation {
 
     /// Removes the oldest parts.
     pub(crate) fn forget_oldest(&mut self, count: usize) {
-        self.parts.drain(..count.min(self.parts.len()));
+        let count = count.min(self.parts.len());
+        self.parts.drain(..count);
+        self.forgotten += count;
         self.open.retain(|_, at| at.checked_sub(count).map(|left| *at = left).is_some());
         self.is_cut = true;
     }

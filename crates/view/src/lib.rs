@@ -12,6 +12,7 @@
 //! - [`mod@conversation`] reads the conversation of an agent, for a person who reads it.
 //! - [`agent_now`] tells the present state, the tokens and the cost of each agent.
 //! - [`recorded`] computes the state of a finished or stopped team from its records.
+//! - [`replay`] tells a run as timed events, so that a user interface shows it as it was.
 //! - [`host`] numbers the events of a run and sends them to every user interface that follows it.
 //! - [`client`] follows the host of a team from another process.
 //! - [`asking`] shows the permission requests that wait for a person's answer.
@@ -45,6 +46,7 @@ pub mod outcome;
 pub mod permissions;
 pub mod recorded;
 pub mod remark;
+pub mod replay;
 pub mod result;
 pub mod running;
 pub mod state;

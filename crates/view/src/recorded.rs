@@ -86,7 +86,7 @@ impl Recorded {
     }
 
     /// Reads the log of the team from its journal and mail.
-    async fn log(
+    pub(crate) async fn log(
         &mut self,
         records: &TeamRecords,
         mut log: TeamLog,

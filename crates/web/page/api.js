@@ -70,7 +70,7 @@ export function ofTeam(team, ...parts) {
  */
 export function inWords(error) {
   if (error instanceof Failure && error.status === 401) {
-    return "You are not signed in here. Run `pitcrew serve` and open the link that it prints.";
+    return "You are not signed in here. Start the server again and open the link that it prints.";
   }
   if (error instanceof Failure && error.status === 503) {
     return `No process runs this team now: ${error.message}`;

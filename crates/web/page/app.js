@@ -1,15 +1,16 @@
 // The page: the header, the navigation, and the view that the address names.
 
 import { html, render, useEffect, useState } from "./vendor/preact-htm.js";
-import { get } from "./api.js";
-import { Cards, groupOf } from "./cards.js";
+import { get, ofTeam } from "./api.js";
+import { Banner } from "./banner.js";
+import { Cards, totals } from "./cards.js";
 import { Compose } from "./compose.js";
+import { Lazy } from "./lazy.js";
 import { Member } from "./member.js";
 import { allowed, askToNotify, news, watch } from "./notify.js";
 import { OpenPlans, Plans } from "./plans.js";
 import { Questions } from "./questions.js";
-import { Review } from "./review.js";
-import { VIEWS, link, route } from "./route.js";
+import { REPLAY, VIEWS, link, route } from "./route.js";
 import { TeamStore } from "./store.js";
 import { use } from "./signal.js";
 import { Summary } from "./summary.js";
@@ -18,17 +19,28 @@ import { Teams } from "./teams.js";
 import { oneLine, visible } from "./text.js";
 import { nextTheme, theme } from "./theme.js";
 import { Timeline } from "./timeline.js";
-import { clock, counted, dollars, short, tokensOf } from "./words.js";
 
 function App() {
   const { team } = use(route);
   const text = use(news);
   return html`<div class="app">
     <a class="skip" href="#main" onClick=${skip}>Skip to the content</a>
-    ${team ? html`<${Team} key=${team} name=${team} />` : html`<${Overview} />`}
+    ${shown(team)}
     <div class="hidden" role="status" aria-live="polite">${text}</div>
   </div>`;
 }
+
+/** @param {string} team */
+function shown(team) {
+  if (team === "") return html`<${Overview} />`;
+  if (!team.startsWith(REPLAY)) return html`<${Team} key=${team} name=${team} />`;
+  const name = team.slice(REPLAY.length);
+  return html`<${Lazy} key=${team} load=${replay} name=${team} back=${link(name)}
+    read=${() => get(ofTeam(name, "replay"))} />`;
+}
+
+const replay = async () => (await import("./replay.js")).Replay;
+const review = async () => (await import("./review.js")).Review;
 
 /** @param {Event} event */
 function skip(event) {
@@ -89,7 +101,7 @@ function View({ store }) {
     return html`<h1 class="hidden">Timeline</h1><${Timeline} store=${store} />`;
   }
   if (view === "plans") return html`<${Plans} store=${store} />`;
-  if (view === "review") return html`<${Review} store=${store} chosen=${name} />`;
+  if (view === "review") return html`<${Lazy} load=${review} store=${store} chosen=${name} />`;
   if (view === "member") return html`<${Member} store=${store} name=${name} />`;
   return html`<div class="column"><${TeamView} store=${store} /></div>
     <${Timeline} store=${store} isNarrow=${true} />`;
@@ -107,17 +119,6 @@ function TeamView({ store }) {
     <${Banner} store=${store} />
     <${Summary} store=${store} />
     <${Cards} store=${store} />`;
-}
-
-/** @param {{store: TeamStore}} props */
-function Banner({ store }) {
-  const entry = use(store.log.banner);
-  if (!entry) return null;
-  return html`<section class="banner" aria-label="Message to the team">
-    <p><b>@team</b> <span class="note">${visible(entry.agent ?? "")} to ${
-      visible(entry.to.join(", "))} ${clock(entry.at_ms)}</span></p>
-    <p>${oneLine(entry.summary ?? entry.content ?? entry.text, 300)}</p>
-  </section>`;
 }
 
 /** @param {{store: TeamStore}} props */
@@ -139,7 +140,8 @@ function Header({ store }) {
       href=${link(store.name, id === "team" ? "" : id)}
       aria-current=${id === view ? "page" : undefined}>${title}${
         id === "team" && waiting > 0 && html` <span class="count">${waiting}<span
-          class="hidden"> waiting</span></span>`}</a>`)}</nav>
+          class="hidden"> waiting</span></span>`}</a>`)}<a
+      href=${link(REPLAY + store.name)}>Replay</a></nav>
     ${error && html`<p class="error" role="alert">${error}</p>`}
     ${team.cleanup?.failed && html`<p class="error" role="alert">The team was not cleaned up: ${
       oneLine(team.cleanup.failed, 500)}</p>`}
@@ -162,20 +164,6 @@ function TeamState({ store }) {
   const known = isArchived ? "archived" : outcome ? "ended" : LINKS[link];
   const words = team.cleanup === "cleaned_up" ? "cleaned_up" : known;
   return html`<span class=${`state s-${link}`}>${words}</span>`;
-}
-
-/**
- * @param {Agent[]} agents
- * @param {OpenQuestion[]} questions
- */
-function totals(agents, questions) {
-  const working = agents.filter((agent) => groupOf(agent, questions) === "working").length;
-  const tokens = agents.reduce((sum, agent) => sum + tokensOf(agent.usage), 0);
-  const cost = agents.reduce((sum, agent) => sum + (agent.cost_usd ?? 0), 0);
-  const parts = [`${working} of ${counted(agents.length, "agent")} working`];
-  if (tokens > 0) parts.push(`${short(tokens)} tokens`);
-  if (cost > 0) parts.push(dollars(cost));
-  return parts.join(" · ");
 }
 
 // The styles hide what this caller may not do. The server refuses it anyway.

@@ -70,13 +70,13 @@ export function Cards({ store }) {
     ${inOrder(team.agents, questions).map(({ agent, group }) => html`<li key=${agent.name}>
       <${Card} team=${store.name} agent=${agent} group=${group} lead=${team.lead}
         needs=${needs(agent, questions)} writing=${writing[agent.name] ?? ""}
-        mail=${mail[agent.name]} /></li>`)}
+        mail=${mail[agent.name]} isReplay=${store.isReplay} /></li>`)}
   </ul>`;
 }
 
 /**
  * @typedef {{team: string, agent: Agent, group: Group, lead?: string | null, needs: string,
- *   writing: string, mail?: Entry}} CardProps
+ *   writing: string, mail?: Entry, isReplay: boolean}} CardProps
  */
 
 /**
@@ -89,7 +89,7 @@ function Card(props) {
 }
 
 /** @param {CardProps} props */
-function drawn({ team, agent, group, lead, needs, writing, mail }) {
+function drawn({ team, agent, group, lead, needs, writing, mail, isReplay }) {
   const { mark, words } = GROUPS[group];
   const name = visible(agent.name);
   const state = group === "ended" && agent.status === "killed" ? "stopped" : words;
@@ -109,8 +109,8 @@ function drawn({ team, agent, group, lead, needs, writing, mail }) {
     <${Badges} agent=${agent} />
     <footer>
       <span>${numbers(agent)}</span>
-      <button class="quiet" aria-label=${`Message ${name}`}
-        onClick=${() => recipient(agent.name)}>Message</button>
+      ${!isReplay && html`<button class="quiet" aria-label=${`Message ${name}`}
+        onClick=${() => recipient(agent.name)}>Message</button>`}
     </footer>
   </article>`;
 }
@@ -158,5 +158,19 @@ export function numbers(agent) {
   const parts = [counted(agent.turns, "turn")];
   if (tokens > 0) parts.push(`${short(tokens)} tokens`);
   if (tokens > 0 && agent.has_price !== false) parts.push(dollars(agent.cost_usd));
+  return parts.join(" · ");
+}
+
+/**
+ * @param {Agent[]} agents
+ * @param {OpenQuestion[]} questions
+ */
+export function totals(agents, questions) {
+  const working = agents.filter((agent) => groupOf(agent, questions) === "working").length;
+  const tokens = agents.reduce((sum, agent) => sum + tokensOf(agent.usage), 0);
+  const cost = agents.reduce((sum, agent) => sum + (agent.cost_usd ?? 0), 0);
+  const parts = [`${working} of ${counted(agents.length, "agent")} working`];
+  if (tokens > 0) parts.push(`${short(tokens)} tokens`);
+  if (cost > 0) parts.push(dollars(cost));
   return parts.join(" · ");
 }

@@ -23,7 +23,7 @@ export function recipient(name) {
   document.getElementById("draft")?.focus();
 }
 
-/** @param {{store: Store}} props */
+/** @param {{store: LiveStore}} props */
 export function Compose({ store }) {
   const { team } = use(store.host);
   const [text, setText] = useState("");

@@ -178,7 +178,10 @@ export class Matches {
     }
     const words = filter.words.toLowerCase().split(/\s+/).filter(Boolean);
     const { entries } = this.log;
-    if (this.read < entries.length) this.found = this.found.slice();
+    if (this.read !== entries.length) this.found = this.found.slice();
+    // A replay goes back too. Its entries are then the first ones of those that were read.
+    while ((this.found.at(-1)?.n ?? -1) >= entries.length) this.found.pop();
+    this.read = Math.min(this.read, entries.length);
     for (; this.read < entries.length; this.read += 1) {
       const entry = entries[this.read];
       if (entry && matches(entry, filter, words)) this.found.push(entry);

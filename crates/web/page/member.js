@@ -17,6 +17,8 @@ const PARTS_MOST = 150;
 
 /** @param {{store: Store, name: string}} props */
 export function Member({ store, name }) {
+  // Each entry of a replay can be a part of the conversation.
+  const _drawnAgain = use(store.log.version);
   const { team, questions } = use(store.host);
   const agent = team.agents.find((agent) => agent.name === name);
   if (!agent) {
@@ -26,9 +28,13 @@ export function Member({ store, name }) {
   return html`<div class=${`page member ${colorClass(agent)}`}>
     <h1>${visible(name)} <small>${needs(agent, questions) || now(agent)}</small></h1>
     <${Badges} agent=${agent} />
-    <p class="note">${numbers(agent)} · <a href=${link(store.name, "review", name)}>changes</a></p>
-    <${Controls} team=${store.name} agent=${agent} isLead=${name === team.lead} />
-    <${Conversation} key=${name} store=${store} name=${name} turns=${agent.turns} />
+    ${store.isReplay
+      ? html`<p class="note">${numbers(agent)}</p>
+        <${Parts} key=${name} parts=${store.parts(name)} />`
+      : html`<p class="note">${numbers(agent)} · <a
+          href=${link(store.name, "review", name)}>changes</a></p>
+        <${Controls} team=${store.name} agent=${agent} isLead=${name === team.lead} />
+        <${Conversation} key=${name} store=${store} name=${name} turns=${agent.turns} />`}
   </div>`;
 }
 
@@ -93,7 +99,6 @@ function ModelForm({ model, set }) {
 /** @param {{store: Store, name: string, turns: number}} props */
 function Conversation({ store, name, turns }) {
   const [parts, setParts] = useState(/** @type {Part[] | null} */ (null));
-  const [most, setMost] = useState(PARTS_MOST);
   const [error, setError] = useState("");
   useEffect(() => {
     let isOver = false;
@@ -108,6 +113,12 @@ function Conversation({ store, name, turns }) {
   const writing = use(store.host).writing[name];
   if (error) return html`<p class="error" role="alert">${error}</p>`;
   if (!parts) return html`<p class="loading">Loading…</p>`;
+  return html`<${Parts} parts=${parts} writing=${writing} />`;
+}
+
+/** @param {{parts: Part[], writing?: string}} props */
+function Parts({ parts, writing }) {
+  const [most, setMost] = useState(PARTS_MOST);
   const shown = parts.slice(-most);
   return html`<section class="conversation" aria-label="Conversation">
     ${parts.length > shown.length && html`<button class="quiet" onClick=${() =>

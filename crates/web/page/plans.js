@@ -7,7 +7,7 @@ import { useReading } from "./reading.js";
 import { typed, use } from "./signal.js";
 import { visible } from "./text.js";
 
-/** @param {{store: Store}} props */
+/** @param {{store: LiveStore}} props */
 export function Plans({ store }) {
   const plans = use(store.plans);
   const open = plans.filter((plan) => plan.state === "open");
@@ -25,14 +25,14 @@ export function Plans({ store }) {
   </div>`;
 }
 
-/** @param {{store: Store}} props */
+/** @param {{store: LiveStore}} props */
 export function OpenPlans({ store }) {
   const open = use(store.plans).filter((plan) => plan.state === "open");
   return html`${open.map((plan) => html`<${Plan} key=${plan.request_id} plan=${plan}
     store=${store} />`)}`;
 }
 
-/** @param {{plan: Plan, store: Store}} props */
+/** @param {{plan: Plan, store: LiveStore}} props */
 function Plan({ plan, store }) {
   const { box, isRead, skip } = useReading(`${plan.request_id} ${plan.plan ?? ""}`);
   const [remarks, setRemarks] = useState("");

@@ -1,5 +1,5 @@
-// The address of a view: #/TEAM/VIEW/NAME. Every view has an address, so that links and the
-// browser's own keys lead to it.
+// The address of a view: #/TEAM/VIEW/NAME, or #/replay/TEAM/VIEW/NAME?at=MS for a moment of a replay.
+// Every view has an address, so that links and the browser's own keys lead to it.
 
 import { Signal } from "./signal.js";
 
@@ -12,13 +12,25 @@ export const VIEWS = /** @type {const} */ ([
   ["review", "Review"],
 ]);
 
+/** The beginning of the name of a replay. The name of a team has no slash. */
+export const REPLAY = "replay/";
+
 /**
  * @param {string} hash
  * @returns {Route}
  */
 export function parse(hash) {
-  const [team = "", view = "", name = ""] = hash.replace(/^#\/?/, "").split("/").map(decoded);
-  return { team, view: view || "team", name };
+  const [path = "", query = ""] = hash.replace(/^#\/?/, "").split("?");
+  const isReplay = path.startsWith(REPLAY) && path !== REPLAY;
+  const parts = path.slice(isReplay ? REPLAY.length : 0).split("/").map(decoded);
+  const [team = "", view = "", name = ""] = parts;
+  const at = /^at=(\d{1,15})$/.exec(query);
+  return {
+    team: isReplay ? REPLAY + team : team,
+    view: view || "team",
+    name,
+    at: at ? Number(at[1]) : null,
+  };
 }
 
 /** @param {string} part */
@@ -36,8 +48,11 @@ function decoded(part) {
  * @param {string} [name]
  */
 export function link(team = "", view = "", name = "") {
-  const parts = [team, view, name].filter((part) => part !== "");
-  return `#/${parts.map(encodeURIComponent).join("/")}`;
+  const [, replay = "", of = ""] = /^(replay\/)?(.*)$/s.exec(team) ?? [];
+  const parts = [of, view, name].filter((part) => part !== "").map(encodeURIComponent);
+  // A team can have the name that begins the address of a replay.
+  if (!replay && parts[0] === "replay") parts[0] = "%72eplay";
+  return `#/${replay}${parts.join("/")}`;
 }
 
 /** The view that the address names. */

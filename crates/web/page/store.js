@@ -20,6 +20,7 @@ const SILENT = ["text_delta", "model_waits", "model_silent", "tool_started"];
 export class TeamStore {
   /** @param {string} name */
   constructor(name) {
+    this.isReplay = /** @type {const} */ (false);
     this.name = name;
     this.host = new Signal(EMPTY);
     this.link = new Signal(/** @type {Link} */ ("connecting"));

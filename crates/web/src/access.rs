@@ -334,7 +334,8 @@ pub(crate) async fn open(
     Path(nonce): Path<String>,
 ) -> Result<Response, Failure> {
     let Some(session) = app.keys.sessions.open(&nonce) else {
-        let message = "this link was opened before, or is too old; `pitcrew serve` makes another";
+        let message =
+            "this link was opened before, or is too old; start the server again for another";
         return Err(forbidden(message));
     };
     let cookie = app.keys.set_cookie(SESSION_COOKIE, &session);

@@ -24,6 +24,7 @@ macro_rules! assets {
 const ASSETS: &[Asset] = assets![
     "api.js",
     "app.js",
+    "banner.js",
     "cards.js",
     "compose.js",
     "diff.js",
@@ -31,15 +32,20 @@ const ASSETS: &[Asset] = assets![
     "graph.js",
     "icon.svg",
     "index.html",
+    "lazy.js",
     "list.js",
     "log.js",
     "long.js",
     "manifest.webmanifest",
     "member.js",
+    "moment.js",
     "notify.js",
     "plans.js",
+    "player.js",
     "questions.js",
     "reading.js",
+    "replay.js",
+    "replaying.js",
     "review.js",
     "route.js",
     "signal.js",
@@ -53,6 +59,8 @@ const ASSETS: &[Asset] = assets![
     "text.js",
     "theme.js",
     "timeline.js",
+    "view.html",
+    "view.js",
     "words.js",
     "vendor/preact-htm.js",
 ];
@@ -60,6 +68,11 @@ const ASSETS: &[Asset] = assets![
 /// `GET /`: the page.
 pub(crate) async fn index(headers: HeaderMap) -> Result<Response, Failure> {
     served(&headers, "index.html")
+}
+
+/// `GET /` of a server that was started for one view: the page of that view.
+pub(crate) async fn view(headers: HeaderMap) -> Result<Response, Failure> {
+    served(&headers, "view.html")
 }
 
 /// `GET /assets/{*name}`: a file of the page.
@@ -102,8 +115,11 @@ mod tests {
 
     use super::*;
 
-    /// The maximum number of bytes of all files of the page.
+    /// The maximum number of bytes of all files that a page loads at once.
     const BYTES_MOST: usize = 150_000;
+
+    /// The modules that a page loads when a view is opened, with `import()`.
+    const LATER: [&str; 2] = ["replay.js", "review.js"];
 
     /// Returns the files below a folder that the page needs. Notes about them are left out.
     fn files_in(folder: &Path, below: &str) -> BTreeSet<String> {
@@ -129,9 +145,45 @@ mod tests {
         }
     }
 
+    /// Returns the names of the modules that a module imports, with those that these import.
+    fn imported(name: &str, found: &mut BTreeSet<String>) {
+        if !found.insert(name.to_owned()) {
+            return;
+        }
+        let asset = ASSETS.iter().find(|asset| asset.name == name).unwrap();
+        let text = std::str::from_utf8(asset.content).unwrap();
+        // `import(...)` loads later. `from "./x.js";` and `import "./x.js";` end a line.
+        let words = text.lines().filter_map(|line| line.strip_suffix("\";"));
+        let modules = words.filter_map(|line| line.rsplit_once("\"./"));
+        let modules =
+            modules.filter(|(before, _)| before.ends_with("from ") || *before == "import ");
+        modules.for_each(|(_, module)| imported(module, found));
+    }
+
+    #[track_caller]
+    fn check_size(document: &str, entry: &str, later: &[&str]) {
+        let mut files = BTreeSet::from([document.to_owned(), "style.css".to_owned()]);
+        files.extend(["icon.svg", "manifest.webmanifest"].map(str::to_owned));
+        imported(entry, &mut files);
+        let of = |asset: &&Asset| files.contains(asset.name);
+        let bytes: usize = ASSETS.iter().filter(of).map(|asset| asset.content.len()).sum();
+        assert!(bytes <= BYTES_MOST, "{document} loads {bytes} bytes");
+        for name in later {
+            assert!(!files.contains(*name), "{document} loads {name} at once");
+        }
+    }
+
     #[test]
-    fn the_page_is_small() {
-        let bytes: usize = ASSETS.iter().map(|asset| asset.content.len()).sum();
-        assert!(bytes <= BYTES_MOST, "{bytes} bytes");
+    fn each_page_is_small() {
+        check_size("index.html", "app.js", &LATER);
+        check_size("view.html", "view.js", &["app.js", "review.js"]);
+    }
+
+    #[test]
+    fn every_module_is_loaded_by_a_page() {
+        let mut files = BTreeSet::new();
+        ["app.js", "view.js"].iter().chain(&LATER).for_each(|name| imported(name, &mut files));
+        let modules = ASSETS.iter().map(|asset| asset.name).filter(|name| name.ends_with(".js"));
+        assert_eq!(modules.map(str::to_owned).collect::<BTreeSet<_>>(), files);
     }
 }

@@ -13,6 +13,7 @@
 //! - `openapi` describes the operations as an OpenAPI document.
 //! - `metrics` counts requests and reads the numbers of teams, for Prometheus.
 //! - `assets` has the files of the page.
+//! - `viewing` shows one replay or stream, on a server that was started for it.
 //!
 //! This crate never reads arguments, the environment or the home folder, and never prints. The
 //! caller passes the teams, the token and the address.
@@ -43,6 +44,7 @@ mod sessions;
 mod site;
 mod tls;
 mod token;
+mod viewing;
 
 pub use app::NewTeams;
 pub use devices::{Device, DeviceError, Devices, Invitation, Scope};
@@ -51,3 +53,4 @@ pub use server::{Options, ServeError, Server};
 pub use site::reached_at;
 pub use tls::{Certificate, CertificateError};
 pub use token::{Token, TokenError};
+pub use viewing::{Piece, Viewed};

@@ -6,6 +6,8 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use axum::Router;
+use futures_util::future::join;
 use pitcrew_team::Teams;
 use pitcrew_view::changes::Worktrees;
 use tokio::net::TcpListener;
@@ -24,6 +26,7 @@ use crate::read_rates::ReadRates;
 use crate::routes;
 use crate::site::Site;
 use crate::token::Token;
+use crate::viewing::{self, Viewed};
 
 /// What a server needs.
 #[derive(Debug)]
@@ -132,14 +135,31 @@ impl Server {
 
     /// Serves until `until` is ready. Then ends the event streams and waits for running requests.
     pub async fn serve(self, until: impl Future<Output = ()>) {
+        let router = routes::all(self.app.clone());
+        self.serve_paths(router, async {}, until).await;
+    }
+
+    /// Serves one view and no team until `until` is ready. Then ends as [`Server::serve`] does.
+    pub async fn serve_view(self, viewed: Viewed, until: impl Future<Output = ()>) {
+        let (view, task) = viewing::open(viewed);
+        let router = routes::of_view(self.app.clone(), view);
+        self.serve_paths(router, task, until).await;
+    }
+
+    /// Serves these paths. `beside` is a task that they need.
+    async fn serve_paths(
+        self,
+        router: Router,
+        beside: impl Future<Output = ()>,
+        until: impl Future<Output = ()>,
+    ) {
         let Self { listener, app, callers, tls, .. } = self;
         let stop = app.stop.clone();
-        let router = routes::all(app);
         let taking = Taking { router, callers, tls, stop: stop.clone() };
-        let serving = connections::serve(listener, taking);
+        let serving = join(connections::serve(listener, taking), beside);
         tokio::pin!(serving);
         tokio::select! {
-            () = serving.as_mut() => {}
+            _ended = serving.as_mut() => {}
             () = until => {
                 stop.cancel();
                 serving.await;

@@ -2,6 +2,7 @@
 //! records.
 
 use std::ffi::OsStr;
+use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
 
 use clap_complete::engine::ArgValueCompleter;
@@ -11,7 +12,10 @@ use pitcrew_team::TeamRecords;
 use pitcrew_view::recorded::Recorded;
 use pitcrew_view::running::Running;
 
+mod in_browser;
 mod printed;
+
+use in_browser::Opener;
 
 use crate::completing;
 use crate::context::Context;
@@ -29,16 +33,23 @@ const STDIN: &str = "-";
 /// writes into. A team is named as in `pitcrew log`. A word with a slash is a file, and so is the
 /// name of a file in this folder; --team names a team in any case.
 ///
-/// The timeline is printed, and then the agents, the tasks and the cost by model. --json prints the
-/// state of the team as one document. --tui opens the terminal interface: the conversation of each
-/// agent, the team, its tasks, the timeline and the summary. It follows a pipe, and a file that
-/// grows, and takes its keys from the terminal. It sends no messages and no answers.
+/// A replay opens in the browser: cards, tasks, timeline and conversations as they were at any
+/// moment. It follows a pipe, and a file that grows. A server on this machine serves it until Ctrl-C,
+/// and prints a link that opens it once. --no-open only prints the link, also where there is no
+/// display: over SSH, forward the port.
+///
+/// Without a display or a browser, or with --tui, the terminal interface opens: the conversation of
+/// each agent, the team, its tasks, the timeline and the summary. It takes its keys from the terminal.
+/// If the output is no terminal, the timeline is printed, and then the agents, the tasks and the cost
+/// by model. --json prints the state of the team as one document. None of them sends messages or
+/// answers.
 ///
 /// Lines that are unknown, unreadable or longer than 32 MB are skipped and counted. Of a long stream,
 /// the latest 100,000 entries of the timeline are kept, and the latest parts of each conversation.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   pitcrew view session.ndjson
+  pitcrew view session.ndjson --no-open
   pitcrew view session.ndjson --tui
   claude -p --output-format stream-json --verbose \"GOAL\" | pitcrew view - --tui
   pitcrew view backend --tui       the records of a team that was stopped or has ended
@@ -55,6 +66,20 @@ pub(crate) struct View {
     /// Open the terminal interface
     #[arg(long)]
     tui: bool,
+    /// Print the link of the replay, and open no browser
+    #[arg(long, conflicts_with = "tui")]
+    no_open: bool,
+}
+
+/// How it is shown.
+#[derive(Debug)]
+enum Face {
+    /// In the browser. Without a program that opens the link, the user does.
+    Browser(Option<Opener>),
+    /// In the terminal interface.
+    Terminal,
+    /// As text or as one JSON document.
+    Printed,
 }
 
 /// What is shown.
@@ -67,18 +92,35 @@ enum Source<'a> {
 
 impl View {
     pub(crate) fn run(self, context: &Context) -> Result<(), Failure> {
-        if self.tui {
-            may_open(context)?;
-        }
+        let face = self.face(context)?;
         match self.source(&context.cwd)? {
-            Source::Stdin => self.stream(context, stdin()?, "standard input"),
+            Source::Stdin => show(context, stdin()?, "standard input", face),
             Source::File(path) => {
                 let name = path.display().to_string();
                 let stream = GivenStream::open(&context.cwd.join(path));
-                self.stream(context, stream.map_err(|refused| unopened(&name, refused))?, &name)
+                show(context, stream.map_err(|refused| unopened(&name, refused))?, &name, face)
             }
-            Source::Team(name) => context.briefly(self.team(context, name)),
+            Source::Team(name) => context.at_length(self.team(context, name, face)),
         }
+    }
+
+    /// Decides how it is shown.
+    fn face(&self, context: &Context) -> Result<Face, Failure> {
+        if self.tui {
+            may_open(context)?;
+            return Ok(Face::Terminal);
+        }
+        if self.no_open {
+            return Ok(Face::Browser(None));
+        }
+        if context.output.form() == Form::Json || !std::io::stdout().is_terminal() {
+            return Ok(Face::Printed);
+        }
+        Ok(match Opener::find(context) {
+            Some(opener) => Face::Browser(Some(opener)),
+            None if viewed::is_possible(context) => Face::Terminal,
+            None => Face::Printed,
+        })
     }
 
     /// Decides what the positional argument means.
@@ -96,30 +138,36 @@ impl View {
         Ok(Source::Team(Some(name)))
     }
 
-    fn stream(&self, context: &Context, stream: GivenStream, name: &str) -> Result<(), Failure> {
-        match self.tui {
-            true => context.briefly(viewed::stream(context, stream, name)),
-            false => printed::stream(context, stream, name),
-        }
-    }
-
-    async fn team(&self, context: &Context, name: Option<&str>) -> Result<(), Failure> {
+    async fn team(&self, context: &Context, name: Option<&str>, face: Face) -> Result<(), Failure> {
         let records = selection::records(context, name).await.map_err(|failure| {
             match failure.kind == FailureKind::NotFound && self.what.is_some() {
                 true => failure.hint("there is no file of this name either"),
                 false => failure,
             }
         })?;
+        tell_running(context, &records).await?;
+        if let Face::Browser(opener) = face {
+            return in_browser::records(context, &records, opener).await;
+        }
         let mut recorded = Recorded::read(&records).await?;
         recorded.check_conversations(&records).await?;
-        tell_running(context, &records).await?;
-        if self.tui {
+        if matches!(face, Face::Terminal) {
             return viewed::records(context, records, recorded).await;
         }
         for text in &recorded.unread {
             output::remark(&format!("warning: {text}"));
         }
         printed::records(context, &recorded)
+    }
+}
+
+fn show(context: &Context, stream: GivenStream, name: &str, face: Face) -> Result<(), Failure> {
+    match face {
+        Face::Browser(opener) => {
+            context.at_length(in_browser::stream(context, stream, name, opener))
+        }
+        Face::Terminal => context.briefly(viewed::stream(context, stream, name)),
+        Face::Printed => printed::stream(context, stream, name),
     }
 }
 
@@ -137,8 +185,6 @@ fn may_open(context: &Context) -> Result<(), Failure> {
 }
 
 fn stdin() -> Result<GivenStream, Failure> {
-    use std::io::IsTerminal as _;
-
     if std::io::stdin().is_terminal() {
         return Err(Failure::usage("the standard input is a terminal, and no stream").hint(
             "`claude -p --output-format stream-json --verbose \"GOAL\" | pitcrew view -` reads one",

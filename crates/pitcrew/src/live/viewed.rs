@@ -114,28 +114,35 @@ async fn open(context: &Context, source: String, viewed: Viewed<'_>) -> Result<(
     }
 }
 
+fn pieces(given: GivenStream) -> io::Result<stream::LocalBoxStream<'static, Result<Vec<u8>, End>>> {
+    let mut pieces = read_in_thread(given, |piece| piece)?;
+    Ok(stream::poll_fn(move |task| pieces.poll_recv(task)).boxed_local())
+}
+
 /// Reads a stream in a thread of its own, because a read waits for as long as nobody writes. The
-/// thread ends with the stream, and otherwise with the process.
-fn pieces(
+/// thread ends with the stream, and otherwise with the process. `make` is called when a piece was
+/// read.
+pub(crate) fn read_in_thread<T: Send + 'static>(
     mut given: GivenStream,
-) -> io::Result<stream::LocalBoxStream<'static, Result<Vec<u8>, End>>> {
-    let (sender, mut pieces) = mpsc::channel(BLOCKS_WAITING);
+    make: impl Fn(Result<Vec<u8>, End>) -> T + Send + 'static,
+) -> io::Result<mpsc::Receiver<T>> {
+    let (sender, pieces) = mpsc::channel(BLOCKS_WAITING);
     thread::Builder::new().name("stream".to_owned()).spawn(move || {
         loop {
             let (piece, is_last) = next(&mut given);
             let waits = matches!(piece, Err(End::ForNow));
-            if sender.blocking_send(piece).is_err() || is_last {
+            if sender.blocking_send(make(piece)).is_err() || is_last {
                 return;
             }
             if waits && let Err(error) = given.wait() {
                 let broken = End::Broken(format!("it cannot be followed: {error}"));
                 // The display may be closed already.
-                let _either = sender.blocking_send(Err(broken));
+                let _either = sender.blocking_send(make(Err(broken)));
                 return;
             }
         }
     })?;
-    Ok(stream::poll_fn(move |task| pieces.poll_recv(task)).boxed_local())
+    Ok(pieces)
 }
 
 /// Returns the next piece of a stream, and whether it is the last one.

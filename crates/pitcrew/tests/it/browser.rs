@@ -13,10 +13,10 @@ use serde_json::{Value, json};
 use crate::detached::Detached;
 use crate::test_env::TestEnv;
 
-const TESTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/browser");
+pub(crate) const TESTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/browser");
 
 /// The recorded streams of another client. The page shows the states that they lead to.
-const STREAMS: &[(&str, &str)] = &[
+pub(crate) const STREAMS: &[(&str, &str)] = &[
     ("guide", include_str!("../../../view/tests/it/recordings/stream-guide.ndjson")),
     (
         "lifecycle",
@@ -29,9 +29,9 @@ const STREAMS: &[(&str, &str)] = &[
 ];
 
 /// A server that is killed at the end of the test.
-struct Serving {
+pub(crate) struct Serving {
     server: Child,
-    link: String,
+    pub(crate) link: String,
 }
 
 impl Drop for Serving {
@@ -43,7 +43,7 @@ impl Drop for Serving {
 }
 
 impl Serving {
-    fn start(room: &TestEnv) -> Self {
+    pub(crate) fn start(room: &TestEnv) -> Self {
         let mut command = room.command(&["--json", "serve", "--port", "0"]);
         let mut server = command.stdout(Stdio::piped()).spawn().unwrap();
         let mut line = String::new();
@@ -64,7 +64,7 @@ fn states(stream: &str) -> Value {
 }
 
 /// Says why the browser tests cannot run here. Returns `None` if they can.
-fn lacks() -> Option<&'static str> {
+pub(crate) fn lacks() -> Option<&'static str> {
     let runs = |program: &str| {
         let version = Command::new(program).arg("--version").output();
         version.is_ok_and(|output| output.status.success())

@@ -175,10 +175,16 @@ fn the_help_of_view_says_what_it_shows_and_what_it_leaves_out() {
     writes into. A team is named as in `pitcrew log`. A word with a slash is a file, and so is the name
     of a file in this folder; --team names a team in any case.
 
-    The timeline is printed, and then the agents, the tasks and the cost by model. --json prints the
-    state of the team as one document. --tui opens the terminal interface: the conversation of each
-    agent, the team, its tasks, the timeline and the summary. It follows a pipe, and a file that grows,
-    and takes its keys from the terminal. It sends no messages and no answers.
+    A replay opens in the browser: cards, tasks, timeline and conversations as they were at any moment.
+    It follows a pipe, and a file that grows. A server on this machine serves it until Ctrl-C, and
+    prints a link that opens it once. --no-open only prints the link, also where there is no display:
+    over SSH, forward the port.
+
+    Without a display or a browser, or with --tui, the terminal interface opens: the conversation of
+    each agent, the team, its tasks, the timeline and the summary. It takes its keys from the terminal.
+    If the output is no terminal, the timeline is printed, and then the agents, the tasks and the cost
+    by model. --json prints the state of the team as one document. None of them sends messages or
+    answers.
 
     Lines that are unknown, unreadable or longer than 32 MB are skipped and counted. Of a long stream,
     the latest 100,000 entries of the timeline are kept, and the latest parts of each conversation.
@@ -196,6 +202,9 @@ fn the_help_of_view_says_what_it_shows_and_what_it_leaves_out() {
 
           --tui
               Open the terminal interface
+
+          --no-open
+              Print the link of the replay, and open no browser
 
       -h, --help
               Print help (see a summary with '-h')

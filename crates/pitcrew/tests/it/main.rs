@@ -14,6 +14,7 @@ mod attacks;
 mod bad_input;
 mod bounds;
 mod browser;
+mod browser_replay;
 mod crashes;
 mod damage;
 mod demo;

@@ -2,7 +2,9 @@
 //! terminals. Nobody should trust what is shown.
 
 use std::fs;
-use std::io::Write as _;
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::TcpStream;
+use std::os::unix::fs::PermissionsExt as _;
 use std::process::{Command, Stdio};
 
 use insta::assert_snapshot;
@@ -297,6 +299,59 @@ fn the_records_of_an_ended_team_are_shown_on_a_terminal() {
     displays.shows("one", "the run starts: what is it?");
     displays.key("one", "q");
     assert_eq!(displays.code("one"), "0");
+}
+
+#[test]
+fn a_replay_opens_in_the_browser_and_without_one_in_the_terminal() {
+    let room = with_session();
+    let Some(displays) = Displays::of(&room) else { return };
+    displays.start("one", LARGE, "view session.ndjson");
+    displays.shows("one", "29 lines; more can come");
+    displays.key("one", "q");
+    assert_eq!(displays.code("one"), "0");
+
+    let browser = room.work().join("browser");
+    let opened = room.work().join("opened");
+    fs::write(&browser, "#!/bin/sh\nprintf %s \"$1\" > part && mv part opened\n").unwrap();
+    fs::set_permissions(&browser, fs::Permissions::from_mode(0o700)).unwrap();
+    displays.tmux(&["set-environment", "-g", "BROWSER", browser.to_str().unwrap()]);
+    displays.start("two", LARGE, "view session.ndjson");
+    displays.shows("two", "showing session.ndjson at http://127.0.0.1:");
+    displays.shows("two", "Ctrl-C ends it");
+    let link = patience::until("the browser", || fs::read_to_string(&opened).ok(), String::new);
+    assert!(displays.screen("two").contains(&link), "{link}");
+    // The key would end the shell of the test too.
+    let pid = displays.pid("two").to_string();
+    Command::new("kill").args(["-INT", &pid]).status().unwrap();
+    assert_eq!(displays.code("two"), "0");
+    let written = fs::read_dir(room.root()).unwrap().count();
+    assert_eq!(written, 0, "a view writes nothing below the root");
+}
+
+#[test]
+fn the_server_of_a_replay_goes_on_after_the_end_of_its_pipe() {
+    let room = TestEnv::new();
+    let mut command = room.command(&["--json", "view", "-", "--no-open"]);
+    let mut view = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(view.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    let said: Value = serde_json::from_str(&line).unwrap();
+    assert_eq!(said["source"], "standard input");
+    let address = said["url"].as_str().unwrap().strip_prefix("http://").unwrap().to_owned();
+    let mut stdin = view.stdin.take().unwrap();
+    stdin.write_all(RECORDED.as_bytes()).unwrap();
+    drop(stdin);
+    let mut stream = TcpStream::connect(&address).unwrap();
+    let request =
+        format!("GET /api/health HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
+    assert!(view.try_wait().unwrap().is_none());
+    Command::new("kill").args(["-INT", &view.id().to_string()]).status().unwrap();
+    let ended = patience::until("the end", || view.try_wait().unwrap(), String::new);
+    assert!(ended.success(), "{ended}");
 }
 
 /// Returns the most memory that a process had so far, in kB.

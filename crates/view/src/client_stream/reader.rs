@@ -1,6 +1,7 @@
 //! Cuts the bytes of a stream into lines, and reads each line.
 
 use std::borrow::Cow;
+use std::fmt::Write as _;
 
 use pitcrew_protocol::AgentName;
 use serde::Serialize;
@@ -44,6 +45,31 @@ pub struct LinesRead {
     /// The number of lines at the end of the stream that have no line break and could not be read:
     /// one or none. Such a line is cut.
     pub cut: u64,
+}
+
+impl LinesRead {
+    /// Whether lines were skipped.
+    #[must_use]
+    pub fn has_skipped(&self) -> bool {
+        self.unknown + self.unreadable + self.too_long + self.cut > 0
+    }
+
+    /// Returns the numbers in words.
+    #[must_use]
+    pub fn in_words(&self) -> String {
+        let Self { lines, unknown, unreadable, too_long, cut } = *self;
+        let mut text = format!("{lines} lines read");
+        let skipped = [
+            (unknown, "unknown"),
+            (unreadable, "unreadable"),
+            (too_long, "too long"),
+            (cut, "incomplete"),
+        ];
+        for (count, what) in skipped.into_iter().filter(|(count, _)| *count > 0) {
+            let _ = write!(text, ", {count} of them {what}");
+        }
+        text
+    }
 }
 
 impl ClientStream {

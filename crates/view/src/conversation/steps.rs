@@ -7,7 +7,7 @@ use super::{Conversation, Part, Permission};
 use crate::wording::short;
 
 impl Conversation {
-    pub(super) fn add_step(&mut self, step: &Step) {
+    pub(crate) fn add_step(&mut self, step: &Step) {
         match step {
             Step::Told { text } => self.tell(text),
             Step::Instructed { text } => self.parts.push(Part::Prompt { text: text.clone() }),

@@ -25,6 +25,8 @@ mod recorded;
 #[cfg(test)]
 mod remark;
 #[cfg(test)]
+mod replay;
+#[cfg(test)]
 mod requests;
 #[cfg(test)]
 mod script;

@@ -51,6 +51,7 @@ fn of_teams() -> Vec<Operation> {
         ),
         Operation::read("/api/teams/{team}/log", "LogPage", "What happened in a team, in order")
             .paged(),
+        Operation::read("/api/teams/{team}/replay", "Replay", "The run of a team as timed events"),
         Operation::new(
             "get",
             "/api/teams/{team}/events",

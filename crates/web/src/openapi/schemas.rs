@@ -281,6 +281,12 @@ fn of_work() -> Vec<Named> {
         ("text", text()),
     ]);
     let receipt = object(&[("id", text()), ("to", text()), ("state", text())]);
+    let change = json!({
+        "type": "object", "minProperties": 1, "maxProperties": 1,
+        "propertyNames": {"enum": ["changed", "happened", "part", "call"]},
+    });
+    let at_ms = json!({"type": "integer"});
+    let timed = object(&[("seq", count()), ("at_ms", at_ms), ("what", change)]);
     vec![
         ("Task", task("taskId")),
         ("TaskRow", task("id")),
@@ -288,6 +294,19 @@ fn of_work() -> Vec<Named> {
         ("TaskList", object(&[("tasks", list_of(&reference("TaskRow"))), ("total", count())])),
         ("TaskChanged", object(&[("taskId", text()), ("status", text())])),
         ("LogPage", page(&entry, &[])),
+        (
+            "Replay",
+            object(&[
+                ("name", text()),
+                ("clock", json!({"enum": ["recorded", "lines"]})),
+                ("from_ms", json!({"type": "integer"})),
+                ("to_ms", json!({"type": "integer"})),
+                ("first", json!({"type": "object"})),
+                ("events", list_of(&timed)),
+                ("left_out", count()),
+                ("unread", list_of(&text())),
+            ]),
+        ),
         (
             "Sent",
             object(&[

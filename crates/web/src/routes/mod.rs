@@ -10,9 +10,11 @@ mod messages;
 mod metrics;
 mod plans;
 mod questions;
+mod replay;
 mod session;
 mod tasks;
 mod teams;
+mod view;
 
 pub(crate) use messages::IDEMPOTENCY_KEY;
 
@@ -21,13 +23,14 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::middleware::{from_fn, from_fn_with_state};
 use axum::response::Response;
 use axum::routing::{delete, get, post};
-use axum::{Json, Router};
+use axum::{Extension, Json, Router};
 use serde_json::{Value, json};
 
 use crate::app::Shared;
 use crate::etag::tagged;
 use crate::failure::{Failure, code};
 use crate::metrics::count;
+use crate::viewing::View;
 use crate::{access, assets, openapi, pairing};
 
 /// Returns all paths of the server, with the checks before them.
@@ -65,6 +68,27 @@ pub(crate) fn all(app: Shared) -> Router {
         .with_state(app)
 }
 
+/// Returns all paths of a server that was started for one view, with the same checks before them.
+pub(crate) fn of_view(app: Shared, view: View) -> Router {
+    let api = Router::new()
+        .route("/replay", get(view::whole))
+        .route("/events", get(view::events))
+        .layer(Extension(view))
+        .fallback(no_such_path)
+        .method_not_allowed_fallback(no_such_method)
+        .layer(from_fn_with_state(app.clone(), access::guard_api));
+    Router::new()
+        .route("/", get(assets::view))
+        .route("/assets/{*name}", get(assets::asset))
+        .route("/open/{nonce}", get(access::open).head(no_such_method))
+        .route("/api/health", get(health))
+        .nest("/api/view", api)
+        .fallback(no_such_path)
+        .method_not_allowed_fallback(no_such_method)
+        .layer(from_fn_with_state(app.clone(), access::guard_site))
+        .with_state(app)
+}
+
 fn of_team() -> Router<Shared> {
     Router::new()
         .route("/", get(teams::show).delete(teams::remove))
@@ -82,6 +106,7 @@ fn of_team() -> Router<Shared> {
         .route("/end", post(control::end))
         .route("/stop", post(control::stop))
         .route("/log", get(log::page))
+        .route("/replay", get(replay::of_team))
         .route("/events", get(events::stream))
 }
 

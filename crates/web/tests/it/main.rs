@@ -32,3 +32,5 @@ mod server_env;
 mod teams;
 #[cfg(test)]
 mod tls;
+#[cfg(test)]
+mod view;

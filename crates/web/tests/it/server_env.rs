@@ -7,7 +7,7 @@ use pitcrew_protocol::{Limits, TeamCreateInput};
 use pitcrew_team::store::{Durability, FileBackend, FileOptions};
 use pitcrew_team::{CreateTeam, JoinMember, MadeBy, OnTaken, SystemClock, Team, Teams};
 use pitcrew_view::changes::Worktrees;
-use pitcrew_web::{Devices, NewTeams, Options, Reach, Server, Token};
+use pitcrew_web::{Devices, NewTeams, Options, Reach, Server, Token, Viewed};
 use tempfile::TempDir;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
@@ -73,6 +73,16 @@ impl ServerEnv {
     /// The folder in which the agents work.
     pub(crate) fn work(&self) -> PathBuf {
         self.dir.path().join("work")
+    }
+
+    /// Starts another server that shows one view. It ends with the second value.
+    pub(crate) async fn view(&self, viewed: Viewed) -> (Client, oneshot::Sender<()>) {
+        let (server, token) =
+            bound(&self.root(), &self.teams, &self.worktrees, self.reach.clone()).await;
+        let client = Client::new(server.address(), &token);
+        let (stop, stopped) = oneshot::channel::<()>();
+        tokio::spawn(server.serve_view(viewed, async { drop(stopped.await) }));
+        (client, stop)
     }
 
     /// Ends the server, and starts another one with the same root and the same token.
@@ -142,7 +152,13 @@ struct Started {
     served: JoinHandle<()>,
 }
 
-async fn started(root: &Path, teams: &Teams, worktrees: &Worktrees, reach: Reach) -> Started {
+/// Binds a free port. Returns the server and its token.
+async fn bound(
+    root: &Path,
+    teams: &Teams,
+    worktrees: &Worktrees,
+    reach: Reach,
+) -> (Server, String) {
     let files = FileBackend::open(root, FileOptions::new(Durability::Process));
     let reading = FileBackend::open(root, FileOptions::new(Durability::Process));
     let reading = Arc::new(reading.putting_back_when_asked());
@@ -157,7 +173,11 @@ async fn started(root: &Path, teams: &Teams, worktrees: &Worktrees, reach: Reach
         devices: Devices::new(files, Arc::new(SystemClock)),
         reach,
     };
-    let server = Server::bind(options).await.unwrap();
+    (Server::bind(options).await.unwrap(), token)
+}
+
+async fn started(root: &Path, teams: &Teams, worktrees: &Worktrees, reach: Reach) -> Started {
+    let (server, token) = bound(root, teams, worktrees, reach).await;
     let client = Client::new(server.address(), &token);
     let link = server.link();
     let (stop, stopped) = oneshot::channel::<()>();

@@ -139,7 +139,7 @@ impl Shown<'_> {
             let _ = writeln!(text, "\n{}", of_session(session));
         }
         if let Some(read) = self.lines {
-            let _ = write!(text, "\n{}", lines_in_words(read));
+            let _ = write!(text, "\n{}", read.in_words());
         }
         text
     }
@@ -196,21 +196,6 @@ fn of_session(session: &SessionSummary) -> String {
         return line;
     }
     format!("{line}\n\n{}", output::table(["MODEL", "COST", "TOKENS"], &rows))
-}
-
-fn lines_in_words(read: LinesRead) -> String {
-    let LinesRead { lines, unknown, unreadable, too_long, cut } = read;
-    let mut text = format!("{lines} lines read");
-    let skipped = [
-        (unknown, "unknown"),
-        (unreadable, "unreadable"),
-        (too_long, "too long"),
-        (cut, "incomplete"),
-    ];
-    for (count, what) in skipped.into_iter().filter(|(count, _)| *count > 0) {
-        let _ = write!(text, ", {count} of them {what}");
-    }
-    text
 }
 
 fn short(text: &str) -> String {

@@ -62,6 +62,7 @@ pub(super) const SHOWN: &[(&str, Stage)] = &[
         "claude -p --output-format stream-json --verbose \"GOAL\" | pitcrew view - --tui",
         Not(CLIENT),
     ),
+    ("claude -p --output-format stream-json --verbose \"GOAL\" | pitcrew view -", Not(CLIENT)),
     ("cd your/repository", Not("it names no folder that is there")),
     ("export ANTHROPIC_API_KEY=...", Not("it needs a vendor's key")),
     (
@@ -240,5 +241,6 @@ pub(super) const SHOWN: &[(&str, Stage)] = &[
     ("pitcrew view backend --json", Stage::Running),
     ("pitcrew view backend --tui", Not(VIEWED)),
     ("pitcrew view session.ndjson", Empty),
+    ("pitcrew view session.ndjson --no-open", Follows),
     ("pitcrew view session.ndjson --tui", Not(VIEWED)),
 ];

@@ -1,0 +1,282 @@
+//! Writes the events of a replay: the differences between the state of the team and the state that
+//! the earlier events told.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::io;
+
+use pitcrew_protocol::{AgentName, Task, TaskId};
+use serde::Serialize;
+use serde_json::{Map, Value, json};
+
+use super::talk::Talk;
+use super::{Change, Changed, Clock, Replay, Timed};
+use crate::conversation::Conversation;
+use crate::host::HostState;
+use crate::state::{AgentState, TeamState, TimelineEntry};
+
+/// The events are kept in about this number of segments. The oldest segment leaves as a whole.
+const SEGMENTS: usize = 16;
+
+/// Writes the events of a replay, and keeps the latest ones.
+#[derive(Debug)]
+pub(super) struct Recorder {
+    /// The state that the events told. Its timeline is empty.
+    told: TeamState,
+    talks: BTreeMap<AgentName, Talk>,
+    segments: VecDeque<Segment>,
+    /// The time of the last event and of the first one.
+    times: Option<(i64, i64)>,
+    next_seq: u64,
+    most: Limits,
+}
+
+/// The limits of a replay.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Limits {
+    pub(super) events: usize,
+    pub(super) bytes: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { events: Replay::EVENTS_MOST, bytes: Replay::BYTES_MOST }
+    }
+}
+
+/// Some events, and the state before them.
+#[derive(Debug)]
+struct Segment {
+    first: TeamState,
+    begins_ms: i64,
+    events: Vec<Timed>,
+    bytes: usize,
+}
+
+impl Recorder {
+    pub(super) fn new(most: Limits) -> Self {
+        Self {
+            told: TeamState::default(),
+            talks: BTreeMap::new(),
+            segments: VecDeque::new(),
+            times: None,
+            next_seq: 0,
+            most,
+        }
+    }
+
+    /// Tells what is different in the state of the team. The timeline is told by
+    /// [`Recorder::happened`].
+    pub(super) fn state(&mut self, at_ms: i64, state: &TeamState) {
+        let changed = differences(&self.told, state);
+        if changed != Changed::default() {
+            self.push(at_ms, Change::Changed(Box::new(changed)));
+            put(&mut self.told, state);
+        }
+    }
+
+    /// Tells an entry of the timeline.
+    pub(super) fn happened(&mut self, at_ms: i64, entry: TimelineEntry) {
+        self.push(at_ms, Change::Happened(Box::new(entry)));
+    }
+
+    /// Tells what is new in the conversation of an agent.
+    pub(super) fn conversation(&mut self, at_ms: i64, agent: &AgentName, now: &Conversation) {
+        let talk = match self.talks.get_mut(agent) {
+            Some(talk) => talk,
+            None => self.talks.entry(agent.clone()).or_default(),
+        };
+        for change in talk.news(agent, now) {
+            self.push(at_ms, change);
+        }
+    }
+
+    /// The number of the next event.
+    pub(super) fn next_seq(&self) -> u64 {
+        self.next_seq
+    }
+
+    /// Returns the kept events from the number `seq` on.
+    pub(super) fn since(&self, seq: u64) -> impl Iterator<Item = &Timed> {
+        let is_old = move |event: &&Timed| event.seq < seq;
+        let ends_after =
+            move |segment: &&Segment| segment.events.last().is_some_and(|last| last.seq >= seq);
+        let segments = self.segments.iter().filter(ends_after);
+        segments.flat_map(|segment| &segment.events).skip_while(is_old)
+    }
+
+    /// Returns the replay up to now.
+    pub(super) fn replay(&self, name: String, clock: Clock, unread: Vec<String>) -> Replay {
+        let first = self.segments.front();
+        let team = first.map_or(&self.told, |segment| &segment.first);
+        let events: Vec<Timed> = self.since(0).cloned().collect();
+        let left_out = self.next_seq - events.len() as u64;
+        let from_ms = first.map_or(0, |segment| segment.begins_ms);
+        Replay {
+            name,
+            clock,
+            from_ms,
+            to_ms: self.times.map_or(from_ms, |(last, _)| last),
+            first: HostState {
+                next_seq: left_out,
+                team: team.clone(),
+                tasks: team.tasks.clone(),
+                questions: Vec::new(),
+            },
+            events,
+            left_out,
+            unread,
+        }
+    }
+
+    fn push(&mut self, at_ms: i64, what: Change) {
+        // Clocks can be set back. The order of the events counts.
+        let (last, begin) = self.times.unwrap_or((at_ms, at_ms));
+        let at_ms = at_ms.max(last);
+        self.times = Some((at_ms, begin));
+        let event = Timed { seq: self.next_seq, at_ms, what };
+        self.next_seq += 1;
+        let bytes = size_of(&event);
+        let room = Limits {
+            events: (self.most.events / SEGMENTS).max(1),
+            bytes: self.most.bytes / SEGMENTS,
+        };
+        match self.segments.back_mut() {
+            Some(segment) if segment.has_room(room) => segment.add(event, bytes),
+            Some(_) | None => self.segments.push_back(Segment {
+                first: self.told.clone(),
+                begins_ms: at_ms,
+                events: vec![event],
+                bytes,
+            }),
+        }
+        self.forget();
+    }
+
+    /// Removes the oldest segments that are beyond the limits.
+    fn forget(&mut self) {
+        let sum = |of: fn(&Segment) -> usize| self.segments.iter().map(of).sum::<usize>();
+        let (mut events, mut bytes) = (sum(|it| it.events.len()), sum(|it| it.bytes));
+        while self.segments.len() > 1 && (events > self.most.events || bytes > self.most.bytes) {
+            let Some(oldest) = self.segments.pop_front() else { return };
+            events -= oldest.events.len();
+            bytes -= oldest.bytes;
+        }
+    }
+}
+
+impl Segment {
+    fn has_room(&self, room: Limits) -> bool {
+        self.events.len() < room.events && self.bytes < room.bytes
+    }
+
+    fn add(&mut self, event: Timed, bytes: usize) {
+        self.events.push(event);
+        self.bytes += bytes;
+    }
+}
+
+/// Returns the fields of the state that have other values.
+fn differences(told: &TeamState, now: &TeamState) -> Changed {
+    let known = |agent: &AgentState| told.agents.iter().find(|known| known.name == agent.name);
+    let agents = now.agents.iter().filter_map(|agent| match known(agent) {
+        Some(known) if known == agent => None,
+        known => Some(changed_fields(known, agent)),
+    });
+    let (tasks, tasks_gone) = changed_tasks(&told.tasks, &now.tasks);
+    Changed {
+        team: changed_team(told, now),
+        agents: agents.collect(),
+        order: order(&told.agents, &now.agents),
+        tasks,
+        tasks_gone,
+    }
+}
+
+fn changed_team(told: &TeamState, now: &TeamState) -> Map<String, Value> {
+    let mut fields = Map::new();
+    let mut put = |name: &str, value: Value| drop(fields.insert(name.to_owned(), value));
+    if now.team != told.team {
+        put("team", json!(now.team));
+    }
+    if now.lead != told.lead {
+        put("lead", json!(now.lead));
+    }
+    if now.cleanup != told.cleanup {
+        put("cleanup", json!(now.cleanup));
+    }
+    if now.session != told.session {
+        put("session", json!(now.session));
+    }
+    fields
+}
+
+/// Returns the name of an agent and its fields with other values.
+fn changed_fields(known: Option<&AgentState>, now: &AgentState) -> Map<String, Value> {
+    let fields_of = |agent: &AgentState| match json!(agent) {
+        Value::Object(fields) => fields,
+        _ => Map::new(),
+    };
+    let known = known.map(fields_of).unwrap_or_default();
+    let mut fields = fields_of(now);
+    fields.retain(|name, value| name == "name" || known.get(name) != Some(value));
+    fields
+}
+
+/// Returns the names of all agents. Returns `None` if the known agents are the first ones, and in
+/// the same order.
+fn order(told: &[AgentState], now: &[AgentState]) -> Option<Vec<AgentName>> {
+    let is_same =
+        told.len() <= now.len() && told.iter().zip(now).all(|(told, now)| told.name == now.name);
+    (!is_same).then(|| now.iter().map(|agent| agent.name.clone()).collect())
+}
+
+/// Returns the tasks that are new or different, and those that are gone. Both lists are sorted.
+fn changed_tasks(told: &[Task], now: &[Task]) -> (Vec<Task>, Vec<TaskId>) {
+    if told == now {
+        return (Vec::new(), Vec::new());
+    }
+    let known: BTreeMap<&TaskId, &Task> = told.iter().map(|task| (&task.id, task)).collect();
+    let there: BTreeMap<&TaskId, &Task> = now.iter().map(|task| (&task.id, task)).collect();
+    let is_changed = |task: &&Task| known.get(&task.id) != Some(task);
+    let is_gone = |task: &&Task| !there.contains_key(&task.id);
+    (
+        now.iter().filter(is_changed).cloned().collect(),
+        told.iter().filter(is_gone).map(|task| task.id.clone()).collect(),
+    )
+}
+
+/// Makes the told state equal to the state of the team, without its timeline. Only what differs is
+/// copied, because there are many events.
+fn put(told: &mut TeamState, now: &TeamState) {
+    if told.agents != now.agents {
+        told.agents.clone_from(&now.agents);
+    }
+    if told.tasks != now.tasks {
+        told.tasks.clone_from(&now.tasks);
+    }
+    if told.session != now.session {
+        told.session.clone_from(&now.session);
+    }
+    told.team.clone_from(&now.team);
+    told.lead.clone_from(&now.lead);
+    told.cleanup.clone_from(&now.cleanup);
+}
+
+/// Returns the length of an event as JSON.
+fn size_of(event: &Timed) -> usize {
+    struct Counter(usize);
+    impl io::Write for Counter {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0 += bytes.len();
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+    let mut counter = Counter(0);
+    // A value that cannot be written counts for what was written of it.
+    let _written = event.serialize(&mut serde_json::Serializer::new(&mut counter));
+    counter.0
+}

@@ -1,0 +1,142 @@
+//! The replay of a client's stream-json, from a file or while the client writes.
+
+use super::recorder::{Limits, Recorder};
+use super::{Clock, Replay, Timed};
+use crate::client_stream::{ClientStream, LinesRead};
+use crate::state::TeamState;
+
+/// The time that a line of a stream without times counts for, in milliseconds.
+const LINE_MS: i64 = 1_000;
+
+/// A stream of a client, and its replay up to now.
+#[derive(Debug)]
+pub struct StreamReplay {
+    name: String,
+    clock: Clock,
+    stream: ClientStream,
+    state: TeamState,
+    recorder: Recorder,
+    /// The time of the last line.
+    at_ms: i64,
+}
+
+impl StreamReplay {
+    /// Creates the replay of a stream of which nothing was read yet. With [`Clock::Recorded`] the
+    /// caller gives the times, with [`Clock::Lines`] each line counts for a second.
+    #[must_use]
+    pub fn new(name: &str, clock: Clock) -> Self {
+        Self::with_limits(name, clock, Limits::default())
+    }
+
+    fn with_limits(name: &str, clock: Clock, most: Limits) -> Self {
+        Self {
+            name: name.to_owned(),
+            clock,
+            stream: ClientStream::with_conversations(),
+            state: TeamState::default(),
+            recorder: Recorder::new(most),
+            at_ms: 0,
+        }
+    }
+
+    /// Reads the next bytes of the stream, which came at `now_ms`.
+    pub fn feed(&mut self, bytes: &[u8], now_ms: i64) {
+        for line in bytes.split_inclusive(|byte| *byte == b'\n') {
+            let before = self.stream.lines_read().lines;
+            self.stream.feed(&mut self.state, line);
+            self.tell(before, now_ms);
+        }
+    }
+
+    /// Reads the begun line of a file that may grow, if the line is a whole object already.
+    pub fn pause(&mut self, now_ms: i64) {
+        let before = self.stream.lines_read().lines;
+        self.stream.pause(&mut self.state);
+        self.tell(before, now_ms);
+    }
+
+    /// Reads the last line of a stream that has ended.
+    pub fn finish(&mut self, now_ms: i64) {
+        let before = self.stream.lines_read().lines;
+        self.stream.finish(&mut self.state);
+        self.tell(before, now_ms);
+    }
+
+    /// Returns the numbers of lines that were read so far.
+    #[must_use]
+    pub fn lines_read(&self) -> LinesRead {
+        self.stream.lines_read()
+    }
+
+    /// The number of the next event.
+    #[must_use]
+    pub fn next_seq(&self) -> u64 {
+        self.recorder.next_seq()
+    }
+
+    /// Returns the kept events from the number `seq` on.
+    pub fn since(&self, seq: u64) -> impl Iterator<Item = &Timed> {
+        self.recorder.since(seq)
+    }
+
+    /// Returns the replay up to now.
+    #[must_use]
+    pub fn replay(&self) -> Replay {
+        let read = self.lines_read();
+        let unread = if read.has_skipped() { vec![read.in_words()] } else { Vec::new() };
+        self.recorder.replay(self.name.clone(), self.clock, unread)
+    }
+
+    /// Tells what a line has changed, if a line was read.
+    fn tell(&mut self, lines_before: u64, now_ms: i64) {
+        let read = self.stream.lines_read().lines - lines_before;
+        if read == 0 {
+            return;
+        }
+        self.at_ms = match self.clock {
+            // Lines that come at once are a millisecond apart, so that each has a moment.
+            Clock::Recorded => now_ms.max(self.at_ms + 1),
+            Clock::Lines => self.at_ms + LINE_MS * i64::try_from(read).unwrap_or_default(),
+        };
+        let (at_ms, recorder) = (self.at_ms, &mut self.recorder);
+        recorder.state(at_ms, &self.state);
+        // The events have the timeline from here on.
+        for entry in std::mem::take(&mut self.state.timeline).entries() {
+            recorder.happened(at_ms, entry.clone());
+        }
+        let agents = self.state.agents.iter().map(|agent| &agent.name);
+        for agent in agents.chain(&self.state.lead) {
+            if let Some((conversation, _changes)) = self.stream.conversation(agent) {
+                recorder.conversation(at_ms, agent, conversation);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_oldest_events_leave_a_long_replay_and_are_counted() {
+        let most = Limits { events: 32, bytes: usize::MAX };
+        let mut stream = StreamReplay::with_limits("long", Clock::Lines, most);
+        let said = |n: usize| {
+            format!(
+                r#"{{"type":"assistant","message":{{"id":"m{n}","role":"assistant","model":"opus","content":[{{"type":"text","text":"text {n}"}}],"usage":{{"input_tokens":1,"output_tokens":1}}}}}}"#
+            )
+        };
+        for n in 0..100 {
+            stream.feed(format!("{}\n", said(n)).as_bytes(), 0);
+        }
+        let replay = stream.replay();
+        assert!((24..=32).contains(&replay.events.len()), "{}", replay.events.len());
+        assert_eq!(replay.left_out + replay.events.len() as u64, stream.next_seq());
+        assert_eq!(replay.first.next_seq, replay.left_out);
+        assert_eq!(replay.events.first().map(|event| event.seq), Some(replay.left_out));
+        // The state before the kept events has the turns of the events that left.
+        let turns = replay.first.team.agents.first().map(|agent| agent.turns);
+        assert!(turns.is_some_and(|turns| turns > 50), "{turns:?}");
+        assert_eq!((replay.from_ms, replay.to_ms), (replay.events[0].at_ms, 100_000));
+    }
+}

@@ -1,0 +1,108 @@
+//! The replay of a team, from its records.
+
+use std::collections::BTreeMap;
+
+use pitcrew_agent::transcript::{Step, read};
+use pitcrew_protocol::{AgentName, ApiError};
+use pitcrew_team::TeamRecords;
+use pitcrew_team::store::JournalEntry;
+
+use super::journal::JournalFold;
+use super::recorder::{Limits, Recorder};
+use super::step_times::StepTimes;
+use super::{Clock, Replay};
+use crate::conversation::Conversation;
+use crate::recorded::Recorded;
+use crate::state::{Happened, TimelineEntry};
+use crate::team_log::{LogEntry, TeamLog};
+
+/// Something that the records of a team tell.
+enum Fact<'a> {
+    Journal(&'a JournalEntry),
+    Step(AgentName, Box<Step>),
+    Logged(Box<LogEntry>),
+}
+
+impl Replay {
+    /// Reads the replay of a team: of one in the archive, one that was stopped, or up to now of one
+    /// that runs. It has the conversations of the agents that pitcrew runs.
+    ///
+    /// # Errors
+    /// `team_not_found`, or `internal_error` if the config or the members cannot be read.
+    pub async fn of_records(records: &TeamRecords) -> Result<Self, ApiError> {
+        let mut recorded = Recorded::read(records).await?;
+        recorded.check_conversations(records).await?;
+        let config = records.config().await?;
+        // What cannot be read was named by `Recorded`.
+        let (journal, _) = records.journal().await.unwrap_or_default();
+        let tasks = records.tasks().await.unwrap_or_default();
+        let mut log = TeamLog::default();
+        log.know_tasks(&tasks);
+        let mut named = Recorded::default();
+        let log = named.log(records, log, !journal.is_empty()).await?;
+        let mut facts: Vec<(i64, Fact<'_>)> = journal
+            .iter()
+            .map(|entry| (entry.at_ms, Fact::Journal(entry)))
+            .chain(log.into_iter().map(|entry| (entry.at_ms, Fact::Logged(Box::new(entry)))))
+            .collect();
+        for (name, steps) in steps(records, &journal).await? {
+            let fact = |(at_ms, step)| (at_ms, Fact::Step(name.clone(), Box::new(step)));
+            facts.extend(steps.into_iter().map(fact));
+        }
+        // Facts of the same time keep their order: the state, then the log, then the conversations.
+        facts.sort_by_key(|(at_ms, _)| *at_ms);
+        let mut recorder = Recorder::new(Limits::default());
+        let last_ms = facts.last().map_or(0, |(at_ms, _)| *at_ms);
+        let mut fold = JournalFold::new(&config, &tasks, &journal);
+        tell(&mut recorder, &mut fold, facts);
+        // The records have the end, also where the journal has gaps.
+        recorder.state(last_ms, &recorded.state);
+        Ok(recorder.replay(config.name.to_string(), Clock::Recorded, recorded.unread))
+    }
+}
+
+fn tell(recorder: &mut Recorder, fold: &mut JournalFold, facts: Vec<(i64, Fact<'_>)>) {
+    let mut conversations: BTreeMap<AgentName, Conversation> = BTreeMap::new();
+    let mut entries = 0;
+    if let Some((at_ms, _)) = facts.first() {
+        recorder.state(*at_ms, &fold.state);
+    }
+    for (at_ms, fact) in facts {
+        match fact {
+            Fact::Journal(entry) => {
+                fold.add(entry);
+                recorder.state(at_ms, &fold.state);
+            }
+            Fact::Logged(entry) => {
+                entries += 1;
+                let what = Happened::Logged(entry);
+                recorder.happened(at_ms, TimelineEntry { line: entries, what });
+            }
+            Fact::Step(name, step) => {
+                let conversation = conversations.entry(name.clone()).or_default();
+                conversation.add_step(&step);
+                recorder.conversation(at_ms, &name, conversation);
+            }
+        }
+    }
+}
+
+/// Reads the steps of all transcripts, with their times.
+async fn steps(
+    records: &TeamRecords,
+    journal: &[JournalEntry],
+) -> Result<Vec<(AgentName, Vec<(i64, Step)>)>, ApiError> {
+    let mut times = StepTimes::of(journal);
+    let mut names = records.all_members().await?;
+    // Subagents have a conversation and are no members.
+    names.extend(times.keys().filter(|name| !names.contains(name)).cloned().collect::<Vec<_>>());
+    let mut all = Vec::new();
+    for name in names {
+        // `Recorded` has named the conversations that cannot be read.
+        let Ok(lines) = records.transcript(&name).await else { continue };
+        let Ok(read) = read(&lines) else { continue };
+        let steps = read.entries.into_iter().map(|entry| entry.step).collect();
+        all.push((name.clone(), times.remove(&name).unwrap_or_default().timed(steps)));
+    }
+    Ok(all)
+}

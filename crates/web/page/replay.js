@@ -1,0 +1,111 @@
+// The view of a replay: the team as it was at a moment, and the player that chooses the moment.
+// Nothing here changes a team.
+
+import { html, useEffect, useState } from "./vendor/preact-htm.js";
+import { inWords } from "./api.js";
+import { Banner } from "./banner.js";
+import { Cards, totals } from "./cards.js";
+import { Member } from "./member.js";
+import { Player } from "./player.js";
+import { ReplayStore } from "./replaying.js";
+import { VIEWS, link, route } from "./route.js";
+import { use } from "./signal.js";
+import { Summary } from "./summary.js";
+import { Tasks } from "./tasks.js";
+import { visible } from "./text.js";
+import { Timeline } from "./timeline.js";
+import { counted } from "./words.js";
+
+const SHOWN = ["team", "tasks", "timeline"];
+
+/**
+ * @param {{name: string, read: () => Promise<Recorded>, back?: string,
+ *   follow?: (store: ReplayStore) => () => void}} props `follow` adds the events that come later
+ */
+export function Replay({ name, read, back, follow }) {
+  const [store, setStore] = useState(/** @type {ReplayStore | null} */ (null));
+  const [error, setError] = useState("");
+  const { at } = use(route);
+  useEffect(() => {
+    let isOver = false;
+    let close = () => {};
+    read().then(
+      (replay) => {
+        if (isOver) return;
+        const opened = new ReplayStore(name, replay, route.value.at);
+        const unfollow = opened.isLive.value && follow ? follow(opened) : () => {};
+        close = () => {
+          unfollow();
+          opened.close();
+        };
+        setStore(opened);
+      },
+      (failure) => isOver || setError(inWords(failure)),
+    );
+    return () => {
+      isOver = true;
+      close();
+    };
+  }, [name]);
+  useEffect(() => {
+    if (store && at !== null) store.seek(at);
+  }, [store, at]);
+  if (!store) {
+    return html`<header class="top"></header><main id="main" tabindex="-1">${error
+      ? html`<p class="error" role="alert">${error}</p>`
+      : html`<p class="loading">Loading…</p>`}</main>`;
+  }
+  return html`<${Header} store=${store} back=${back} />
+    <${Main} store=${store} />
+    <${Player} store=${store} />`;
+}
+
+/** @param {{store: ReplayStore, back?: string}} props */
+function Header({ store, back }) {
+  const { view } = use(route);
+  const { team } = use(store.host);
+  const [isLive, error] = [use(store.isLive), use(store.error)];
+  const { left_out, unread, name } = store.replay;
+  const notes = [...unread];
+  if (left_out > 0) notes.unshift(`${counted(left_out, "older event")} are not in this replay`);
+  const cleanup = team.cleanup?.failed;
+  const state = team.cleanup === "cleaned_up" ? "cleaned_up"
+    : isLive && store.recording.isClock ? "live" : "replay";
+  return html`<header class="top">
+    <div class="line">
+      ${back && html`<a class="brand" href=${back}><span aria-hidden="true">‹</span> Back</a>`}
+      <b class="name">${visible(team.team || name)}</b>
+      <span class=${`state s-${state}`}>${state}</span>
+      <span class="note totals">${totals(team.agents, [])}</span>
+    </div>
+    <nav aria-label="Views">${VIEWS.filter(([id]) => SHOWN.includes(id)).map(
+      ([id, title]) => html`<a key=${id} href=${link(store.name, id === "team" ? "" : id)}
+        aria-current=${id === view ? "page" : undefined}>${title}</a>`)}</nav>
+    ${error && html`<p class="error" role="alert">${error}</p>`}
+    ${cleanup && html`<p class="error" role="alert">The team was not cleaned up: ${
+      visible(cleanup)}</p>`}
+    ${notes.map((note) => html`<p class="note" key=${note}>${visible(note)}</p>`)}
+  </header>`;
+}
+
+/** @param {{store: ReplayStore}} props */
+function Main({ store }) {
+  const { view } = use(route);
+  return html`<main id="main" tabindex="-1" class=${view === "team" ? "beside" : ""}>
+    <${View} store=${store} /></main>`;
+}
+
+/** @param {{store: ReplayStore}} props */
+function View({ store }) {
+  const { view, name } = use(route);
+  if (view === "tasks") return html`<${Tasks} store=${store} chosen=${name} />`;
+  if (view === "timeline") {
+    return html`<h1 class="hidden">Timeline</h1><${Timeline} store=${store} />`;
+  }
+  if (view === "member") return html`<${Member} store=${store} name=${name} />`;
+  return html`<div class="column"><h1 class="hidden">Replay of ${visible(store.replay.name)}</h1>
+      <${Banner} store=${store} />
+      <${Summary} store=${store} />
+      <${Cards} store=${store} /></div>
+    <${Timeline} store=${store} isNarrow=${true} />`;
+}

@@ -1,0 +1,144 @@
+// A replay that a person plays: the moment that is shown, and how fast it moves on. It has the
+// signals of a team that the page follows, so the same components show it.
+
+import { EMPTY } from "./fold.js";
+import { Log } from "./log.js";
+import { Recording } from "./moment.js";
+import { Signal } from "./signal.js";
+
+/** The speeds, as factors. */
+export const SPEEDS = [1, 2, 5, 10, 50, 100];
+
+/** How long the page prepares moments before it does something else, in milliseconds. */
+const PREPARE_MS = 12;
+
+/** The time between two moments if a person wants little motion, in milliseconds. */
+const CALM_MS = 500;
+
+/** A replay. */
+export class ReplayStore {
+  /**
+   * @param {string} name the first part of the addresses of its views
+   * @param {Recorded} replay
+   * @param {number | null} at the time of the first moment
+   */
+  constructor(name, replay, at) {
+    this.isReplay = /** @type {const} */ (true);
+    this.name = name;
+    this.replay = replay;
+    this.recording = new Recording(replay);
+    this.host = new Signal(EMPTY);
+    this.link = new Signal(/** @type {Link} */ ("ended"));
+    this.plans = new Signal(/** @type {Plan[]} */ ([]));
+    this.error = new Signal("");
+    this.isArchived = new Signal(true);
+    this.log = new Log();
+    this.now = new Signal(this.recording.from);
+    this.to = new Signal(this.recording.to);
+    this.isPlaying = new Signal(false);
+    this.speed = new Signal(1);
+    /** Whether more events can come: from a pipe, or from a file that grows. */
+    this.isLive = new Signal(Boolean(replay.is_live));
+    /** Whether the last moment is shown, also when more events come. */
+    this.isFollowing = new Signal(this.isLive.value && this.recording.isClock && at === null);
+    this.count = -1;
+    this.isClosed = false;
+    this.seek(this.isFollowing.value ? this.recording.to : (at ?? this.recording.from));
+    this.prepare();
+  }
+
+  close() {
+    this.isClosed = true;
+    this.pause();
+  }
+
+  /** Keeps moments while the page has nothing else to do, so that each jump is short. */
+  prepare() {
+    if (this.isClosed || !this.recording.prepare(PREPARE_MS)) return;
+    setTimeout(() => this.prepare(), 0);
+  }
+
+  /**
+   * Adds events that have just come.
+   * @param {TimedEvent[]} events
+   */
+  add(events) {
+    this.recording.add(events);
+    this.to.value = this.recording.to;
+    if (this.isFollowing.value) this.show(this.recording.to);
+  }
+
+  /**
+   * Shows the moment at a time.
+   * @param {number} ms
+   */
+  show(ms) {
+    const { recording, log } = this;
+    this.now.value = Math.min(recording.to, Math.max(recording.from, ms));
+    const count = recording.countAt(this.now.value);
+    if (count === this.count) return;
+    this.count = count;
+    const { host, entries, mail, banner, end } = recording.moment(count);
+    log.entries = recording.entries.slice(0, entries);
+    log.mail.value = mail;
+    log.banner.value = banner;
+    log.end.value = end;
+    this.host.value = host;
+    log.version.value += 1;
+  }
+
+  /**
+   * Shows the moment at a time that a person chose.
+   * @param {number} ms
+   */
+  seek(ms) {
+    this.show(ms);
+    if (this.isFollowing.value && this.now.value < this.recording.to) this.isFollowing.value = false;
+  }
+
+  /** @param {1 | -1} step */
+  toNeighbour(step) {
+    this.seek(this.recording.neighbour(this.now.value, step));
+  }
+
+  follow() {
+    this.pause();
+    this.isFollowing.value = true;
+    this.show(this.recording.to);
+  }
+
+  toggle() {
+    if (this.isPlaying.value) this.pause();
+    else this.play();
+  }
+
+  pause() {
+    this.isPlaying.value = false;
+  }
+
+  play() {
+    if (this.now.value >= this.recording.to) this.seek(this.recording.from);
+    this.isPlaying.value = true;
+    const isCalm = matchMedia("(prefers-reduced-motion: reduce)").matches;
+    let last = performance.now();
+    /** @param {number} time */
+    const tick = (time) => {
+      if (!this.isPlaying.value) return;
+      if (time - last >= (isCalm ? CALM_MS : 0)) {
+        this.show(this.now.value + Math.max(0, time - last) * this.speed.value);
+        last = time;
+      }
+      if (this.now.value >= this.recording.to) this.pause();
+      else requestAnimationFrame(tick);
+    };
+    requestAnimationFrame(tick);
+  }
+
+  /**
+   * Returns the conversation of an agent at this moment.
+   * @param {string} agent
+   */
+  parts(agent) {
+    return this.recording.parts(agent, this.count);
+  }
+}

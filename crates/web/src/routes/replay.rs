@@ -1,0 +1,19 @@
+//! The replay of a team: its run as timed events.
+
+use axum::extract::{Path, State};
+use axum::http::HeaderMap;
+use axum::response::Response;
+use pitcrew_view::replay::Replay;
+
+use crate::app::Shared;
+use crate::etag::tagged;
+use crate::failure::Failure;
+
+/// `GET /api/teams/{team}/replay`
+pub(super) async fn of_team(
+    State(app): State<Shared>,
+    Path(team): Path<String>,
+    headers: HeaderMap,
+) -> Result<Response, Failure> {
+    tagged(&headers, &Replay::of_records(&app.records(&team).await?).await?)
+}
