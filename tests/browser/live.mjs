@@ -97,19 +97,30 @@ async function aLongCallIsReadBeforeItIsAllowed(page) {
   await press(allow, { force: true });
   await question.getByText("was not on the screen yet").waitFor();
   // The end alone is not enough: the middle was not on the screen.
-  await call.evaluate((it) => it.scrollTo(0, it.scrollHeight));
-  await page.waitForTimeout(200);
+  await call.evaluate(readTo, [Number.MAX_SAFE_INTEGER]);
   assert.equal(await allow.getAttribute("aria-disabled"), "true");
   const height = await call.evaluate((it) => it.scrollHeight);
-  for (let top = 0; top < height; top += 100) {
-    await call.evaluate((it, top) => it.scrollTo(0, top), top);
-    await page.waitForTimeout(30);
-  }
+  const tops = Array.from({ length: Math.ceil(height / 100) }, (_, n) => n * 100);
+  await call.evaluate(readTo, tops);
   const ready = question.locator('button.yes[aria-disabled="false"]');
   await ready.waitFor();
   if (isTouch) await swipe(page, question);
   else await ready.click();
   await question.waitFor({ state: "detached" });
+}
+
+/**
+ * Scrolls a box to one place after the other. It waits at each place until the browser has drawn it
+ * and the page has learned of it, because a busy machine draws late.
+ * @param {Element} box
+ * @param {number[]} tops
+ */
+async function readTo(box, tops) {
+  const frame = () => new Promise((drawn) => requestAnimationFrame(drawn));
+  for (const top of tops) {
+    box.scrollTo(0, top);
+    for (let n = 0; n < 3; n += 1) await frame();
+  }
 }
 
 /** @param {Page} page */
