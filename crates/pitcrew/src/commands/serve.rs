@@ -37,9 +37,9 @@ pub(crate) struct Serve {
 
 /// The line that is printed when the server takes requests.
 #[derive(Debug, Serialize)]
-struct Serving {
+pub(super) struct Serving {
     /// The address of the API and the page.
-    url: String,
+    pub(super) url: String,
     /// The link that opens the page once.
     link: String,
     /// The file with the token of programs.
@@ -47,25 +47,38 @@ struct Serving {
 }
 
 impl Serve {
+    /// Returns a server of this machine on a free port.
+    pub(super) fn on_free_port() -> Self {
+        Self { port: 0 }
+    }
+
     pub(crate) fn run(self, context: &Context) -> Result<(), Failure> {
+        context.at_length(async {
+            // The handlers are there before the line is printed, so that a caller that has read it
+            // can end the server.
+            let mut signals = Signals::listen()?;
+            let (server, serving) = self.open(context).await?;
+            context.output.item(&serving, Serving::text)?;
+            server.serve(async { _ = signals.next().await }).await;
+            Ok(())
+        })
+    }
+
+    /// Binds the port. Returns the server and the line that says how to reach it.
+    ///
+    /// # Errors
+    /// Returns an error if a tool of an agent started this process, or if the port cannot be used.
+    pub(super) async fn open(&self, context: &Context) -> Result<(Server, Serving), Failure> {
         // What a tool of an agent started may not act as the user.
         if context.environment.contains_key(TAG_VARIABLE) {
             let said = "a tool of an agent started this, and only the user may serve the teams";
             return Err(ApiError::new(ErrorCode::PermissionDenied, said).into());
         }
-        context.at_length(async {
-            // The handlers are there before the line is printed, so that a caller that has read it
-            // can end the server.
-            let mut signals = Signals::listen()?;
-            let server = self.bind(context).await?;
-            let (url, link) = (format!("http://{}", server.address()), server.link());
-            let token_file = context.files(&context.usable_settings())?.web_token_file();
-            let token_file = token_file.display().to_string();
-            let serving = Serving { url, link, token_file };
-            context.output.item(&serving, Serving::text)?;
-            server.serve(async { _ = signals.next().await }).await;
-            Ok(())
-        })
+        let server = self.bind(context).await?;
+        let (url, link) = (format!("http://{}", server.address()), server.link());
+        let token_file = context.files(&context.usable_settings())?.web_token_file();
+        let token_file = token_file.display().to_string();
+        Ok((server, Serving { url, link, token_file }))
     }
 
     async fn bind(&self, context: &Context) -> Result<Server, Failure> {
@@ -102,7 +115,7 @@ fn new_teams(context: &Context) -> NewTeams {
 }
 
 impl Serving {
-    fn text(&self) -> String {
+    pub(super) fn text(&self) -> String {
         let Self { url, link, token_file } = self;
         format!(
             "serving all teams at {url}; Ctrl-C ends it\n\
