@@ -87,6 +87,21 @@ export function states(name) {
 const AXE = readFileSync(new URL("node_modules/axe-core/axe.min.js", import.meta.url), "utf8");
 
 /**
+ * Returns what axe-core finds on a page in both themes.
+ * @param {import("playwright-core").Page} page
+ * @returns {Promise<string[]>}
+ */
+export async function violationsInBothThemes(page) {
+  const found = [];
+  for (const colorScheme of /** @type {const} */ (["dark", "light"])) {
+    await page.emulateMedia({ colorScheme, reducedMotion: "reduce" });
+    found.push(...(await violations(page)).map((it) => `${colorScheme}: ${it}`));
+  }
+  await page.emulateMedia({ colorScheme: null, reducedMotion: null });
+  return found;
+}
+
+/**
  * Returns what axe-core finds on a page.
  * @param {import("playwright-core").Page} page
  * @returns {Promise<string[]>}

@@ -4,13 +4,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { isDeepStrictEqual } from "node:util";
-import { DESK, PHONE, given, open, origin, shot as pictured, violations } from "./browser.mjs";
-
-const DEVICE = given.device === "phone" ? PHONE : DESK;
-const isTouch = DEVICE === PHONE;
-
-/** The page must show an answer of the agents within this time, in milliseconds. */
-const PATIENCE = 30_000;
+import { given, open, origin, violationsInBothThemes } from "./browser.mjs";
+import { DEVICE, PATIENCE, isTouch, press, readTo, shot, view } from "./steps.mjs";
 
 test(`a person leads a team from the page of a ${given.device}`, { timeout: 180_000 }, async () => {
   const { page, context, errors } = await open(DEVICE);
@@ -32,18 +27,6 @@ test(`a person leads a team from the page of a ${given.device}`, { timeout: 180_
 });
 
 /** @typedef {import("playwright-core").Page} Page */
-
-/** @param {Page} page @param {string} name */
-const shot = (page, name) => pictured(page, `${given.device}-${name}`);
-
-/**
- * Clicks or touches a part of the page.
- * @param {import("playwright-core").Locator} part
- * @param {any} [options]
- */
-function press(part, options) {
-  return isTouch ? part.tap(options) : part.click(options);
-}
 
 /**
  * Moves a finger from the left to the right over a part of the page.
@@ -67,14 +50,6 @@ async function swipe(page, part) {
   await session.detach();
 }
 
-/**
- * @param {Page} page
- * @param {string | RegExp} name
- */
-function view(page, name) {
-  return press(page.getByRole("navigation", { name: "Views" }).getByRole("link", { name }));
-}
-
 /** @param {Page} page */
 async function cardsAppear(page) {
   for (const name of ["team-lead", "bob", "wanda"]) {
@@ -82,7 +57,7 @@ async function cardsAppear(page) {
   }
   await page.locator(".card.input", { hasText: "bob" }).waitFor();
   await shot(page, "team");
-  assert.deepEqual(await violations(page), []);
+  assert.deepEqual(await violationsInBothThemes(page), []);
 }
 
 /** @param {Page} page */
@@ -97,14 +72,11 @@ async function aLongCallIsReadBeforeItIsAllowed(page) {
   await press(allow, { force: true });
   await question.getByText("was not on the screen yet").waitFor();
   // The end alone is not enough: the middle was not on the screen.
-  await call.evaluate((it) => it.scrollTo(0, it.scrollHeight));
-  await page.waitForTimeout(200);
+  await call.evaluate(readTo, [Number.MAX_SAFE_INTEGER]);
   assert.equal(await allow.getAttribute("aria-disabled"), "true");
   const height = await call.evaluate((it) => it.scrollHeight);
-  for (let top = 0; top < height; top += 100) {
-    await call.evaluate((it, top) => it.scrollTo(0, top), top);
-    await page.waitForTimeout(30);
-  }
+  const tops = Array.from({ length: Math.ceil(height / 100) }, (_, n) => n * 100);
+  await call.evaluate(readTo, tops);
   const ready = question.locator('button.yes[aria-disabled="false"]');
   await ready.waitFor();
   if (isTouch) await swipe(page, question);
@@ -134,7 +106,7 @@ async function theGraphMoves(page) {
   await page.locator(".node.pending", { hasText: "Read the notes" }).waitFor();
   await page.locator(".edge.done").waitFor({ state: "attached" });
   await shot(page, "tasks");
-  assert.deepEqual(await violations(page), []);
+  assert.deepEqual(await violationsInBothThemes(page), []);
 }
 
 /** @param {Page} page */
@@ -157,7 +129,7 @@ async function aCommentIsAnswered(page) {
   await press(page.getByRole("button", { name: "Comment on added line 2", exact: true }));
   await page.getByRole("textbox", { name: "Comment for bob" }).fill("Why this line?");
   await shot(page, "review");
-  assert.deepEqual(await violations(page), []);
+  assert.deepEqual(await violationsInBothThemes(page), []);
   await press(page.getByRole("button", { name: "Send the comment" }));
   await view(page, "Timeline");
   await page.getByRole("option", { name: /the comment is answered/ }).waitFor();
@@ -218,7 +190,7 @@ async function theTeamEnds(page) {
   await summary.waitFor();
   assert.match(await summary.innerText(), /success.*The notes are written and read\./s);
   await shot(page, "summary");
-  assert.deepEqual(await violations(page), []);
+  assert.deepEqual(await violationsInBothThemes(page), []);
 }
 
 /** @param {Page} page */

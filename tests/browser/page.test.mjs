@@ -5,6 +5,8 @@ import { test } from "node:test";
 
 if (process.env.PITCREW_PROGRAM) {
   await import("./replay.mjs");
+} else if (process.env.PITCREW_LINK && process.env.PITCREW_DEMO) {
+  await import("./demo.mjs");
 } else if (process.env.PITCREW_LINK) {
   if (process.env.PITCREW_STATES) {
     await import("./scenarios.mjs");

@@ -8,12 +8,16 @@ import { origin } from "./browser.mjs";
  * @param {string} team
  * @param {any[]} states the states one after the other
  * @param {any[]} [log]
+ * @param {any[]} [happened] the events after the last state
  */
-export async function play(page, team, states, log = []) {
+export async function play(page, team, states, log = [], happened = []) {
   const events = states.map((team, n) =>
     sent("snapshot", { next_seq: n, team, tasks: team.tasks ?? [], questions: [] }),
   );
-  const body = events.join("") + sent("end", team);
+  const later = happened.map((what, n) =>
+    sent("event", { seq: states.length + n, at_ms: 0, what }),
+  );
+  const body = [...events, ...later, sent("end", team)].join("");
   const api = `${origin}/api/teams/${team}`;
   await page.route(`${api}/events`, (route) =>
     route.fulfill({ contentType: "text/event-stream", body }),

@@ -103,6 +103,18 @@ test("a request stays open until it is closed, and its agent asks until the answ
   );
 });
 
+test("a teammate's plan is not among the requests, and the lead's own plan is", () => {
+  const plan = (/** @type {string} */ asker) => ({
+    id: asker,
+    question: { asker, tool: "ExitPlanMode" },
+  });
+  const opened = after(...["bob", "team-lead"].map((it) => ({ question_opened: plan(it) })));
+  assert.deepEqual(opened.questions, [plan("team-lead")]);
+  const team = { team: "work", lead: "team-lead", agents: [AGENT] };
+  const questions = [plan("bob"), plan("team-lead")];
+  assert.deepEqual(ofSnapshot({ team, questions }).questions, [plan("team-lead")]);
+});
+
 test("tasks name the current task of their owner, and unknown events only count", () => {
   const task = { id: "10", subject: "mend", owner: "bob", status: "in_progress" };
   const hidden = { id: "2", subject: "x", metadata: { _internal: true } };

@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { DESK, PHONE, open, origin, shot, states, tab, violations } from "./browser.mjs";
+import { DESK, PHONE, open, origin, shot, states, tab, violations, violationsInBothThemes } from "./browser.mjs";
 import { play } from "./played.mjs";
 
 const LAST = states("lifecycle").at(-1);
@@ -71,6 +71,64 @@ async function fits(page, view) {
   const wide = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
   assert.ok(wide <= 0, `${view} is ${wide} pixels too wide`);
 }
+
+test("errors have no fault in either theme", async () => {
+  const { page, context } = await open();
+  await page.goto(`${origin}/#/nowhere`);
+  await page.getByRole("alert").first().waitFor();
+  assert.deepEqual(await violationsInBothThemes(page), [], "a team that does not exist");
+  await context.clearCookies();
+  await page.goto(`${origin}/#/`);
+  await page.reload();
+  await page.getByText("You are not signed in here.").waitFor();
+  assert.deepEqual(await violationsInBothThemes(page), [], "not signed in");
+  await context.close();
+});
+
+const REQUEST = {
+  id: "q1",
+  since_ms: 0,
+  question: {
+    asker: "bob",
+    tool: "Bash",
+    folder: "/repository",
+    reason: "no rule allows it",
+    lines: [{ kind: "text", text: "ls -la" }],
+    offers: [{ rule: "Bash(ls:*)" }, "edits"],
+    digest: "d",
+  },
+};
+
+test("a hidden page notifies of a request and of the end of a run", async () => {
+  const { page, context, errors } = await open();
+  await context.grantPermissions(["notifications"], { origin });
+  await page.addInitScript(() => {
+    // A headless browser shows all its pages, so the test says that this one is hidden.
+    Object.defineProperty(document, "hidden", { get: () => true });
+    const shown = /** @type {string[]} */ ([]);
+    const { Notification } = globalThis;
+    globalThis.Notification = new Proxy(Notification, {
+      construct(notification, [title, options]) {
+        shown.push(`${title}: ${options.body}`);
+        return new notification(title, options);
+      },
+    });
+    Object.assign(globalThis, { shown });
+  });
+  const ended = { end: { kind: "success" }, agents: [] };
+  for (const [happened, told] of /** @type {const} */ ([
+    [{ question_opened: REQUEST }, "bob asks permission for Bash"],
+    [{ ended }, "the run ended: success"],
+  ])) {
+    await play(page, "notify", [TEAM], [], [happened]);
+    await page.waitForFunction(() => /** @type {any} */ (globalThis).shown.length > 0);
+    const shown = await page.evaluate(() => /** @type {any} */ (globalThis).shown);
+    assert.deepEqual(shown, [`pitcrew: notify: ${told}`]);
+  }
+  assert.equal(await page.evaluate(() => Notification.permission), "granted");
+  assert.deepEqual(errors, []);
+  await context.close();
+});
 
 test("the page fits on a screen of 360 pixels", async () => {
   const { page, context } = await open({ ...PHONE, viewport: { width: 360, height: 640 } });

@@ -28,7 +28,18 @@ export const EMPTY = {
 export function ofSnapshot(snapshot) {
   const team = { ...EMPTY.team, ...snapshot.team };
   const tasks = snapshot.tasks ?? [];
-  return withTasks({ ...EMPTY, ...snapshot, team }, tasks.length ? tasks : (team.tasks ?? []));
+  const questions = (snapshot.questions ?? []).filter((open) => isRequest(team, open));
+  const state = { ...EMPTY, ...snapshot, team, questions };
+  return withTasks(state, tasks.length ? tasks : (team.tasks ?? []));
+}
+
+/**
+ * A teammate's plan is no request here: the list of plans has it.
+ * @param {TeamView} team
+ * @param {OpenQuestion} open
+ */
+function isRequest(team, { question }) {
+  return question.tool !== "ExitPlanMode" || question.asker === team.lead;
 }
 
 /**
@@ -57,6 +68,7 @@ export function fold(state, event) {
  * @param {OpenQuestion} question
  */
 function opened(state, question) {
+  if (!isRequest(state.team, question)) return state;
   const others = state.questions.filter((known) => known.id !== question.id);
   return { ...state, questions: [...others, question] };
 }

@@ -1,6 +1,8 @@
 //! `pitcrew demo`: runs a whole team on a small crate. The models are scripted, everything else is
 //! real.
 
+mod served;
+
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -19,13 +21,15 @@ use crate::dead_demos;
 use crate::demo_repo::{Showcase, Tests};
 use crate::failure::{Failure, FailureKind};
 use crate::hosting::HostingArgs;
-use crate::live::signals::Signals;
+use crate::live::signals::{EndSignal, Signals};
 use crate::live::watch::{Face, Watched, watch};
 use crate::notifier::Notifier;
 use crate::output::{FAINT, shell_word};
 use crate::report;
 use crate::run_options::{self, Plan, StartedRun};
 use crate::telemetry::Telemetry;
+
+use served::Served;
 
 const TEAM: &str = "demo";
 
@@ -41,9 +45,14 @@ const GOAL: &str = "Three modules of this crate are wrong. Make all tests pass."
 /// one needs approval for its plan, one asks for a permission. They edit, test, commit, write to
 /// each other and are shut down. The demo needs no API key and no network, only git and cargo, and
 /// takes less than a minute.
+///
+/// With --serve, you lead the team from a browser: the demo prints a link to its page, and waits for
+/// you. wanda's plan waits for your approval, cleo asks you for a permission, and bob works on until
+/// you comment on a line of his change. The page stays open after the end, until Ctrl-C.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   pitcrew demo
+  pitcrew demo --serve                prints a link, and you lead the team from a browser
   pitcrew demo --teammate-mode tmux   shows every teammate in a pane of its own
   pitcrew demo --sandbox              the team works alone, each command in a sandbox
   pitcrew demo --dir /tmp/demo        keeps everything there, to look at or to kill
@@ -61,6 +70,9 @@ pub(crate) struct Demo {
     /// Run the team's commands in a sandbox without asking; no rule allows any command
     #[arg(long)]
     sandbox: bool,
+    /// Serve the page of the demo on this machine, and let you answer there instead of a script
+    #[arg(long)]
+    serve: bool,
     #[command(flatten)]
     hosting: HostingArgs,
 }
@@ -93,6 +105,7 @@ impl Demo {
             resume: None,
             keep: false,
             sandbox: false,
+            serve: false,
             hosting: HostingArgs::default(),
         }
     }
@@ -108,26 +121,37 @@ impl Demo {
     }
 
     /// Returns the permissions of the demo's agents as settings, as if the user had given them on
-    /// the command line. With `--sandbox`, no permission rule allows a command.
+    /// the command line. With `--sandbox`, no permission rule allows a command. With `--serve`, bob
+    /// may wait between his tests.
     fn settings(&self) -> Result<Map<String, Value>, Failure> {
         let file = include_str!("../../demo/settings.json");
         let mut settings: Map<String, Value> =
             serde_json::from_str(file).map_err(Failure::internal)?;
+        let rules = settings
+            .get_mut("permissions")
+            .and_then(|it| it.get_mut("allow"))
+            .and_then(Value::as_array_mut);
+        if let Some(rules) = rules {
+            if self.serve {
+                rules.extend(served::RULES.map(Value::from));
+            }
+            if self.sandbox {
+                let is_bash = |rule: &str| rule.starts_with(pitcrew_protocol::tool_name::BASH);
+                rules.retain(|rule| !rule.as_str().is_some_and(is_bash));
+            }
+        }
         if self.sandbox {
-            let rules = settings
-                .get_mut("permissions")
-                .and_then(|it| it.get_mut("allow"))
-                .and_then(Value::as_array_mut);
-            rules.into_iter().for_each(|rules| {
-                rules.retain(|rule| {
-                    !rule
-                        .as_str()
-                        .is_some_and(|it| it.starts_with(pitcrew_protocol::tool_name::BASH))
-                })
-            });
             settings.insert("sandbox".to_owned(), json!({"autoAllow": true}));
         }
         Ok(settings)
+    }
+
+    /// Returns the goal of the lead. With `--serve`, the script learns from it that a person leads.
+    fn goal(&self) -> String {
+        match self.serve {
+            true => format!("{GOAL} {}", served::GOAL),
+            false => GOAL.to_owned(),
+        }
     }
 
     fn place(&self, context: &Context) -> Result<Place, Failure> {
@@ -164,6 +188,7 @@ impl Demo {
         }
     }
 
+    /// Runs the demo. With `--serve`, it ends with a signal.
     async fn play(
         &self,
         context: &Context,
@@ -174,24 +199,51 @@ impl Demo {
             Some(_) => Showcase::find(place.path()).await?,
             None => Showcase::unpack(place.path()).await?,
         };
-        let begin = begin(context).await?;
+        if !self.serve {
+            let Played { shown, ended, .. } =
+                self.run_team(context, place, &showcase, signals).await?;
+            return Ok((shown, ended));
+        }
+        let served = Served::open(context).await?;
+        let played = self.run_team(context, place, &showcase, signals).await;
+        if played.as_ref().is_ok_and(|played| played.signal.is_none()) {
+            served.until_signal().await?;
+        }
+        served.close().await?;
+        played.map(|Played { shown, ended, .. }| (shown, ended))
+    }
+
+    async fn run_team(
+        &self,
+        context: &Context,
+        place: &Place,
+        showcase: &Showcase,
+        signals: Signals,
+    ) -> Result<Played, Failure> {
+        let begin = begin(context, self.goal()).await?;
         let tests_before = showcase.test().await?;
         if matches!(begin, Begin::New { .. }) && tests_before.failed == 0 {
-            let done = self.shown(place, &showcase, (tests_before, tests_before), None).await?;
-            return Ok((done, Ok(())));
+            let shown = self.shown(place, showcase, (tests_before, tests_before), None).await?;
+            return Ok(Played { shown, ended: Ok(()), signal: None });
         }
         if matches!(begin, Begin::New { .. }) && self.resume.is_some() {
             must_be_new(context, place.path())?;
         }
         let (asks, asked) = mpsc::channel(QUESTIONS_WAITING);
-        let stand_in = tokio::spawn(answer_for_the_user(asked));
-        let plan = plan(begin, &showcase, asks, self.hosting.clone(), self.settings()?);
+        let (asked, stand_in) = match self.serve {
+            true => (Some(asked), None),
+            false => (None, Some(tokio::spawn(answer_for_the_user(asked)))),
+        };
+        let plan = plan(begin, showcase, asks, self.hosting.clone(), self.settings()?);
         let StartedRun { handle, team, .. } = run_options::start(context, plan).await?;
         let face = if context.has_terminal() { Face::Terminal } else { Face::Log };
         let observers = (Notifier::silent(), Telemetry::of(context, &team));
         let Watched { outcome, signal, state, watched, unwritten: _ } =
-            watch(handle, team, face, signals, None, observers).await?;
-        let questions = stand_in.await.map_err(Failure::internal)?;
+            watch(handle, team, face, signals, asked, observers).await?;
+        if let Some(stand_in) = stand_in {
+            stand_in.await.map_err(Failure::internal)?;
+        }
+        let questions = state.counts.permissions_asked;
         let tests_after = showcase.test().await?;
         let is_good = matches!(outcome.end, RunEnd::Success { .. })
             && tests_after.failed == 0
@@ -211,9 +263,9 @@ impl Demo {
         });
         let left = resume.map(|resume| format!("\nit goes on with: {resume}")).unwrap_or_default();
         let run = Some((watched, state.counts, report::table(&outcome) + &left));
-        let mut shown = self.shown(place, &showcase, (tests_before, tests_after), run).await?;
+        let mut shown = self.shown(place, showcase, (tests_before, tests_after), run).await?;
         shown.success = ended.is_ok();
-        Ok((shown, ended))
+        Ok(Played { shown, ended, signal })
     }
 
     /// Returns the command that resumes the demo. Returns `None` if the demo's folder is not kept
@@ -261,6 +313,15 @@ impl Demo {
     }
 }
 
+/// A demo whose run has ended.
+struct Played {
+    shown: Shown,
+    /// Whether the demo succeeded.
+    ended: Result<(), Failure>,
+    /// The signal that ended the run, if a signal ended it.
+    signal: Option<EndSignal>,
+}
+
 /// The folder of the demo.
 enum Place {
     /// A temporary folder, removed at the end.
@@ -279,12 +340,12 @@ impl Place {
 }
 
 /// Returns the plan to start the demo's team, or to resume the team if a killed demo left one.
-async fn begin(context: &Context) -> Result<Begin, Failure> {
+async fn begin(context: &Context, goal: String) -> Result<Begin, Failure> {
     let teams = context.teams()?.list().await?;
     if teams.iter().any(|team| team.name == TEAM) {
         return Ok(Begin::Resume { team: TEAM.to_owned(), goal: None });
     }
-    Ok(Begin::New { team: TEAM.to_owned(), goal: GOAL.to_owned() })
+    Ok(Begin::New { team: TEAM.to_owned(), goal })
 }
 
 /// Returns an error if the demo's team was deleted, so that the demo does not create the team
@@ -324,14 +385,12 @@ fn plan(
 }
 
 /// Answers permission requests in place of the user: allows `cargo fmt --check` and denies every
-/// other request. Leaves plans to the lead. Returns the number of answered requests.
-async fn answer_for_the_user(mut asked: mpsc::Receiver<Ask>) -> usize {
-    let mut questions = 0;
+/// other request. Leaves plans to the lead.
+async fn answer_for_the_user(mut asked: mpsc::Receiver<Ask>) {
     while let Some(ask) = asked.recv().await {
         if ask.question.is_plan() {
             continue;
         }
-        questions += 1;
         let command = ask.input.get("command").and_then(Value::as_str);
         let said = match command {
             Some("cargo fmt --check") => Choice::Once,
@@ -341,7 +400,6 @@ async fn answer_for_the_user(mut asked: mpsc::Receiver<Ask>) -> usize {
         };
         ask.reply(said);
     }
-    questions
 }
 
 impl Shown {

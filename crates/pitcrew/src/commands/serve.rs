@@ -46,9 +46,9 @@ pub(crate) struct Serve {
 
 /// The line that is printed when the server takes requests.
 #[derive(Debug, Serialize)]
-struct Serving {
+pub(super) struct Serving {
     /// The address of the API and the page.
-    url: String,
+    pub(super) url: String,
     /// The link that opens the page once.
     link: String,
     /// The file with the token of programs. `None` if the root cannot be written and has none.
@@ -70,24 +70,24 @@ struct ServedCertificate {
 }
 
 /// What is known of a server when it is bound.
-struct Bound {
-    server: Server,
+pub(super) struct Bound {
+    pub(super) server: Server,
     files: FileBackend,
-    serving: Serving,
+    pub(super) serving: Serving,
 }
 
 impl Serve {
+    /// Returns a server of this machine on a free port.
+    pub(super) fn on_free_port() -> Self {
+        Self { reached: reached::Reached::on_free_port() }
+    }
+
     pub(crate) fn run(self, context: &Context) -> Result<(), Failure> {
-        // What a tool of an agent started may not act as the user.
-        if context.environment.contains_key(TAG_VARIABLE) {
-            let said = "a tool of an agent started this, and only the user may serve the teams";
-            return Err(ApiError::new(ErrorCode::PermissionDenied, said).into());
-        }
         context.at_length(async {
             // The handlers are there before the line is printed, so that a caller that has read it
             // can end the server.
             let mut signals = Signals::listen()?;
-            let Bound { server, files, serving } = self.bind(context).await?;
+            let Bound { server, files, serving } = self.open(context).await?;
             let _record = match serving.is_read_only {
                 true => None,
                 false => web_servers::recorded(&files, &serving.record()).await,
@@ -96,6 +96,19 @@ impl Serve {
             server.serve(async { _ = signals.next().await }).await;
             Ok(())
         })
+    }
+
+    /// Binds the address.
+    ///
+    /// # Errors
+    /// Returns an error if a tool of an agent started this process, or if the port cannot be used.
+    pub(super) async fn open(self, context: &Context) -> Result<Bound, Failure> {
+        // What a tool of an agent started may not act as the user.
+        if context.environment.contains_key(TAG_VARIABLE) {
+            let said = "a tool of an agent started this, and only the user may serve the teams";
+            return Err(ApiError::new(ErrorCode::PermissionDenied, said).into());
+        }
+        self.bind(context).await
     }
 
     async fn bind(self, context: &Context) -> Result<Bound, Failure> {
@@ -164,7 +177,7 @@ impl Serving {
         }
     }
 
-    fn text(&self) -> String {
+    pub(super) fn text(&self) -> String {
         let Self { url, link, token_file, certificate, is_read_only, is_behind_proxy } = self;
         let token = match token_file {
             Some(file) => format!("programs send the token in {file}"),

@@ -42,7 +42,7 @@ fn replays_of_streams_pipes_and_teams_are_played_in_the_browser() {
     fs::write(room.work().join("team.yaml"), SCRIPT).unwrap();
     let run = ["run", "write the notes", "--team", "notes", "--model", "script:team.yaml"];
     room.ok(&run);
-    let serving = Serving::start(&room);
+    let serving = Serving::start(&room, &["--json", "serve", "--port", "0"]);
     let mut node = room.tool("node", &["--test", "--test-reporter=spec"]);
     node.arg(format!("{TESTS}/page.test.mjs")).stdin(Stdio::null());
     node.env("PITCREW_LINK", &serving.link).env("PITCREW_PROGRAM", env!("CARGO_BIN_EXE_pitcrew"));

@@ -72,6 +72,12 @@ fn listening(text: &str) -> Result<Listening, &'static str> {
 }
 
 impl Reached {
+    /// Returns the flags of a server of this machine on a free port.
+    pub(super) fn on_free_port() -> Self {
+        let (listen, tls_cert, tls_key, behind_proxy) = (None, None, None, None);
+        Self { port: Some(0), listen, tls_cert, tls_key, names: Vec::new(), behind_proxy }
+    }
+
     /// Returns from where callers reach the server. Makes a certificate if one is needed.
     pub(super) async fn reach(self, files: &FileBackend) -> Result<Reach, Failure> {
         let given = self.listen.and_then(|listen| listen.port);

@@ -96,6 +96,7 @@ pub(super) const SHOWN: &[(&str, Stage)] = &[
     ("pitcrew demo --dir /tmp/demo", Not(DEMO)),
     ("pitcrew demo --resume /tmp/demo", Not(DEMO)),
     ("pitcrew demo --sandbox", Not(DEMO)),
+    ("pitcrew demo --serve", Not(DEMO)),
     ("pitcrew demo --teammate-mode tmux", Not(DEMO)),
     ("pitcrew devices", Empty),
     ("pitcrew devices add", Named),

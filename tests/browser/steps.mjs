@@ -1,0 +1,45 @@
+// The steps that the tests with a living team share. They click on a desk and touch on a phone.
+
+import { DESK, PHONE, given, shot as pictured } from "./browser.mjs";
+
+/** @typedef {import("playwright-core").Page} Page */
+
+export const DEVICE = given.device === "phone" ? PHONE : DESK;
+export const isTouch = DEVICE === PHONE;
+
+/** The page must show an answer of the agents within this time, in milliseconds. */
+export const PATIENCE = 30_000;
+
+/** @param {Page} page @param {string} name */
+export const shot = (page, name) => pictured(page, `${given.device}-${name}`);
+
+/**
+ * Clicks or touches a part of the page.
+ * @param {import("playwright-core").Locator} part
+ * @param {any} [options]
+ */
+export function press(part, options) {
+  return isTouch ? part.tap(options) : part.click(options);
+}
+
+/**
+ * @param {Page} page
+ * @param {string | RegExp} name
+ */
+export function view(page, name) {
+  return press(page.getByRole("navigation", { name: "Views" }).getByRole("link", { name }));
+}
+
+/**
+ * Scrolls a box to one place after the other. It waits at each place until the browser has drawn it
+ * and the page has learned of it, because a busy machine draws late.
+ * @param {Element} box
+ * @param {number[]} tops
+ */
+export async function readTo(box, tops) {
+  const frame = () => new Promise((drawn) => requestAnimationFrame(drawn));
+  for (const top of tops) {
+    box.scrollTo(0, top);
+    for (let n = 0; n < 3; n += 1) await frame();
+  }
+}
