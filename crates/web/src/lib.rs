@@ -11,6 +11,7 @@
 //! - `openapi` describes the operations as an OpenAPI document.
 //! - `metrics` counts requests and reads the numbers of teams, for Prometheus.
 //! - `assets` has the files of the page.
+//! - [`replay_document`] makes one HTML document of a replay, which needs no server.
 //! - `viewing` shows one replay or stream, on a server that was started for it.
 //!
 //! This crate never reads arguments, the environment or the home folder, and never prints. The
@@ -26,11 +27,13 @@ mod devices;
 mod etag;
 mod failure;
 mod metrics;
+mod one_module;
 mod openapi;
 mod paging;
 mod pairing;
 mod patient;
 mod records;
+mod replay_document;
 mod revoked;
 mod routes;
 mod server;
@@ -40,6 +43,8 @@ mod viewing;
 
 pub use app::NewTeams;
 pub use devices::{Device, DeviceError, Devices, Invitation, Scope};
+pub use one_module::ModuleError;
+pub use replay_document::replay_document;
 pub use server::{Options, ServeError, Server};
 pub use token::{Token, TokenError};
 pub use viewing::{Piece, Viewed};
