@@ -1,9 +1,7 @@
 //! Makes documents of runs and conversations, and writes them into files. The command `export` and
 //! `/export` of the terminal interface use it.
 
-use std::fs::{self, OpenOptions};
-use std::io::{ErrorKind, Write as _};
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::fs;
 use std::path::{Path, PathBuf};
 
 use pitcrew_permission::gate::expand_home;
@@ -14,6 +12,7 @@ use pitcrew_view::agent_now::AgentNow;
 use pitcrew_view::markdown_export::{
     self, AgentConversation, AgentRow, Detail, Exported, RunRecord, masked_in_words,
 };
+use pitcrew_view::masking::Masked;
 use pitcrew_view::member_status::MemberStatus;
 use pitcrew_view::running::Running;
 
@@ -25,14 +24,18 @@ use crate::output::printable;
 use crate::past_runs::PastRun;
 use crate::when::time_of_day;
 
+mod file;
+mod replay_file;
+
+pub(crate) use file::Existing;
+use file::{Placed, place};
+pub(crate) use replay_file::{ReplayFile, replay_file};
+
 /// The maximum number of free names that are tried for a file without a given name.
 const NAMES_MOST: u32 = 1_000;
 
 /// The folders in which no document is written: files in them grant rights or run by themselves.
 const GUARDED: [&str; 2] = [".claude", ".git"];
-
-/// The rights of a new document: a conversation is the user's own.
-const FILE_MODE: u32 = 0o600;
 
 /// Makes a document from the records of a team.
 ///
@@ -145,48 +148,49 @@ pub(crate) fn stem(team: &str, of: &ExportOf) -> String {
     }
 }
 
-/// Writes a document into a new file, and returns its path. Without a name, the file is in the
-/// working folder and its name begins with `stem`.
+/// Writes a document into a file, and returns its path.
 ///
 /// # Errors
-/// Returns an error if the file exists, if its folder is guarded, or if it cannot be written. An
-/// existing file is never changed.
+/// Returns an error if the folder is guarded, if the file exists and is kept, or if it cannot be
+/// written.
 pub(crate) fn write(
     context: &Context,
-    name: Option<&str>,
-    stem: &str,
+    name: &str,
     text: &str,
+    existing: Existing,
 ) -> Result<PathBuf, Failure> {
-    match name {
-        Some(name) => {
-            let path = context.cwd.join(expand_home(name, context.home.as_deref()));
-            let path = checked(context, &path)?;
-            match create(&path, text)? {
-                Created::Yes => Ok(path),
-                Created::Exists => {
-                    let said = format!("{} exists, and is not overwritten", shown(&path));
-                    Err(Failure::new(FailureKind::Conflict, said).hint("name another file"))
-                }
-            }
-        }
-        None => {
-            let first = std::iter::once(format!("{stem}.md"));
-            let more = (2..NAMES_MOST).map(|number| format!("{stem}-{number}.md"));
-            for name in first.chain(more) {
-                let path = checked(context, &context.cwd.join(name))?;
-                if create(&path, text)? == Created::Yes {
-                    return Ok(path);
-                }
-            }
-            let said = format!("{} has too many documents", shown(&context.cwd));
-            Err(Failure::new(FailureKind::Conflict, said).hint("name the file"))
+    let path = context.cwd.join(expand_home(name, context.home.as_deref()));
+    let path = writable_target(context, &path)?;
+    match place(&path, text, existing)? {
+        Placed::Yes => Ok(path),
+        Placed::Exists => {
+            let said = format!("{} exists, and is not overwritten", shown(&path));
+            Err(Failure::new(FailureKind::Conflict, said).hint("name another file"))
         }
     }
 }
 
+/// Writes a document into a new file in the working folder, and returns its path. The name of the
+/// file begins with `stem`.
+///
+/// # Errors
+/// As for [`write()`]. An existing file is never changed.
+pub(crate) fn write_new(context: &Context, stem: &str, text: &str) -> Result<PathBuf, Failure> {
+    let first = std::iter::once(format!("{stem}.md"));
+    let more = (2..NAMES_MOST).map(|number| format!("{stem}-{number}.md"));
+    for name in first.chain(more) {
+        let path = writable_target(context, &context.cwd.join(name))?;
+        if place(&path, text, Existing::Kept)? == Placed::Yes {
+            return Ok(path);
+        }
+    }
+    let said = format!("{} has too many documents", shown(&context.cwd));
+    Err(Failure::new(FailureKind::Conflict, said).hint("name the file"))
+}
+
 /// Describes a document that was written.
-pub(crate) fn in_words(path: &Path, exported: &Exported) -> String {
-    let masked = masked_in_words(&exported.masked).map_or_else(
+pub(crate) fn in_words(path: &Path, masked: &[Masked]) -> String {
+    let masked = masked_in_words(masked).map_or_else(
         || "nothing in it looked like a secret".to_owned(),
         |it| format!("masked: {it}"),
     );
@@ -198,7 +202,7 @@ fn shown(path: &Path) -> String {
 }
 
 /// Returns the path with the real path of its folder.
-fn checked(context: &Context, path: &Path) -> Result<PathBuf, Failure> {
+fn writable_target(context: &Context, path: &Path) -> Result<PathBuf, Failure> {
     let wrong = |said: String| Err(Failure::usage(said));
     let (Some(folder), Some(name)) = (path.parent(), path.file_name()) else {
         return wrong(format!("{} is no name of a file", shown(path)));
@@ -217,38 +221,4 @@ fn checked(context: &Context, path: &Path) -> Result<PathBuf, Failure> {
         ));
     }
     Ok(folder.join(name))
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Created {
-    Yes,
-    Exists,
-}
-
-/// Creates a file with this text. A link counts as an existing file.
-fn create(path: &Path, text: &str) -> Result<Created, Failure> {
-    let opened = OpenOptions::new().write(true).create_new(true).mode(FILE_MODE).open(path);
-    let mut file = match opened {
-        Ok(file) => file,
-        Err(error) if error.kind() == ErrorKind::AlreadyExists => return Ok(Created::Exists),
-        Err(error) => {
-            let said = format!("{} cannot be written: {error}", shown(path));
-            return Err(Failure::new(FailureKind::Internal, said));
-        }
-    };
-    if let Err(error) = file.write_all(text.as_bytes()).and_then(|()| file.sync_all()) {
-        let said = format!("{} cannot be written: {error}", shown(path));
-        let failure = Failure::new(FailureKind::Internal, said);
-        // Half of a document would look like a whole one.
-        return Err(match remove(path) {
-            Ok(()) => failure,
-            Err(error) => failure.hint(format!("its beginning stays: {error}")),
-        });
-    }
-    Ok(Created::Yes)
-}
-
-#[expect(clippy::disallowed_methods, reason = "the file was created here, and is not complete")]
-fn remove(path: &Path) -> std::io::Result<()> {
-    fs::remove_file(path)
 }

@@ -7,7 +7,6 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
 use crate::assets;
@@ -22,12 +21,12 @@ const LICENCES: &str = "/*! preact 11.2.0, MIT, Copyright (c) 2015-present Jason
 
 /// Returns a document that shows a replay. Its secrets must be masked already.
 ///
-/// `replay` is a [`Replay`](pitcrew_view::replay::Replay) as JSON. It can have the field `masked`,
-/// a text that says what was masked.
+/// `replay` is a [`Replay`](pitcrew_view::replay::Replay) as JSON text. It can have the field
+/// `masked`, a text that says what was masked.
 ///
 /// # Errors
 /// Returns an error if the modules of the page cannot be put together.
-pub fn replay_document(title: &str, replay: &Value) -> Result<String, ModuleError> {
+pub fn replay_document(title: &str, replay: &str) -> Result<String, ModuleError> {
     let style = assets::text_of("style.css").unwrap_or_default();
     let script = format!("{LICENCES}{}", put_together(ENTRY, assets::text_of)?);
     let policy = format!(
@@ -64,8 +63,7 @@ pub fn replay_document(title: &str, replay: &Value) -> Result<String, ModuleErro
 
 /// Returns JSON as the content of a script element. Nothing in it ends the element or begins a
 /// comment, because every `<` is written as an escape.
-fn inlined(value: &Value) -> String {
-    let json = value.to_string();
+fn inlined(json: &str) -> String {
     json.replace('<', "\\u003c").replace('\u{2028}', "\\u2028").replace('\u{2029}', "\\u2029")
 }
 
@@ -83,7 +81,7 @@ fn digest_of(content: &str) -> String {
 mod tests {
     use std::process::Command;
 
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     use super::*;
 
@@ -102,7 +100,7 @@ mod tests {
 
     #[test]
     fn the_module_can_be_parsed() {
-        let document = replay_document("work", &json!({})).unwrap();
+        let document = replay_document("work", "{}").unwrap();
         let script = between(&document, "<script type=\"module\">", "</script>");
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("replay.mjs");
@@ -118,7 +116,7 @@ mod tests {
     fn texts_of_a_replay_stay_texts() {
         let hostile = "</script><script>alert(1)</script><!-- <script> \u{2028}\u{2029} & \"";
         let replay = json!({"name": hostile, "events": [{"text": hostile}]});
-        let document = replay_document(hostile, &replay).unwrap();
+        let document = replay_document(hostile, &replay.to_string()).unwrap();
         let written = between(&document, "id=\"replay\">", "</script>");
         assert!(!written.contains(['<', '\u{2028}', '\u{2029}']), "{written}");
         assert_eq!(serde_json::from_str::<Value>(written).unwrap(), replay);
@@ -131,7 +129,7 @@ mod tests {
 
     #[test]
     fn the_policy_allows_the_style_and_the_module_and_nothing_else() {
-        let document = replay_document("work", &json!({"name": "work"})).unwrap();
+        let document = replay_document("work", r#"{"name": "work"}"#).unwrap();
         let policy = between(&document, "Content-Security-Policy\" content=\"", "\"");
         let script = between(&document, "<script type=\"module\">", "</script>");
         let style = between(&document, "<style>", "</style>");
