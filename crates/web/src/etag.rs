@@ -1,8 +1,8 @@
 //! The ETags of answers. A caller that has the present answer gets 304 and no body.
 
 use axum::Json;
-use axum::http::header::{ETAG, IF_NONE_MATCH};
-use axum::http::{HeaderMap, StatusCode};
+use axum::http::header::{CONTENT_TYPE, ETAG, IF_NONE_MATCH};
+use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 use sha2::{Digest as _, Sha256};
@@ -38,10 +38,21 @@ pub(crate) fn tagged<T: Serialize>(headers: &HeaderMap, answer: &T) -> Result<Re
     })
 }
 
+/// Returns a long answer of a read, which was written as JSON, with its tag. Or 304 if the caller has
+/// it.
+pub(crate) fn tagged_json(headers: &HeaderMap, json: Vec<u8>) -> Response {
+    let tag = tag_of(&json);
+    match is_known(headers, &tag) {
+        true => (StatusCode::NOT_MODIFIED, [(ETAG, tag)]).into_response(),
+        false => {
+            let kind = HeaderValue::from_static("application/json");
+            ([(ETAG, tag)], [(CONTENT_TYPE, kind)], json).into_response()
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use axum::http::HeaderValue;
-
     use super::*;
 
     #[test]

@@ -4,6 +4,7 @@
 //! One task owns the replay: it takes the pieces of the stream and answers the requests.
 
 use pitcrew_view::replay::{Replay, StreamReplay, Timed};
+use serde::{Serialize, Serializer};
 use tokio::sync::{mpsc, oneshot, watch};
 
 /// The maximum number of events in one answer about what is new.
@@ -51,13 +52,31 @@ pub(crate) struct View {
 
 #[derive(Debug)]
 enum Ask {
-    Whole(oneshot::Sender<Replay>),
+    Whole(oneshot::Sender<Vec<u8>>),
     Since(u64, oneshot::Sender<Vec<Timed>>),
 }
 
+/// The answer with the replay. A long one is written without a copy of its events.
+#[derive(Serialize)]
+struct Shown<'a> {
+    #[serde(flatten)]
+    replay: &'a Viewed,
+    /// Whether more events come.
+    is_live: bool,
+}
+
+impl Serialize for Viewed {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Replay(replay) => replay.serialize(serializer),
+            Self::Stream(stream, _) => stream.serialize(serializer),
+        }
+    }
+}
+
 impl View {
-    /// Returns the replay up to now. Returns `None` when the server ends.
-    pub(crate) async fn whole(&self) -> Option<Replay> {
+    /// Returns the replay up to now as JSON. Returns `None` when the server ends.
+    pub(crate) async fn whole(&self) -> Option<Vec<u8>> {
         let (reply, answer) = oneshot::channel();
         self.asks.send(Ask::Whole(reply)).await.ok()?;
         answer.await.ok()
@@ -90,7 +109,7 @@ async fn run(mut viewed: Viewed, mut asked: mpsc::Receiver<Ask>, told: watch::Se
     loop {
         tokio::select! {
             ask = asked.recv() => match ask {
-                Some(ask) => viewed.answer(ask),
+                Some(ask) => viewed.answer(ask, told.borrow().end.is_none()),
                 None => return,
             },
             piece = viewed.next(), if told.borrow().end.is_none() => viewed.take(piece, &told),
@@ -127,19 +146,15 @@ impl Viewed {
         told.send_replace(Known { next_seq: stream.next_seq(), end });
     }
 
-    fn answer(&self, ask: Ask) {
+    fn answer(&self, ask: Ask, is_live: bool) {
         // A caller may have gone.
         let _gone = match ask {
-            Ask::Whole(reply) => reply.send(self.replay()).is_ok(),
+            Ask::Whole(reply) => {
+                let json = serde_json::to_vec(&Shown { replay: self, is_live });
+                json.is_ok_and(|json| reply.send(json).is_ok())
+            }
             Ask::Since(seq, reply) => reply.send(self.since(seq)).is_ok(),
         };
-    }
-
-    fn replay(&self) -> Replay {
-        match self {
-            Self::Replay(replay) => replay.as_ref().clone(),
-            Self::Stream(stream, _) => stream.replay(),
-        }
     }
 
     fn since(&self, seq: u64) -> Vec<Timed> {

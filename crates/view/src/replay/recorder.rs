@@ -104,12 +104,12 @@ impl Recorder {
         segments.flat_map(|segment| &segment.events).skip_while(is_old)
     }
 
-    /// Returns the replay up to now.
-    pub(super) fn replay(&self, name: String, clock: Clock, unread: Vec<String>) -> Replay {
+    /// Returns the replay up to now, as if it had no events.
+    pub(super) fn without_events(&self, name: String, clock: Clock, unread: Vec<String>) -> Replay {
         let first = self.segments.front();
         let team = first.map_or(&self.told, |segment| &segment.first);
-        let events: Vec<Timed> = self.since(0).cloned().collect();
-        let left_out = self.next_seq - events.len() as u64;
+        let kept: usize = self.segments.iter().map(|segment| segment.events.len()).sum();
+        let left_out = self.next_seq - kept as u64;
         let from_ms = first.map_or(0, |segment| segment.begins_ms);
         Replay {
             name,
@@ -122,10 +122,17 @@ impl Recorder {
                 tasks: team.tasks.clone(),
                 questions: Vec::new(),
             },
-            events,
+            events: Vec::new(),
             left_out,
             unread,
         }
+    }
+
+    /// Returns the replay, which is complete.
+    pub(super) fn into_replay(self, name: String, clock: Clock, unread: Vec<String>) -> Replay {
+        let replay = self.without_events(name, clock, unread);
+        let events = self.segments.into_iter().flat_map(|segment| segment.events).collect();
+        Replay { events, ..replay }
     }
 
     fn push(&mut self, at_ms: i64, what: Change) {

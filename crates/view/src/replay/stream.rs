@@ -1,5 +1,7 @@
 //! The replay of a client's stream-json, from a file or while the client writes.
 
+use serde::ser::{Serialize, SerializeStruct as _, Serializer};
+
 use super::recorder::{Limits, Recorder};
 use super::{Clock, Replay, Timed};
 use crate::client_stream::{ClientStream, LinesRead};
@@ -82,9 +84,13 @@ impl StreamReplay {
     /// Returns the replay up to now.
     #[must_use]
     pub fn replay(&self) -> Replay {
+        Replay { events: self.since(0).cloned().collect(), ..self.without_events() }
+    }
+
+    fn without_events(&self) -> Replay {
         let read = self.lines_read();
         let unread = if read.has_skipped() { vec![read.in_words()] } else { Vec::new() };
-        self.recorder.replay(self.name.clone(), self.clock, unread)
+        self.recorder.without_events(self.name.clone(), self.clock, unread)
     }
 
     /// Tells what a line has changed, if a line was read.
@@ -110,6 +116,33 @@ impl StreamReplay {
                 recorder.conversation(at_ms, agent, conversation);
             }
         }
+    }
+}
+
+impl Serialize for StreamReplay {
+    /// Writes the replay up to now. It can be long, so its events are not copied for this.
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let Replay { name, clock, from_ms, to_ms, first, events: _, left_out, unread } =
+            self.without_events();
+        let mut fields = serializer.serialize_struct("Replay", 8)?;
+        fields.serialize_field("name", &name)?;
+        fields.serialize_field("clock", &clock)?;
+        fields.serialize_field("from_ms", &from_ms)?;
+        fields.serialize_field("to_ms", &to_ms)?;
+        fields.serialize_field("first", &first)?;
+        fields.serialize_field("events", &Events(self))?;
+        fields.serialize_field("left_out", &left_out)?;
+        fields.serialize_field("unread", &unread)?;
+        fields.end()
+    }
+}
+
+/// The kept events of a stream.
+struct Events<'a>(&'a StreamReplay);
+
+impl Serialize for Events<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(self.0.since(0))
     }
 }
 

@@ -57,7 +57,7 @@ impl Replay {
         tell(&mut recorder, &mut fold, facts);
         // The records have the end, also where the journal has gaps.
         recorder.state(last_ms, &recorded.state);
-        Ok(recorder.replay(config.name.to_string(), Clock::Recorded, recorded.unread))
+        Ok(recorder.into_replay(config.name.to_string(), Clock::Recorded, recorded.unread))
     }
 }
 

@@ -122,6 +122,7 @@ fn after_each_line_of_a_stream_the_replay_is_the_state() {
             face.is(&state);
         }
         let whole = replay.replay();
+        assert_eq!(json!(replay), json!(whole), "it is written as a whole replay");
         assert_eq!((whole.left_out, whole.from_ms), (0, 1_000));
         assert_eq!(whole.to_ms, 1_000 * i64::try_from(stream.lines().count()).unwrap());
         for agent in &state.agents {

@@ -6,7 +6,7 @@ use axum::response::Response;
 use pitcrew_view::replay::Replay;
 
 use crate::app::Shared;
-use crate::etag::tagged;
+use crate::etag::tagged_json;
 use crate::failure::Failure;
 
 /// `GET /api/teams/{team}/replay`
@@ -15,5 +15,7 @@ pub(super) async fn of_team(
     Path(team): Path<String>,
     headers: HeaderMap,
 ) -> Result<Response, Failure> {
-    tagged(&headers, &Replay::of_records(&app.records(&team).await?).await?)
+    let replay = Replay::of_records(&app.records(&team).await?).await?;
+    let json = serde_json::to_vec(&replay).map_err(|error| Failure::internal(&error))?;
+    Ok(tagged_json(&headers, json))
 }

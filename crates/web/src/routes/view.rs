@@ -9,13 +9,12 @@ use axum::http::{HeaderMap, Uri};
 use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse as _, Response};
 use futures_util::stream;
-use pitcrew_view::replay::Replay;
 use serde::Serialize;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use crate::app::Shared;
-use crate::etag::tagged;
+use crate::etag::tagged_json;
 use crate::failure::Failure;
 use crate::viewing::{Known, View};
 
@@ -25,23 +24,12 @@ const KEEP_ALIVE: Duration = Duration::from_secs(15);
 /// The header with which a browser says where its stream was interrupted.
 const LAST_EVENT_ID: &str = "last-event-id";
 
-/// The answer with the replay.
-#[derive(Serialize)]
-struct Shown {
-    #[serde(flatten)]
-    replay: Replay,
-    /// Whether more events come, at `/api/view/events`.
-    is_live: bool,
-}
-
 /// `GET /api/view/replay`
 pub(super) async fn whole(
     Extension(view): Extension<View>,
     headers: HeaderMap,
 ) -> Result<Response, Failure> {
-    let is_live = view.known().borrow().end.is_none();
-    let replay = view.whole().await.ok_or_else(over)?;
-    tagged(&headers, &Shown { replay, is_live })
+    Ok(tagged_json(&headers, view.whole().await.ok_or_else(over)?))
 }
 
 /// `GET /api/view/events?from=N`: the events from the number N on, as they come.
