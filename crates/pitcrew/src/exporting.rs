@@ -1,12 +1,14 @@
 //! Makes documents of runs and conversations, and writes them into files. The command `export` and
 //! `/export` of the terminal interface use it.
 
+use std::ffi::OsStr;
 use std::fs::{self, OpenOptions};
 use std::io::{ErrorKind, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 use pitcrew_permission::gate::expand_home;
+use pitcrew_process::protected::PROTECTED;
 use pitcrew_protocol::{AgentName, TeamConfig};
 use pitcrew_team::TeamRecords;
 use pitcrew_tui::ExportOf;
@@ -28,8 +30,10 @@ use crate::when::time_of_day;
 /// The maximum number of free names that are tried for a file without a given name.
 const NAMES_MOST: u32 = 1_000;
 
-/// The folders in which no document is written: files in them grant rights or run by themselves.
-const GUARDED: [&str; 2] = [".claude", ".git"];
+/// The names of files and folders that no document gets, and no folder of it has: agents obey these
+/// files, programs run them by themselves, or they grant rights. [`PROTECTED`] has the others.
+const GUARDED: [&str; 6] =
+    [".git", "CLAUDE.md", "CLAUDE.local.md", "AGENTS.md", "AGENTS.override.md", "GEMINI.md"];
 
 /// The rights of a new document: a conversation is the user's own.
 const FILE_MODE: u32 = 0o600;
@@ -149,7 +153,7 @@ pub(crate) fn stem(team: &str, of: &ExportOf) -> String {
 /// working folder and its name begins with `stem`.
 ///
 /// # Errors
-/// Returns an error if the file exists, if its folder is guarded, or if it cannot be written. An
+/// Returns an error if the file exists, if it would be a guarded one, or if it cannot be written. An
 /// existing file is never changed.
 pub(crate) fn write(
     context: &Context,
@@ -160,7 +164,7 @@ pub(crate) fn write(
     match name {
         Some(name) => {
             let path = context.cwd.join(expand_home(name, context.home.as_deref()));
-            let path = checked(context, &path)?;
+            let path = writable_target(context, &path)?;
             match create(&path, text)? {
                 Created::Yes => Ok(path),
                 Created::Exists => {
@@ -173,7 +177,7 @@ pub(crate) fn write(
             let first = std::iter::once(format!("{stem}.md"));
             let more = (2..NAMES_MOST).map(|number| format!("{stem}-{number}.md"));
             for name in first.chain(more) {
-                let path = checked(context, &context.cwd.join(name))?;
+                let path = writable_target(context, &context.cwd.join(name))?;
                 if create(&path, text)? == Created::Yes {
                     return Ok(path);
                 }
@@ -197,8 +201,12 @@ fn shown(path: &Path) -> String {
     printable(&path.display().to_string()).into_owned()
 }
 
-/// Returns the path with the real path of its folder.
-fn checked(context: &Context, path: &Path) -> Result<PathBuf, Failure> {
+/// Returns the path of a new document, with the real path of its folder.
+///
+/// # Errors
+/// Returns an error if the folder does not exist, or if the document would be a guarded file: one
+/// below the root, one with a guarded name, or one in a guarded folder.
+pub(crate) fn writable_target(context: &Context, path: &Path) -> Result<PathBuf, Failure> {
     let wrong = |said: String| Err(Failure::usage(said));
     let (Some(folder), Some(name)) = (path.parent(), path.file_name()) else {
         return wrong(format!("{} is no name of a file", shown(path)));
@@ -208,15 +216,26 @@ fn checked(context: &Context, path: &Path) -> Result<PathBuf, Failure> {
     })?;
     // The real path counts: an agent may have replaced a folder by a link.
     let root = fs::canonicalize(&context.root).unwrap_or_else(|_| context.root.clone());
-    let is_guarded = folder.starts_with(&root)
-        || folder.iter().any(|part| GUARDED.iter().any(|guarded| part == *guarded));
-    if is_guarded {
+    if folder.starts_with(&root) || folder.iter().any(is_guarded) {
         return wrong(format!(
             "no document is written to {}: files there can grant rights or run by themselves",
             shown(&folder)
         ));
     }
+    if is_guarded(name) {
+        let said = format!(
+            "no document is written to {}: agents obey files of this name, or programs run them",
+            shown(&folder.join(name))
+        );
+        return Err(Failure::usage(said).hint("name another file, such as run.md"));
+    }
     Ok(folder.join(name))
+}
+
+/// Whether a file or a folder has a guarded name. Upper and lower case are the same, because some
+/// file systems do not distinguish them.
+fn is_guarded(name: &OsStr) -> bool {
+    GUARDED.iter().chain(PROTECTED).any(|guarded| name.eq_ignore_ascii_case(guarded))
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
