@@ -1,10 +1,12 @@
 //! Makes documents of runs and conversations, and writes them into files. The command `export` and
 //! `/export` of the terminal interface use it.
 
+use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use pitcrew_permission::gate::expand_home;
+use pitcrew_process::protected::PROTECTED;
 use pitcrew_protocol::{AgentName, TeamConfig};
 use pitcrew_team::TeamRecords;
 use pitcrew_tui::ExportOf;
@@ -34,8 +36,10 @@ pub(crate) use replay_file::{ReplayFile, replay_file};
 /// The maximum number of free names that are tried for a file without a given name.
 const NAMES_MOST: u32 = 1_000;
 
-/// The folders in which no document is written: files in them grant rights or run by themselves.
-const GUARDED: [&str; 2] = [".claude", ".git"];
+/// The names of files and folders that no document gets, and no folder of it has: agents obey these
+/// files, programs run them by themselves, or they grant rights. [`PROTECTED`] has the others.
+const GUARDED: [&str; 6] =
+    [".git", "CLAUDE.md", "CLAUDE.local.md", "AGENTS.md", "AGENTS.override.md", "GEMINI.md"];
 
 /// Makes a document from the records of a team.
 ///
@@ -151,7 +155,7 @@ pub(crate) fn stem(team: &str, of: &ExportOf) -> String {
 /// Writes a document into a file, and returns its path.
 ///
 /// # Errors
-/// Returns an error if the folder is guarded, if the file exists and is kept, or if it cannot be
+/// Returns an error if the file would be a guarded one, if it exists and is kept, or if it cannot be
 /// written.
 pub(crate) fn write(
     context: &Context,
@@ -201,8 +205,12 @@ fn shown(path: &Path) -> String {
     printable(&path.display().to_string()).into_owned()
 }
 
-/// Returns the path with the real path of its folder.
-fn writable_target(context: &Context, path: &Path) -> Result<PathBuf, Failure> {
+/// Returns the path of a new document, with the real path of its folder.
+///
+/// # Errors
+/// Returns an error if the folder does not exist, or if the document would be a guarded file: one
+/// below the root, one with a guarded name, or one in a guarded folder.
+pub(crate) fn writable_target(context: &Context, path: &Path) -> Result<PathBuf, Failure> {
     let wrong = |said: String| Err(Failure::usage(said));
     let (Some(folder), Some(name)) = (path.parent(), path.file_name()) else {
         return wrong(format!("{} is no name of a file", shown(path)));
@@ -212,13 +220,24 @@ fn writable_target(context: &Context, path: &Path) -> Result<PathBuf, Failure> {
     })?;
     // The real path counts: an agent may have replaced a folder by a link.
     let root = fs::canonicalize(&context.root).unwrap_or_else(|_| context.root.clone());
-    let is_guarded = folder.starts_with(&root)
-        || folder.iter().any(|part| GUARDED.iter().any(|guarded| part == *guarded));
-    if is_guarded {
+    if folder.starts_with(&root) || folder.iter().any(is_guarded) {
         return wrong(format!(
             "no document is written to {}: files there can grant rights or run by themselves",
             shown(&folder)
         ));
     }
+    if is_guarded(name) {
+        let said = format!(
+            "no document is written to {}: agents obey files of this name, or programs run them",
+            shown(&folder.join(name))
+        );
+        return Err(Failure::usage(said).hint("name another file, such as run.md"));
+    }
     Ok(folder.join(name))
+}
+
+/// Whether a file or a folder has a guarded name. Upper and lower case are the same, because some
+/// file systems do not distinguish them.
+fn is_guarded(name: &OsStr) -> bool {
+    GUARDED.iter().chain(PROTECTED).any(|guarded| name.eq_ignore_ascii_case(guarded))
 }

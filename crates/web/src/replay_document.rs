@@ -79,7 +79,8 @@ fn digest_of(content: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::process::Command;
+    use std::io::Write as _;
+    use std::process::{Command, Stdio};
 
     use serde_json::{Value, json};
 
@@ -102,13 +103,14 @@ mod tests {
     fn the_module_can_be_parsed() {
         let document = replay_document("work", "{}").unwrap();
         let script = between(&document, "<script type=\"module\">", "</script>");
-        let folder = tempfile::tempdir().unwrap();
-        let file = folder.path().join("replay.mjs");
-        std::fs::write(&file, script).unwrap();
-        let Ok(checked) = Command::new("node").arg("--check").arg(&file).output() else {
+        let mut node = Command::new("node");
+        node.args(["--input-type=module", "--check", "-"]);
+        let Ok(mut node) = node.stdin(Stdio::piped()).stderr(Stdio::piped()).spawn() else {
             eprintln!("skipped: node is not installed");
             return;
         };
+        node.stdin.take().unwrap().write_all(script.as_bytes()).unwrap();
+        let checked = node.wait_with_output().unwrap();
         assert!(checked.status.success(), "{}", String::from_utf8_lossy(&checked.stderr));
     }
 

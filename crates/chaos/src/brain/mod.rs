@@ -28,6 +28,9 @@ const LIMITS: [&str; 2] = ["os error 24", "os error 27"];
 /// This text in the answer of SendMessage tells the sender that the message cannot be delivered.
 pub const IS_DEAD: &str = "is no longer in the team; message";
 
+/// In the error of an answer to a plan that a user interface has answered before.
+const IS_ANSWERED_PLAN: [&str; 2] = ["plan approval request ", " is answered already"];
+
 /// The last text that the lead says.
 pub const LAST_WORDS: &str = "Every part is done and everybody has left.";
 
@@ -100,6 +103,9 @@ fn try_step(heard: &Heard, wanted: Wanted) -> Next {
         Came::Done(text) => Next::Done(text),
         Came::Nothing => Next::Do(wanted),
         Came::Failed(_, text) if text.contains(IS_DEAD) => Next::Done(text),
+        Came::Failed(_, text) if IS_ANSWERED_PLAN.iter().all(|part| text.contains(part)) => {
+            Next::Done(text)
+        }
         Came::Failed(tries, text) if tries >= tries_most(&text) => Next::GiveUp(format!(
             "{} cannot do {} in {tries} tries: {text}",
             heard.agent, wanted.step

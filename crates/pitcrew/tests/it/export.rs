@@ -153,8 +153,6 @@ fn a_document_is_a_new_file_of_the_user_and_never_in_place_of_another() {
     assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
     // Links and files in place of a document are left as they are.
     symlink(room.work().join("nowhere"), room.work().join("link.md")).unwrap();
-    fs::create_dir_all(room.work().join(".git/hooks")).unwrap();
-    symlink(room.root().join("teams"), room.work().join("teams")).unwrap();
     let again = |file: &str| room.transcript(&[&["export", "work", "--markdown", file]]);
     assert_snapshot!(again("bob.md"), @r"
     $ pitcrew export work --markdown bob.md
@@ -170,6 +168,41 @@ fn a_document_is_a_new_file_of_the_user_and_never_in_place_of_another() {
     hint: --force replaces an ordinary file
     [exit 4]
     ");
+    assert_snapshot!(again("no/such/x.md"), @r"
+    $ pitcrew export work --markdown no/such/x.md
+    error: the folder [dir]/work/no/such cannot be used: No such file or directory (os error 2)
+    [exit 2]
+    ");
+    assert_eq!(fs::read_to_string(&file).unwrap(), text);
+    assert!(!room.work().join("nowhere").exists());
+}
+
+#[test]
+fn only_force_replaces_a_file_and_never_a_link() {
+    let room = completed();
+    let file = room.work().join("bob.md");
+    fs::write(&file, "mine").unwrap();
+    symlink(room.work().join("nowhere"), room.work().join("link.md")).unwrap();
+    let replaced = room.ok(&["export", "work", "--force", "--markdown", "bob.md"]).stdout;
+    assert!(replaced.contains("written to"), "{replaced}");
+    assert!(fs::read_to_string(&file).unwrap().starts_with("# Team work\n"));
+    assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
+    let said = room.transcript(&[&["export", "work", "--force", "--markdown", "link.md"]]);
+    assert_snapshot!(said, @r"
+    $ pitcrew export work --force --markdown link.md
+    error: [dir]/work/link.md is no ordinary file, and is not replaced
+    hint: name another file
+    [exit 4]
+    ");
+    assert!(!room.work().join("nowhere").exists());
+}
+
+#[test]
+fn no_document_is_a_file_that_agents_obey_or_that_programs_run() {
+    let room = completed();
+    fs::create_dir_all(room.work().join(".git/hooks")).unwrap();
+    symlink(room.root().join("teams"), room.work().join("teams")).unwrap();
+    let again = |file: &str| room.transcript(&[&["export", "work", "--markdown", file]]);
     assert_snapshot!(again(".git/hooks/pre-commit"), @r"
     $ pitcrew export work --markdown .git/hooks/pre-commit
     error: no document is written to [dir]/work/.git/hooks: files there can grant rights or run by themselves
@@ -180,27 +213,29 @@ fn a_document_is_a_new_file_of_the_user_and_never_in_place_of_another() {
     error: no document is written to [root]/teams: files there can grant rights or run by themselves
     [exit 2]
     ");
-    assert_snapshot!(again("no/such/x.md"), @r"
-    $ pitcrew export work --markdown no/such/x.md
-    error: the folder [dir]/work/no/such cannot be used: No such file or directory (os error 2)
+    assert_snapshot!(again("AGENTS.md"), @r"
+    $ pitcrew export work --markdown AGENTS.md
+    error: no document is written to [dir]/work/AGENTS.md: agents obey files of this name, or programs run them
+    hint: name another file, such as run.md
     [exit 2]
     ");
-    assert_eq!(fs::read_to_string(&file).unwrap(), text);
-    assert!(!room.work().join("nowhere").exists());
-    let replaced = room.ok(&["export", "work", "--force", "--markdown", "bob.md"]).stdout;
-    assert!(replaced.contains("written to"), "{replaced}");
-    assert!(fs::read_to_string(&file).unwrap().starts_with("# Team work\n"));
-    assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
+    fs::create_dir_all(room.work().join(".vscode")).unwrap();
+    for name in ["CLAUDE.md", "claude.md", "GEMINI.md", ".envrc", ".mcp.json", ".Git", ".vscode/x"]
+    {
+        let refused = room.run(&["export", "work", "--markdown", name]);
+        assert_eq!(refused.code, 2, "{name}: {refused:?}");
+        assert!(!room.work().join(name).is_file(), "{name}");
+    }
+}
+
+#[test]
+fn what_is_missing_for_an_export_is_named() {
+    let room = completed();
     assert_snapshot!(room.transcript(&[
-        &["export", "work", "--force", "--markdown", "link.md"],
         &["export", "work"],
         &["export", "work", "--agent", "zoe", "--markdown"],
         &["export", "nothing", "--markdown"],
     ]), @r"
-    $ pitcrew export work --force --markdown link.md
-    error: [dir]/work/link.md is no ordinary file, and is not replaced
-    hint: name another file
-    [exit 4]
     $ pitcrew export work
     error: the following required arguments were not provided:
       <--markdown [<FILE>]|--html <FILE>>

@@ -359,6 +359,7 @@ impl Files {
             (Changed::Only(_), None) | (Changed::Unknown, _) => (list(folder)?, true),
         };
         let is_all = matches!(changed, Changed::Unknown) || table.current.is_none();
+        let known = table.files.len();
         if is_all {
             let there: std::collections::HashSet<&String> = names.iter().collect();
             table.files.retain(|stem, _| there.contains(stem));
@@ -366,7 +367,7 @@ impl Files {
         let (read, torn) = read_all(folder, &names, &table.files)?;
         // A file that changed recently is read again each time, because its stamp is not reliable
         // yet. Usually the content is still the same.
-        let mut is_same = table.current.is_some();
+        let mut is_same = table.current.is_some() && table.files.len() == known;
         let torn =
             torn.into_iter().map(|stem| Ok((stem.clone(), self.read_torn(team, &stem, lock)?)));
         let torn = torn.collect::<Result<Vec<_>, StoreError>>()?;

@@ -83,6 +83,17 @@ async fn a_watcher_hears_again_when_a_folder_is_removed_until_somebody_writes_in
 }
 
 #[tokio::test]
+async fn tasks_whose_folder_is_removed_are_no_longer_listed() {
+    let scene = Scene::new().await;
+    scene.add_tasks(1).await;
+    assert!(!scene.backend.tasks(&scene.team).await.unwrap().is_empty());
+    // This read takes the tasks from the cache.
+    assert!(!scene.backend.tasks(&scene.team).await.unwrap().is_empty());
+    fs::remove_dir_all(scene.path("tasks/probe")).unwrap();
+    assert!(scene.backend.tasks(&scene.team).await.unwrap().is_empty());
+}
+
+#[tokio::test]
 async fn a_watcher_hears_again_when_a_folder_was_replaced() {
     for folder in [
         "teams/probe/inboxes",
