@@ -1,5 +1,5 @@
 // A Chromium that is signed in to a running server. The Rust test `browser.rs` starts the server
-// and passes its one-time link.
+// and passes its one-time link. Without a link it is not signed in.
 
 import assert from "node:assert/strict";
 import { existsSync, mkdirSync, readFileSync } from "node:fs";
@@ -15,9 +15,10 @@ export const given = {
   shots: process.env.PITCREW_SHOTS ?? "",
   device: process.env.PITCREW_DEVICE ?? "desk",
   program: process.env.PITCREW_PROGRAM ?? "",
+  replays: process.env.PITCREW_REPLAYS ?? "",
 };
 
-export const origin = new URL(given.link).origin;
+export const origin = given.link && new URL(given.link).origin;
 
 const browser = await chromium.launch({
   executablePath: CHROMIUM.find((path) => existsSync(path)),
@@ -26,7 +27,7 @@ const browser = await chromium.launch({
 });
 after(() => browser.close());
 
-const signedIn = await signIn();
+const signedIn = given.link ? await signIn() : undefined;
 
 /** Opens the one-time link, and returns the cookies that it gave. */
 async function signIn() {

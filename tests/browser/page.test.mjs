@@ -3,7 +3,9 @@
 
 import { test } from "node:test";
 
-if (process.env.PITCREW_PROGRAM) {
+if (process.env.PITCREW_REPLAYS) {
+  await import("./exported.mjs");
+} else if (process.env.PITCREW_PROGRAM) {
   await import("./replay.mjs");
 } else if (process.env.PITCREW_LINK && process.env.PITCREW_DEMO) {
   await import("./demo.mjs");

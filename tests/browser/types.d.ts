@@ -250,6 +250,7 @@ interface Recorded {
   left_out: number;
   unread: string[];
   is_live?: boolean;
+  masked?: string;
 }
 
 interface TimedEvent {

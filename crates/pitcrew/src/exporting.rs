@@ -1,12 +1,12 @@
 //! Makes documents of runs and conversations, and writes them into files. The command `export` and
 //! `/export` of the terminal interface use it.
 
-use std::fs::{self, OpenOptions};
-use std::io::{ErrorKind, Write as _};
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::ffi::OsStr;
+use std::fs;
 use std::path::{Path, PathBuf};
 
 use pitcrew_permission::gate::expand_home;
+use pitcrew_process::protected::PROTECTED;
 use pitcrew_protocol::{AgentName, TeamConfig};
 use pitcrew_team::TeamRecords;
 use pitcrew_tui::ExportOf;
@@ -14,6 +14,7 @@ use pitcrew_view::agent_now::AgentNow;
 use pitcrew_view::markdown_export::{
     self, AgentConversation, AgentRow, Detail, Exported, RunRecord, masked_in_words,
 };
+use pitcrew_view::masking::Masked;
 use pitcrew_view::member_status::MemberStatus;
 use pitcrew_view::running::Running;
 
@@ -25,14 +26,20 @@ use crate::output::printable;
 use crate::past_runs::PastRun;
 use crate::when::time_of_day;
 
+mod file;
+mod replay_file;
+
+pub(crate) use file::Existing;
+use file::{Placed, place};
+pub(crate) use replay_file::{ReplayFile, replay_file};
+
 /// The maximum number of free names that are tried for a file without a given name.
 const NAMES_MOST: u32 = 1_000;
 
-/// The folders in which no document is written: files in them grant rights or run by themselves.
-const GUARDED: [&str; 2] = [".claude", ".git"];
-
-/// The rights of a new document: a conversation is the user's own.
-const FILE_MODE: u32 = 0o600;
+/// The names of files and folders that no document gets, and no folder of it has: agents obey these
+/// files, programs run them by themselves, or they grant rights. [`PROTECTED`] has the others.
+const GUARDED: [&str; 6] =
+    [".git", "CLAUDE.md", "CLAUDE.local.md", "AGENTS.md", "AGENTS.override.md", "GEMINI.md"];
 
 /// Makes a document from the records of a team.
 ///
@@ -145,48 +152,49 @@ pub(crate) fn stem(team: &str, of: &ExportOf) -> String {
     }
 }
 
-/// Writes a document into a new file, and returns its path. Without a name, the file is in the
-/// working folder and its name begins with `stem`.
+/// Writes a document into a file, and returns its path.
 ///
 /// # Errors
-/// Returns an error if the file exists, if its folder is guarded, or if it cannot be written. An
-/// existing file is never changed.
+/// Returns an error if the file would be a guarded one, if it exists and is kept, or if it cannot be
+/// written.
 pub(crate) fn write(
     context: &Context,
-    name: Option<&str>,
-    stem: &str,
+    name: &str,
     text: &str,
+    existing: Existing,
 ) -> Result<PathBuf, Failure> {
-    match name {
-        Some(name) => {
-            let path = context.cwd.join(expand_home(name, context.home.as_deref()));
-            let path = checked(context, &path)?;
-            match create(&path, text)? {
-                Created::Yes => Ok(path),
-                Created::Exists => {
-                    let said = format!("{} exists, and is not overwritten", shown(&path));
-                    Err(Failure::new(FailureKind::Conflict, said).hint("name another file"))
-                }
-            }
-        }
-        None => {
-            let first = std::iter::once(format!("{stem}.md"));
-            let more = (2..NAMES_MOST).map(|number| format!("{stem}-{number}.md"));
-            for name in first.chain(more) {
-                let path = checked(context, &context.cwd.join(name))?;
-                if create(&path, text)? == Created::Yes {
-                    return Ok(path);
-                }
-            }
-            let said = format!("{} has too many documents", shown(&context.cwd));
-            Err(Failure::new(FailureKind::Conflict, said).hint("name the file"))
+    let path = context.cwd.join(expand_home(name, context.home.as_deref()));
+    let path = writable_target(context, &path)?;
+    match place(&path, text, existing)? {
+        Placed::Yes => Ok(path),
+        Placed::Exists => {
+            let said = format!("{} exists, and is not overwritten", shown(&path));
+            Err(Failure::new(FailureKind::Conflict, said).hint("name another file"))
         }
     }
 }
 
+/// Writes a document into a new file in the working folder, and returns its path. The name of the
+/// file begins with `stem`.
+///
+/// # Errors
+/// As for [`write()`]. An existing file is never changed.
+pub(crate) fn write_new(context: &Context, stem: &str, text: &str) -> Result<PathBuf, Failure> {
+    let first = std::iter::once(format!("{stem}.md"));
+    let more = (2..NAMES_MOST).map(|number| format!("{stem}-{number}.md"));
+    for name in first.chain(more) {
+        let path = writable_target(context, &context.cwd.join(name))?;
+        if place(&path, text, Existing::Kept)? == Placed::Yes {
+            return Ok(path);
+        }
+    }
+    let said = format!("{} has too many documents", shown(&context.cwd));
+    Err(Failure::new(FailureKind::Conflict, said).hint("name the file"))
+}
+
 /// Describes a document that was written.
-pub(crate) fn in_words(path: &Path, exported: &Exported) -> String {
-    let masked = masked_in_words(&exported.masked).map_or_else(
+pub(crate) fn in_words(path: &Path, masked: &[Masked]) -> String {
+    let masked = masked_in_words(masked).map_or_else(
         || "nothing in it looked like a secret".to_owned(),
         |it| format!("masked: {it}"),
     );
@@ -197,8 +205,12 @@ fn shown(path: &Path) -> String {
     printable(&path.display().to_string()).into_owned()
 }
 
-/// Returns the path with the real path of its folder.
-fn checked(context: &Context, path: &Path) -> Result<PathBuf, Failure> {
+/// Returns the path of a new document, with the real path of its folder.
+///
+/// # Errors
+/// Returns an error if the folder does not exist, or if the document would be a guarded file: one
+/// below the root, one with a guarded name, or one in a guarded folder.
+pub(crate) fn writable_target(context: &Context, path: &Path) -> Result<PathBuf, Failure> {
     let wrong = |said: String| Err(Failure::usage(said));
     let (Some(folder), Some(name)) = (path.parent(), path.file_name()) else {
         return wrong(format!("{} is no name of a file", shown(path)));
@@ -208,47 +220,24 @@ fn checked(context: &Context, path: &Path) -> Result<PathBuf, Failure> {
     })?;
     // The real path counts: an agent may have replaced a folder by a link.
     let root = fs::canonicalize(&context.root).unwrap_or_else(|_| context.root.clone());
-    let is_guarded = folder.starts_with(&root)
-        || folder.iter().any(|part| GUARDED.iter().any(|guarded| part == *guarded));
-    if is_guarded {
+    if folder.starts_with(&root) || folder.iter().any(is_guarded) {
         return wrong(format!(
             "no document is written to {}: files there can grant rights or run by themselves",
             shown(&folder)
         ));
     }
+    if is_guarded(name) {
+        let said = format!(
+            "no document is written to {}: agents obey files of this name, or programs run them",
+            shown(&folder.join(name))
+        );
+        return Err(Failure::usage(said).hint("name another file, such as run.md"));
+    }
     Ok(folder.join(name))
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Created {
-    Yes,
-    Exists,
-}
-
-/// Creates a file with this text. A link counts as an existing file.
-fn create(path: &Path, text: &str) -> Result<Created, Failure> {
-    let opened = OpenOptions::new().write(true).create_new(true).mode(FILE_MODE).open(path);
-    let mut file = match opened {
-        Ok(file) => file,
-        Err(error) if error.kind() == ErrorKind::AlreadyExists => return Ok(Created::Exists),
-        Err(error) => {
-            let said = format!("{} cannot be written: {error}", shown(path));
-            return Err(Failure::new(FailureKind::Internal, said));
-        }
-    };
-    if let Err(error) = file.write_all(text.as_bytes()).and_then(|()| file.sync_all()) {
-        let said = format!("{} cannot be written: {error}", shown(path));
-        let failure = Failure::new(FailureKind::Internal, said);
-        // Half of a document would look like a whole one.
-        return Err(match remove(path) {
-            Ok(()) => failure,
-            Err(error) => failure.hint(format!("its beginning stays: {error}")),
-        });
-    }
-    Ok(Created::Yes)
-}
-
-#[expect(clippy::disallowed_methods, reason = "the file was created here, and is not complete")]
-fn remove(path: &Path) -> std::io::Result<()> {
-    fs::remove_file(path)
+/// Whether a file or a folder has a guarded name. Upper and lower case are the same, because some
+/// file systems do not distinguish them.
+fn is_guarded(name: &OsStr) -> bool {
+    GUARDED.iter().chain(PROTECTED).any(|guarded| name.eq_ignore_ascii_case(guarded))
 }

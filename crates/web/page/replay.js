@@ -65,9 +65,10 @@ function Header({ store, back }) {
   const { view } = use(route);
   const { team } = use(store.host);
   const [isLive, error] = [use(store.isLive), use(store.error)];
-  const { left_out, unread, name } = store.replay;
+  const { left_out, masked, unread, name } = store.replay;
   const notes = [...unread];
   if (left_out > 0) notes.unshift(`${counted(left_out, "older event")} are not in this replay`);
+  if (masked) notes.push(`Masked in this file: ${masked}`);
   const cleanup = team.cleanup?.failed;
   const state = team.cleanup === "cleaned_up" ? "cleaned_up"
     : isLive && store.recording.isClock ? "live" : "replay";

@@ -65,6 +65,18 @@ const ASSETS: &[Asset] = assets![
     "vendor/preact-htm.js",
 ];
 
+/// Returns the text of a file of the page.
+pub(crate) fn text_of(name: &str) -> Option<&'static str> {
+    let asset = ASSETS.iter().find(|asset| asset.name == name)?;
+    std::str::from_utf8(asset.content).ok()
+}
+
+/// Returns the names of all files of the page.
+#[cfg(test)]
+pub(crate) fn names() -> impl Iterator<Item = &'static str> {
+    ASSETS.iter().map(|asset| asset.name)
+}
+
 /// `GET /`: the page.
 pub(crate) async fn index(headers: HeaderMap) -> Result<Response, Failure> {
     served(&headers, "index.html")

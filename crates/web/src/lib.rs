@@ -13,6 +13,7 @@
 //! - `openapi` describes the operations as an OpenAPI document.
 //! - `metrics` counts requests and reads the numbers of teams, for Prometheus.
 //! - `assets` has the files of the page.
+//! - [`replay_document`] makes one HTML document of a replay, which needs no server.
 //! - `viewing` shows one replay or stream, on a server that was started for it.
 //!
 //! This crate never reads arguments, the environment or the home folder, and never prints. The
@@ -30,6 +31,7 @@ mod etag;
 mod failure;
 mod journals;
 mod metrics;
+mod one_module;
 mod openapi;
 mod paging;
 mod pairing;
@@ -37,6 +39,7 @@ mod patient;
 mod reach;
 mod read_rates;
 mod records;
+mod replay_document;
 mod revoked;
 mod routes;
 mod server;
@@ -48,7 +51,9 @@ mod viewing;
 
 pub use app::NewTeams;
 pub use devices::{Device, DeviceError, Devices, Invitation, Scope};
+pub use one_module::ModuleError;
 pub use reach::{HostName, HostNameError, PublicUrl, PublicUrlError, Reach};
+pub use replay_document::replay_document;
 pub use server::{Options, ServeError, Server};
 pub use site::reached_at;
 pub use tls::{Certificate, CertificateError};

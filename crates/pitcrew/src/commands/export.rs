@@ -1,8 +1,10 @@
-//! `pitcrew export`: writes a run or a conversation as a document.
+//! `pitcrew export`: writes a run or a conversation as a document, or a run as a replay.
 
 use std::path::PathBuf;
 
+use clap::ArgGroup;
 use clap_complete::engine::ArgValueCompleter;
+use pitcrew_team::TeamRecords;
 use pitcrew_tui::ExportOf;
 use pitcrew_view::markdown_export::{Detail, Exported};
 use pitcrew_view::masking::Masked;
@@ -10,32 +12,45 @@ use serde::Serialize;
 
 use crate::completing;
 use crate::context::Context;
-use crate::exporting;
-use crate::failure::Failure;
+use crate::exporting::{self, Existing, ReplayFile};
+use crate::failure::{Failure, FailureKind};
 use crate::output::{self, Form};
 use crate::selection::{self, AnyTeamWord};
 
 /// The name of the file that means the standard output.
 const STDOUT: &str = "-";
 
-/// Write a run as a markdown document: its goal, agents, tasks, events and conversations
+/// Write a run as a markdown document, or as a replay in one HTML file
 ///
-/// The team may run, be stopped or be in the archive. A tool call is one line, and so is its result;
-/// --full writes whole inputs and results. What looks like a key, a token or a password is masked,
-/// and the document lists what was masked. Read it before you publish it.
+/// The team may run, be stopped or be in the archive. What looks like a key, a token or a password is
+/// masked, and the file lists what was masked. Read it before you publish it.
 ///
-/// The file must be new. Without FILE, the document is printed.
+/// --markdown writes the goal, the agents, the tasks, the events and the conversations. A tool call is
+/// one line, and so is its result; --full writes whole inputs and results.
+///
+/// --html writes a page that plays the run: the team as it was at any moment. A browser opens it from
+/// the disk. It needs no server and no network, and makes no request.
+///
+/// The file must be new, or --force replaces it. Without FILE, the markdown is printed.
 #[derive(Debug, clap::Args)]
+#[command(group = ArgGroup::new("form").required(true).args(["markdown", "html"]))]
 #[command(after_help = "Examples:
   pitcrew export --markdown run.md              the team of this repository
   pitcrew export backend --markdown             prints the document
-  pitcrew export backend --agent bob --markdown bob.md")]
+  pitcrew export backend --agent bob --markdown bob.md
+  pitcrew export backend --html replay.html     a replay, for any browser")]
 pub(crate) struct Export {
     #[command(flatten)]
     team: AnyTeamWord,
     /// Write markdown into this file; - and no FILE print it
-    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = STDOUT, required = true)]
-    markdown: String,
+    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = STDOUT)]
+    markdown: Option<String>,
+    /// Write a replay into this file, a page for a browser
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["agent", "full"])]
+    html: Option<String>,
+    /// Replace the file if it exists
+    #[arg(long)]
+    force: bool,
     /// Write only the conversation of this agent
     #[arg(long, value_name = "AGENT", add = ArgValueCompleter::new(completing::members))]
     agent: Option<String>,
@@ -44,7 +59,7 @@ pub(crate) struct Export {
     full: bool,
 }
 
-/// The result that `pitcrew export` prints with `--json`.
+/// The result that `pitcrew export --markdown` prints with `--json`.
 #[derive(Debug, Serialize)]
 struct Written {
     success: bool,
@@ -58,26 +73,91 @@ struct Written {
     unread: Vec<String>,
 }
 
+/// The result that `pitcrew export --html` prints with `--json`.
+#[derive(Debug, Serialize)]
+struct WrittenReplay {
+    success: bool,
+    file: PathBuf,
+    /// The size of the file.
+    bytes: usize,
+    /// The number of events in the replay.
+    events: usize,
+    /// The number of older events that are not in the replay.
+    left_out: u64,
+    /// What was masked.
+    masked: Vec<Masked>,
+    /// What could not be read, as texts for a person.
+    unread: Vec<String>,
+}
+
 impl Export {
     pub(crate) async fn run(self, context: &Context) -> Result<(), Failure> {
+        if self.html.as_deref() == Some(STDOUT) {
+            return Err(Failure::usage("a replay is written into a file, and not printed")
+                .hint("name the file: --html run.html"));
+        }
         let records = selection::records(context, self.team.name()).await?;
+        match &self.html {
+            Some(file) => self.replay(context, &records, file).await,
+            None => self.markdown(context, &records).await,
+        }
+    }
+
+    async fn markdown(&self, context: &Context, records: &TeamRecords) -> Result<(), Failure> {
         let of = match &self.agent {
             Some(agent) => ExportOf::Conversation(records.member(agent).await?),
             None => ExportOf::Run,
         };
         let detail = if self.full { Detail::Whole } else { Detail::Brief };
-        let exported = exporting::document(context, &records, &of, detail).await?;
-        for text in &exported.unread {
-            output::remark(&format!("warning: {text}"));
-        }
-        if self.markdown == STDOUT {
+        let exported = exporting::document(context, records, &of, detail).await?;
+        warn(&exported.unread);
+        let file = self.markdown.as_deref().unwrap_or(STDOUT);
+        if file == STDOUT {
             return printed(context, exported);
         }
-        let path = exporting::write(context, Some(&self.markdown), "", &exported.text)?;
-        let said = exporting::in_words(&path, &exported);
+        let path = self.write(context, file, &exported.text)?;
+        let said = exporting::in_words(&path, &exported.masked);
         let Exported { masked, unread, .. } = exported;
         let written = Written { success: true, file: Some(path), markdown: None, masked, unread };
         context.output.answer(&written, |_| said)
+    }
+
+    async fn replay(
+        &self,
+        context: &Context,
+        records: &TeamRecords,
+        file: &str,
+    ) -> Result<(), Failure> {
+        let replay = exporting::replay_file(records).await?;
+        warn(&replay.unread);
+        let path = self.write(context, file, &replay.html)?;
+        let size = replay.in_words();
+        let said = format!("{}\n{size}", exporting::in_words(&path, &replay.masked));
+        let ReplayFile { html, events, left_out, masked, unread } = replay;
+        let written = WrittenReplay {
+            success: true,
+            file: path,
+            bytes: html.len(),
+            events,
+            left_out,
+            masked,
+            unread,
+        };
+        context.output.answer(&written, |_| said)
+    }
+
+    fn write(&self, context: &Context, file: &str, text: &str) -> Result<PathBuf, Failure> {
+        let existing = if self.force { Existing::Replaced } else { Existing::Kept };
+        exporting::write(context, file, text, existing).map_err(|failure| {
+            let can_replace = failure.kind == FailureKind::Conflict && !self.force;
+            if can_replace { failure.hint("--force replaces an ordinary file") } else { failure }
+        })
+    }
+}
+
+fn warn(unread: &[String]) {
+    for text in unread {
+        output::remark(&format!("warning: {text}"));
     }
 }
 

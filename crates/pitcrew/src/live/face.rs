@@ -24,7 +24,7 @@ use crate::commands::resume::teams_to_go_on_with;
 use crate::commands::run::{RunArgs, team_name};
 use crate::context::Context;
 use crate::detached::starter;
-use crate::exporting;
+use crate::exporting::{self, Existing};
 use crate::failure::Failure;
 use crate::notifier::Attention;
 use crate::output;
@@ -146,8 +146,11 @@ async fn export(context: &Context, team: Team, order: ExportOrder) -> Result<Str
     let stem = exporting::stem(team.name().as_str(), &of);
     let records = TeamRecords::Live(team);
     let exported = exporting::document(context, &records, &of, detail).await.map_err(in_words)?;
-    let path = exporting::write(context, file.as_deref(), &stem, &exported.text);
-    let said = exporting::in_words(&path.map_err(in_words)?, &exported);
+    let path = match file {
+        Some(file) => exporting::write(context, &file, &exported.text, Existing::Kept),
+        None => exporting::write_new(context, &stem, &exported.text),
+    };
+    let said = exporting::in_words(&path.map_err(in_words)?, &exported.masked);
     Ok(std::iter::once(said).chain(exported.unread).collect::<Vec<_>>().join("; "))
 }
 

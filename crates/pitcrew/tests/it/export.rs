@@ -10,8 +10,12 @@ use serde_json::json;
 use crate::test_env::TestEnv;
 
 /// Keys that no document may contain.
-const TOKEN: &str = "ghp_aB3dE5fG7hJ9kL1mN2pQ4rS6tU8vW0xYzA1";
-const PASSWORD: &str = "hunter2hunter2";
+pub(crate) const TOKEN: &str = "ghp_aB3dE5fG7hJ9kL1mN2pQ4rS6tU8vW0xYzA1";
+pub(crate) const PASSWORD: &str = "hunter2hunter2";
+
+/// A text of an agent that tries to be HTML.
+pub(crate) const MARKUP: &str =
+    "</script><script>alert(1)</script><!-- <img src=x onerror=alert(2)>";
 
 /// The script of a lead with one teammate. Keys are in a message, in a call and in a result.
 fn script() -> String {
@@ -27,7 +31,7 @@ agents:
     - text: "All is done.\n\n# Team forged"
   bob:
     - tools: [{{name: TaskUpdate, input: {{taskId: '1', status: in_progress, owner: bob}}}}]
-    - text: I write it.
+    - text: 'I write it. {MARKUP}'
       tools: [{{name: Bash, input: {{command: "printf 'DB_PASSWORD={PASSWORD}\\ntwo\\n'"}}}}]
     - tools: [{{name: TaskUpdate, input: {{taskId: '1', status: completed}}}}]
     - tools: [{{name: SendMessage, input: {{type: message, recipient: team-lead, content: "it is written with {TOKEN}", summary: done}}}}]
@@ -41,7 +45,7 @@ agents:
 }
 
 /// An environment with the completed team `work`.
-fn completed() -> TestEnv {
+pub(crate) fn completed() -> TestEnv {
     let room = TestEnv::new();
     let model = room.script(&script());
     room.ok(&["run", "write hello.txt", "--team", "work", "--model", &model, "--yes"]);
@@ -149,21 +153,56 @@ fn a_document_is_a_new_file_of_the_user_and_never_in_place_of_another() {
     assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
     // Links and files in place of a document are left as they are.
     symlink(room.work().join("nowhere"), room.work().join("link.md")).unwrap();
-    fs::create_dir_all(room.work().join(".git/hooks")).unwrap();
-    symlink(room.root().join("teams"), room.work().join("teams")).unwrap();
     let again = |file: &str| room.transcript(&[&["export", "work", "--markdown", file]]);
     assert_snapshot!(again("bob.md"), @r"
     $ pitcrew export work --markdown bob.md
     error: [dir]/work/bob.md exists, and is not overwritten
     hint: name another file
+    hint: --force replaces an ordinary file
     [exit 4]
     ");
     assert_snapshot!(again("link.md"), @r"
     $ pitcrew export work --markdown link.md
     error: [dir]/work/link.md exists, and is not overwritten
     hint: name another file
+    hint: --force replaces an ordinary file
     [exit 4]
     ");
+    assert_snapshot!(again("no/such/x.md"), @r"
+    $ pitcrew export work --markdown no/such/x.md
+    error: the folder [dir]/work/no/such cannot be used: No such file or directory (os error 2)
+    [exit 2]
+    ");
+    assert_eq!(fs::read_to_string(&file).unwrap(), text);
+    assert!(!room.work().join("nowhere").exists());
+}
+
+#[test]
+fn only_force_replaces_a_file_and_never_a_link() {
+    let room = completed();
+    let file = room.work().join("bob.md");
+    fs::write(&file, "mine").unwrap();
+    symlink(room.work().join("nowhere"), room.work().join("link.md")).unwrap();
+    let replaced = room.ok(&["export", "work", "--force", "--markdown", "bob.md"]).stdout;
+    assert!(replaced.contains("written to"), "{replaced}");
+    assert!(fs::read_to_string(&file).unwrap().starts_with("# Team work\n"));
+    assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
+    let said = room.transcript(&[&["export", "work", "--force", "--markdown", "link.md"]]);
+    assert_snapshot!(said, @r"
+    $ pitcrew export work --force --markdown link.md
+    error: [dir]/work/link.md is no ordinary file, and is not replaced
+    hint: name another file
+    [exit 4]
+    ");
+    assert!(!room.work().join("nowhere").exists());
+}
+
+#[test]
+fn no_document_is_a_file_that_agents_obey_or_that_programs_run() {
+    let room = completed();
+    fs::create_dir_all(room.work().join(".git/hooks")).unwrap();
+    symlink(room.root().join("teams"), room.work().join("teams")).unwrap();
+    let again = |file: &str| room.transcript(&[&["export", "work", "--markdown", file]]);
     assert_snapshot!(again(".git/hooks/pre-commit"), @r"
     $ pitcrew export work --markdown .git/hooks/pre-commit
     error: no document is written to [dir]/work/.git/hooks: files there can grant rights or run by themselves
@@ -174,13 +213,24 @@ fn a_document_is_a_new_file_of_the_user_and_never_in_place_of_another() {
     error: no document is written to [root]/teams: files there can grant rights or run by themselves
     [exit 2]
     ");
-    assert_snapshot!(again("no/such/x.md"), @r"
-    $ pitcrew export work --markdown no/such/x.md
-    error: the folder [dir]/work/no/such cannot be used: No such file or directory (os error 2)
+    assert_snapshot!(again("AGENTS.md"), @r"
+    $ pitcrew export work --markdown AGENTS.md
+    error: no document is written to [dir]/work/AGENTS.md: agents obey files of this name, or programs run them
+    hint: name another file, such as run.md
     [exit 2]
     ");
-    assert_eq!(fs::read_to_string(&file).unwrap(), text);
-    assert!(!room.work().join("nowhere").exists());
+    fs::create_dir_all(room.work().join(".vscode")).unwrap();
+    for name in ["CLAUDE.md", "claude.md", "GEMINI.md", ".envrc", ".mcp.json", ".Git", ".vscode/x"]
+    {
+        let refused = room.run(&["export", "work", "--markdown", name]);
+        assert_eq!(refused.code, 2, "{name}: {refused:?}");
+        assert!(!room.work().join(name).is_file(), "{name}");
+    }
+}
+
+#[test]
+fn what_is_missing_for_an_export_is_named() {
+    let room = completed();
     assert_snapshot!(room.transcript(&[
         &["export", "work"],
         &["export", "work", "--agent", "zoe", "--markdown"],
@@ -188,9 +238,9 @@ fn a_document_is_a_new_file_of_the_user_and_never_in_place_of_another() {
     ]), @r"
     $ pitcrew export work
     error: the following required arguments were not provided:
-      --markdown [<FILE>]
+      <--markdown [<FILE>]|--html <FILE>>
 
-    Usage: pitcrew export --markdown [<FILE>] <TEAM>
+    Usage: pitcrew export <--markdown [<FILE>]|--html <FILE>> <TEAM>
 
     For more information, try '--help'.
     [exit 2]

@@ -37,7 +37,7 @@ fn the_help_shows_commands_and_examples() {
       log          Show what happened in a team, running or finished
       transcript   Show the conversation of an agent as it reads, of a team that runs or is finished
       history      List the teams that were run in this repository: goal, end, tokens and cost
-      export       Write a run as a markdown document: its goal, agents, tasks, events and conversations
+      export       Write a run as a markdown document, or as a replay in one HTML file
       view         Show a run without taking part: a client's stream-json, or a team that has ended
       serve        Serve all teams below the root to browsers and programs
       devices      List, pair and remove the devices and programs that may call `pitcrew serve`
