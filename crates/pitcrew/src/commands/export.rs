@@ -22,7 +22,8 @@ const STDOUT: &str = "-";
 ///
 /// The team may run, be stopped or be in the archive. A tool call is one line, and so is its result;
 /// --full writes whole inputs and results. What looks like a key, a token or a password is masked,
-/// and the document lists what was masked. Read it before you publish it.
+/// and so are the values of the variables with a secret name in the environment of the team's runs.
+/// The document lists what was masked. Read it before you publish it.
 ///
 /// The file must be new. Without FILE, the document is printed.
 #[derive(Debug, clap::Args)]

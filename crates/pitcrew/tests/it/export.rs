@@ -9,6 +9,8 @@ use serde_json::json;
 
 use crate::test_env::TestEnv;
 
+mod known_values;
+
 /// Keys that no document may contain.
 const TOKEN: &str = "ghp_aB3dE5fG7hJ9kL1mN2pQ4rS6tU8vW0xYzA1";
 const PASSWORD: &str = "hunter2hunter2";
@@ -188,7 +190,8 @@ fn a_document_is_a_new_file_of_the_user_and_never_in_place_of_another() {
     [exit 2]
     ");
     fs::create_dir_all(room.work().join(".vscode")).unwrap();
-    for name in ["CLAUDE.md", "claude.md", "GEMINI.md", ".envrc", ".mcp.json", ".Git", ".vscode/x"] {
+    for name in ["CLAUDE.md", "claude.md", "GEMINI.md", ".envrc", ".mcp.json", ".Git", ".vscode/x"]
+    {
         let refused = room.run(&["export", "work", "--markdown", name]);
         assert_eq!(refused.code, 2, "{name}: {refused:?}");
         assert!(!room.work().join(name).is_file(), "{name}");
