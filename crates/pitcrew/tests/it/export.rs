@@ -183,19 +183,6 @@ fn a_document_is_a_new_file_of_the_user_and_never_in_place_of_another() {
     ");
     assert_eq!(fs::read_to_string(&file).unwrap(), text);
     assert!(!room.work().join("nowhere").exists());
-    assert_snapshot!(again("AGENTS.md"), @r"
-    $ pitcrew export work --markdown AGENTS.md
-    error: no document is written to [dir]/work/AGENTS.md: agents obey files of this name, or programs run them
-    hint: name another file, such as run.md
-    [exit 2]
-    ");
-    fs::create_dir_all(room.work().join(".vscode")).unwrap();
-    for name in ["CLAUDE.md", "claude.md", "GEMINI.md", ".envrc", ".mcp.json", ".Git", ".vscode/x"]
-    {
-        let refused = room.run(&["export", "work", "--markdown", name]);
-        assert_eq!(refused.code, 2, "{name}: {refused:?}");
-        assert!(!room.work().join(name).is_file(), "{name}");
-    }
     assert_snapshot!(room.transcript(&[
         &["export", "work"],
         &["export", "work", "--agent", "zoe", "--markdown"],
@@ -218,4 +205,22 @@ fn a_document_is_a_new_file_of_the_user_and_never_in_place_of_another() {
     hint: teams: none
     [exit 3]
     ");
+}
+
+#[test]
+fn no_document_is_a_file_that_agents_obey_or_programs_run() {
+    let room = completed();
+    assert_snapshot!(room.transcript(&[&["export", "work", "--markdown", "AGENTS.md"]]), @r"
+    $ pitcrew export work --markdown AGENTS.md
+    error: no document is written to [dir]/work/AGENTS.md: agents obey files of this name, or programs run them
+    hint: name another file, such as run.md
+    [exit 2]
+    ");
+    fs::create_dir_all(room.work().join(".vscode")).unwrap();
+    for name in ["CLAUDE.md", "claude.md", "GEMINI.md", ".envrc", ".mcp.json", ".Git", ".vscode/x"]
+    {
+        let refused = room.run(&["export", "work", "--markdown", name]);
+        assert_eq!(refused.code, 2, "{name}: {refused:?}");
+        assert!(!room.work().join(name).is_file(), "{name}");
+    }
 }
