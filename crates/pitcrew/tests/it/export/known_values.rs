@@ -33,7 +33,7 @@ fn script() -> Value {
     let prompt = format!("Read forms.txt with {TOKEN}.");
     // As a terminal breaks a long line.
     let (head, tail) = TOKEN.split_at(12);
-    let content = format!("it is read: {TOKEN}, {LINES},\n{head}\n{tail}");
+    let last = format!("All is done with {LINES}\n{head}\n{tail}");
     let shutdown = json!({
         "capture": {"request": {"regex": r#""requestId":\s*"([^"]+)""#}},
         "tools": [{"name": "SendMessage", "input":
@@ -46,12 +46,12 @@ fn script() -> Value {
             {"wait_for": {"contains": "it is read", "from": "message"}},
             tool("SendMessage", json!({"type": "shutdown_request", "recipient": "bob"})),
             {"wait_for": {"contains": "has shut down", "from": "message"}},
-            {"text": format!("All is done with {LINES}")},
+            {"text": last},
         ],
         "bob": [
             tool("Read", json!({"file_path": "${p}/forms.txt"})),
             tool("SendMessage", json!({"type": "message", "recipient": "team-lead",
-                "content": content, "summary": "done"})),
+                "content": format!("it is read: {TOKEN}, {LINES}"), "summary": "done"})),
             {"wait_for": {"contains": "shutdown_request"}},
             shutdown,
         ],
