@@ -1,46 +1,41 @@
-//! Many user interfaces on one working team. It shows how late each learns of an event, and how
-//! much memory the host uses while one of them is stopped.
+//! Many user interfaces on one working team. It shows how late each gets an event, and how much
+//! memory the processes that serve them use while one of them is stopped.
 //!
 //! There are three periods of the same length. In the second, one face is stopped (SIGSTOP). The
 //! conversations of the agents grow in all of them, so the smaller growth of the two others is
 //! subtracted.
 
-use std::collections::{BTreeMap, HashMap};
-use std::io::{BufRead as _, BufReader, Write as _};
-use std::path::Path;
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, Signal, kill_process};
-use serde::Deserialize;
-
-use crate::face::Seen;
-use crate::options::Options;
-use crate::process::ProcessReading;
+use crate::face_process::FaceProcess;
+use crate::lateness::{LATE_MS_MOST, Lateness};
+use crate::options::{FaceKind, Options};
+use crate::page_server::PageServer;
+use crate::process::{ProcessReading, resident};
+use crate::seen::Seen;
 use crate::team::SoakTeam;
 
-/// The maximum time from an event to each face, in milliseconds.
-const LATE_MS_MOST: f64 = 50.0;
-
-/// The maximum growth of the host's memory by a stopped face: the size of the event log of a host.
+/// The maximum growth of a process's memory by a stopped face: the size of the event log of a host.
 const GROWTH_MOST: f64 = 4.0 * 1024.0 * 1024.0;
 
-/// The time that a stopped face may take to learn everything after it goes on.
-const CATCHES_UP_WITHIN: Duration = Duration::from_secs(10);
+/// The pause between two readings of the memory.
+const LOOK: Duration = Duration::from_secs(1);
 
-/// A face, in a process of its own.
-struct Face {
-    process: Child,
-    questions: ChildStdin,
-    answers: BufReader<ChildStdout>,
+/// The length of a period from which the limits apply, in seconds.
+const JUDGED_FROM_SECONDS: u64 = 60;
+
+/// A process that must not grow by a stopped face.
+struct Watched {
+    name: &'static str,
+    pid: u32,
 }
 
 /// What happened in one period.
 struct Period {
     seen: Vec<Seen>,
-    /// The growth of the host's memory, in bytes.
-    growth: f64,
-    /// The processor time of the host and of the model server, in processors.
+    /// The growth of each watched process, in bytes: from the start to the highest reading.
+    growths: Vec<f64>,
+    /// The processor time of the watched processes and of the model server, in processors.
     load: f64,
     requests_per_second: f64,
 }
@@ -49,57 +44,85 @@ struct Period {
 pub(crate) fn measure(options: &Options) {
     let mut team = SoakTeam::start(options);
     team.wait_until_all_have_spoken();
-    let faces = 0..options.faces;
-    let mut faces: Vec<Face> =
-        faces.map(|nth| Face::start(team.root(), nth == 0)).map(Face::attached).collect();
-    let first = Period::of(&mut team, &mut faces, options);
+    let (server, watched) = watched(&team, options);
+    let mut faces = FaceProcess::start_all(options.faces, team.root(), server.as_ref());
+    let first = Period::of(&mut team, &watched, &mut faces, options);
     let mut slow = faces.pop().expect("a face to stop");
-    slow.signal(Signal::STOP);
-    let stopped = Period::of(&mut team, &mut faces, options);
-    slow.signal(Signal::CONT);
-    let snapshots = slow.catch_up(faces.first_mut().expect("a face that reads"));
+    slow.stop();
+    let stopped = Period::of(&mut team, &watched, &mut faces, options);
+    let went_on = slow.go_on(faces.first_mut().expect("a face that reads"));
     faces.push(slow);
-    let last = Period::of(&mut team, &mut faces, options);
+    let last = Period::of(&mut team, &watched, &mut faces, options);
     drop(faces);
-    let journal = injections(team.root());
-    team.stop();
     let periods = [first, stopped, last];
+    let face = options.face_kind.word();
     println!(
-        "{} faces on a team of {} agents, three periods of {} s; the model thinks {:?}",
+        "{} {face}s on a team of {} agents, three periods of {} s; the model thinks {:?}",
         options.faces, options.agents, options.seconds, options.think
     );
-    periods.iter().for_each(Period::print);
-    let from_host = lateness(&periods, |seen| {
-        seen.late_us.iter().map(|(seq, late_us)| (seq.to_string(), *late_us)).collect()
-    });
-    let from_journal = lateness(&periods, |seen| {
-        let late = |(id, at_us): &(String, i64)| Some((id.clone(), at_us - journal.get(id)?));
-        seen.deliveries.iter().filter_map(late).collect()
-    });
+    periods.iter().for_each(|period| period.print(&watched, face));
+    let seen = || periods.iter().flat_map(|period| &period.seen);
+    let from_host = Lateness::from_host(seen());
+    let from_journal = Lateness::from_journal(seen(), team.root());
+    team.stop();
     let late_ms = [
-        print_lateness("an event, from its number in the host", &from_host),
-        print_lateness("a delivery, from its journal entry", &from_journal),
+        from_host.print("an event, from its number in the host", face),
+        from_journal.print("a delivery, from its journal entry", face),
     ];
-    let growth = print_growth(&periods, snapshots);
-    if options.seconds >= 60 {
-        assert!(late_ms.iter().all(|late_ms| *late_ms <= LATE_MS_MOST), "the faces are late");
-        assert!(growth <= GROWTH_MOST, "a stopped face costs the host too much memory");
+    let growths = print_growths(&watched, &periods, face);
+    println!(
+        "the stopped {face} went on with {} snapshot(s), over {} new connection(s)",
+        went_on.snapshots, went_on.reconnects
+    );
+    if options.seconds >= JUDGED_FROM_SECONDS {
+        assert!(late_ms.iter().all(|late_ms| *late_ms <= LATE_MS_MOST), "the {face}s are late");
+        assert!(
+            growths.iter().all(|growth| *growth <= GROWTH_MOST),
+            "a stopped {face} costs too much memory"
+        );
+    }
+}
+
+/// Starts the server of the faces if they are pages. Returns it, and the processes that the faces
+/// could make grow.
+fn watched(team: &SoakTeam, options: &Options) -> (Option<PageServer>, Vec<Watched>) {
+    let host = Watched { name: "the host", pid: team.pid() };
+    match options.face_kind {
+        FaceKind::Attached => (None, vec![host]),
+        FaceKind::Page => {
+            let server = PageServer::start(options, team.root());
+            let served = Watched { name: "the server", pid: server.pid() };
+            (Some(server), vec![host, served])
+        }
     }
 }
 
 impl Period {
-    fn of(team: &mut SoakTeam, faces: &mut [Face], options: &Options) -> Self {
+    fn of(
+        team: &mut SoakTeam,
+        watched: &[Watched],
+        faces: &mut [FaceProcess],
+        options: &Options,
+    ) -> Self {
         faces.iter_mut().for_each(|face| drop(face.seen()));
-        let before = team.sample();
-        let started = Instant::now();
-        std::thread::sleep(Duration::from_secs(options.seconds));
-        let after = team.sample();
+        let memory = || watched.iter().map(|it| resident(it.pid)).collect::<Vec<_>>();
+        let used =
+            || -> f64 { watched.iter().map(|it| ProcessReading::of(it.pid).cpu_seconds).sum() };
+        let (before, used_before, memory_before) = (team.sample(), used(), memory());
+        let (started, length) = (Instant::now(), Duration::from_secs(options.seconds));
+        let mut most = memory_before.clone();
+        while let Some(left) = length.checked_sub(started.elapsed()) {
+            std::thread::sleep(left.min(LOOK));
+            most = most.into_iter().zip(memory()).map(|(most, now)| most.max(now)).collect();
+        }
+        let (after, used_after) = (team.sample(), used());
         let seconds = started.elapsed().as_secs_f64();
-        let cpu = |now: &ProcessReading, then: &ProcessReading| now.cpu_seconds - then.cpu_seconds;
+        let model = after.server.cpu_seconds - before.server.cpu_seconds;
+        let growth = |(most, before): (&u64, &u64)| (most - before) as f64;
         Self {
-            seen: faces.iter_mut().map(Face::seen).collect(),
-            growth: after.team.resident as f64 - before.team.resident as f64,
-            load: (cpu(&after.team, &before.team) + cpu(&after.server, &before.server)) / seconds,
+            seen: faces.iter_mut().map(FaceProcess::seen).collect(),
+            growths: most.iter().zip(&memory_before).map(growth).collect(),
+            load: (used_after - used_before + model) / seconds,
             requests_per_second: after.model.requests as f64 / seconds,
         }
     }
@@ -109,149 +132,35 @@ impl Period {
         self.seen.iter().map(|seen| seen.bytes).sum()
     }
 
-    fn print(&self) {
+    fn print(&self, watched: &[Watched], face: &str) {
         let events = self.seen.first().map_or(0, |seen| seen.late_us.len());
+        let grew =
+            |(it, growth): (&Watched, &f64)| format!("; {} grew {:+.1} MB", it.name, growth / 1e6);
+        let grew: String = watched.iter().zip(&self.growths).map(grew).collect();
         println!(
-            "  {:>3} faces read {events} events ({:.1} MB); {:.0} requests/s; host and model use {:.2} processors; host grew {:+.1} MB",
+            "  {:>3} {face}s read {events} events ({:.1} MB); {:.0} requests/s; model and measured processes use {:.2} processors{grew}",
             self.seen.len(),
             self.bytes() as f64 / 1e6,
             self.requests_per_second,
             self.load,
-            self.growth / 1e6,
         );
     }
 }
 
-impl Face {
-    fn start(root: &Path, counts_bytes: bool) -> Self {
-        let mut command = Command::new(std::env::current_exe().expect("this program"));
-        command.arg("--show").arg(root);
-        if counts_bytes {
-            command.arg("--count-bytes");
-        }
-        let mut process =
-            command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("a face");
-        let questions = process.stdin.take().expect("a pipe");
-        let answers = BufReader::new(process.stdout.take().expect("a pipe"));
-        Self { process, questions, answers }
-    }
-
-    /// Waits until the face has the state of the host.
-    fn attached(mut self) -> Self {
-        let _first = self.answer();
-        self
-    }
-
-    /// Returns what the face has seen since the last call.
-    fn seen(&mut self) -> Seen {
-        writeln!(self.questions).expect("the face lives");
-        self.answer()
-    }
-
-    fn answer(&mut self) -> Seen {
-        let mut answer = String::new();
-        self.answers.read_line(&mut answer).expect("the face lives");
-        serde_json::from_str(&answer).expect("an answer")
-    }
-
-    fn signal(&self, signal: Signal) {
-        kill_process(Pid::from_child(&self.process), signal).expect("the face lives");
-    }
-
-    /// Waits until the face has the events that `other` has now. Returns the number of snapshots
-    /// that it got.
-    fn catch_up(&mut self, other: &mut Self) -> u64 {
-        let (next_seq, started) = (other.seen().next_seq, Instant::now());
-        let mut snapshots = 0;
-        loop {
-            let seen = self.seen();
-            snapshots += seen.snapshots;
-            if seen.next_seq >= next_seq {
-                return snapshots;
-            }
-            assert!(started.elapsed() < CATCHES_UP_WITHIN, "the stopped face stays behind");
-            std::thread::sleep(Duration::from_millis(20));
-        }
-    }
-}
-
-impl Drop for Face {
-    fn drop(&mut self) {
-        // The process may have ended already, so the result is ignored.
-        let _ = self.process.kill().and_then(|()| self.process.wait());
-    }
-}
-
-/// For each face and event, how late the face was, in microseconds; and for each event, how late
-/// the last face was.
-struct Lateness {
-    each_us: Vec<i64>,
-    last_us: Vec<i64>,
-}
-
-/// Collects how late each face learned of each event. `of_face` returns the events of a face, each
-/// with its name.
-fn lateness(periods: &[Period], of_face: impl Fn(&Seen) -> Vec<(String, i64)>) -> Lateness {
-    let mut last: BTreeMap<String, i64> = BTreeMap::new();
-    let mut each_us = Vec::new();
-    for (event, late_us) in periods.iter().flat_map(|period| &period.seen).flat_map(of_face) {
-        each_us.push(late_us);
-        let last = last.entry(event).or_insert(late_us);
-        *last = late_us.max(*last);
-    }
-    let mut last_us: Vec<i64> = last.into_values().collect();
-    each_us.sort_unstable();
-    last_us.sort_unstable();
-    Lateness { each_us, last_us }
-}
-
-/// Prints the times of one kind. Returns the time within which 99 of 100 events have reached every
-/// face, in milliseconds.
-fn print_lateness(what: &str, lateness: &Lateness) -> f64 {
-    let at = |sorted: &[i64], share: f64| {
-        let at = (sorted.len() as f64 * share) as usize;
-        *sorted.get(at.min(sorted.len().saturating_sub(1))).expect("events happened") as f64 / 1e3
-    };
-    let Lateness { each_us, last_us } = lateness;
-    let late_ms = at(last_us, 0.99);
-    println!(
-        "{what}, to a face: p50 {:.1} ms, p99 {:.1} ms; to the last face: p50 {:.1} ms, p99 {late_ms:.1} ms; {:.2} of the limit of {LATE_MS_MOST} ms ({} events)",
-        at(each_us, 0.5),
-        at(each_us, 0.99),
-        at(last_us, 0.5),
-        late_ms / LATE_MS_MOST,
-        last_us.len(),
-    );
-    late_ms
-}
-
-/// Prints how much the host grew by the stopped face, and returns it.
-fn print_growth(periods: &[Period; 3], snapshots: u64) -> f64 {
+/// Prints how much each watched process grew by the stopped face, and returns it.
+fn print_growths(watched: &[Watched], periods: &[Period; 3], face: &str) -> Vec<f64> {
     let [first, stopped, last] = periods;
-    let growth = stopped.growth - first.growth.min(last.growth);
-    println!(
-        "a stopped face: the host grew {:+.1} MB more than in another period; {:.2} of the limit of {:.1} MB; {:.1} MB of events passed it, and it went on with {snapshots} snapshot(s)",
-        growth / 1e6,
-        growth / GROWTH_MOST,
-        GROWTH_MOST / 1e6,
-        stopped.bytes() as f64 / 1e6,
-    );
-    growth
-}
-
-/// Returns the times at which the journal says that messages were written into conversations, in
-/// microseconds since 1970, by the ids of the messages.
-fn injections(root: &Path) -> HashMap<String, i64> {
-    #[derive(Deserialize)]
-    struct Entry {
-        at_ms: i64,
-        event: String,
-        id: Option<String>,
+    let others = first.growths.iter().zip(&last.growths).map(|(first, last)| first.min(*last));
+    let growths: Vec<f64> =
+        stopped.growths.iter().zip(others).map(|(stopped, other)| stopped - other).collect();
+    for (Watched { name, .. }, growth) in watched.iter().zip(&growths) {
+        println!(
+            "a stopped {face}: {name} grew {:+.1} MB more than in another period; {:.2} of the limit of {:.1} MB; {:.1} MB of events passed it",
+            growth / 1e6,
+            growth / GROWTH_MOST,
+            GROWTH_MOST / 1e6,
+            stopped.bytes() as f64 / 1e6,
+        );
     }
-    let journal = std::fs::read_to_string(root.join("teams/soak/pitcrew/journal.ndjson"));
-    let journal = journal.expect("a journal");
-    // The team still writes: the last line may be cut.
-    let entries = journal.lines().filter_map(|line| serde_json::from_str::<Entry>(line).ok());
-    let injections = entries.filter(|entry| entry.event == "message_injected");
-    injections.filter_map(|entry| Some((entry.id?, entry.at_ms * 1_000))).collect()
+    growths
 }

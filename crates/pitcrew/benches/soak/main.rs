@@ -10,7 +10,8 @@
 //! reports the values.
 //!
 //! With `--faces 20`, so many processes follow the host of the team, and the benchmark measures how
-//! late they learn of its events (module `faces`). With `--paint`, it measures how long a person
+//! late they learn of its events (module `faces`). With `--pages 20`, so many processes follow the
+//! event stream of `pitcrew serve` instead. With `--paint`, the benchmark measures how long a person
 //! waits for the terminal interface (module `paint`).
 
 #![allow(clippy::disallowed_methods, reason = "tests arrange files, the environment and times")]
@@ -22,18 +23,23 @@
 )]
 
 mod face;
+mod face_process;
 mod faces;
+mod lateness;
 mod model;
 mod options;
+mod page;
+mod page_server;
 mod paint;
 mod process;
 mod report;
+mod seen;
 mod team;
 mod terminal;
 
 use std::time::{Duration, Instant};
 
-use options::Options;
+use options::{Followed, Options};
 use report::{Report, Sample};
 use team::SoakTeam;
 
@@ -42,8 +48,12 @@ fn main() {
     if options.serves_model {
         return model::serve(&options);
     }
-    if let Some(root) = &options.shows {
-        return face::show(root, options.counts_bytes);
+    match &options.follows {
+        Some(Followed::Host(root)) => return face::follow_host(root, options.counts_bytes),
+        Some(Followed::Server { url, token_file }) => {
+            return page::follow_server(url, token_file, options.counts_bytes);
+        }
+        None => {}
     }
     if options.paints {
         return paint::measure(&options);

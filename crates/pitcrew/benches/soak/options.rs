@@ -10,6 +10,24 @@ const LONGEST_WINDOW_SECONDS: u64 = 30;
 /// The minimum length of a run to which the limits apply, in seconds.
 const JUDGED_FROM_SECONDS: u64 = 240;
 
+/// The user interfaces that a benchmark of faces starts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum FaceKind {
+    /// Follows the host over its control socket, with the code of `pitcrew attach`.
+    Attached,
+    /// Follows an event stream of `pitcrew serve`, as a page in a browser does.
+    Page,
+}
+
+/// What one process must follow, instead of running the benchmark.
+#[derive(Clone, Debug)]
+pub(crate) enum Followed {
+    /// The host of the team below this root.
+    Host(PathBuf),
+    /// The event stream of the team at the server with this address.
+    Server { url: String, token_file: PathBuf },
+}
+
 /// The length of each of the three periods with faces, in seconds.
 const FACES_SECONDS: u64 = 60;
 
@@ -33,16 +51,27 @@ pub(crate) struct Options {
     /// The folder for the team's files. This folder is not deleted. If it is `None`, a temporary
     /// folder is used.
     pub(crate) folder: Option<PathBuf>,
-    /// The number of processes that follow the host of the team. If it is 0, the soak runs.
+    /// The number of user interfaces that follow the team. If it is 0, the soak runs.
     pub(crate) faces: usize,
+    pub(crate) face_kind: FaceKind,
     /// Whether to measure the first screen and the echo of keys, instead of the soak.
     pub(crate) paints: bool,
-    /// The root of the team whose host this process must follow, instead of the benchmark.
-    pub(crate) shows: Option<PathBuf>,
+    /// What this process must follow, instead of the benchmark.
+    pub(crate) follows: Option<Followed>,
     /// Whether this follower counts the bytes of the events.
     pub(crate) counts_bytes: bool,
     /// Whether this process must run the model server instead of the benchmark.
     pub(crate) serves_model: bool,
+}
+
+impl FaceKind {
+    /// Returns the word for one of them.
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            Self::Attached => "face",
+            Self::Page => "page",
+        }
+    }
 }
 
 impl Options {
@@ -56,8 +85,9 @@ impl Options {
             binary: env!("CARGO_BIN_EXE_pitcrew").into(),
             folder: None,
             faces: 0,
+            face_kind: FaceKind::Attached,
             paints: false,
-            shows: None,
+            follows: None,
             counts_bytes: false,
             serves_model: false,
         };
@@ -74,12 +104,14 @@ impl Options {
                 "--context-window" => options.context_window = number(&value()),
                 "--binary" => options.binary = value().into(),
                 "--folder" => options.folder = Some(value().into()),
-                "--faces" => {
-                    options.faces = usize::try_from(number(&value())).expect("a small number");
-                    (options.seconds, options.think) = (FACES_SECONDS, FACES_THINK);
-                }
+                "--faces" => options.set_faces(FaceKind::Attached, &value()),
+                "--pages" => options.set_faces(FaceKind::Page, &value()),
                 "--paint" => (options.paints, options.think) = (true, FACES_THINK),
-                "--show" => options.shows = Some(value().into()),
+                "--follow-host" => options.follows = Some(Followed::Host(value().into())),
+                "--follow-server" => {
+                    let (url, token_file) = (value(), value().into());
+                    options.follows = Some(Followed::Server { url, token_file });
+                }
                 "--count-bytes" => options.counts_bytes = true,
                 "--serve-model" => options.serves_model = true,
                 _ => {}
@@ -87,6 +119,12 @@ impl Options {
         }
         assert!(options.agents >= 3, "a soak needs a lead and two teammates");
         options
+    }
+
+    fn set_faces(&mut self, kind: FaceKind, count: &str) {
+        self.face_kind = kind;
+        self.faces = usize::try_from(number(count)).expect("a small number");
+        (self.seconds, self.think) = (FACES_SECONDS, FACES_THINK);
     }
 
     /// Returns the length of one window. The report has one line for each window.

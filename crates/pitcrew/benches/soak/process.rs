@@ -40,7 +40,7 @@ impl ProcessReading {
         let ids = tasks.filter_map(|task| task.ok()?.file_name().to_str()?.parse::<u32>().ok());
         let by_thread: BTreeMap<_, _> = ids.filter_map(thread).collect();
         Self {
-            resident: field(&read("status"), "VmRSS:") * 1024,
+            resident: resident(pid),
             cpu_seconds: ticks(&read("stat")).expect("the kernel's form") as f64 / TICKS_PER_SECOND,
             by_thread,
             written: field(&read("io"), "wchar:"),
@@ -61,6 +61,13 @@ impl ProcessReading {
         sums.sort_by(|a, b| b.1.total_cmp(&a.1));
         sums
     }
+}
+
+/// Returns the resident memory of a process, in bytes.
+pub(crate) fn resident(pid: u32) -> u64 {
+    let status = read_to_string(format!("/proc/{pid}/status"));
+    let status = status.unwrap_or_else(|error| panic!("process {pid} has ended: {error}"));
+    field(&status, "VmRSS:") * 1024
 }
 
 /// Returns how often any thread of a process has been woken since its start. A thread that waits and

@@ -57,8 +57,7 @@ impl SoakTeam {
             json!({"pitcrew": {"contextWindow": options.context_window, "limits": limits}});
         std::fs::write(root.join("settings.json"), settings.to_string()).expect("settings");
         let model = ModelProcess::start(options);
-        let mut run = Command::new(&options.binary);
-        run.env("CLAUDE_CONFIG_DIR", &root).env("HOME", &folder).current_dir(&folder);
+        let mut run = pitcrew(options, &root);
         run.env("ANTHROPIC_BASE_URL", &model.url).env("ANTHROPIC_API_KEY", "sk-bench");
         run.args(["run", GOAL, "--team", TEAM, "--teammate-mode", "in-process"]);
         run.args(["--model", &format!("anthropic/{LEAD_MODEL}")]);
@@ -109,6 +108,11 @@ impl SoakTeam {
     /// The root of the team's files.
     pub(crate) fn root(&self) -> &Path {
         &self.root
+    }
+
+    /// The process that runs the team.
+    pub(crate) fn pid(&self) -> u32 {
+        self.run.id()
     }
 
     /// Ends the run and the model server of the team.
@@ -163,6 +167,15 @@ impl ModelProcess {
         self.answers.read_line(&mut answer).expect("the model lives");
         serde_json::from_str(&answer).expect("an answer")
     }
+}
+
+/// Returns a command of the measured binary for the teams below `root`. The home of the command is
+/// the folder that holds the root.
+pub(crate) fn pitcrew(options: &Options, root: &Path) -> Command {
+    let home = root.parent().expect("a folder that holds the root");
+    let mut command = Command::new(&options.binary);
+    command.env("CLAUDE_CONFIG_DIR", root).env("HOME", home).current_dir(home);
+    command
 }
 
 /// Returns the size of a file, or the total size of all files below a folder.
