@@ -14,7 +14,7 @@ use pitcrew_view::agent_now::AgentNow;
 use pitcrew_view::markdown_export::{
     self, AgentConversation, AgentRow, Detail, Exported, RunRecord, masked_in_words,
 };
-use pitcrew_view::masking::Masked;
+use pitcrew_view::masking::{Masked, Masker};
 use pitcrew_view::member_status::MemberStatus;
 use pitcrew_view::running::Running;
 
@@ -52,18 +52,28 @@ pub(crate) async fn document(
     detail: Detail,
 ) -> Result<Exported, Failure> {
     let config = records.config().await?;
+    let masker = masker(records).await?;
     match of {
         ExportOf::Conversation(agent) => {
             let Some(recorded) = recorded(context, records, &config, agent).await? else {
                 return Err(transcript::none_recorded(agent, config.name.as_str()));
             };
-            Ok(markdown_export::conversation(config.name.as_str(), &recorded, detail))
+            Ok(markdown_export::conversation(config.name.as_str(), &recorded, detail, masker))
         }
         ExportOf::Run => {
             let record = run_record(context, records, &config).await?;
-            Ok(markdown_export::run(&record, detail))
+            Ok(markdown_export::run(&record, detail, masker))
         }
     }
+}
+
+/// Returns a masker that knows the forms of secrets, and the secret values in the environment of the
+/// team's runs. [`Masker::value`] masks all texts of a JSON value.
+///
+/// # Errors
+/// Returns an error if the record of the values cannot be read. Then nothing is exported.
+pub(crate) async fn masker(records: &TeamRecords) -> Result<Masker, Failure> {
+    Ok(Masker::knowing(records.secret_digests().await?))
 }
 
 async fn recorded(

@@ -17,6 +17,7 @@ use pitcrew_runtime::run::{
     Runtime, SoloOptions,
 };
 use pitcrew_team::{LeadKeys, RunBounds, Team, Teams};
+use pitcrew_view::masking::secret_texts;
 use serde_json::{Map, Value};
 
 use crate::context::{Context, Loaded, MANAGED_SETTINGS};
@@ -366,6 +367,9 @@ fn agent_options(
             "the settings disable bypassPermissions (permissions.disableBypassPermissionsMode)",
         ));
     }
+    // `env` of the settings has keys too.
+    let of_settings = settings.env();
+    let secret_texts = secret_texts(context.environment.iter().chain(&of_settings));
     Ok(AgentOptions {
         cwd,
         root: context.root.clone(),
@@ -378,6 +382,7 @@ fn agent_options(
         prices: prices(&settings)?,
         settings,
         project_agents: loaded.project_agents,
+        secret_texts,
         mode,
         asks: Asks::Deny,
         limits: RunLimits::default(),

@@ -16,7 +16,7 @@ use pitcrew_model::{Model, ModelError, ModelSpec, PriceTable, Usage, in_dollars}
 use pitcrew_permission::settings::Settings;
 use pitcrew_process::sandbox::Machine;
 use pitcrew_protocol::{AgentName, ApiError, Member, PermissionMode};
-use pitcrew_team::{RunBounds, SpawnRecord, Teams};
+use pitcrew_team::{RunBounds, SecretText, SpawnRecord, Teams};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tokio::sync::{Notify, mpsc, oneshot};
@@ -76,6 +76,9 @@ pub struct AgentOptions {
     /// The agent definitions of the project. Definitions that the user does not trust are not
     /// included.
     pub project_agents: AgentFiles,
+    /// The secret values in the environment of this process. The team records their digests before
+    /// an agent acts, so that documents about the team can be masked.
+    pub secret_texts: Vec<SecretText>,
     /// The permission mode of the lead. Teammates start in the same mode, unless it is `plan` or
     /// `delegate`. A member that runs alone uses this mode if the config names no mode for the
     /// member.

@@ -14,6 +14,7 @@ use crate::conversations::{ClientConversation, ClientConversations};
 use crate::document::{Document, parsed};
 use crate::ended::Ended;
 use crate::mail::{Mail, archived_mail};
+use crate::secret_digests::SecretDigests;
 use crate::{SpawnRecord, Team, Teams, named, refusal};
 
 /// A character that every subagent's name contains, and that no member's name contains.
@@ -156,6 +157,17 @@ impl TeamRecords {
             Self::Archived(..) => self.document().await?,
         };
         Ok(all.of(name).cloned())
+    }
+
+    /// Returns the digests of the secret values in the environment of the team's runs.
+    ///
+    /// # Errors
+    /// `team_not_found`, `internal_error`.
+    pub async fn secret_digests(&self) -> Result<SecretDigests, ApiError> {
+        match self {
+            Self::Live(team) => team.secret_digests().await,
+            Self::Archived(..) => self.document().await,
+        }
     }
 
     /// Returns the names of all members and former members, the lead first. The config names the

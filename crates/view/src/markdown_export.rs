@@ -81,19 +81,25 @@ pub struct Exported {
     pub unread: Vec<String>,
 }
 
-/// Writes the conversation of an agent.
+/// Writes the conversation of an agent. The masker masks all of its texts.
 #[must_use]
-pub fn conversation(team: &str, of: &AgentConversation, detail: Detail) -> Exported {
-    let mut document = Document::new(detail);
+pub fn conversation(
+    team: &str,
+    of: &AgentConversation,
+    detail: Detail,
+    masker: Masker,
+) -> Exported {
+    let mut document = Document::new(detail, masker);
     document.line(&format!("# {} of team {}", cell(of.agent.as_str()), cell(team)));
     document.conversation(of);
     document.end()
 }
 
-/// Writes a whole run: its facts, agents, tasks, events and conversations.
+/// Writes a whole run: its facts, agents, tasks, events and conversations. The masker masks
+/// all of its texts.
 #[must_use]
-pub fn run(record: &RunRecord, detail: Detail) -> Exported {
-    let mut document = Document::new(detail);
+pub fn run(record: &RunRecord, detail: Detail, masker: Masker) -> Exported {
+    let mut document = Document::new(detail, masker);
     document.line(&format!("# Team {}", cell(&record.team)));
     document.facts(&record.facts);
     document.agents(&record.agents);
@@ -122,8 +128,8 @@ struct Document {
 }
 
 impl Document {
-    fn new(detail: Detail) -> Self {
-        Self { text: String::new(), masker: Masker::new(), detail, unread: Vec::new() }
+    fn new(detail: Detail, masker: Masker) -> Self {
+        Self { text: String::new(), masker, detail, unread: Vec::new() }
     }
 
     /// Returns a text as a part of a line, without secrets. Secrets are masked first, because they
@@ -251,7 +257,7 @@ impl Document {
         let masked = self.masker.masked();
         if !masked.is_empty() {
             self.heading("Masked");
-            self.line("These were masked, because they look like secrets:");
+            self.line("These were masked, because they are secrets or look like secrets:");
             let rows: Vec<String> = masked
                 .iter()
                 .map(|it| bullet(&format!("{}: {}", it.kind, counted(it.count, "place"))))

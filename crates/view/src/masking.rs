@@ -1,20 +1,31 @@
 //! Masks texts that look like secrets: keys with a known beginning, private keys, tokens of
 //! requests, passwords in addresses, and values whose names say that they are secret.
 //!
+//! A [`Masker`] can also know the secret values of a run's environment, by their digests. It then
+//! masks these values wherever they are.
+//!
 //! This is a net with holes: a password without a name and without a form of its own looks like any
 //! other word. A person must still read a text before it is published.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::ops::Range;
+use std::sync::Arc;
 use std::sync::LazyLock;
 
+use pitcrew_team::SecretDigests;
 use regex::{Captures, Regex};
 use serde::Serialize;
 use serde_json::Value;
 
+mod by_value;
 mod named;
+mod secret_texts;
 
+use by_value::KnownValues;
 use named::{NAMED, is_secret_name};
+
+pub use secret_texts::secret_texts;
 
 /// The least number of different characters in a secret. `********` is no secret.
 const DIFFERENT_LEAST: usize = 3;
@@ -30,8 +41,8 @@ const IN_ADDRESS: &str = "token in an address";
 /// How many secrets of a kind were masked.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Masked {
-    /// The kind of the secrets, such as `GitHub token`.
-    pub kind: &'static str,
+    /// The kind of the secrets, such as `GitHub token` or `value of DEPLOY_KEY`.
+    pub kind: Cow<'static, str>,
     /// The number of places where they were masked.
     pub count: usize,
 }
@@ -39,7 +50,15 @@ pub struct Masked {
 /// Masks secrets, and counts them.
 #[derive(Clone, Debug, Default)]
 pub struct Masker {
-    counts: BTreeMap<&'static str, usize>,
+    counts: BTreeMap<Cow<'static, str>, usize>,
+    known: Option<Arc<KnownValues>>,
+}
+
+/// The place of a secret in a text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Found {
+    kind: Cow<'static, str>,
+    range: Range<usize>,
 }
 
 /// A form of secrets.
@@ -119,9 +138,17 @@ impl Masker {
         Self::default()
     }
 
+    /// Returns a masker that also masks the values with these digests.
+    #[must_use]
+    pub fn knowing(digests: SecretDigests) -> Self {
+        Self { counts: BTreeMap::new(), known: KnownValues::of(digests).map(Arc::new) }
+    }
+
     /// Replaces each secret in a text by its kind in brackets.
     pub fn text<'a>(&mut self, text: &'a str) -> Cow<'a, str> {
-        let mut masked = Cow::Borrowed(text);
+        // Values come first: a pattern can match a part of a value, and the rest would stay.
+        let found = self.known_values(text);
+        let mut masked = self.replaced(Cow::Borrowed(text), found);
         for form in COMPILED.iter() {
             let mut count = 0;
             let replaced = form.regex.replace_all(&masked, |found: &Captures<'_>| {
@@ -135,24 +162,28 @@ impl Masker {
             });
             if count > 0 {
                 let replaced = replaced.into_owned();
-                *self.counts.entry(form.kind).or_default() += count;
+                *self.counts.entry(form.kind.into()).or_default() += count;
                 masked = Cow::Owned(replaced);
             }
         }
-        self.named(masked)
+        let found = named::find(&masked);
+        self.replaced(masked, found)
     }
 
-    /// Replaces the values whose names say that they are secret.
-    fn named<'a>(&mut self, text: Cow<'a, str>) -> Cow<'a, str> {
-        let found = named::find(&text);
+    fn known_values(&self, text: &str) -> Vec<Found> {
+        self.known.as_ref().map(|known| known.find(text)).unwrap_or_default()
+    }
+
+    /// Replaces these places of a text.
+    fn replaced<'a>(&mut self, text: Cow<'a, str>, found: Vec<Found>) -> Cow<'a, str> {
         if found.is_empty() {
             return text;
         }
         let mut masked = String::with_capacity(text.len());
         let mut at = 0;
-        for named::Found { kind, range } in found {
+        for Found { kind, range } in found {
             masked.push_str(text.get(at..range.start).unwrap_or_default());
-            masked.push_str(&sign(kind));
+            masked.push_str(&sign(&kind));
             *self.counts.entry(kind).or_default() += 1;
             at = range.end;
         }
@@ -171,7 +202,7 @@ impl Masker {
                 let masked = fields.iter().map(|(name, value)| {
                     let value = match value {
                         Value::String(text) if is_secret_name(name) && is_secret(text) => {
-                            *self.counts.entry(NAMED).or_default() += 1;
+                            *self.counts.entry(NAMED.into()).or_default() += 1;
                             Value::String(sign(NAMED))
                         }
                         value => self.value(value),
@@ -180,14 +211,24 @@ impl Masker {
                 });
                 Value::Object(masked.collect())
             }
-            Value::Null | Value::Bool(_) | Value::Number(_) => value.clone(),
+            Value::Number(number) => {
+                let text = number.to_string();
+                match self.known_values(&text) {
+                    found if found.is_empty() => value.clone(),
+                    found => Value::String(self.replaced(text.into(), found).into_owned()),
+                }
+            }
+            Value::Null | Value::Bool(_) => value.clone(),
         }
     }
 
     /// Returns what was masked so far, by kind.
     #[must_use]
     pub fn masked(&self) -> Vec<Masked> {
-        self.counts.iter().map(|(kind, count)| Masked { kind, count: *count }).collect()
+        self.counts
+            .iter()
+            .map(|(kind, count)| Masked { kind: kind.clone(), count: *count })
+            .collect()
     }
 }
 
@@ -334,7 +375,7 @@ mod tests {
             json!({"headers": {"Authorization": "[masked: named secret]"},
                 "password": "[masked: named secret]", "n": 1})
         );
-        assert_eq!(masker.masked(), [Masked { kind: "named secret", count: 2 }]);
+        assert_eq!(masker.masked(), [Masked { kind: "named secret".into(), count: 2 }]);
     }
 
     #[test]

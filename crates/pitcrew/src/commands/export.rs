@@ -23,7 +23,8 @@ const STDOUT: &str = "-";
 /// Write a run as a markdown document, or as a replay in one HTML file
 ///
 /// The team may run, be stopped or be in the archive. What looks like a key, a token or a password is
-/// masked, and the file lists what was masked. Read it before you publish it.
+/// masked, and so are the values of the variables with a secret name in the environment of the team's
+/// runs. The file lists what was masked. Read it before you publish it.
 ///
 /// --markdown writes the goal, the agents, the tasks, the events and the conversations. A tool call is
 /// one line, and so is its result; --full writes whole inputs and results.

@@ -3,13 +3,14 @@
 use pitcrew_protocol::counted;
 use pitcrew_team::TeamRecords;
 use pitcrew_view::markdown_export::masked_in_words;
-use pitcrew_view::masking::{Masked, Masker};
+use pitcrew_view::masking::Masked;
 use pitcrew_view::replay::Replay;
 use pitcrew_web::replay_document;
 use serde::Serialize;
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Map, Value};
 
+use super::masker;
 use crate::failure::Failure;
 use crate::output::printable;
 
@@ -46,7 +47,7 @@ pub(crate) async fn replay_file(records: &TeamRecords) -> Result<ReplayFile, Fai
     let mut replay = Replay::of_records(records).await?;
     let events = std::mem::take(&mut replay.events);
     let (count, left_out, unread) = (events.len(), replay.left_out, replay.unread.clone());
-    let mut masker = Masker::new();
+    let mut masker = masker(records).await?;
     // As values, all events at once would need many times the memory of their text.
     let events = events.into_iter().map(|event| {
         let event = masker.value(&serde_json::to_value(event)?);

@@ -9,6 +9,8 @@ use serde_json::json;
 
 use crate::test_env::TestEnv;
 
+mod known_values;
+
 /// Keys that no document may contain.
 pub(crate) const TOKEN: &str = "ghp_aB3dE5fG7hJ9kL1mN2pQ4rS6tU8vW0xYzA1";
 pub(crate) const PASSWORD: &str = "hunter2hunter2";

@@ -61,6 +61,7 @@ impl Stage {
                 prices: PriceTable::default(),
                 settings: Settings::default(),
                 project_agents: AgentFiles::default(),
+                secret_texts: Vec::new(),
                 mode: PermissionMode::BypassPermissions,
                 asks: Asks::Deny,
                 limits: RunLimits::default(),

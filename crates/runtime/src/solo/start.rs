@@ -65,6 +65,8 @@ impl Arrival {
         let known = config.member(&options.name).map(|member| member.name.clone());
         let name = known.unwrap_or_else(|| AgentName::foreign(&options.name));
         let lease = lease_of(&team, &name).await?;
+        // The environment of this process can differ from that of the lead's process.
+        team.keep_secret_texts(&options.agent_options.secret_texts).await?;
         let watch = team.watch().await.map_err(|error| store_error(&team, error))?;
         let lead = Lead::of(&team, options.lead_key.clone(), options.lead_process).await;
         let mut lead = lead.map_err(|error| store_error(&team, error))?;

@@ -67,6 +67,7 @@ pub(super) async fn led(team: Team, options: &RunOptions) -> Result<Led, RunErro
     // Store the rules before any agent acts. If this run is then killed, the next run still finds
     // the rules.
     team.keep_bounds(options.bounds.clone()).await?;
+    team.keep_secret_texts(&options.agent_options.secret_texts).await?;
     if let Some(panes) = &options.hosting.panes {
         team.note_pane_host(panes.host()).await?;
     }

@@ -165,6 +165,7 @@ impl TestRun {
                 prices: PriceTable::default(),
                 settings: Settings::default(),
                 project_agents: AgentFiles::default(),
+                secret_texts: Vec::new(),
                 mode: PermissionMode::AcceptEdits,
                 asks: Asks::Deny,
                 limits: RunLimits::default(),

@@ -13,6 +13,7 @@ use crate::escaped::EscapedProcesses;
 use crate::lead::Keys;
 use crate::pane_hosts::PaneHosts;
 use crate::requests::RequestLog;
+use crate::secret_digests::SecretDigests;
 use crate::send_once::SentOnce;
 use crate::started::StartedMembers;
 use crate::take_over::TakeOver;
@@ -41,6 +42,7 @@ impl Team {
             (Keys::NAME, self.unread_of::<Keys>().await),
             (EscapedProcesses::NAME, self.unread_of::<EscapedProcesses>().await),
             (SentOnce::NAME, self.unread_of::<SentOnce>().await),
+            (SecretDigests::NAME, self.unread_of::<SecretDigests>().await),
             (Option::<TakeOver>::NAME, self.unread_of::<Option<TakeOver>>().await),
         ]
     }
@@ -80,6 +82,7 @@ impl Team {
         self.drop_unread_of::<Ended>(document).await?;
         self.drop_unread_of::<Keys>(document).await?;
         self.drop_unread_of::<SentOnce>(document).await?;
+        self.drop_unread_of::<SecretDigests>(document).await?;
         self.drop_unread_of::<EscapedProcesses>(document).await
     }
 

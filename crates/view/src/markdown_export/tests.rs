@@ -41,7 +41,7 @@ fn spoken() -> AgentConversation {
 
 #[test]
 fn a_conversation_is_quoted_and_its_calls_are_lines() {
-    insta::assert_snapshot!(conversation("work", &spoken(), Detail::Brief).text, @r"
+    insta::assert_snapshot!(conversation("work", &spoken(), Detail::Brief, Masker::new()).text, @r"
     # bob of team work
 
     **Prompt**
@@ -65,7 +65,7 @@ fn a_conversation_is_quoted_and_its_calls_are_lines() {
 
 #[test]
 fn the_whole_of_a_conversation_has_inputs_results_and_thoughts() {
-    let text = conversation("work", &spoken(), Detail::Whole).text;
+    let text = conversation("work", &spoken(), Detail::Whole, Masker::new()).text;
     insta::assert_snapshot!(text.split_once("> open\n").unwrap().1, @r"
     - ``Bash(cat `it`)``
 
@@ -114,7 +114,7 @@ fn a_run_has_its_facts_agents_tasks_and_events() {
         log: vec![("10:00:00".to_owned(), LogEntry::unread("a line"))],
         conversations: vec![talk(Vec::new())],
     };
-    insta::assert_snapshot!(run(&record, Detail::Brief).text, @r"
+    insta::assert_snapshot!(run(&record, Detail::Brief, Masker::new()).text, @r"
     # Team work
 
     **goal**
@@ -171,7 +171,7 @@ fn no_html_and_no_image_of_an_agent_has_an_effect() {
         ..RunRecord::default()
     };
     for detail in [Detail::Brief, Detail::Whole] {
-        let text = run(&record, detail).text;
+        let text = run(&record, detail, Masker::new()).text;
         let mut is_code = false;
         for line in text.lines() {
             is_code ^= line.trim_start().starts_with("```");
@@ -191,7 +191,7 @@ fn lines_that_cannot_be_read_are_told() {
     let mut of = talk(Vec::new());
     of.conversation.unread_lines = vec![2, 5];
     let said = "2 lines of the conversation of bob cannot be read, and are left out";
-    let Exported { text, unread, .. } = conversation("work", &of, Detail::Brief);
+    let Exported { text, unread, .. } = conversation("work", &of, Detail::Brief, Masker::new());
     assert_eq!(unread, [said]);
     assert_eq!(text, format!("# bob of team work\n\n*{said}*\n"));
 }
@@ -209,7 +209,8 @@ fn no_secret_is_in_a_document_and_its_end_lists_the_masked_ones() {
         Part::Ended { status: Status::Failed, reason: Some(format!("bad key {KEY}")) },
     ];
     for detail in [Detail::Brief, Detail::Whole] {
-        let Exported { text, masked, .. } = conversation("work", &talk(parts.clone()), detail);
+        let Exported { text, masked, .. } =
+            conversation("work", &talk(parts.clone()), detail, Masker::new());
         for secret in [KEY, "ghp_", "MIIEsecret"] {
             assert!(!text.contains(secret), "{secret}: {text}");
         }

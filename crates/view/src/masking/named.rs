@@ -4,11 +4,12 @@
 //! A value is found whole: to its closing quote, to the end of its header, or to the end of its
 //! word.
 
-use std::ops::Range;
 use std::sync::LazyLock;
 
 use pitcrew_process::sandbox::is_secret_name as is_secret_variable;
 use regex::{Captures, Regex};
+
+use super::Found;
 
 /// The kind of a quoted value, or of another value that certainly is one.
 pub(super) const NAMED: &str = "named secret";
@@ -75,13 +76,6 @@ const HEADERS: &[&str] =
 static BEGINNING: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(BEGINNINGS).ok());
 static PAIR: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(PAIRS).ok());
 
-/// The place of a secret in a text.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Found {
-    pub(super) kind: &'static str,
-    pub(super) range: Range<usize>,
-}
-
 /// Returns the places of the values that are secret by their names, in order.
 pub(super) fn find(text: &str) -> Vec<Found> {
     let Some(beginning) = BEGINNING.as_ref() else { return Vec::new() };
@@ -111,7 +105,8 @@ fn value(text: &str, found: &Captures<'_>) -> Option<Found> {
         return in_header(rest, group("before"), group("open")).and_then(|(skipped, length)| {
             let begin = whole.end() + skipped;
             let range = begin..begin + length;
-            could_be(text.get(range.clone())?, Form::Word).then_some(Found { kind: NAMED, range })
+            could_be(text.get(range.clone())?, Form::Word)
+                .then_some(Found { kind: NAMED.into(), range })
         });
     }
     if !is_secret_name(name) {
@@ -134,7 +129,7 @@ fn value(text: &str, found: &Captures<'_>) -> Option<Found> {
     };
     let range = whole.end()..whole.end() + length;
     let kind = if form == Form::Setting { SETTING } else { NAMED };
-    could_be(text.get(range.clone())?, form).then_some(Found { kind, range })
+    could_be(text.get(range.clone())?, form).then_some(Found { kind: kind.into(), range })
 }
 
 /// The form of a value, on which depends what can be no secret.

@@ -125,6 +125,7 @@ fn options(base: &Path, script: &str, asks: Asks) -> RunOptions {
             prices: PriceTable::default(),
             settings: Settings::default(),
             project_agents: AgentFiles::default(),
+            secret_texts: Vec::new(),
             mode: PermissionMode::Default,
             asks,
             limits: RunLimits::default(),

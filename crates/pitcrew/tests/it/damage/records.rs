@@ -89,6 +89,8 @@ fn entries() -> Vec<Damage> {
         ("ended", r#"{"members":[{"name":"bob"}]}"#),
         ("keys", r#"{"keys":["no key"]}"#),
         ("escaped", r#"{"version":1,"escaped":[{"process":7}]}"#),
+        ("secret-digests", r#"{"version":1,"digests":[{"name":"A_KEY"}]}"#),
+        ("secret-digests", r#"{"version":1,"key":"AAAA","digests":[]}"#),
     ] {
         let path = format!("{OURS}/{document}.json");
         all.push(Damage::new(
@@ -141,6 +143,7 @@ fn newer() -> Vec<Damage> {
         "take-over",
         "escaped",
         "conversations",
+        "secret-digests",
     ] {
         let path = format!("{OURS}/{document}.json");
         all.push(Damage::new(
