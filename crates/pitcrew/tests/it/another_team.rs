@@ -58,7 +58,8 @@ fn say_the_word(room: &TestEnv) {
 
 fn run(room: &TestEnv, script: &str) -> Ran {
     let model = room.script(script);
-    room.run(&["run", "go", "--team", "work", "--model", &model, "--allow", "Bash", "--json"])
+    let words = ["run", "go", "--team", "work", "--model", &model, "--allow", "Bash", "--json"];
+    Ran::of(room.command(&words).env("DEPLOY_KEY", "aB3dE5fG7h").output().unwrap())
 }
 
 /// The folders of all archived teams, the oldest first.
@@ -159,6 +160,11 @@ fn a_lead_makes_another_team_after_it_has_deleted_one() {
         "{document:#}"
     );
     check_both_are_archived(&room);
+    // Documents about both teams are masked.
+    for archive in archives(&room) {
+        let record = json_in(&archive, "team/pitcrew/secret-digests.json");
+        assert_eq!(record["digests"][0]["name"], "DEPLOY_KEY", "{record}");
+    }
     room.ok(&["doctor"]);
 }
 

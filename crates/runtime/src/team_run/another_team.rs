@@ -94,6 +94,7 @@ impl TeamLoop {
         self.lease = Some(lease_of(&team, &holder).await?);
         team.keep_lead_key().await?;
         team.keep_bounds(self.bounds.clone()).await?;
+        team.keep_secret_texts(&self.run_context.secret_texts).await?;
         if let Some(panes) = &self.backends.hosting.panes {
             team.note_pane_host(panes.host()).await?;
         }

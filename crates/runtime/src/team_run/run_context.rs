@@ -13,7 +13,7 @@ use pitcrew_process::sandbox::{self, Machine, Sandbox, Support};
 use pitcrew_process::worktree::IgnoredFiles;
 use pitcrew_protocol::{AgentName, ContextWindows, LEAD_NAME, PermissionMode, Status};
 use pitcrew_team::store::{Event as Noted, LogName, Turn};
-use pitcrew_team::{Team, Trust};
+use pitcrew_team::{SecretText, Team, Trust};
 use pitcrew_tools::PathLocks;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
@@ -44,6 +44,8 @@ pub(crate) struct RunContext {
     pub(crate) model_name: String,
     pub(crate) teammate_model: String,
     append_system_prompt: Option<(Role, Arc<str>)>,
+    /// The secret values in the environment, for the record of another team.
+    pub(crate) secret_texts: Vec<SecretText>,
     pub(crate) prices: Arc<PriceTable>,
     windows: ContextWindows,
     compact_at_percent: u64,
@@ -178,6 +180,7 @@ impl RunContext {
             open_model: agent_options.open_model,
             models: HashMap::new(),
             teammate_model: teammate_model.unwrap_or_else(|| model.clone()),
+            secret_texts: agent_options.secret_texts,
             append_system_prompt: agent_options
                 .append_system_prompt
                 .map(|text| (role, text.into())),

@@ -65,12 +65,14 @@ impl KnownValues {
             if is_inner {
                 range = whole_encoding(text, range);
             }
-            let least = all.last().map_or(0, |last| last.range.end);
-            range.start = range.start.max(least);
-            while dense.place(at) < range.end && at < dense.bytes.len() {
-                at += 1;
+            let mut kind = Cow::Owned(kind);
+            // Another value can begin inside of this one. Together they are one place.
+            while let Some(last) = all.pop_if(|last| last.range.end > range.start) {
+                range = range.start.min(last.range.start)..range.end.max(last.range.end);
+                kind = last.kind;
             }
-            all.push(Found { kind: kind.into(), range });
+            all.push(Found { kind, range });
+            at += 1;
         }
         all
     }
@@ -140,7 +142,7 @@ impl<'a> Dense<'a> {
     fn of(text: &'a str) -> Self {
         let bytes = text.as_bytes();
         let is_break = |byte: &u8| matches!(byte, b'\n' | b'\r');
-        if !bytes.iter().any(|byte| is_break(byte)) {
+        if !bytes.iter().any(is_break) {
             return Self { bytes: Cow::Borrowed(bytes), places: Vec::new() };
         }
         let kept = bytes.iter().enumerate().filter(|(_, byte)| !is_break(byte));

@@ -96,9 +96,19 @@ pub fn secret_texts<'a>(
 
 fn texts(name: &str, value: &str) -> Vec<SecretText> {
     let lines = value.lines().map(str::trim).filter(|line| is_own_line(line)).take(LINES_MOST);
-    let json = in_json(value);
-    let whole = [value.to_owned(), in_json(&json), json, in_address(value), in_html(value)];
-    let mut plain: Vec<String> = whole.into_iter().chain(lines.map(str::to_owned)).collect();
+    let lines = lines.flat_map(|line| [line.to_owned(), in_json(line)]);
+    let (json, address) = (in_json(value), in_address(value));
+    let whole = [
+        value.to_owned(),
+        in_json(&json),
+        json,
+        small_escapes(&address),
+        address.replace("%20", "+"),
+        address,
+        in_html(value),
+        in_hex(value),
+    ];
+    let mut plain: Vec<String> = whole.into_iter().chain(lines).collect();
     plain.sort();
     plain.dedup();
     let text = |text, is_inner| SecretText { name: name.to_owned(), text, is_inner };
@@ -147,6 +157,21 @@ fn in_address(value: &str) -> String {
     encoded
 }
 
+/// Writes the escapes of an address in small letters, as some programs do.
+fn small_escapes(address: &str) -> String {
+    let mut parts = address.split('%');
+    let mut small = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let (escape, rest) = part.split_at_checked(2).unwrap_or((part, ""));
+        small.push_str(&format!("%{}{rest}", escape.to_ascii_lowercase()));
+    }
+    small
+}
+
+fn in_hex(value: &str) -> String {
+    value.bytes().map(|byte| format!("{byte:02x}")).collect()
+}
+
 fn in_html(value: &str) -> String {
     let escaped = value.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
     escaped.replace('"', "&quot;").replace('\'', "&#39;")
@@ -157,7 +182,7 @@ fn in_html(value: &str) -> String {
 fn in_base64(value: &str) -> Vec<String> {
     let mut all = Vec::new();
     for (before, shared) in SHARED.into_iter().enumerate() {
-        let bytes = [&[0, 0][..before.min(2)], value.as_bytes()].concat();
+        let bytes = [vec![0; before], value.as_bytes().to_vec()].concat();
         // The last characters depend on the next bytes too.
         let end = bytes.len() * 8 / 6;
         for encoded in [STANDARD.encode(&bytes), URL_SAFE.encode(&bytes)] {
@@ -208,6 +233,9 @@ mod tests {
             r#"p\"ss<&w\n  second line\nx"#,
             r#"p\\\"ss<&w\\n  second line\\nx"#,
             "p%22ss%3C%26w%0A%20%20second%20line%0Ax",
+            "p%22ss%3c%26w%0a%20%20second%20line%0ax",
+            "p%22ss%3C%26w%0A++second+line%0Ax",
+            "702273733c26770a20207365636f6e64206c696e650a78",
             "p&quot;ss&lt;&amp;w\n  second line\nx",
             "second line",
         ] {

@@ -58,6 +58,13 @@ fn a_value_over_several_lines_is_masked() {
 }
 
 #[test]
+fn values_that_overlap_are_masked_together() {
+    let mut masker = masker(&[("A_KEY", "violet-otter"), ("B_KEY", "otter-81-more")]);
+    assert_eq!(masker.text("x violet-otter-81-more y"), "x [masked: value of A_KEY] y");
+    assert_eq!(masker.text("x otter-81-more y"), "x [masked: value of B_KEY] y");
+}
+
+#[test]
 fn the_beginning_of_a_value_that_was_cut_is_masked() {
     check("it is correct+horse…", "it is [masked: cut value of DEPLOY_TOKEN]…");
     check("it is correct+h and more…", "it is correct+h and more…");
