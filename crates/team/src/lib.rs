@@ -103,7 +103,9 @@ pub use pane_hosts::PanePlace;
 pub use plans::{PlanState, PlanView};
 pub use records::TeamRecords;
 pub use requests::{Answer, Request, RequestKind};
-pub use secret_digests::{DigestKey, FILTER_BYTES, Mac, SecretDigest, SecretDigests, SecretText};
+pub use secret_digests::{
+    DigestKey, FILTER_BYTES, Mac, SecretDigest, SecretDigests, SecretText, counted_bytes,
+};
 pub use send::Sent;
 pub use send_once::{Once, OnceTask};
 pub use started::Started;

@@ -160,10 +160,19 @@ pub(crate) async fn end(
             let said = format!("the process that ran team {team} ended without a word");
             Err(Failure::new(FailureKind::HostGone, said).hint(goes_on(context, team)))
         }
+        // The end of the run was missed: a completed team is moved to the archive.
+        Left::TeamGone | Left::NobodyRuns if is_archived(context, team).await => {
+            report::already_over(context, team).await
+        }
         Left::TeamGone | Left::NobodyRuns => {
             Err(Failure::new(FailureKind::NotFound, format!("team {team} is gone")))
         }
     }
+}
+
+async fn is_archived(context: &Context, team: &str) -> bool {
+    let Ok(teams) = context.teams() else { return false };
+    matches!(teams.find_archived(team).await, Ok(Some(_)))
 }
 
 /// Waits until the process that ran the team has ended. It moves a completed team to the archive after

@@ -10,6 +10,7 @@ use serde::Serialize;
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Map, Value};
 
+use super::masker;
 use crate::failure::Failure;
 use crate::output::printable;
 
@@ -46,7 +47,7 @@ pub(crate) async fn replay_file(records: &TeamRecords) -> Result<ReplayFile, Fai
     let mut replay = Replay::of_records(records).await?;
     let events = std::mem::take(&mut replay.events);
     let (count, left_out, unread) = (events.len(), replay.left_out, replay.unread.clone());
-    let mut masker = super::masker(records).await?;
+    let mut masker = masker(records).await?;
     // As values, all events at once would need many times the memory of their text.
     let events = events.into_iter().map(|event| {
         let event = masker.value(&serde_json::to_value(event)?);

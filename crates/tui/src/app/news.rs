@@ -10,7 +10,7 @@ use pitcrew_view::text::printable;
 use pitcrew_view::{ViewEvent, fold};
 
 use super::status::end_in_words;
-use super::{Action, App, Focus, LastRun, Leaving, Left, Stage, read};
+use super::{Action, App, CanStart, Focus, LastRun, Leaving, Left, Stage, read};
 use crate::question::QuestionView;
 
 /// How many ids of delivered messages are kept. An id is needed only for the moment between the
@@ -194,6 +194,11 @@ impl App {
             // A completed team is moved into the archive.
             Stage::Over(_) | Stage::Goal => Vec::new(),
             Stage::Starting(_) => self.already_over(),
+            // The host may end between the connection and the event of the end. Its team is then in
+            // the archive.
+            Stage::Running | Stage::NoHost if self.can_start == CanStart::Yes => {
+                self.already_over()
+            }
             Stage::Running | Stage::NoHost => {
                 vec![Action::Leave(Left::TeamGone { team: self.team_name() })]
             }

@@ -1,13 +1,13 @@
 //! Finds the secret values of a run's environment in texts, by their digests.
 //!
-//! Line breaks in a text do not count, because a terminal breaks long lines. A value that was cut
-//! is found by its first bytes if the sign `…` follows.
+//! White space and escapes in a text do not count, because a terminal breaks long lines. A value that
+//! was cut is found by its first bytes if the sign `…` follows.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use pitcrew_team::{DigestKey, FILTER_BYTES, SecretDigest, SecretDigests};
+use pitcrew_team::{DigestKey, FILTER_BYTES, SecretDigest, SecretDigests, counted_bytes};
 
 use super::Found;
 
@@ -27,10 +27,10 @@ pub(super) struct KnownValues {
     bits: Vec<u64>,
 }
 
-/// A text without its line breaks.
-struct Dense<'a> {
-    bytes: Cow<'a, [u8]>,
-    /// The places of the bytes in the text. Empty if the text has no line breaks.
+/// The bytes of a text that count.
+struct Dense {
+    bytes: Vec<u8>,
+    /// The places of the bytes in the text.
     places: Vec<usize>,
 }
 
@@ -60,7 +60,7 @@ impl KnownValues {
         let dense = Dense::of(text);
         let mut all: Vec<Found> = Vec::new();
         let mut at = 0;
-        while let Some((kind, end, is_inner)) = self.next(&dense.bytes, &mut at) {
+        while let Some((kind, end, is_inner)) = self.next(&dense, &mut at) {
             let mut range = dense.range(at..end);
             if is_inner {
                 range = whole_encoding(text, range);
@@ -79,8 +79,8 @@ impl KnownValues {
 
     /// Moves `at` to the next known value. Returns its kind, its end, and whether it is the inner part
     /// of an encoding.
-    fn next(&self, bytes: &[u8], at: &mut usize) -> Option<(String, usize, bool)> {
-        while let Some(first) = bytes.get(*at..).and_then(|rest| rest.first_chunk()) {
+    fn next(&self, dense: &Dense, at: &mut usize) -> Option<(String, usize, bool)> {
+        while let Some(first) = dense.bytes.get(*at..).and_then(|rest| rest.first_chunk()) {
             let filter = self.key.filter(*first);
             let [byte, ..] = *first;
             let bits = self.bits.get(usize::from(filter / 64)).copied().unwrap_or_default();
@@ -88,7 +88,7 @@ impl KnownValues {
             if bits >> (filter % 64) & 1 == 1
                 && byte & 0xc0 != 0x80
                 && let Some(digests) = self.by_filter.get(&filter)
-                && let Some(found) = self.known(bytes.get(*at..)?, digests)
+                && let Some(found) = self.known(dense, *at, digests)
             {
                 let (kind, length, is_inner) = found;
                 return Some((kind, *at + length, is_inner));
@@ -98,8 +98,14 @@ impl KnownValues {
         None
     }
 
-    /// Returns the value at the beginning of `rest`, whole or cut.
-    fn known(&self, rest: &[u8], digests: &[SecretDigest]) -> Option<(String, usize, bool)> {
+    /// Returns the value that begins at `at`, whole or cut.
+    fn known(
+        &self,
+        dense: &Dense,
+        at: usize,
+        digests: &[SecretDigest],
+    ) -> Option<(String, usize, bool)> {
+        let rest = dense.bytes.get(at..)?;
         let is_whole = |digest: &&SecretDigest| {
             rest.get(..digest.length).is_some_and(|text| self.key.mac(text) == digest.mac)
         };
@@ -109,6 +115,7 @@ impl KnownValues {
         }
         digests.iter().find_map(|digest| {
             let length = cut_length(rest, digest.length)?;
+            dense.is_one_word(&(at..at + length)).then_some(())?;
             Some((format!("cut value of {}", shown(&digest.name)), length, false))
         })
     }
@@ -118,8 +125,7 @@ impl KnownValues {
 fn cut_length(rest: &[u8], most: usize) -> Option<usize> {
     let near = rest.get(..rest.len().min(most + CUT.len()))?;
     let length = near.windows(CUT.len()).position(|window| window == CUT.as_bytes())?;
-    let word = near.get(..length)?;
-    (length >= FILTER_BYTES && !word.iter().any(u8::is_ascii_whitespace)).then_some(length)
+    (length >= FILTER_BYTES).then_some(length)
 }
 
 /// Returns the name of a variable for a document. The record of the names is a file that other
@@ -138,26 +144,21 @@ fn whole_encoding(text: &str, range: Range<usize>) -> Range<usize> {
     range.start - before..range.end + after
 }
 
-impl<'a> Dense<'a> {
-    fn of(text: &'a str) -> Self {
-        let bytes = text.as_bytes();
-        let is_break = |byte: &u8| matches!(byte, b'\n' | b'\r');
-        if !bytes.iter().any(is_break) {
-            return Self { bytes: Cow::Borrowed(bytes), places: Vec::new() };
-        }
-        let kept = bytes.iter().enumerate().filter(|(_, byte)| !is_break(byte));
-        let (places, bytes): (Vec<usize>, Vec<u8>) = kept.map(|(at, byte)| (at, *byte)).unzip();
-        Self { bytes: Cow::Owned(bytes), places }
+impl Dense {
+    fn of(text: &str) -> Self {
+        let (places, bytes) = counted_bytes(text).unzip();
+        Self { bytes, places }
     }
 
-    /// Returns the place of a byte in the text.
-    fn place(&self, at: usize) -> usize {
-        self.places.get(at).copied().unwrap_or(at)
-    }
-
-    /// Returns the range in the text. It ends directly after the last byte, before a line break.
+    /// Returns the range in the text. It ends directly after the last byte, before what follows.
     fn range(&self, range: Range<usize>) -> Range<usize> {
-        self.place(range.start)..self.place(range.end.saturating_sub(1)) + 1
+        let place = |at: usize| self.places.get(at).copied().unwrap_or_default();
+        place(range.start)..place(range.end.saturating_sub(1)) + 1
+    }
+
+    /// Returns true if the text has nothing between these bytes that does not count.
+    fn is_one_word(&self, range: &Range<usize>) -> bool {
+        self.range(range.clone()).len() == range.len()
     }
 }
 

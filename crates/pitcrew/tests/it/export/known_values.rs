@@ -51,7 +51,7 @@ fn script() -> Value {
         "bob": [
             tool("Read", json!({"file_path": "${p}/forms.txt"})),
             tool("SendMessage", json!({"type": "message", "recipient": "team-lead",
-                "content": format!("it is read: {TOKEN}, {LINES}"), "summary": "done"})),
+                "content": format!("it is read: {TOKEN}, {LINES}, {head}\n  {tail}"), "summary": "done"})),
             {"wait_for": {"contains": "shutdown_request"}},
             shutdown,
         ],
@@ -86,13 +86,14 @@ fn a_planted_value_is_in_no_document() {
     let transcript = fs::read_to_string(transcript).unwrap();
     assert!(transcript.contains("inside") && transcript.contains("first line of it"));
     for words in [
-        ["export", "work", "--markdown"].as_slice(),
+        ["export", "work", "--html", "run.html"].as_slice(),
+        &["export", "work", "--markdown"],
         &["export", "work", "--full", "--markdown", "full.md"],
         &["export", "work", "--agent", "bob", "--full", "--markdown", "-"],
         &["--json", "export", "work", "--full", "--markdown", "-"],
     ] {
         let ran = room.ok(words);
-        let file = room.work().join("full.md");
+        let file = room.work().join(words.last().unwrap());
         let document = fs::read_to_string(&file).unwrap_or_else(|_| ran.stdout.clone());
         let _only_one_has_a_file = fs::remove_file(&file);
         for text in [&ran.stdout, &ran.stderr, &document] {

@@ -148,6 +148,20 @@ fn a_run_that_is_over_before_its_first_event_leaves_the_interface_open() {
 }
 
 #[test]
+fn a_run_whose_end_was_missed_leaves_the_interface_open() {
+    let mut person = Person::new();
+    person.types("what is it?");
+    person.presses(KeyCode::Enter);
+    person.gives(Input::Done(Done::Started(Ok("work".to_owned()))));
+    person.hears(News::Open(env!("CARGO_PKG_VERSION").to_owned()));
+    person.took();
+    person.hears(News::TeamGone);
+    let took = person.took();
+    assert!(matches!(took.as_slice(), [Action::Read(_), Action::ReadEnd]), "{took:?}");
+    assert!(person.sees(SMALL).contains("Enter closes; a message goes on"));
+}
+
+#[test]
 fn a_run_that_was_just_resumed_and_is_over_can_be_continued() {
     for news in [News::Nobody, News::TeamGone] {
         let app = App::new(ThemeKind::NoColor, Some("work".to_owned()), CanStart::Yes);

@@ -72,8 +72,9 @@ fn the_beginning_of_a_value_that_was_cut_is_masked() {
 
 #[test]
 fn masked_values_are_counted_by_variable_and_are_in_no_list() {
-    let mut masker = masker(&[("A_TOKEN", TOKEN), ("PIN", "8361927465"), ("B_KEY", "x7 y8 z9 q")]);
-    let value = json!({"a": [TOKEN, 8_361_927_465_u64], TOKEN: "x7 y8 z9 q", "n": 12});
+    let mut masker =
+        masker(&[("A_TOKEN", TOKEN), ("PIN", "8361927465"), ("B_KEY", "x7 y8 z9 q0 r1")]);
+    let value = json!({"a": [TOKEN, 8_361_927_465_u64], TOKEN: "x7 y8 z9 q0 r1", "n": 12});
     let masked = masker.value(&value);
     assert_eq!(
         masked,
