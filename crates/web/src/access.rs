@@ -74,9 +74,10 @@ impl Keys {
     fn check_site(&self, request: &Request) -> Result<(), Failure> {
         check_once(request.headers())?;
         let own = request.extensions().get::<Connection>().map(|it| it.caller.own().ip());
-        let host = text_of(request.headers(), &HOST)
-            .or_else(|| request.uri().authority().map(|authority| authority.as_str()));
-        if !host.is_some_and(|host| self.site.is_own_host(host, own)) {
+        // The first line of a request can name a host too.
+        let authority = request.uri().authority().map(|authority| authority.as_str());
+        let mut hosts = text_of(request.headers(), &HOST).into_iter().chain(authority).peekable();
+        if hosts.peek().is_none() || !hosts.all(|host| self.site.is_own_host(host, own)) {
             let valid = self.site.valid_hosts();
             let message = format!("the Host of the request is not {}", valid.join(", "));
             return Err(forbidden(message).with("valid_hosts", valid));

@@ -50,7 +50,7 @@ mod token;
 mod viewing;
 
 pub use app::NewTeams;
-pub use devices::{Device, DeviceError, Devices, Invitation, Scope};
+pub use devices::{Device, DeviceError, Devices, Invitation, Scope, WaitingCode};
 pub use one_module::ModuleError;
 pub use reach::{HostName, HostNameError, PublicUrl, PublicUrlError, Reach};
 pub use replay_document::replay_document;

@@ -9,7 +9,7 @@ use pitcrew_process::job::TAG_VARIABLE;
 use pitcrew_protocol::{ApiError, ErrorCode};
 use pitcrew_team::SystemClock;
 use pitcrew_team::store::FileBackend;
-use pitcrew_web::{Device, DeviceError, Scope};
+use pitcrew_web::{Device, DeviceError, Scope, WaitingCode};
 use serde::Serialize;
 
 use crate::context::Context;
@@ -41,6 +41,8 @@ enum Action {
 #[derive(Debug, Serialize)]
 struct Listed {
     devices: Vec<Row>,
+    /// The codes that wait for their devices.
+    codes: Vec<CodeRow>,
 }
 
 #[derive(Debug, Serialize)]
@@ -48,6 +50,13 @@ struct Row {
     name: String,
     scope: Scope,
     paired_at_ms: i64,
+}
+
+#[derive(Debug, Serialize)]
+struct CodeRow {
+    name: String,
+    scope: Scope,
+    ends_at_ms: i64,
 }
 
 impl Devices {
@@ -62,21 +71,32 @@ impl Devices {
 
 fn list(context: &Context) -> Result<(), Failure> {
     let devices = of_user(context)?;
-    let found = context.briefly(async { devices.list().await.map_err(failed) })?;
+    let (paired, waiting) = context.briefly(async {
+        let waiting = devices.waiting().await.map_err(failed)?;
+        Ok::<_, Failure>((devices.list().await.map_err(failed)?, waiting))
+    })?;
     let row = |Device { name, scope, paired_at_ms, .. }: Device| Row { name, scope, paired_at_ms };
-    let listed = Listed { devices: found.into_iter().map(row).collect() };
-    context.output.answer(&listed, |listed| table(&listed.devices))
+    let code =
+        |WaitingCode { name, scope, ends_at_ms }: WaitingCode| CodeRow { name, scope, ends_at_ms };
+    let devices = paired.into_iter().map(row).collect();
+    let listed = Listed { devices, codes: waiting.into_iter().map(code).collect() };
+    context.output.answer(&listed, table)
 }
 
-fn table(devices: &[Row]) -> String {
-    if devices.is_empty() {
+fn table(Listed { devices, codes }: &Listed) -> String {
+    if devices.is_empty() && codes.is_empty() {
         return "no device is paired; `pitcrew devices add` pairs one".to_owned();
     }
-    let cells = |row: &Row| {
+    let device = |row: &Row| {
         let at = when::day(row.paired_at_ms).unwrap_or_default();
         [row.name.clone(), row.scope.as_str().to_owned(), at]
     };
-    let rows: Vec<_> = devices.iter().map(cells).collect();
+    let code = |row: &CodeRow| {
+        let until = when::time_of_day(row.ends_at_ms).unwrap_or_default();
+        let waits = format!("its code waits until {until} UTC");
+        [row.name.clone(), row.scope.as_str().to_owned(), waits]
+    };
+    let rows: Vec<_> = devices.iter().map(device).chain(codes.iter().map(code)).collect();
     output::table(["NAME", "SCOPE", "PAIRED"], &rows)
 }
 

@@ -127,6 +127,9 @@ fn a_device_watches_a_run_until_it_is_removed() {
     let code = added["code"].as_str().unwrap();
     assert_eq!(added["link"], format!("{url}/pair/{code}"));
     assert_eq!(room.run(&add).code, 4, "the name is taken");
+    let listed = room.json(&["devices"]);
+    assert_eq!((&listed["codes"][0]["name"], &listed["devices"]), (&json!("phone"), &json!([])));
+    assert!(room.ok(&["devices"]).stdout.contains("its code waits until"));
     let (status, paired) = serving.browser.post("/pair", &json!({"code": code}));
     assert_eq!(status, 201, "{paired}");
     let phone = Browser::new(url, paired["token"].as_str().unwrap());
@@ -137,6 +140,7 @@ fn a_device_watches_a_run_until_it_is_removed() {
     assert_eq!((status, &refused["details"]["needed_scope"]), (403, &json!("answer")));
     let listed = room.json(&["devices"]);
     assert_eq!(listed["devices"][0]["name"], "phone", "{listed}");
+    assert_eq!(listed["codes"], json!([]), "{listed}");
     assert_eq!(listed["devices"][0]["scope"], "watch", "{listed}");
     room.ok(&["devices", "remove", "phone"]);
     assert_eq!(phone.get("/api/teams").0, 401);

@@ -2,8 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::DeviceError;
 use super::scope::Scope;
+use super::{DeviceError, WaitingCode};
 
 /// The maximum number of devices and of codes that wait, together.
 const DEVICES_MOST: usize = 64;
@@ -71,6 +71,16 @@ impl Book {
     /// Removes the codes whose time is over.
     pub(super) fn drop_late(&mut self, now_ms: i64) {
         self.pairings.retain(|pairing| pairing.ends_at_ms > now_ms);
+    }
+
+    /// Returns the codes, without what they are compared with.
+    pub(super) fn waiting(&self) -> Vec<WaitingCode> {
+        let code = |it: &Pairing| WaitingCode {
+            name: it.name.clone(),
+            scope: it.scope,
+            ends_at_ms: it.ends_at_ms,
+        };
+        self.pairings.iter().map(code).collect()
     }
 
     /// Returns the first free name of `device-1`, `device-2` and so on.

@@ -82,6 +82,17 @@ pub struct Invitation {
     pub ends_at_ms: i64,
 }
 
+/// A code that waits for its device.
+#[derive(Debug)]
+pub struct WaitingCode {
+    /// The name of the future device.
+    pub name: String,
+    /// What the device will be allowed to do.
+    pub scope: Scope,
+    /// The end of the code's time, in milliseconds since 1970.
+    pub ends_at_ms: i64,
+}
+
 /// A device that was just paired, with its token. The token is not stored anywhere.
 pub(crate) struct Paired {
     pub(crate) name: String,
@@ -123,6 +134,16 @@ impl Devices {
     /// If the file of devices cannot be read.
     pub async fn list(&self) -> Result<Vec<Device>, DeviceError> {
         Ok(self.book().await?.devices)
+    }
+
+    /// Lists the codes that wait for their devices.
+    ///
+    /// # Errors
+    /// If the file of devices cannot be read.
+    pub async fn waiting(&self) -> Result<Vec<WaitingCode>, DeviceError> {
+        let mut book = self.book().await?;
+        book.drop_late(self.clock.now_ms());
+        Ok(book.waiting())
     }
 
     /// Makes a code that pairs one device within 10 minutes. Without a name, the device gets the

@@ -44,6 +44,10 @@ async fn another_host_or_origin_is_refused() {
         let request = Request::new("GET", "/api/teams").header("Host", &format!("{host}:{port}"));
         client.send(request).await.of(200);
     }
+    let request = Request::new("GET", "http://evil.example/api/teams");
+    client.send(request).await.error(403, "forbidden");
+    let request = Request::new("GET", &format!("http://127.0.0.1:{port}/api/teams"));
+    client.send(request).await.of(200);
     for origin in ["http://evil.example", "null", "https://127.0.0.1", "http://127.0.0.1:1"] {
         let request = Request::new("GET", "/api/teams").header("Origin", origin);
         client.send(request).await.error(403, "forbidden");

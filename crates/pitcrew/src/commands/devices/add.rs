@@ -92,6 +92,9 @@ struct Added {
     /// Whether other machines can reach the server.
     #[serde(skip)]
     is_public: bool,
+    /// Whether a server runs, as far as is known.
+    #[serde(skip)]
+    is_there: bool,
 }
 
 impl Add {
@@ -106,19 +109,19 @@ impl Add {
         let devices = of_files(files.clone());
         let (made, server) = context.briefly(async {
             let server = match (url, port) {
-                (Some(url), _) => RunningServer { url, is_public: true, fingerprint: None },
-                (None, Some(port)) => on_this_machine(port),
-                (None, None) => web_servers::running(&files)
-                    .await
-                    .map_err(Failure::internal)?
-                    .unwrap_or_else(|| on_this_machine(PORT)),
+                (Some(url), _) => Some(RunningServer { url, is_public: true, fingerprint: None }),
+                (None, Some(port)) => Some(on_this_machine(port)),
+                (None, None) => web_servers::running(&files).await.map_err(Failure::internal)?,
             };
             Ok((devices.invite(name, scope).await.map_err(failed)?, server))
         })?;
         let Invitation { name, scope, code, ends_at_ms } = made;
+        let is_there = server.is_some();
+        let server = server.unwrap_or_else(|| on_this_machine(PORT));
         let RunningServer { url, is_public, fingerprint } = server;
         let link = format!("{url}/pair/{code}");
-        let added = Added { name, scope, code, url, link, fingerprint, ends_at_ms, is_public };
+        let added =
+            Added { name, scope, code, url, link, fingerprint, ends_at_ms, is_public, is_there };
         context.output.answer(&added, |added| added.text(context.output.form()))
     }
 }
@@ -141,7 +144,9 @@ impl Added {
             text += "\nthe certificate is self-signed: compare its SHA-256 fingerprint with the ";
             text += &format!("browser's\n  {fingerprint}");
         }
-        if !self.is_public {
+        if !self.is_there {
+            text += "\nno server runs: start `pitcrew serve`, for other machines with --listen";
+        } else if !self.is_public {
             text += &self.how_from_elsewhere();
         } else if let Some(picture) = self.picture(form) {
             text += &format!("\n\n{picture}");

@@ -23,7 +23,7 @@ pub(super) struct Reached {
 
     /// Listen at this address of this machine, also for other machines, over TLS
     ///
-    /// 0.0.0.0 is every IPv4 address, [::] also every IPv6 address.
+    /// 0.0.0.0 is every IPv4 address, `[::]` also every IPv6 address.
     #[arg(long, value_name = "ADDR[:PORT]", value_parser = listening)]
     listen: Option<Listening>,
 

@@ -68,7 +68,9 @@ fn a_server_for_other_machines_speaks_tls_and_says_its_fingerprint() {
     drop(process);
     let later = room.ok(&add).stdout;
     assert!(later.contains("http://127.0.0.1:7420/pair/"), "{later}");
-    assert!(later.contains("ssh -L 7420:127.0.0.1:7420 HOST"), "{later}");
+    assert!(later.contains("no server runs: start `pitcrew serve`"), "{later}");
+    let there = room.ok(&["devices", "add", "--scope", "watch", "--port", "7420"]).stdout;
+    assert!(there.contains("ssh -L 7420:127.0.0.1:7420 HOST"), "{there}");
     let (_process, again) = serving(&room, &["--listen", "127.0.0.1:0", "--name", "box.home"]);
     assert_eq!(again["certificate"], *certificate, "the certificate is made once");
     assert_eq!(room.json(&["doctor"])["findings"], json!([]));
