@@ -182,7 +182,7 @@ async fn check_key(app: &App, request: &Parts) -> Result<Holder, Failure> {
         Key::None => Err(unauthorized()),
         Key::Device { token, sent_by } => {
             let found = app.devices.find(&token).await;
-            let device = found.map_err(|error| Failure::internal(&error))?;
+            let device = found.map_err(|error| Failure::of_devices(&error))?;
             let device = device.ok_or_else(unauthorized)?;
             if matches!(sent_by, SentBy::Browser) {
                 check_browser(request)?;

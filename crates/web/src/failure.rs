@@ -11,6 +11,8 @@ use pitcrew_view::lead::LeadError;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
+use crate::devices::DeviceError;
+
 /// The error codes that only the server has. All others are those of
 /// [`ErrorCode`](pitcrew_protocol::ErrorCode).
 pub(crate) mod code {
@@ -94,6 +96,14 @@ impl Failure {
     pub(crate) fn internal(error: &(dyn std::error::Error + 'static)) -> Self {
         let code = pitcrew_protocol::ErrorCode::InternalError;
         Self::new(StatusCode::INTERNAL_SERVER_ERROR, code.as_str(), chain(error))
+    }
+
+    /// Returns the failure of a request whose caller is not known yet, because the devices cannot be
+    /// read. It names no path; the log of the server does.
+    pub(crate) fn of_devices(error: &DeviceError) -> Self {
+        tracing::error!(error = chain(error), "the devices cannot be used");
+        let said = "the devices cannot be used; `pitcrew devices` on the server's machine says why";
+        Self::internal(&std::io::Error::other(said))
     }
 
     /// Returns the message for people.

@@ -13,7 +13,7 @@
 //! - `openapi` describes the operations as an OpenAPI document.
 //! - `metrics` counts requests and reads the numbers of teams, for Prometheus.
 //! - `assets` has the files of the page.
-//! - [`replay_document`] makes one HTML document of a replay, which needs no server.
+//! - [`replay_document()`] makes one HTML document of a replay, which needs no server.
 //! - `viewing` shows one replay or stream, on a server that was started for it.
 //!
 //! This crate never reads arguments, the environment or the home folder, and never prints. The

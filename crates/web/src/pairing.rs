@@ -87,7 +87,7 @@ pub(crate) async fn browser(
 async fn paired(app: &App, code: &str) -> Result<Paired, Failure> {
     let counted = app.pair_tries.count(Instant::now());
     counted.map_err(|wait| too_often("too many codes were tried", wait))?;
-    let found = app.devices.pair(code).await.map_err(|error| Failure::internal(&error))?;
+    let found = app.devices.pair(code).await.map_err(|error| Failure::of_devices(&error))?;
     found.ok_or_else(|| {
         forbidden("this code is wrong, used or too old; `pitcrew devices add` makes another")
     })

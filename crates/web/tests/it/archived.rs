@@ -85,6 +85,17 @@ async fn what_cannot_be_read_of_a_team_is_named() {
 }
 
 #[tokio::test]
+async fn a_log_names_an_inbox_that_cannot_be_read() {
+    let env = ServerEnv::new().await;
+    env.team("work", &["bob"]).await;
+    fs::write(env.root().join("teams/work/inboxes/bob.json"), "[{").unwrap();
+    let log = env.client.get("/api/teams/work/log").await.of(200);
+    let text = log["entries"][0]["text"].as_str().unwrap();
+    assert!(text.starts_with("the mail of bob cannot be read: "), "{log}");
+    assert_eq!(log["entries"][1]["event"], "team_created", "{log}");
+}
+
+#[tokio::test]
 async fn what_needs_a_running_team_says_so() {
     let env = ServerEnv::new().await;
     env.team("work", &["bob"]).await;

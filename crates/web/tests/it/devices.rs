@@ -138,6 +138,21 @@ async fn the_file_of_devices_has_no_token_and_no_code() {
 }
 
 #[tokio::test]
+async fn a_damaged_file_of_devices_is_told_without_its_path() {
+    let env = ServerEnv::new().await;
+    let phone = paired(&env, "phone", Scope::Watch).await;
+    std::fs::write(env.devices().file(), "{\"dev").unwrap();
+    let stranger = Client::new(env.client.address, "no token");
+    for answer in
+        [phone.get("/api/teams").await, stranger.get("/api/teams").await, try_code(&env, "A").await]
+    {
+        let told = answer.of(500).to_string();
+        assert!(told.contains("internal_error") && !told.contains("devices.json"), "{told}");
+    }
+    env.client.get("/api/teams").await.of(200);
+}
+
+#[tokio::test]
 async fn a_browser_is_paired_by_a_link_and_its_cookie_opens_no_change_of_another_site() {
     let mut env = ServerEnv::new().await;
     let invitation = env.devices().invite(None, Scope::Everything).await.unwrap();
