@@ -78,7 +78,7 @@ test("errors have no fault in either theme", async () => {
   await page.goto(`${origin}/#/nowhere`);
   await page.getByRole("alert").first().waitFor();
   await page.getByRole("form", { name: "Message" }).waitFor({ state: "detached" });
-  assert.equal(await page.getByText("connection lost").count(), 0);
+  assert.equal(await page.locator(".top .state").count(), 0);
   assert.equal(await page.getByRole("alert").count(), 1);
   assert.deepEqual(await violationsInBothThemes(page), [], "a team that does not exist");
   await context.clearCookies();

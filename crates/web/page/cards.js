@@ -110,8 +110,8 @@ function drawn({ team, agent, group, lead, needs, writing, mail, isOver }) {
     <${Badges} agent=${agent} />
     <footer>
       <span>${numbers(agent)}</span>
-      ${!isOver && agent.role !== "subagent" && html`<button class="quiet" aria-label=${`Message ${name}`}
-        onClick=${() => recipient(agent.name)}>Message</button>`}
+      ${!isOver && agent.role !== "subagent" && html`<button class="quiet"
+        aria-label=${`Message ${name}`} onClick=${() => recipient(agent.name)}>Message</button>`}
     </footer>
   </article>`;
 }

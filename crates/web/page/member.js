@@ -34,7 +34,8 @@ export function Member({ store, name }) {
         <${Parts} key=${name} parts=${store.parts(name)} />`
       : html`<p class="note">${numbers(agent)} · <a
           href=${link(store.name, "review", name)}>changes</a></p>
-        ${!isOver && html`<${Controls} team=${store.name} agent=${agent} isLead=${name === team.lead} />`}
+        ${!isOver && html`<${Controls} team=${store.name} agent=${agent}
+          isLead=${name === team.lead} />`}
         <${Conversation} key=${name} store=${store} name=${name} turns=${agent.turns} />`}
   </div>`;
 }
