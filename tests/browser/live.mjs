@@ -201,4 +201,5 @@ async function theArchiveShowsIt(page) {
   await page.getByRole("region", { name: "Run summary" }).getByText("completed").waitFor();
   await page.getByRole("article", { name: "bob", exact: true }).waitFor();
   assert.equal(await page.getByRole("form", { name: "Message" }).count(), 0);
+  assert.equal(await page.getByRole("button", { name: /^Message/ }).count(), 0);
 }

@@ -161,7 +161,7 @@ test("a live pipe is followed, scrubbed while it runs, and replayed after its en
 test("a keyboard and a screen reader play a replay", async () => {
   const { page, context } = await opened("lifecycle.ndjson");
   const slider = scrubber(page);
-  await slider.focus();
+  await slider.press("Home");
   const spoken = () => slider.getAttribute("aria-valuetext");
   await slider.press("ArrowRight");
   assert.match((await spoken()) ?? "", /^line \d+, .*team probe created/);
@@ -169,6 +169,11 @@ test("a keyboard and a screen reader play a replay", async () => {
   assert.match((await spoken()) ?? "", /task #1 created/);
   await slider.press("ArrowLeft");
   assert.match((await spoken()) ?? "", /team probe created/);
+  const before = Number(await slider.inputValue());
+  await slider.press("PageUp");
+  assert.ok(Number(await slider.inputValue()) > before, "Page Up moves on");
+  await slider.press("PageDown");
+  assert.equal(Number(await slider.inputValue()), before, "Page Down moves back");
   await page.getByLabel("Speed").selectOption("100");
   await slider.focus();
   await slider.press(" ");
@@ -224,10 +229,15 @@ for (const [size, device] of /** @type {const} */ ([
         await page.goto(`${own}/#/replay/view${name}`);
         await page.locator("main > *").first().waitFor();
         assert.deepEqual(await violations(page), [], `${name} ${size} ${colorScheme}`);
-        const wide = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
+        const wide = await page.evaluate(
+          () => document.documentElement.scrollWidth - screen.width,
+        );
         assert.ok(wide <= 0, `${name} is ${wide} pixels too wide`);
       }
       await page.goto(`${own}/#/replay/view`);
+      const player = await page.locator(".player").boundingBox();
+      const height = player?.height ?? Infinity;
+      assert.ok(height < device.viewport.height * 0.3, `the player is ${height} pixels high`);
       await shot(page, `replay-${size}-${colorScheme}`);
       assert.deepEqual(errors, []);
       await context.close();

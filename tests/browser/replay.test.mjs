@@ -8,9 +8,11 @@ Object.assign(globalThis, { location: { hash: "" }, addEventListener() {} });
 const PAGE = new URL("../../crates/web/page/", import.meta.url);
 /** @param {string} name */
 const module = (name) => import(new URL(name, PAGE).href);
-const [{ Recording, FRAME_EVENTS, below }, { Log, Matches }, { parse, link }] = await Promise.all(
-  ["moment.js", "log.js", "route.js"].map(module),
-);
+const [{ Recording, FRAME_EVENTS, below }, { Log, Matches }, { parse, link }, ...others] =
+  await Promise.all(
+    ["moment.js", "log.js", "route.js", "replaying.js", "cards.js"].map(module),
+  );
+const [{ ReplayStore }, { groupOf, needs }] = others;
 
 /** @param {Partial<Recorded> & {events: TimedEvent[]}} given */
 function recording(given) {
@@ -52,6 +54,37 @@ test("a moment has the fields that the events before it told", () => {
     [0, 999, 1_000, 2_500, 9_000].map((ms) => it.countAt(ms)),
     [0, 0, 1, 2, 3],
   );
+});
+
+test("an agent that asks for a permission needs a person at that moment, and only then", () => {
+  const it = recording({
+    events: timed(
+      { changed: { agents: [bob] } },
+      { changed: { agents: [{ name: "bob", asks: { c1: "Write" } }] } },
+      { changed: { agents: [{ name: "bob", asks: {} }] } },
+    ),
+  });
+  const shown = [1, 2, 3].map((count) => {
+    const { team, questions } = it.moment(count).host;
+    return [groupOf(team.agents[0], questions), needs(team.agents[0], questions)];
+  });
+  const works = ["working", ""];
+  assert.deepEqual(shown, [works, ["input", "asks permission for Write"], works]);
+});
+
+test("a replay is opened at its end, or at the moment of its address", () => {
+  const events = timed({}, {}, {});
+  const given = { name: "s", clock: "lines", from_ms: 1_000, to_ms: 3_000, events };
+  const opened = (/** @type {number | null} */ at) => {
+    const store = new ReplayStore("s", { ...given, first: {}, left_out: 0, unread: [] }, at);
+    store.close();
+    return [store.now.value, store.count];
+  };
+  assert.deepEqual([null, 2_000, 9_000].map(opened), [
+    [3_000, 3],
+    [2_000, 2],
+    [3_000, 3],
+  ]);
 });
 
 /** @param {string} id @param {string} [status] */

@@ -233,7 +233,7 @@ interface Part {
 }
 
 type StreamKind = "snapshot" | "event" | "gone" | "end" | "link";
-type Link = "connecting" | "live" | "gone" | "ended" | "lost";
+type Link = "connecting" | "live" | "gone" | "ended" | "lost" | "missing";
 type LiveStore = import("../../crates/web/page/store.js").TeamStore;
 type Store =
   | LiveStore

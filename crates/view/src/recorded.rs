@@ -22,7 +22,7 @@ use crate::team_log::{LogEntry, TeamLog, merged};
 const TRANSCRIPT_BYTES: u64 = 1024 * 1024;
 
 /// The outcome of a run whose end is not recorded.
-const NO_END: &str = "the end of the last run is not recorded";
+pub(crate) const NO_END: &str = "the end of the last run is not recorded";
 
 /// A team, as its records show it.
 #[derive(Debug, Default)]

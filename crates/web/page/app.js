@@ -155,6 +155,7 @@ const LINKS = {
   gone: "no process runs it",
   ended: "not running",
   lost: "connection lost: reload the page",
+  missing: "",
 };
 
 /** @param {{store: TeamStore}} props */
@@ -163,7 +164,7 @@ function TeamState({ store }) {
   const [link, isArchived] = [use(store.link), use(store.isArchived)];
   const known = isArchived ? "archived" : outcome ? "ended" : LINKS[link];
   const words = team.cleanup === "cleaned_up" ? "cleaned_up" : known;
-  return html`<span class=${`state s-${link}`}>${words}</span>`;
+  return link !== "missing" && html`<span class=${`state s-${link}`}>${words}</span>`;
 }
 
 // The styles hide what this caller may not do. The server refuses it anyway.

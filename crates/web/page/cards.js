@@ -66,17 +66,19 @@ export function inOrder(agents, questions) {
 export function Cards({ store }) {
   const { team, questions, writing } = use(store.host);
   const mail = use(store.log.mail);
+  // Nobody reads the mail of an archived team, or of a replay.
+  const isOver = use(store.isArchived);
   return html`<ul class="cards" aria-label=${`Agents of team ${visible(team.team)}`}>
     ${inOrder(team.agents, questions).map(({ agent, group }) => html`<li key=${agent.name}>
       <${Card} team=${store.name} agent=${agent} group=${group} lead=${team.lead}
         needs=${needs(agent, questions)} writing=${writing[agent.name] ?? ""}
-        mail=${mail[agent.name]} isReplay=${store.isReplay} /></li>`)}
+        mail=${mail[agent.name]} isOver=${isOver} /></li>`)}
   </ul>`;
 }
 
 /**
  * @typedef {{team: string, agent: Agent, group: Group, lead?: string | null, needs: string,
- *   writing: string, mail?: Entry, isReplay: boolean}} CardProps
+ *   writing: string, mail?: Entry, isOver: boolean}} CardProps
  */
 
 /**
@@ -84,12 +86,11 @@ export function Cards({ store }) {
  * @param {CardProps} props
  */
 function Card(props) {
-  const { team, agent, group, lead, needs, writing, mail } = props;
-  return useMemo(() => drawn(props), [team, agent, group, lead, needs, writing, mail]);
+  return useMemo(() => drawn(props), Object.values(props));
 }
 
 /** @param {CardProps} props */
-function drawn({ team, agent, group, lead, needs, writing, mail, isReplay }) {
+function drawn({ team, agent, group, lead, needs, writing, mail, isOver }) {
   const { mark, words } = GROUPS[group];
   const name = visible(agent.name);
   const state = group === "ended" && agent.status === "killed" ? "stopped" : words;
@@ -109,8 +110,8 @@ function drawn({ team, agent, group, lead, needs, writing, mail, isReplay }) {
     <${Badges} agent=${agent} />
     <footer>
       <span>${numbers(agent)}</span>
-      ${!isReplay && html`<button class="quiet" aria-label=${`Message ${name}`}
-        onClick=${() => recipient(agent.name)}>Message</button>`}
+      ${!isOver && agent.role !== "subagent" && html`<button class="quiet"
+        aria-label=${`Message ${name}`} onClick=${() => recipient(agent.name)}>Message</button>`}
     </footer>
   </article>`;
 }

@@ -20,6 +20,7 @@ export function Member({ store, name }) {
   // Each entry of a replay can be a part of the conversation.
   const _drawnAgain = use(store.log.version);
   const { team, questions } = use(store.host);
+  const isOver = use(store.isArchived);
   const agent = team.agents.find((agent) => agent.name === name);
   if (!agent) {
     return html`<div class="page"><p class="empty">No agent has the name ${visible(name)}.
@@ -33,7 +34,8 @@ export function Member({ store, name }) {
         <${Parts} key=${name} parts=${store.parts(name)} />`
       : html`<p class="note">${numbers(agent)} · <a
           href=${link(store.name, "review", name)}>changes</a></p>
-        <${Controls} team=${store.name} agent=${agent} isLead=${name === team.lead} />
+        ${!isOver && html`<${Controls} team=${store.name} agent=${agent}
+          isLead=${name === team.lead} />`}
         <${Conversation} key=${name} store=${store} name=${name} turns=${agent.turns} />`}
   </div>`;
 }

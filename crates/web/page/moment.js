@@ -30,7 +30,7 @@ export class Recording {
     this.entryAt = [];
     /** The parts of the conversations. @type {Map<string, Map<number, Told>>} */
     this.talks = new Map();
-    const host = ofSnapshot(replay.first);
+    const host = withQuestions(ofSnapshot(replay.first));
     /** @type {Moment[]} */
     this.frames = [{ count: 0, host, entries: 0, mail: {}, banner: null, end: null }];
     this.add(replay.events);
@@ -183,7 +183,22 @@ function withChanges(host, told) {
     agents = told.order.flatMap((name) => known.get(name) ?? []);
   }
   const tasks = told.tasks || told.tasks_gone ? withTasks(host.tasks, told) : host.tasks;
-  return { ...host, team: { ...host.team, ...told.team, agents }, tasks };
+  return withQuestions({ ...host, team: { ...host.team, ...told.team, agents }, tasks });
+}
+
+/**
+ * Adds the requests that wait. A replay has only who asks, and for which tool.
+ * @param {HostState} host
+ * @returns {HostState}
+ */
+function withQuestions(host) {
+  const rest = { folder: "", reason: "", lines: [], offers: [], digest: "" };
+  const questions = host.team.agents.flatMap(({ name: asker, asks }) =>
+    Object.entries(asks ?? {}).map(([id, tool]) => {
+      return { id, since_ms: 0, question: { asker, tool, ...rest } };
+    }),
+  );
+  return { ...host, questions };
 }
 
 /**

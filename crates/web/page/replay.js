@@ -63,7 +63,7 @@ export function Replay({ name, read, back, follow }) {
 /** @param {{store: ReplayStore, back?: string}} props */
 function Header({ store, back }) {
   const { view } = use(route);
-  const { team } = use(store.host);
+  const { team, questions } = use(store.host);
   const [isLive, error] = [use(store.isLive), use(store.error)];
   const { left_out, masked, unread, name } = store.replay;
   const notes = [...unread];
@@ -77,7 +77,7 @@ function Header({ store, back }) {
       ${back && html`<a class="brand" href=${back}><span aria-hidden="true">‹</span> Back</a>`}
       <b class="name">${visible(team.team || name)}</b>
       <span class=${`state s-${state}`}>${state}</span>
-      <span class="note totals">${totals(team.agents, [])}</span>
+      <span class="note totals">${totals(team.agents, questions)}</span>
     </div>
     <nav aria-label="Views">${VIEWS.filter(([id]) => SHOWN.includes(id)).map(
       ([id, title]) => html`<a key=${id} href=${link(store.name, id === "team" ? "" : id)}

@@ -20,7 +20,7 @@ export class ReplayStore {
   /**
    * @param {string} name the first part of the addresses of its views
    * @param {Recorded} replay
-   * @param {number | null} at the time of the first moment
+   * @param {number | null} at the time that is shown first, or `null` for the end
    */
   constructor(name, replay, at) {
     this.isReplay = /** @type {const} */ (true);
@@ -43,7 +43,7 @@ export class ReplayStore {
     this.isFollowing = new Signal(this.isLive.value && this.recording.isClock && at === null);
     this.count = -1;
     this.isClosed = false;
-    this.seek(this.isFollowing.value ? this.recording.to : (at ?? this.recording.from));
+    this.seek(at ?? this.recording.to);
     this.prepare();
   }
 

@@ -144,6 +144,10 @@ export class TeamStore {
     try {
       this.isArchived.value = (await get(ofTeam(this.name))).state === "archived";
     } catch (error) {
+      if (error instanceof Failure && error.status === 404 && !this.host.value.outcome) {
+        this.isArchived.value = true;
+        this.link.value = "missing";
+      }
       this.error.value = inWords(error);
     }
   }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use pitcrew_agent::transcript::{Step, read};
-use pitcrew_protocol::{AgentName, ApiError};
+use pitcrew_protocol::{AgentName, ApiError, TeamConfig};
 use pitcrew_team::TeamRecords;
 use pitcrew_team::store::JournalEntry;
 
@@ -12,8 +12,9 @@ use super::recorder::{Limits, Recorder};
 use super::step_times::StepTimes;
 use super::{Clock, Replay};
 use crate::conversation::Conversation;
-use crate::recorded::Recorded;
-use crate::state::{Happened, TimelineEntry};
+use crate::recorded::{NO_END, Recorded};
+use crate::running::Running;
+use crate::state::{Happened, TeamState, TimelineEntry};
 use crate::team_log::{LogEntry, TeamLog};
 
 /// Something that the records of a team tell.
@@ -55,9 +56,34 @@ impl Replay {
         let last_ms = facts.last().map_or(0, |(at_ms, _)| *at_ms);
         let mut fold = JournalFold::new(&config, &tasks, &journal);
         tell(&mut recorder, &mut fold, facts);
+        if runs(records, &config).await {
+            go_on(&mut recorded.state, &fold.state);
+        }
         // The records have the end, also where the journal has gaps.
         recorder.state(last_ms, &recorded.state);
         Ok(recorder.into_replay(config.name.to_string(), Clock::Recorded, recorded.unread))
+    }
+}
+
+/// Whether a pitcrew process runs the team. A lease that cannot be read is none.
+async fn runs(records: &TeamRecords, config: &TeamConfig) -> bool {
+    match records {
+        TeamRecords::Live(team) => {
+            matches!(Running::of(team, config).await, Ok(Running::ByPitcrew { .. }))
+        }
+        TeamRecords::Archived(..) => false,
+    }
+}
+
+/// Changes the last state of a team to that of a team that runs: its run has no end yet, and its
+/// agents still do what they did last, as `now` says.
+fn go_on(last: &mut TeamState, now: &TeamState) {
+    last.session.take_if(|session| session.outcome == NO_END);
+    for agent in &mut last.agents {
+        if let Some(now) = now.agent(&agent.name) {
+            agent.asks.clone_from(&now.asks);
+            agent.doing.clone_from(&now.doing);
+        }
     }
 }
 

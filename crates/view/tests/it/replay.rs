@@ -8,7 +8,7 @@ use pitcrew_view::recorded::Recorded;
 use pitcrew_view::replay::{Clock, Replay, StreamReplay};
 use serde_json::{Map, Value, json};
 
-use crate::host_env::Hosted;
+use crate::host_env::{Hosted, PAUSE, in_time, opened};
 use crate::script::name;
 
 const GUIDE: &str = include_str!("recordings/stream-guide.ndjson");
@@ -208,4 +208,31 @@ async fn the_replay_of_a_team_ends_in_the_state_of_its_records() {
     let bob = first.agents.iter().find(|agent| agent["name"] == "bob").unwrap();
     assert_eq!((&bob["status"], &bob["turns"]), (&json!("pending"), &json!(0)));
     assert!(recorded.state.agent(&name("bob")).unwrap().turns >= 4);
+}
+
+#[tokio::test]
+async fn the_replay_of_a_team_that_runs_has_no_end_and_shows_who_asks() {
+    const ASKS: &str = "
+agents:
+  team-lead:
+    - tools: [{name: Bash, input: {command: touch made}}]
+    - text: Done.
+";
+    let hosted = Hosted::start(ASKS).await;
+    let _question = opened(&mut hosted.follow(None).await).await;
+    let records = TeamRecords::Live(hosted.team_elsewhere().await);
+    let asks = async {
+        loop {
+            let end = Face::after(&events_of(&Replay::of_records(&records).await.unwrap()));
+            let lead = end.agents.iter().find(|agent| agent["name"] == "team-lead");
+            let tools =
+                lead.and_then(|lead| Some(json!(lead["asks"].as_object()?.values().next()?)));
+            if tools == Some(json!("Bash")) {
+                return end;
+            }
+            tokio::time::sleep(PAUSE).await;
+        }
+    };
+    let end = in_time("the replay shows the request", asks).await;
+    assert_eq!(end.team.get("session").filter(|session| !session.is_null()), None);
 }
