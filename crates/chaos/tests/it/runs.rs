@@ -16,7 +16,7 @@ const CRASHES: usize = 3;
 
 /// The number of runs that check how each process of the lead ends. `./test --long` makes two
 /// hundred of them.
-const ENDS: usize = 20;
+const ENDS: usize = 14;
 
 /// The number of detached runs with faces. `./test --long` makes two hundred of them.
 const FACES: u64 = 4;

@@ -71,7 +71,7 @@ async fn each_request_of_a_user_interface_reaches_the_host() {
     assert!(client::stop_member(&team, &eve).await.unwrap());
     let is_stopped = |event: &RunEvent| matches!(event, RunEvent::AgentChanged { agent, status: Status::Killed, .. } if agent.as_str() == "eve");
     hosted.until(is_run(is_stopped)).await;
-    let ending = client::end_team(&team, Some(60)).await.unwrap().unwrap();
+    let ending = client::end_team(&team, Some(10)).await.unwrap().unwrap();
     assert!(ending.ended_by_ms.is_some());
     assert!(matches!(hosted.host.outcome().await.end, RunEnd::ShutDown));
     assert!(client::permissions(&team).await.unwrap().is_none());
