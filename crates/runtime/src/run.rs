@@ -76,8 +76,7 @@ pub struct AgentOptions {
     /// The agent definitions of the project. Definitions that the user does not trust are not
     /// included.
     pub project_agents: AgentFiles,
-    /// The secret values in the environment of this process. The team records their digests before
-    /// an agent acts, so that documents about the team can be masked.
+    /// The secret values in the environment of this process. The team records their digests.
     pub secret_texts: Vec<SecretText>,
     /// The permission mode of the lead. Teammates start in the same mode, unless it is `plan` or
     /// `delegate`. A member that runs alone uses this mode if the config names no mode for the
