@@ -123,7 +123,7 @@ impl KnownValues {
 
 /// Returns the length of a word that was cut before `most` bytes.
 fn cut_length(rest: &[u8], most: usize) -> Option<usize> {
-    let near = rest.get(..rest.len().min(most + CUT.len()))?;
+    let near = rest.get(..rest.len().min(most.saturating_add(CUT.len())))?;
     let length = near.windows(CUT.len()).position(|window| window == CUT.as_bytes())?;
     (length >= FILTER_BYTES).then_some(length)
 }

@@ -25,6 +25,24 @@ fn check(text: &str, expected: &str) {
 }
 
 #[test]
+fn a_value_that_was_broken_into_lines_is_masked_with_what_is_between() {
+    let masked = "[masked: value of DEPLOY_TOKEN]";
+    check("correct+\n    horse/7battery", masked);
+    check(r#"{"a": "correct+horse\n /7battery"}"#, &format!(r#"{{"a": "{masked}"}}"#));
+    check("│ correct+horse │\n│ /7battery    │", &format!("│ {masked}    │"));
+}
+
+#[test]
+fn a_record_with_an_absurd_length_masks_nothing_else() {
+    let mut digests = SecretDigests::default();
+    let environment = BTreeMap::from([("DEPLOY_TOKEN".into(), TOKEN.into())]);
+    digests.add(&secret_texts(&environment), &DigestKey::new([0x5a; 32]));
+    digests.digests.iter_mut().for_each(|digest| digest.length = usize::MAX);
+    let mut masker = Masker::knowing(digests);
+    assert_eq!(masker.text(&format!("it is {TOKEN}")), format!("it is {TOKEN}"));
+}
+
+#[test]
 fn a_value_is_masked_wherever_it_is() {
     check("correct+horse/7battery", "[masked: value of DEPLOY_TOKEN]");
     check(
