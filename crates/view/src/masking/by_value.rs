@@ -28,7 +28,7 @@ pub(super) struct KnownValues {
 }
 
 /// The bytes of a text that count.
-struct Dense {
+struct CountedBytes {
     bytes: Vec<u8>,
     /// The places of the bytes in the text.
     places: Vec<usize>,
@@ -57,11 +57,11 @@ impl KnownValues {
 
     /// Returns the places of known values, in order.
     pub(super) fn find(&self, text: &str) -> Vec<Found> {
-        let dense = Dense::of(text);
+        let counted = CountedBytes::of(text);
         let mut all: Vec<Found> = Vec::new();
         let mut at = 0;
-        while let Some((kind, end, is_inner)) = self.next(&dense, &mut at) {
-            let mut range = dense.range(at..end);
+        while let Some((kind, end, is_inner)) = self.next(&counted, &mut at) {
+            let mut range = counted.range(at..end);
             if is_inner {
                 range = whole_encoding(text, range);
             }
@@ -79,8 +79,8 @@ impl KnownValues {
 
     /// Moves `at` to the next known value. Returns its kind, its end, and whether it is the inner part
     /// of an encoding.
-    fn next(&self, dense: &Dense, at: &mut usize) -> Option<(String, usize, bool)> {
-        while let Some(first) = dense.bytes.get(*at..).and_then(|rest| rest.first_chunk()) {
+    fn next(&self, counted: &CountedBytes, at: &mut usize) -> Option<(String, usize, bool)> {
+        while let Some(first) = counted.bytes.get(*at..).and_then(|rest| rest.first_chunk()) {
             let filter = self.key.filter(*first);
             let [byte, ..] = *first;
             let bits = self.bits.get(usize::from(filter / 64)).copied().unwrap_or_default();
@@ -88,7 +88,7 @@ impl KnownValues {
             if bits >> (filter % 64) & 1 == 1
                 && byte & 0xc0 != 0x80
                 && let Some(digests) = self.by_filter.get(&filter)
-                && let Some(found) = self.known(dense, *at, digests)
+                && let Some(found) = self.known(counted, *at, digests)
             {
                 let (kind, length, is_inner) = found;
                 return Some((kind, *at + length, is_inner));
@@ -101,11 +101,11 @@ impl KnownValues {
     /// Returns the value that begins at `at`, whole or cut.
     fn known(
         &self,
-        dense: &Dense,
+        counted: &CountedBytes,
         at: usize,
         digests: &[SecretDigest],
     ) -> Option<(String, usize, bool)> {
-        let rest = dense.bytes.get(at..)?;
+        let rest = counted.bytes.get(at..)?;
         let is_whole = |digest: &&SecretDigest| {
             rest.get(..digest.length).is_some_and(|text| self.key.mac(text) == digest.mac)
         };
@@ -115,7 +115,7 @@ impl KnownValues {
         }
         digests.iter().find_map(|digest| {
             let length = cut_length(rest, digest.length)?;
-            dense.is_one_word(&(at..at + length)).then_some(())?;
+            counted.is_one_word(&(at..at + length)).then_some(())?;
             Some((format!("cut value of {}", shown(&digest.name)), length, false))
         })
     }
@@ -144,7 +144,7 @@ fn whole_encoding(text: &str, range: Range<usize>) -> Range<usize> {
     range.start - before..range.end + after
 }
 
-impl Dense {
+impl CountedBytes {
     fn of(text: &str) -> Self {
         let (places, bytes) = counted_bytes(text).unzip();
         Self { bytes, places }
