@@ -2,8 +2,8 @@
 //! memory the processes that serve them use while one of them is stopped.
 //!
 //! There are three periods of the same length. In the second, one face is stopped (SIGSTOP). The
-//! conversations of the agents grow in all of them, so the smaller growth of the two others is
-//! subtracted.
+//! conversations of the agents grow in all of them, at first more than later, so the mean growth of
+//! the period before and the period after is subtracted.
 
 use std::time::{Duration, Instant};
 
@@ -150,12 +150,13 @@ impl Period {
 /// Prints how much each watched process grew by the stopped face, and returns it.
 fn print_growths(watched: &[Watched], periods: &[Period; 3], face: &str) -> Vec<f64> {
     let [first, stopped, last] = periods;
-    let others = first.growths.iter().zip(&last.growths).map(|(first, last)| first.min(*last));
+    let others =
+        first.growths.iter().zip(&last.growths).map(|(first, last)| f64::midpoint(*first, *last));
     let growths: Vec<f64> =
         stopped.growths.iter().zip(others).map(|(stopped, other)| stopped - other).collect();
     for (Watched { name, .. }, growth) in watched.iter().zip(&growths) {
         println!(
-            "a stopped {face}: {name} grew {:+.1} MB more than in another period; {:.2} of the limit of {:.1} MB; {:.1} MB of events passed it",
+            "a stopped {face}: {name} grew {:+.1} MB more than in the other periods; {:.2} of the limit of {:.1} MB; {:.1} MB of events passed it",
             growth / 1e6,
             growth / GROWTH_MOST,
             GROWTH_MOST / 1e6,

@@ -1,20 +1,25 @@
 //! A page in a process of its own. It follows the event stream of `pitcrew serve` as the
 //! EventSource of a browser does: over HTTP, and after a broken connection from its last event on.
 
+use std::net::SocketAddr;
 use std::path::Path;
 
 use pitcrew_view::host::HostEvent;
 use serde::Deserialize;
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, Lines};
-use tokio::net::TcpStream;
+use tokio::net::{TcpSocket, TcpStream};
 
 use crate::seen::{News, record};
 use crate::team::TEAM;
 
+/// The size of a page's receive buffer, in bytes. A large one would hold all events that a stopped
+/// page does not read, and the server would not see that the page reads nothing.
+const RECEIVE_BUFFER: u32 = 64 * 1024;
+
 /// The event stream of the team, over all its connections.
 struct EventStream {
     /// Address and port of the server.
-    host: String,
+    host: SocketAddr,
     token: String,
     /// The lines of the connection, unless it broke.
     lines: Option<Lines<BufReader<TcpStream>>>,
@@ -39,7 +44,8 @@ struct State {
 /// Follows the stream until the benchmark closes the standard input of this process.
 pub(crate) fn follow_server(url: &str, token_file: &Path, counts_bytes: bool) {
     let token = std::fs::read_to_string(token_file).expect("the token of the server");
-    let host = url.strip_prefix("http://").expect("an address without TLS").to_owned();
+    let host = url.strip_prefix("http://").expect("an address without TLS");
+    let host = host.trim_end_matches('/').parse().expect("an address and a port");
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     runtime.expect("a runtime").block_on(async {
         let token = token.trim().to_owned();
@@ -52,7 +58,9 @@ pub(crate) fn follow_server(url: &str, token_file: &Path, counts_bytes: bool) {
 impl EventStream {
     async fn connect(&mut self) {
         let Self { host, token, .. } = self;
-        let mut connection = TcpStream::connect(&*host).await.expect("the server lives");
+        let socket = TcpSocket::new_v4().expect("a socket");
+        socket.set_recv_buffer_size(RECEIVE_BUFFER).expect("a smaller buffer");
+        let mut connection = socket.connect(*host).await.expect("the server lives");
         let mut request = format!(
             "GET /api/teams/{TEAM}/events HTTP/1.1\r\nHost: {host}\r\n\
              Authorization: Bearer {token}\r\nAccept: text/event-stream\r\n"
