@@ -208,7 +208,7 @@ interface Branch {
   commit: string;
   ahead?: number;
   behind?: number;
-  uncommitted?: unknown;
+  uncommitted?: string[];
 }
 
 interface MemberChanges {
