@@ -209,7 +209,7 @@ interface Branch {
   commit: string;
   ahead?: number;
   behind?: number;
-  uncommitted?: unknown;
+  uncommitted?: string[];
 }
 
 interface MemberChanges {

@@ -11,7 +11,7 @@ const [
   { visible, oneLine },
   { fold, ofSnapshot },
   { layOut },
-  { linesOf, comment },
+  { linesOf, comment, notCommitted },
   log,
   reading,
   list,
@@ -185,6 +185,13 @@ test("a diff has the numbers of its lines, and a comment quotes its line", () =>
     ],
   );
   assert.equal(comment("f", lines[3], "why?"), "Review of f, line 4:\n> ++c\n\nwhy?");
+});
+
+test("a branch has changes that are not committed only if there are such files", () => {
+  assert.deepEqual(
+    [undefined, [], ["a.txt"], ["a.txt", "b.txt"]].map((files) => notCommitted(files)),
+    ["", "", ", 1 file not committed", ", 2 files not committed"],
+  );
 });
 
 test("a message to one agent is at its card, one to the team is in the banner", () => {

@@ -5,13 +5,18 @@
 //! so a caller with something else to do calls it in a thread of its own.
 
 use std::fs::File;
-use std::io::{self, Read as _, Seek as _};
+use std::io::{self, Read as _};
 use std::os::fd::OwnedFd;
 use std::path::Path;
 
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::{FileType, Mode};
 use rustix::io::Errno;
+
+mod followed;
+mod growth;
+
+use followed::Followed;
 
 use crate::given_file::Refused;
 use crate::handle::READ;
@@ -26,7 +31,7 @@ pub struct GivenStream {
 #[derive(Debug)]
 enum Kind {
     /// A file can grow after its end was read.
-    File { growth: Growth, read: u64 },
+    File(Followed),
     /// A pipe ends when its last writer closes it.
     Pipe,
 }
@@ -38,8 +43,9 @@ pub enum Piece {
     Bytes(usize),
     /// A file has no more bytes for now. [`GivenStream::wait`] waits for more.
     EndForNow,
-    /// A file is shorter than the part that was read. Another program began it again.
-    Shortened,
+    /// Another program began the file again: it shortened the file, wrote it anew, or put another
+    /// one in its place. The next bytes are those of its new beginning.
+    BegunAgain,
     /// Nothing more will come.
     End,
 }
@@ -51,16 +57,9 @@ impl GivenStream {
     /// If there is nothing at the path, if it is a folder, a device or a socket, or if it cannot be
     /// opened.
     pub fn open(path: &Path) -> Result<Self, Refused> {
-        let allowed = |stat: &rustix::fs::Stat| match FileType::from_raw_mode(stat.st_mode) {
-            FileType::RegularFile | FileType::Fifo => Ok(()),
-            kind => Err(Refused::not_plain(kind)),
-        };
-        let system = |errno: Errno| Refused::Io(errno.into());
-        allowed(&rustix::fs::stat(path).map_err(system)?)?;
-        let file = rustix::fs::open(path, READ, Mode::empty()).map_err(system)?;
-        // The file may have been replaced between the two calls.
-        allowed(&rustix::fs::fstat(&file).map_err(system)?)?;
-        Self::of(file).map_err(Refused::Io)
+        let file = open(path)?;
+        let stream = Self::of(file).map_err(Refused::Io)?;
+        Ok(stream.at(path))
     }
 
     /// Takes the standard input of this process, whatever it is.
@@ -74,12 +73,20 @@ impl GivenStream {
     fn of(file: OwnedFd) -> io::Result<Self> {
         let is_file =
             FileType::from_raw_mode(rustix::fs::fstat(&file)?.st_mode) == FileType::RegularFile;
-        let mut file = File::from(file);
+        let file = File::from(file);
         let kind = match is_file {
-            true => Kind::File { growth: Growth::of(&file), read: file.stream_position()? },
+            true => Kind::File(Followed::of(&file)?),
             false => Kind::Pipe,
         };
         Ok(Self { file, kind })
+    }
+
+    /// Follows the file at this path, also if another file takes its place.
+    fn at(mut self, path: &Path) -> Self {
+        if let Kind::File(followed) = &mut self.kind {
+            followed.path = Some(path.to_owned());
+        }
+        self
     }
 
     /// Whether this is a file, which can have been written long ago.
@@ -93,25 +100,12 @@ impl GivenStream {
     /// # Errors
     /// If the system cannot read.
     pub fn read(&mut self, buffer: &mut [u8]) -> io::Result<Piece> {
-        loop {
-            if matches!(self.kind, Kind::Pipe) {
-                // A FIFO has no end before its first writer has come. Only `poll` waits for one.
-                ready(&self.file)?;
+        match &mut self.kind {
+            Kind::File(followed) => followed.read(&mut self.file, buffer),
+            Kind::Pipe => {
+                let count = read_now(&mut self.file, buffer, ready)?;
+                Ok(if count == 0 { Piece::End } else { Piece::Bytes(count) })
             }
-            let count = match self.file.read(buffer) {
-                Ok(count) => count,
-                Err(error) if is_for_now(&error) => continue,
-                Err(error) => return Err(error),
-            };
-            let Kind::File { read, .. } = &mut self.kind else {
-                return Ok(if count == 0 { Piece::End } else { Piece::Bytes(count) });
-            };
-            *read += count as u64;
-            if count > 0 {
-                return Ok(Piece::Bytes(count));
-            }
-            let is_shorter = self.file.metadata()?.len() < *read;
-            return Ok(if is_shorter { Piece::Shortened } else { Piece::EndForNow });
         }
     }
 
@@ -120,9 +114,50 @@ impl GivenStream {
     /// # Errors
     /// If the system cannot watch the file.
     pub fn wait(&mut self) -> io::Result<()> {
-        match &self.kind {
-            Kind::File { growth, .. } => growth.wait(),
+        match &mut self.kind {
+            Kind::File(followed) => followed.wait(&self.file),
             Kind::Pipe => Ok(()),
+        }
+    }
+
+    /// Goes back to the first byte of a file. A pipe stays where it is.
+    ///
+    /// # Errors
+    /// If the system cannot do that.
+    pub fn rewind(&mut self) -> io::Result<()> {
+        match &mut self.kind {
+            Kind::File(followed) => followed.rewind(&mut self.file),
+            Kind::Pipe => Ok(()),
+        }
+    }
+}
+
+/// Opens a plain file or a FIFO.
+fn open(path: &Path) -> Result<OwnedFd, Refused> {
+    let allowed = |stat: &rustix::fs::Stat| match FileType::from_raw_mode(stat.st_mode) {
+        FileType::RegularFile | FileType::Fifo => Ok(()),
+        kind => Err(Refused::not_plain(kind)),
+    };
+    let system = |errno: Errno| Refused::Io(errno.into());
+    allowed(&rustix::fs::stat(path).map_err(system)?)?;
+    let file = rustix::fs::open(path, READ, Mode::empty()).map_err(system)?;
+    // The file may have been replaced between the two calls.
+    allowed(&rustix::fs::fstat(&file).map_err(system)?)?;
+    Ok(file)
+}
+
+/// Reads bytes, and tries again if the system says so. `before` is called before each try.
+fn read_now(
+    file: &mut File,
+    buffer: &mut [u8],
+    before: impl Fn(&File) -> io::Result<()>,
+) -> io::Result<usize> {
+    loop {
+        // A FIFO has no end before its first writer has come. Only `poll` waits for one.
+        before(file)?;
+        match file.read(buffer) {
+            Err(error) if is_for_now(&error) => {}
+            read => return read,
         }
     }
 }
@@ -139,63 +174,6 @@ fn ready(file: &File) -> io::Result<()> {
 
 fn is_for_now(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
-}
-
-/// The changes of a file.
-#[derive(Debug)]
-struct Growth {
-    /// The kernel's reports. `None` if there are none, for example because the user has too many
-    /// watches already. The file is then looked at once a second.
-    #[cfg(target_os = "linux")]
-    reports: Option<OwnedFd>,
-}
-
-#[cfg(target_os = "linux")]
-impl Growth {
-    fn of(file: &File) -> Self {
-        use std::os::fd::AsRawFd as _;
-
-        use rustix::fs::inotify::{CreateFlags, WatchFlags, add_watch, init};
-
-        // This path leads to the open file, also if its own path leads to another one by now.
-        let path = format!("/proc/self/fd/{}", file.as_raw_fd());
-        let watched = init(CreateFlags::CLOEXEC).and_then(|reports| {
-            add_watch(&reports, path, WatchFlags::MODIFY)?;
-            Ok(reports)
-        });
-        Self { reports: watched.ok() }
-    }
-
-    fn wait(&self) -> io::Result<()> {
-        let Some(reports) = &self.reports else {
-            look_again_later();
-            return Ok(());
-        };
-        loop {
-            // What the reports say makes no difference: the file is read again.
-            match rustix::io::read(reports, &mut [0; 4096]) {
-                Err(Errno::INTR) => {}
-                read => return read.map(drop).map_err(io::Error::from),
-            }
-        }
-    }
-}
-
-#[cfg(not(target_os = "linux"))]
-impl Growth {
-    fn of(_file: &File) -> Self {
-        Self {}
-    }
-
-    #[expect(clippy::unnecessary_wraps, reason = "it is the same function on Linux")]
-    fn wait(&self) -> io::Result<()> {
-        look_again_later();
-        Ok(())
-    }
-}
-
-fn look_again_later() {
-    std::thread::sleep(std::time::Duration::from_secs(1));
 }
 
 #[cfg(test)]
@@ -228,9 +206,70 @@ mod tests {
         added.join().unwrap();
         assert_eq!(next(&mut stream), (Piece::Bytes(4), "two\n".to_owned()));
         assert_eq!(next(&mut stream).0, Piece::EndForNow);
-        fs::write(&path, "new\n").unwrap();
+    }
+
+    /// Reads to the end of a file.
+    fn rest(stream: &mut GivenStream) -> String {
+        let mut all = String::new();
+        while let (Piece::Bytes(_), text) = next(stream) {
+            all.push_str(&text);
+        }
+        all
+    }
+
+    #[test]
+    fn a_file_that_is_begun_again_is_read_from_its_new_beginning() {
+        let folder = tempfile::tempdir().unwrap();
+        let (path, other) = (folder.path().join("stream"), folder.path().join("other"));
+        fs::write(&path, "one\n").unwrap();
+        let mut stream = GivenStream::open(&path).unwrap();
+        let ways: [(&str, &dyn Fn(&str)); 5] = [
+            ("2\n", &|text| fs::write(&path, text).unwrap()),
+            ("three\n", &|text| fs::write(&path, text).unwrap()),
+            ("fours\n", &|text| fs::write(&path, text).unwrap()),
+            ("five\n", &|text| {
+                fs::write(&other, text).unwrap();
+                fs::rename(&other, &path).unwrap();
+            }),
+            ("six\n", &|text| {
+                fs::remove_file(&path).unwrap();
+                fs::write(&path, text).unwrap();
+            }),
+        ];
+        assert_eq!(rest(&mut stream), "one\n");
+        for (text, begin_again) in ways {
+            begin_again(text);
+            // The end of this call is a part of the test: it must notice the change.
+            stream.wait().unwrap();
+            assert_eq!(next(&mut stream).0, Piece::BegunAgain, "{text}");
+            assert_eq!(rest(&mut stream), text);
+        }
+    }
+
+    #[test]
+    fn a_file_that_is_moved_away_is_read_to_its_end_and_the_next_one_is_waited_for() {
+        let folder = tempfile::tempdir().unwrap();
+        let (path, old) = (folder.path().join("stream"), folder.path().join("old"));
+        fs::write(&path, "one\n").unwrap();
+        let mut stream = GivenStream::open(&path).unwrap();
+        assert_eq!(rest(&mut stream), "one\n");
+        fs::rename(&path, &old).unwrap();
         stream.wait().unwrap();
-        assert_eq!(next(&mut stream).0, Piece::Shortened);
+        assert_eq!(next(&mut stream).0, Piece::EndForNow);
+        fs::OpenOptions::new().append(true).open(&old).unwrap().write_all(b"two\n").unwrap();
+        stream.wait().unwrap();
+        assert_eq!(rest(&mut stream), "two\n");
+        let came = thread::spawn(move || fs::write(&path, "new\n").unwrap());
+        let new = loop {
+            stream.wait().unwrap();
+            if next(&mut stream).0 == Piece::BegunAgain {
+                break rest(&mut stream);
+            }
+        };
+        came.join().unwrap();
+        assert!("new\n".starts_with(&new), "{new}");
+        stream.rewind().unwrap();
+        assert_eq!(rest(&mut stream), "new\n");
     }
 
     #[test]

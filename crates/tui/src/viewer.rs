@@ -15,6 +15,7 @@ use pitcrew_view::TeamState;
 use pitcrew_view::client_stream::{ClientStream, LinesRead};
 use pitcrew_view::conversation::Conversation;
 use pitcrew_view::recorded::Recorded;
+use pitcrew_view::replay::BEGUN_AGAIN;
 use pitcrew_view::state::{Happened, Mail, Route};
 use pitcrew_view::text::in_one_line;
 
@@ -56,6 +57,13 @@ enum Feed {
     Records,
 }
 
+impl Feed {
+    /// A stream of which nothing was read yet.
+    fn begun() -> Self {
+        Self::Stream(Box::new(ClientStream::with_conversations()), End::NotYet)
+    }
+}
+
 /// What is known about the end of a stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum End {
@@ -63,6 +71,8 @@ pub enum End {
     NotYet,
     /// A file has no more bytes for now.
     ForNow,
+    /// A file was begun again. What comes next is its new content.
+    BegunAgain,
     /// Nothing more comes.
     Reached,
     /// Nothing more can be read, for this reason.
@@ -128,8 +138,7 @@ impl Viewer {
     /// Opens the display of a stream of which nothing was read yet. `source` names it.
     #[must_use]
     pub fn of_stream(theme: ThemeKind, source: &str) -> Self {
-        let stream = Box::new(ClientStream::with_conversations());
-        Self::new(theme, source, Feed::Stream(stream, End::NotYet), TeamState::default())
+        Self::new(Theme::new(theme), source, Feed::begun(), TeamState::default())
     }
 
     /// Opens the display of a team's records, and returns what must be done first.
@@ -139,7 +148,7 @@ impl Viewer {
         source: &str,
         recorded: Recorded,
     ) -> (Self, Vec<ViewerAction>) {
-        let mut viewer = Self::new(theme, source, Feed::Records, recorded.state);
+        let mut viewer = Self::new(Theme::new(theme), source, Feed::Records, recorded.state);
         if !recorded.unread.is_empty() {
             viewer.notice = Some(recorded.unread.join("; "));
         }
@@ -147,9 +156,9 @@ impl Viewer {
         (viewer, actions)
     }
 
-    fn new(theme: ThemeKind, source: &str, feed: Feed, state: TeamState) -> Self {
+    fn new(theme: Theme, source: &str, feed: Feed, state: TeamState) -> Self {
         Self {
-            theme: Theme::new(theme),
+            theme,
             source: in_one_line(source),
             feed,
             state,
@@ -198,15 +207,26 @@ impl Viewer {
     }
 
     fn ended(&mut self, news: End) -> Vec<ViewerAction> {
-        if let Feed::Stream(stream, end) = &mut self.feed {
+        if news == End::BegunAgain {
+            self.begin_again();
+        } else if let Feed::Stream(stream, end) = &mut self.feed {
             match news {
-                End::NotYet => {}
+                End::NotYet | End::BegunAgain => {}
                 End::ForNow => stream.pause(&mut self.state),
                 End::Reached | End::Broken(_) => stream.finish(&mut self.state),
             }
             *end = news;
         }
         self.updated()
+    }
+
+    /// Forgets what the stream told, because its file was begun again.
+    fn begin_again(&mut self) {
+        let empty =
+            Self::new(self.theme.clone(), &self.source, Feed::begun(), TeamState::default());
+        let notice = Some(BEGUN_AGAIN.to_owned());
+        *self = Self { focus: self.focus, length: self.length, notice, ..empty };
+        self.talk.set_length(self.length);
     }
 
     /// Adjusts the display to a new state of the team.

@@ -27,7 +27,7 @@ use crate::conversation::Part;
 use crate::host::HostState;
 use crate::state::TimelineEntry;
 
-pub use stream::StreamReplay;
+pub use stream::{BEGUN_AGAIN, StreamReplay};
 
 /// A run as timed events.
 #[derive(Clone, Debug, PartialEq, Serialize)]

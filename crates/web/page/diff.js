@@ -1,4 +1,6 @@
-// Reads a unified diff. The functions are pure.
+// Reads a unified diff, and describes changes. The functions are pure.
+
+import { counted } from "./words.js";
 
 /** The number of characters of a line that a comment quotes. */
 const QUOTED_CHARS = 200;
@@ -53,4 +55,12 @@ export function comment(file, line, text) {
   const place = line.line === null ? "" : `, line ${line.line}`;
   const quoted = line.text.trimEnd().slice(0, QUOTED_CHARS);
   return `Review of ${file}${place}:${quoted ? `\n> ${quoted}` : ""}\n\n${text}`;
+}
+
+/**
+ * Says how many files of a branch are not committed. Says nothing if all are.
+ * @param {string[]} [files]
+ */
+export function notCommitted(files = []) {
+  return files.length ? `, ${counted(files.length, "file")} not committed` : "";
 }

@@ -21,7 +21,7 @@ export class Recording {
     this.isClock = replay.clock === "recorded";
     this.from = replay.from_ms;
     /** The number of the first event. */
-    this.first = replay.left_out;
+    this.first = replay.first.next_seq ?? 0;
     /** @type {TimedEvent[]} */
     this.events = [];
     /** All entries of the timeline. @type {Entry[]} */

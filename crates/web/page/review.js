@@ -3,7 +3,7 @@
 
 import { html, useEffect, useMemo, useState } from "./vendor/preact-htm.js";
 import { call, get, inWords, ofTeam } from "./api.js";
-import { comment, linesOf } from "./diff.js";
+import { comment, linesOf, notCommitted } from "./diff.js";
 import { link } from "./route.js";
 import { useMay } from "./session.js";
 import { typed, use } from "./signal.js";
@@ -48,7 +48,7 @@ function Changes({ team, name }) {
       branch && html` on branch <code>${visible(branch.name)}</code>, ${
         counted(branch.ahead ?? 0, "commit")} ahead of <code>${visible(branch.base)}</code>${
         (branch.behind ?? 0) > 0 && `, ${branch.behind} behind`}${
-        branch.uncommitted && ", with changes that are not committed"}`}${
+        notCommitted(branch.uncommitted)}`}${
       " "}<button class="quiet" onClick=${read}>Refresh</button></p>
     ${problem && html`<p class="error">${visible(problem)}</p>`}
     ${files.map((file) => html`<${File} key=${file.path} team=${team} name=${name} file=${file}

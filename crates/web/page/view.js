@@ -26,7 +26,7 @@ function follow(store) {
     store.isLive.value = false;
     store.error.value = JSON.parse(data) ?? "";
   });
-  // The page was too slow, and the oldest events have left the server.
+  // The page was too slow and the oldest events have left the server, or the file was begun again.
   source.addEventListener("again", () => location.reload());
   source.onerror = () => {
     if (source.readyState === EventSource.CLOSED) store.error.value = "The server does not answer.";

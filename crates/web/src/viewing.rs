@@ -30,6 +30,8 @@ pub enum Piece {
     Bytes(Vec<u8>),
     /// There are no more bytes for now.
     EndForNow,
+    /// The file was begun again. The next bytes are those of its new beginning.
+    BegunAgain,
     /// Nothing more will come. The text says why, if the stream was cut.
     End(Option<String>),
 }
@@ -135,6 +137,10 @@ impl Viewed {
             }
             Some((now_ms, Piece::EndForNow)) => {
                 stream.pause(now_ms);
+                None
+            }
+            Some((_, Piece::BegunAgain)) => {
+                stream.begin_again();
                 None
             }
             Some((now_ms, Piece::End(reason))) => {

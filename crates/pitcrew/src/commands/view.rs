@@ -12,6 +12,7 @@ use pitcrew_team::TeamRecords;
 use pitcrew_view::recorded::Recorded;
 use pitcrew_view::running::Running;
 
+mod first_lines;
 mod in_browser;
 mod printed;
 
@@ -34,7 +35,7 @@ const STDIN: &str = "-";
 /// name of a file in this folder; --team names a team in any case.
 ///
 /// A replay opens in the browser: cards, tasks, timeline and conversations as they were at any
-/// moment. It follows a pipe, and a file that grows. A server on this machine serves it until Ctrl-C,
+/// moment. It follows a pipe, and a file that grows or is begun again, as `tail -F` does. A server on this machine serves it until Ctrl-C,
 /// and prints a link that opens it once. --no-open only prints the link, also where there is no
 /// display: over SSH, forward the port.
 ///
@@ -140,9 +141,12 @@ impl View {
 
     async fn team(&self, context: &Context, name: Option<&str>, face: Face) -> Result<(), Failure> {
         let records = selection::records(context, name).await.map_err(|failure| {
-            match failure.kind == FailureKind::NotFound && self.what.is_some() {
-                true => failure.hint("there is no file of this name either"),
-                false => failure,
+            match self.what.as_deref().filter(|_| failure.kind == FailureKind::NotFound) {
+                Some(what) if context.cwd.join(what).is_dir() => {
+                    failure.hint("there is a folder of this name, but only a file is shown")
+                }
+                Some(_) => failure.hint("there is no file of this name either"),
+                None => failure,
             }
         })?;
         tell_running(context, &records).await?;
@@ -161,7 +165,15 @@ impl View {
     }
 }
 
-fn show(context: &Context, stream: GivenStream, name: &str, face: Face) -> Result<(), Failure> {
+fn show(
+    context: &Context,
+    mut stream: GivenStream,
+    name: &str,
+    face: Face,
+) -> Result<(), Failure> {
+    if !matches!(face, Face::Printed) {
+        first_lines::check(&mut stream, name)?;
+    }
     match face {
         Face::Browser(opener) => {
             context.at_length(in_browser::stream(context, stream, name, opener))

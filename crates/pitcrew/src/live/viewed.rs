@@ -124,7 +124,7 @@ fn pieces(given: GivenStream) -> io::Result<stream::LocalBoxStream<'static, Resu
 /// read.
 pub(crate) fn read_in_thread<T: Send + 'static>(
     mut given: GivenStream,
-    make: impl Fn(Result<Vec<u8>, End>) -> T + Send + 'static,
+    mut make: impl FnMut(Result<Vec<u8>, End>) -> T + Send + 'static,
 ) -> io::Result<mpsc::Receiver<T>> {
     let (sender, pieces) = mpsc::channel(BLOCKS_WAITING);
     thread::Builder::new().name("stream".to_owned()).spawn(move || {
@@ -154,10 +154,7 @@ fn next(given: &mut GivenStream) -> (Result<Vec<u8>, End>, bool) {
             (Ok(block), false)
         }
         Ok(Piece::EndForNow) => (Err(End::ForNow), false),
-        Ok(Piece::Shortened) => {
-            let said = "the file was begun again, and its new content is not read";
-            (Err(End::Broken(said.to_owned())), true)
-        }
+        Ok(Piece::BegunAgain) => (Err(End::BegunAgain), false),
         Ok(Piece::End) => (Err(End::Reached), true),
         Err(error) => (Err(End::Broken(format!("it cannot be read: {error}"))), true),
     }

@@ -226,7 +226,7 @@ impl Viewer {
     fn end_in_words(&self) -> String {
         let Feed::Stream(stream, end) = &self.feed else { return String::new() };
         let text = match end {
-            End::NotYet => "more can come",
+            End::NotYet | End::BegunAgain => "more can come",
             End::ForNow if stream.has_begun_line() => "the last line is not whole yet",
             End::ForNow => "more can come",
             End::Reached => "the stream has ended",

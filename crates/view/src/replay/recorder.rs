@@ -26,6 +26,8 @@ pub(super) struct Recorder {
     segments: VecDeque<Segment>,
     /// The time of the last event and of the first one.
     times: Option<(i64, i64)>,
+    /// The number of the first event that was ever told.
+    first_seq: u64,
     next_seq: u64,
     most: Limits,
 }
@@ -59,9 +61,17 @@ impl Recorder {
             talks: BTreeMap::new(),
             segments: VecDeque::new(),
             times: None,
+            first_seq: 0,
             next_seq: 0,
             most,
         }
+    }
+
+    /// Forgets all, as if nothing had been told. A number is left out, so that a reader of the
+    /// events notices.
+    pub(super) fn begin_again(&mut self) {
+        let first_seq = self.next_seq + 1;
+        *self = Self { first_seq, next_seq: first_seq, ..Self::new(self.most) };
     }
 
     /// Tells what is different in the state of the team. The timeline is told by
@@ -109,7 +119,7 @@ impl Recorder {
         let first = self.segments.front();
         let team = first.map_or(&self.told, |segment| &segment.first);
         let kept: usize = self.segments.iter().map(|segment| segment.events.len()).sum();
-        let left_out = self.next_seq - kept as u64;
+        let next_seq = self.next_seq - kept as u64;
         let from_ms = first.map_or(0, |segment| segment.begins_ms);
         Replay {
             name,
@@ -117,13 +127,13 @@ impl Recorder {
             from_ms,
             to_ms: self.times.map_or(from_ms, |(last, _)| last),
             first: HostState {
-                next_seq: left_out,
+                next_seq,
                 team: team.clone(),
                 tasks: team.tasks.clone(),
                 questions: Vec::new(),
             },
             events: Vec::new(),
-            left_out,
+            left_out: next_seq - self.first_seq,
             unread,
         }
     }

@@ -10,6 +10,9 @@ use crate::state::TeamState;
 /// The time that a line of a stream without times counts for, in milliseconds.
 const LINE_MS: i64 = 1_000;
 
+/// Tells a person why a replay has other lines than before.
+pub const BEGUN_AGAIN: &str = "the file was begun again, and this is its new content";
+
 /// A stream of a client, and its replay up to now.
 #[derive(Debug)]
 pub struct StreamReplay {
@@ -20,6 +23,8 @@ pub struct StreamReplay {
     recorder: Recorder,
     /// The time of the last line.
     at_ms: i64,
+    /// Whether the stream was begun again.
+    is_begun_again: bool,
 }
 
 impl StreamReplay {
@@ -38,6 +43,7 @@ impl StreamReplay {
             state: TeamState::default(),
             recorder: Recorder::new(most),
             at_ms: 0,
+            is_begun_again: false,
         }
     }
 
@@ -62,6 +68,16 @@ impl StreamReplay {
         let before = self.stream.lines_read().lines;
         self.stream.finish(&mut self.state);
         self.tell(before, now_ms);
+    }
+
+    /// Forgets what was read: the file was begun again, and other lines follow. The events get new
+    /// numbers, so that nobody takes them for the next ones.
+    pub fn begin_again(&mut self) {
+        self.stream = ClientStream::with_conversations();
+        self.state = TeamState::default();
+        self.recorder.begin_again();
+        self.at_ms = 0;
+        self.is_begun_again = true;
     }
 
     /// Returns the numbers of lines that were read so far.
@@ -89,7 +105,9 @@ impl StreamReplay {
 
     fn without_events(&self) -> Replay {
         let read = self.lines_read();
-        let unread = if read.has_skipped() { vec![read.in_words()] } else { Vec::new() };
+        let skipped = read.has_skipped().then(|| read.in_words());
+        let again = self.is_begun_again.then(|| BEGUN_AGAIN.to_owned());
+        let unread = again.into_iter().chain(skipped).collect();
         self.recorder.without_events(self.name.clone(), self.clock, unread)
     }
 
@@ -171,5 +189,27 @@ mod tests {
         let turns = replay.first.team.agents.first().map(|agent| agent.turns);
         assert!(turns.is_some_and(|turns| turns > 50), "{turns:?}");
         assert_eq!((replay.from_ms, replay.to_ms), (replay.events[0].at_ms, 100_000));
+    }
+
+    #[test]
+    fn a_stream_that_is_begun_again_has_only_its_new_lines_with_new_numbers() {
+        let made = |team: &str| {
+            let input = format!(r#"{{"type":"tool_use","id":"t","name":"TeamCreate","input":{{"team_name":"{team}"}}}}"#);
+            let said = format!(r#"{{"type":"assistant","message":{{"id":"m","role":"assistant","model":"opus","content":[{input}]}}}}"#);
+            format!("{said}\n")
+        };
+        let mut stream = StreamReplay::new("s", Clock::Lines);
+        stream.feed(made("one").as_bytes(), 0);
+        let (old, before) = (stream.next_seq(), stream.replay());
+        stream.begin_again();
+        assert_eq!(stream.since(0).count(), 0);
+        stream.feed(made("two").as_bytes(), 0);
+        let replay = stream.replay();
+        // A reader that waits for the event `old` gets a later one, and reads the replay again.
+        assert_eq!(stream.since(old).next().map(|event| event.seq), Some(old + 1));
+        assert_eq!((replay.first.next_seq, replay.left_out), (old + 1, 0));
+        assert_eq!((before.unread.len(), replay.unread), (0, vec![BEGUN_AGAIN.to_owned()]));
+        assert_eq!(replay.to_ms, 1_000);
+        assert_eq!(replay.events.len(), before.events.len());
     }
 }

@@ -91,13 +91,14 @@ impl Follower {
     /// Returns the next events that the caller does not have yet.
     async fn missed(&mut self) -> Option<Event> {
         let events = self.view.since(self.next).await?;
-        let (first, last) = (events.first()?.seq, events.last()?.seq);
-        if first > self.next {
-            // The caller was slow, and the oldest events have left. It reads the replay again.
+        let next = events.first().filter(|first| first.seq == self.next).and(events.last());
+        let Some(last) = next else {
+            // The caller was slow and the oldest events have left, or the file was begun again. The
+            // caller reads the replay again.
             self.is_over = true;
-            return event("again", &first);
-        }
-        self.next = last + 1;
+            return event("again", &self.next);
+        };
+        self.next = last.seq + 1;
         Some(event("events", &events)?.id(self.next.to_string()))
     }
 }

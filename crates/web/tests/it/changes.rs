@@ -60,3 +60,30 @@ async fn what_was_shown_is_merged_and_nothing_else() {
     let none = client.get(&format!("{of_bob}/changes")).await.of(200);
     assert_eq!(none["files"], json!([]), "{none}");
 }
+
+#[tokio::test]
+async fn ignored_files_are_no_changes_and_a_new_file_is_one() {
+    let (env, worktree) = with_work().await;
+    let (client, of_bob) = (&env.client, "/api/teams/work/members/bob");
+    fs::write(worktree.join(".gitignore"), "target/\nCargo.lock\n").unwrap();
+    git(&worktree, &["add", "."]);
+    git(&worktree, &["commit", "-q", "-m", "third"]);
+    fs::create_dir(worktree.join("target")).unwrap();
+    fs::write(worktree.join("target/a.o"), "made").unwrap();
+    fs::write(worktree.join("Cargo.lock"), "made").unwrap();
+    let seen = client.get(&format!("{of_bob}/changes")).await.of(200);
+    let paths = |seen: &Value| -> Vec<Value> {
+        seen["files"].as_array().unwrap().iter().map(|file| file["path"].clone()).collect()
+    };
+    assert_eq!(paths(&seen), [".gitignore", "a.txt"]);
+    assert_eq!(seen["branch"]["uncommitted"], json!([]), "{seen}");
+    let new = worktree.join("new.txt");
+    fs::write(&new, "new").unwrap();
+    let open = client.get(&format!("{of_bob}/changes")).await.of(200);
+    assert_eq!(open["branch"]["uncommitted"], json!(["new.txt"]), "{open}");
+    let body = json!({"commit": open["branch"]["commit"]});
+    let refused = client.post(&format!("{of_bob}/merge"), &body).await.error(409, "changed");
+    assert_eq!(refused["message"], "1 file is changed or new and not committed");
+    fs::remove_file(new).unwrap();
+    client.post(&format!("{of_bob}/merge"), &body).await.of(200);
+}

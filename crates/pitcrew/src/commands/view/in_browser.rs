@@ -8,11 +8,13 @@ use pitcrew_process::worktree::Worktrees;
 use pitcrew_protocol::{ApiError, ErrorCode};
 use pitcrew_team::{Clock as _, SystemClock, TeamRecords};
 use pitcrew_tui::viewer::End;
-use pitcrew_view::replay::{Clock, Replay, StreamReplay};
+use pitcrew_view::replay::{BEGUN_AGAIN, Clock, Replay, StreamReplay};
 use pitcrew_web::{Devices, NewTeams, Options, Piece, Reach, Server, Token, Viewed};
 use serde::Serialize;
+use tokio::sync::oneshot;
 use uuid::Uuid;
 
+use super::first_lines::FirstLines;
 use crate::context::Context;
 use crate::failure::{Failure, FailureKind};
 use crate::live::signals::Signals;
@@ -85,10 +87,19 @@ pub(super) async fn stream(
 ) -> Result<(), Failure> {
     // A file can have been written long ago. What comes through a pipe comes now.
     let clock = if given.is_file() { Clock::Lines } else { Clock::Recorded };
-    let timed = |read| (SystemClock.now_ms(), piece(read));
+    let (refuse, refused) = oneshot::channel();
+    let mut watched =
+        Watched { name: name.to_owned(), first: FirstLines::default(), refuse: Some(refuse) };
+    let timed = move |read| (SystemClock.now_ms(), watched.piece(read));
     let pieces = viewed::read_in_thread(given, timed).map_err(Failure::internal)?;
     let replay = StreamReplay::new(name, clock);
-    serve(context, name, Viewed::Stream(Box::new(replay), pieces), opener).await
+    let refused = async {
+        match refused.await {
+            Ok(failure) => failure,
+            Err(_) => std::future::pending().await,
+        }
+    };
+    serve(context, name, Viewed::Stream(Box::new(replay), pieces), opener, refused).await
 }
 
 /// Shows the records of a team.
@@ -99,15 +110,49 @@ pub(super) async fn records(
 ) -> Result<(), Failure> {
     let replay = Replay::of_records(records).await?;
     let name = format!("team {}", replay.name);
-    serve(context, &name, Viewed::Replay(Box::new(replay)), opener).await
+    let never = std::future::pending();
+    serve(context, &name, Viewed::Replay(Box::new(replay)), opener, never).await
 }
 
-fn piece(read: Result<Vec<u8>, End>) -> Piece {
-    match read {
-        Ok(bytes) => Piece::Bytes(bytes),
-        Err(End::ForNow | End::NotYet) => Piece::EndForNow,
-        Err(End::Reached) => Piece::End(None),
-        Err(End::Broken(reason)) => Piece::End(Some(reason)),
+/// A stream whose pieces are shown in the browser. What the user must know is told in the terminal
+/// too.
+struct Watched {
+    name: String,
+    first: FirstLines,
+    /// Ends the server, because the stream had nothing to show.
+    refuse: Option<oneshot::Sender<Failure>>,
+}
+
+impl Watched {
+    fn piece(&mut self, read: Result<Vec<u8>, End>) -> Piece {
+        match read {
+            Ok(bytes) => {
+                self.first.feed(&bytes);
+                Piece::Bytes(bytes)
+            }
+            Err(End::ForNow | End::NotYet) => Piece::EndForNow,
+            Err(End::BegunAgain) => {
+                self.tell(BEGUN_AGAIN);
+                Piece::BegunAgain
+            }
+            Err(End::Reached) => {
+                if let Some(failure) = self.first.refusal(&self.name)
+                    && let Some(refuse) = self.refuse.take()
+                {
+                    // The server may have ended already.
+                    let _either = refuse.send(failure);
+                }
+                Piece::End(None)
+            }
+            Err(End::Broken(reason)) => {
+                self.tell(&reason);
+                Piece::End(Some(reason))
+            }
+        }
+    }
+
+    fn tell(&self, what: &str) {
+        output::remark(&format!("{}: {what}", printable(&self.name)));
     }
 }
 
@@ -116,6 +161,7 @@ async fn serve(
     source: &str,
     shown: Viewed,
     opener: Option<Opener>,
+    refused: impl Future<Output = Failure>,
 ) -> Result<(), Failure> {
     // The handlers are there before the line is printed, so that a caller that has read it can end
     // the server.
@@ -125,8 +171,15 @@ async fn serve(
     let serving = Serving { source, url, link };
     context.output.item(&serving, Serving::text)?;
     let _browser = opener.and_then(|opener| opener.open(&serving.link));
-    server.serve_view(shown, async { _ = signals.next().await }).await;
-    Ok(())
+    let mut failure = None;
+    let end = async {
+        tokio::select! {
+            _signal = signals.next() => {}
+            refused = refused => failure = Some(refused),
+        }
+    };
+    server.serve_view(shown, end).await;
+    failure.map_or(Ok(()), Err)
 }
 
 /// Binds a free port. Only the link opens the page: no program gets this server's token.

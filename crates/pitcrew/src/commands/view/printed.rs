@@ -11,8 +11,9 @@ use pitcrew_view::state::{Cleanup, Happened, SessionSummary, TimelineEntry};
 use pitcrew_view::{AgentState, TeamState};
 use serde::Serialize;
 
+use super::first_lines::{known_lines, unread};
 use crate::context::Context;
-use crate::failure::{Explained, Failure};
+use crate::failure::Failure;
 use crate::output::{self, Form, in_one_line, printable};
 use crate::when::{day, time_of_day};
 
@@ -41,16 +42,13 @@ pub(super) fn stream(
 ) -> Result<(), Failure> {
     let (mut reader, mut state) = (ClientStream::new(), TeamState::default());
     let (mut buffer, mut seen) = (vec![0; BLOCK_BYTES], 0);
-    let unread = |error| {
-        Failure::internal(Explained::new(format!("{} cannot be read", printable(name)), error))
-    };
     loop {
-        let is_last = match stream.read(&mut buffer).map_err(unread)? {
+        let is_last = match stream.read(&mut buffer).map_err(|error| unread(name, error))? {
             Piece::Bytes(count) => {
                 reader.feed(&mut state, buffer.get(..count).unwrap_or_default());
                 false
             }
-            Piece::EndForNow | Piece::Shortened | Piece::End => {
+            Piece::EndForNow | Piece::BegunAgain | Piece::End => {
                 reader.finish(&mut state);
                 true
             }
@@ -77,22 +75,6 @@ pub(super) fn records(context: &Context, recorded: &Recorded) -> Result<(), Fail
     }
     let shown = Shown { state, lines: None, unread: &recorded.unread };
     context.output.answer(&shown, Shown::text)
-}
-
-/// Returns an error if no line of a stream could be used.
-fn known_lines(read: LinesRead, name: &str) -> Result<(), Failure> {
-    let LinesRead { lines, unknown, unreadable, too_long, cut } = read;
-    if unknown + unreadable + too_long + cut < lines {
-        return Ok(());
-    }
-    let name = printable(name);
-    let said = match lines {
-        0 => format!("{name} is empty"),
-        lines => format!("{name} has no stream-json: none of its {lines} lines is a known event"),
-    };
-    Err(Failure::usage(said).hint(
-        "`claude -p --output-format stream-json --verbose` and `pitcrew run --output-format stream-json` write one",
-    ))
 }
 
 fn print_entries<'a>(entries: impl Iterator<Item = &'a TimelineEntry>) -> Result<(), Failure> {
