@@ -35,6 +35,11 @@ agents:
     - text: I looked again.
   bob:
     - text: I wait.
+    - wait_for: {contains: shutdown_request}
+    - capture:
+        request: {from: message, regex: '"requestId":"(shutdown-[^"]+)"'}
+      tools:
+        - {name: SendMessage, input: {type: shutdown_response, request_id: '${request}', approve: true}}
 "#;
 
 /// Terminals of a private tmux server. Each of them displays the team `work`.

@@ -2,7 +2,8 @@
 //! by their names and contents.
 
 use std::collections::VecDeque;
-use std::fs;
+use std::ffi::OsStr;
+use std::fs::{self, DirEntry};
 use std::path::{Path, PathBuf};
 
 use super::environment;
@@ -33,9 +34,15 @@ const NAMES: &[&str] = &[
 /// readable, because cargo and go need them.
 const OF_GIT: &[&str] = &["FETCH_HEAD", "config"];
 
-/// Folders of installed packages. The search skips them, because their files come from the
-/// packages' authors and hold no keys of the user.
+/// Folders of installed packages, in any folder. The search skips them, because their files come
+/// from the packages' authors and hold no keys of the user.
 const OF_PACKAGES: &[&str] = &["dist-packages", "node_modules", "site-packages"];
+
+/// Folders of files from the authors of packages and toolchains, each with the name of its parent
+/// folder: cargo's downloaded crates, and the libraries and documents of Rust. The search skips
+/// them too. They are most of the folders in a toolchain, and each run would read all of them.
+const OF_AUTHORS: &[(&str, &str)] =
+    &[("registry", "cache"), ("registry", "src"), ("lib", "rustlib"), ("share", "doc")];
 
 /// Maximum number of folders searched in a toolchain. Outer folders are searched before inner ones.
 const MOST_FOLDERS: usize = 4_000;
@@ -49,14 +56,14 @@ pub(super) fn in_toolchain(folder: &Path) -> Vec<PathBuf> {
     let mut looked_at = 0;
     while let Some(folder) = folders.pop_front().filter(|_| looked_at < MOST_FOLDERS) {
         looked_at += 1;
-        for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
-            let (name, path) = (entry.file_name(), entry.path());
+        for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {
+            let name = entry.file_name();
             let name = name.to_string_lossy();
             match entry.file_type() {
-                Ok(kind) if kind.is_dir() && !OF_PACKAGES.contains(&&*name) => {
-                    folders.push_back(path)
+                Ok(kind) if kind.is_dir() && !is_of_authors(&folder, &name) => {
+                    folders.push_back(entry.path())
                 }
-                Ok(kind) if kind.is_file() && holds_key(&name, &path) => found.push(path),
+                Ok(kind) if kind.is_file() && holds_key(&name, &entry) => found.push(entry.path()),
                 Ok(_) | Err(_) => {}
             }
         }
@@ -64,8 +71,19 @@ pub(super) fn in_toolchain(folder: &Path) -> Vec<PathBuf> {
     found
 }
 
-fn holds_key(name: &str, path: &Path) -> bool {
-    NAMES.contains(&name) || name.starts_with(".env.") || OF_GIT.contains(&name) && has_secret(path)
+/// Returns true if the folder `name` in `parent` holds only files from the authors of packages and
+/// toolchains. `lib/python3.12` is the standard library of Python.
+fn is_of_authors(parent: &Path, name: &str) -> bool {
+    let parent = parent.file_name().and_then(OsStr::to_str).unwrap_or_default();
+    OF_PACKAGES.contains(&name)
+        || OF_AUTHORS.contains(&(parent, name))
+        || parent == "lib" && name.starts_with("python")
+}
+
+fn holds_key(name: &str, entry: &DirEntry) -> bool {
+    NAMES.contains(&name)
+        || name.starts_with(".env.")
+        || OF_GIT.contains(&name) && has_secret(&entry.path())
 }
 
 fn has_secret(path: &Path) -> bool {
@@ -97,7 +115,14 @@ mod tests {
             ("db/a/FETCH_HEAD", "0123 branch 'main' of https://token@git.example/x", true),
             ("db/b/config", "[remote \"origin\"]\nurl = https://git.example/x\n", false),
             ("db/b/FETCH_HEAD", "0123 branch 'main' of https://git.example/x", false),
+            ("registry/index/a/.git/config", url, true),
+            ("src/.env", "", true),
+            ("lib/pkg/.env", "", true),
             ("lib/node_modules/p/.npmrc", "", false),
+            ("registry/src/a/b-1.0/.env", "", false),
+            ("toolchains/a/lib/rustlib/.env", "", false),
+            ("toolchains/a/share/doc/.env", "", false),
+            ("versions/3.12/lib/python3.12/.env", "", false),
             ("env", "export PATH", false),
             ("lib/credentials.py", "", false),
         ] {

@@ -294,8 +294,9 @@ mod tests {
         let mut most = 0;
         let mut was_shortened = false;
         while !was_shortened {
-            nth += 1;
-            note_fields(&disk, &path, 0, &[write(nth)]);
+            let batch: Vec<_> = (nth + 1..=nth + 20).map(write).collect();
+            nth += 20;
+            note_fields(&disk, &path, 0, &batch);
             let (count, newest) = last(&logs);
             assert_eq!(newest, Some(format!("{nth}.json")));
             was_shortened = count < most;
