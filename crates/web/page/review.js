@@ -2,7 +2,7 @@
 // author, and the merge of a branch.
 
 import { html, useEffect, useMemo, useState } from "./vendor/preact-htm.js";
-import { call, get, inWords, ofTeam } from "./api.js";
+import { RequestKey, call, get, inWords, ofTeam } from "./api.js";
 import { comment, linesOf } from "./diff.js";
 import { link } from "./route.js";
 import { typed, use } from "./signal.js";
@@ -51,7 +51,8 @@ function Changes({ team, name }) {
     ${problem && html`<p class="error">${visible(problem)}</p>`}
     ${files.map((file) => html`<${File} key=${file.path} team=${team} name=${name} file=${file} />`)}
     ${(left_out ?? 0) > 0 && html`<p class="note">${counted(left_out ?? 0, "more file")} changed.</p>`}
-    ${branch?.commit && html`<${Merge} team=${team} name=${name} branch=${branch} read=${read} />`}
+    ${branch?.commit && html`<${Merge} key=${branch.commit} team=${team} name=${name}
+      branch=${branch} read=${read} />`}
   </div>`;
 }
 
@@ -105,14 +106,14 @@ function Line({ line, isOpen, toggle }) {
 function Comment({ team, name, file, line, close }) {
   const [text, setText] = useState("");
   const [said, setSaid] = useState("");
-  const [key] = useState(() => crypto.randomUUID());
+  const key = useMemo(() => new RequestKey(), []);
   /** @param {Event} event */
   async function submit(event) {
     event.preventDefault();
     if (text.trim() === "") return;
     try {
       const body = { to: name, content: comment(file, line, text.trim()) };
-      await call("POST", ofTeam(team, "messages"), body, { "idempotency-key": key });
+      await call("POST", ofTeam(team, "messages"), body, key.of(body));
       close();
     } catch (failure) {
       setSaid(`Not sent: ${inWords(failure)}`);
