@@ -51,8 +51,7 @@ function Changes({ team, name }) {
     ${problem && html`<p class="error">${visible(problem)}</p>`}
     ${files.map((file) => html`<${File} key=${file.path} team=${team} name=${name} file=${file} />`)}
     ${(left_out ?? 0) > 0 && html`<p class="note">${counted(left_out ?? 0, "more file")} changed.</p>`}
-    ${branch?.commit && html`<${Merge} key=${branch.commit} team=${team} name=${name}
-      branch=${branch} read=${read} />`}
+    ${branch?.commit && html`<${Merge} team=${team} name=${name} branch=${branch} read=${read} />`}
   </div>`;
 }
 
@@ -131,14 +130,16 @@ function Comment({ team, name, file, line, close }) {
 
 /** @param {{team: string, name: string, branch: Branch, read: () => void}} props */
 function Merge({ team, name, branch, read }) {
-  const [isSure, setIsSure] = useState(false);
+  // The commit that was shown at the first click. Another one needs two clicks of its own.
+  const [sure, setSure] = useState("");
+  const isSure = sure === branch.commit;
   const [said, setSaid] = useState("");
   async function merge() {
     if (!isSure) {
-      setIsSure(true);
+      setSure(branch.commit ?? "");
       return;
     }
-    setIsSure(false);
+    setSure("");
     try {
       await call("POST", ofTeam(team, "members", name, "merge"), { commit: branch.commit });
       setSaid("Merged.");
