@@ -167,6 +167,31 @@ test("the first index for which a test is false is found", () => {
   );
 });
 
+test("a replay that is paused and played again within a frame plays once", () => {
+  /** The functions that wait for the next frame. @type {Map<number, (time: number) => void>} */
+  const frames = new Map();
+  let next = 1;
+  Object.assign(globalThis, {
+    matchMedia: () => ({ matches: false }),
+    requestAnimationFrame: (/** @type {(time: number) => void} */ run) => {
+      frames.set(next, run);
+      return next++;
+    },
+    cancelAnimationFrame: (/** @type {number} */ id) => frames.delete(id),
+  });
+  const given = { name: "s", clock: "lines", from_ms: 0, events: [], left_out: 0, unread: [] };
+  const events = [1_000, 60_000].map((at_ms, seq) => ({ seq, at_ms, what: {} }));
+  const store = new ReplayStore("s", { ...given, first: {}, events, to_ms: 60_000 }, 0);
+  store.toggle();
+  assert.equal(frames.size, 1);
+  store.toggle();
+  assert.equal(frames.size, 0);
+  store.toggle();
+  assert.equal(frames.size, 1);
+  store.close();
+  assert.equal(frames.size, 0);
+});
+
 test("an address names a view, or a moment of a replay, and leads back to it", () => {
   const team = { view: "team", name: "", at: null };
   for (const [hash, wanted] of /** @type {[string, any][]} */ ([

@@ -16,10 +16,19 @@ const [
   reading,
   list,
   words,
+  { RequestKey },
 ] = await Promise.all(
-  ["text.js", "fold.js", "graph.js", "diff.js", "log.js", "reading.js", "list.js", "words.js"].map(
-    module,
-  ),
+  [
+    "text.js",
+    "fold.js",
+    "graph.js",
+    "diff.js",
+    "log.js",
+    "reading.js",
+    "list.js",
+    "words.js",
+    "api.js",
+  ].map(module),
 );
 
 test("a character that nobody could see is written out", () => {
@@ -274,4 +283,16 @@ test("the assets of the page name no other origin", () => {
     if (isOurs)
       assert.doesNotMatch(text, /innerHTML|outerHTML|AdjacentHTML|document\.write/i, file.name);
   }
+});
+
+test("a request that is sent again keeps its key until it ends or has another body", () => {
+  const key = new RequestKey();
+  /** @param {string} content */
+  const of = (content) => key.of({ to: "bob", content })["idempotency-key"];
+  const first = of("one");
+  assert.equal(of("one"), first);
+  const other = of("two");
+  assert.notEqual(other, first);
+  key.end();
+  assert.notEqual(of("two"), other);
 });

@@ -9,6 +9,7 @@
 //! guess; a weak password has not. The document is therefore readable by its user only, as the
 //! environment of the user's processes is.
 
+use std::collections::BTreeSet;
 use std::fmt;
 
 use base64::Engine as _;
@@ -23,7 +24,8 @@ use crate::document::Document;
 /// The number of first bytes of a text on which its filter depends. Shorter texts have no digest.
 pub const FILTER_BYTES: usize = 8;
 
-/// The maximum number of digests of a team. An environment has a few dozen.
+/// The maximum number of digests of a team. An environment has a few dozen. Tokens that are new in
+/// each run add up, and then the oldest digests are removed.
 const DIGESTS_MOST: usize = 4_096;
 
 /// The number of bytes of a block of SHA-256.
@@ -64,7 +66,7 @@ pub struct SecretDigest {
 }
 
 /// An HMAC.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Mac([u8; 32]);
 
@@ -111,19 +113,24 @@ impl Team {
 }
 
 impl SecretDigests {
-    /// Adds the digests of texts. `new_key` becomes the key if there is none.
+    /// Adds the digests of texts. `new_key` becomes the key if there is none. If there are too many
+    /// digests, the oldest ones are removed.
     pub fn add(&mut self, texts: &[SecretText], new_key: &DigestKey) {
         let key = self.key.get_or_insert_with(|| {
             // Digests without their key find nothing.
             self.digests.clear();
             new_key.clone()
         });
-        for digest in texts.iter().filter_map(|text| SecretDigest::of(key, text)) {
-            let is_new = !self.digests.iter().any(|known| known.mac == digest.mac);
-            if is_new && self.digests.len() < DIGESTS_MOST {
-                self.digests.push(digest);
-            }
-        }
+        let mut seen = BTreeSet::new();
+        let present: Vec<SecretDigest> = texts
+            .iter()
+            .filter_map(|text| SecretDigest::of(key, text))
+            .filter(|digest| seen.insert(digest.mac.clone()))
+            .collect();
+        // The digests of the present texts come last, so that they are the last to be removed.
+        self.digests.retain(|known| !seen.contains(&known.mac));
+        self.digests.extend(present);
+        self.digests.drain(..self.digests.len().saturating_sub(DIGESTS_MOST));
     }
 }
 
@@ -281,5 +288,25 @@ mod tests {
         assert_eq!((all.digests.len(), all.key), (1, Some(other)));
         let short = json!({"key": "AAAA", "digests": []});
         assert!(serde_json::from_value::<SecretDigests>(short).is_err());
+    }
+
+    #[test]
+    fn the_latest_digests_stay() {
+        let (key, mut all) = (DigestKey::new([7; 32]), SecretDigests::default());
+        let token = |number: usize| text("CI_TOKEN", &format!("aB3dE5fG7h-{number}"));
+        let first = [token(0)];
+        all.add(&first, &key);
+        let earlier: Vec<SecretText> = (1..DIGESTS_MOST).map(token).collect();
+        all.add(&earlier, &key);
+        let is_known = |all: &SecretDigests, number: usize| {
+            let mac = SecretDigest::of(&key, &token(number)).unwrap().mac;
+            all.digests.iter().any(|known| known.mac == mac)
+        };
+        assert_eq!(all.digests.len(), DIGESTS_MOST);
+        // The first one is in the environment of this run again.
+        all.add(&[token(0), token(DIGESTS_MOST)], &key);
+        assert_eq!(all.digests.len(), DIGESTS_MOST);
+        assert!(is_known(&all, 0) && is_known(&all, DIGESTS_MOST));
+        assert!(!is_known(&all, 1) && is_known(&all, 2));
     }
 }

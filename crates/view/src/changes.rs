@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use pitcrew_protocol::{AgentName, ApiError, Color, LEAD_NAME};
+use pitcrew_protocol::{AgentName, ApiError, Color, LEAD_NAME, Member, TeamConfig};
 use pitcrew_team::TeamRecords;
 
 use crate::conversation::Conversation;
@@ -44,32 +44,35 @@ pub async fn of_team(
     records: &TeamRecords,
     worktrees: &Worktrees,
 ) -> Result<Vec<MemberChanges>, ApiError> {
-    let mut all = Vec::new();
     let config = records.config().await?;
-    let lead = config.member(LEAD_NAME).and_then(|lead| lead.cwd.clone());
-    let repository = lead.map(PathBuf::from);
+    let repository = repository(&config);
+    let mut all = Vec::new();
     for member in config.members {
-        let mut changes = MemberChanges {
-            author: member.name.clone(),
-            color: member.color.as_deref().and_then(color_of),
-            repository: repository.clone(),
-            folder: PathBuf::new(),
-            branch: None,
-            files: Vec::new(),
-            failure: None,
-        };
-        match &member.worktree_path {
-            Some(path) => changes.in_worktree(PathBuf::from(path), worktrees).await,
-            None => {
-                changes.in_folder(PathBuf::from(member.cwd.unwrap_or_default()), records).await?
-            }
-        }
-        let has_commits = changes.branch.as_ref().is_some_and(|branch| branch.ahead > 0);
-        if has_commits || !changes.files.is_empty() || changes.failure.is_some() {
-            all.push(changes);
-        }
+        all.extend(MemberChanges::of(member, repository.clone(), records, worktrees).await?);
     }
     Ok(all)
+}
+
+/// Reads the changes of one member of a team. Returns `None` if there are none.
+///
+/// # Errors
+/// The errors of [`of_team`].
+pub async fn of_member(
+    records: &TeamRecords,
+    name: &AgentName,
+    worktrees: &Worktrees,
+) -> Result<Option<MemberChanges>, ApiError> {
+    let config = records.config().await?;
+    let repository = repository(&config);
+    let Some(member) = config.members.into_iter().find(|member| member.name == *name) else {
+        return Ok(None);
+    };
+    MemberChanges::of(member, repository, records, worktrees).await
+}
+
+/// Returns the folder in which the lead works.
+fn repository(config: &TeamConfig) -> Option<PathBuf> {
+    config.member(LEAD_NAME).and_then(|lead| lead.cwd.as_ref()).map(PathBuf::from)
 }
 
 /// Returns both versions of a file that a member changed.
@@ -119,6 +122,33 @@ pub fn comment(file: &str, line: Option<usize>, quoted: &str, text: &str) -> Str
 }
 
 impl MemberChanges {
+    /// Reads the changes of a member. Returns `None` if there are none.
+    async fn of(
+        member: Member,
+        repository: Option<PathBuf>,
+        records: &TeamRecords,
+        worktrees: &Worktrees,
+    ) -> Result<Option<Self>, ApiError> {
+        let mut changes = Self {
+            author: member.name,
+            color: member.color.as_deref().and_then(color_of),
+            repository,
+            folder: PathBuf::new(),
+            branch: None,
+            files: Vec::new(),
+            failure: None,
+        };
+        match member.worktree_path {
+            Some(path) => changes.in_worktree(PathBuf::from(path), worktrees).await,
+            None => {
+                changes.in_folder(PathBuf::from(member.cwd.unwrap_or_default()), records).await?;
+            }
+        }
+        let has_commits = changes.branch.as_ref().is_some_and(|branch| branch.ahead > 0);
+        let is_there = has_commits || !changes.files.is_empty() || changes.failure.is_some();
+        Ok(is_there.then_some(changes))
+    }
+
     /// Returns the manager of the worktrees of the lead's repository.
     fn manager(&self, worktrees: &Worktrees) -> Worktrees {
         match &self.repository {

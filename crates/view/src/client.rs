@@ -16,7 +16,7 @@ use crate::asking::Chosen;
 use crate::host::{HostEvent, HostState, Line, read_line};
 use crate::lead::{LeadError, ask, failed, process_of};
 use crate::notification::Notification;
-use crate::text::printable;
+use crate::text::{in_one_line, printable};
 
 pub use host_link::{HostLink, News};
 
@@ -135,6 +135,8 @@ async fn follow_as(
         failed(team, pid, control_socket::KnockError::Silent { path: folder, source: error.into() })
     })?;
     greeting.version = printable(&greeting.version).into_owned();
+    // The id becomes a line of other formats, such as that of event streams.
+    greeting.run = in_one_line(&greeting.run);
     if greeting.protocol != PROTOCOL {
         let Greeting { protocol, version, .. } = greeting;
         return Err(LeadError::OtherProtocol { team: team.name().clone(), protocol, version });

@@ -217,7 +217,8 @@ fn session(summary: &JournalSummary) -> SessionSummary {
 }
 
 /// Returns tokens as a model counts them. The journal counts cached tokens as input too.
-fn usage_of(spent: &Spent) -> Usage {
+#[must_use]
+pub fn usage_of(spent: &Spent) -> Usage {
     let cached = spent.cache_read_tokens.saturating_add(spent.cache_creation_tokens);
     Usage {
         input_tokens: spent.input_tokens.saturating_sub(cached),

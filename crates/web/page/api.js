@@ -55,6 +55,27 @@ export function get(path) {
   return call("GET", path);
 }
 
+/** The key of a request that may be sent again. A request with another body has another key. */
+export class RequestKey {
+  #body = "";
+  #id = "";
+
+  /**
+   * Returns the headers of a request with this body.
+   * @param {unknown} body
+   */
+  of(body) {
+    const written = JSON.stringify(body);
+    if (written !== this.#body) [this.#body, this.#id] = [written, crypto.randomUUID()];
+    return { "idempotency-key": this.#id };
+  }
+
+  /** Ends the request: the next one has another key, also with the same body. */
+  end() {
+    this.#body = "";
+  }
+}
+
 /**
  * Returns the path of a part of a team. Names are escaped, so none leads elsewhere.
  * @param {string} team

@@ -1,8 +1,8 @@
 // The line in which a person writes to one agent or to all. Each draft has one key: if it is sent
 // again after a lost answer, the server makes no second message.
 
-import { html, useEffect, useMemo, useRef, useState } from "./vendor/preact-htm.js";
-import { call, inWords, ofTeam } from "./api.js";
+import { html, useEffect, useMemo, useState } from "./vendor/preact-htm.js";
+import { RequestKey, call, inWords, ofTeam } from "./api.js";
 import { Signal, typed, use } from "./signal.js";
 import { visible } from "./text.js";
 
@@ -29,7 +29,7 @@ export function Compose({ store }) {
   const [text, setText] = useState("");
   const [said, setSaid] = useState("");
   const [isSending, setIsSending] = useState(false);
-  const key = useRef({ body: "", id: "" });
+  const key = useMemo(() => new RequestKey(), []);
   const names = team.agents.filter((agent) => agent.role !== "subagent").map((it) => it.name);
   const known = [use(to), team.lead].find((name) => name === EVERYONE || names.includes(name ?? ""));
   const chosen = known ?? names[0] ?? EVERYONE;
@@ -46,13 +46,9 @@ export function Compose({ store }) {
     if (content === "" || isSending) return;
     setIsSending(true);
     const body = { to: chosen, content };
-    // The same draft keeps its key until it was sent.
-    const written = JSON.stringify(body);
-    if (key.current.body !== written) key.current = { body: written, id: crypto.randomUUID() };
     try {
-      const headers = { "idempotency-key": key.current.id };
-      await call("POST", ofTeam(store.name, "messages"), body, headers);
-      key.current = { body: "", id: "" };
+      await call("POST", ofTeam(store.name, "messages"), body, key.of(body));
+      key.end();
       setText("");
       setSaid(`Sent to ${chosen === EVERYONE ? "all" : visible(chosen)}.`);
       store.settle();

@@ -43,6 +43,8 @@ export class ReplayStore {
     this.isFollowing = new Signal(this.isLive.value && this.recording.isClock && at === null);
     this.count = -1;
     this.isClosed = false;
+    /** The frame in which the next moment is shown. */
+    this.frame = 0;
     this.seek(at ?? this.recording.to);
     this.prepare();
   }
@@ -113,6 +115,7 @@ export class ReplayStore {
   }
 
   pause() {
+    if (this.isPlaying.value) cancelAnimationFrame(this.frame);
     this.isPlaying.value = false;
   }
 
@@ -123,15 +126,14 @@ export class ReplayStore {
     let last = performance.now();
     /** @param {number} time */
     const tick = (time) => {
-      if (!this.isPlaying.value) return;
       if (time - last >= (isCalm ? CALM_MS : 0)) {
         this.show(this.now.value + Math.max(0, time - last) * this.speed.value);
         last = time;
       }
       if (this.now.value >= this.recording.to) this.pause();
-      else requestAnimationFrame(tick);
+      else this.frame = requestAnimationFrame(tick);
     };
-    requestAnimationFrame(tick);
+    this.frame = requestAnimationFrame(tick);
   }
 
   /**

@@ -2,7 +2,7 @@
 // author, and the merge of a branch.
 
 import { html, useEffect, useMemo, useState } from "./vendor/preact-htm.js";
-import { call, get, inWords, ofTeam } from "./api.js";
+import { RequestKey, call, get, inWords, ofTeam } from "./api.js";
 import { comment, linesOf, notCommitted } from "./diff.js";
 import { link } from "./route.js";
 import { useMay } from "./session.js";
@@ -113,14 +113,14 @@ function Line({ line, isOpen, mayComment, toggle }) {
 function Comment({ team, name, file, line, close }) {
   const [text, setText] = useState("");
   const [said, setSaid] = useState("");
-  const [key] = useState(() => crypto.randomUUID());
+  const key = useMemo(() => new RequestKey(), []);
   /** @param {Event} event */
   async function submit(event) {
     event.preventDefault();
     if (text.trim() === "") return;
     try {
       const body = { to: name, content: comment(file, line, text.trim()) };
-      await call("POST", ofTeam(team, "messages"), body, { "idempotency-key": key });
+      await call("POST", ofTeam(team, "messages"), body, key.of(body));
       close();
     } catch (failure) {
       setSaid(`Not sent: ${inWords(failure)}`);
@@ -138,14 +138,16 @@ function Comment({ team, name, file, line, close }) {
 
 /** @param {{team: string, name: string, branch: Branch, read: () => void}} props */
 function Merge({ team, name, branch, read }) {
-  const [isSure, setIsSure] = useState(false);
+  // The commit that was shown at the first click. Another one needs two clicks of its own.
+  const [sure, setSure] = useState("");
+  const isSure = sure === branch.commit;
   const [said, setSaid] = useState("");
   async function merge() {
     if (!isSure) {
-      setIsSure(true);
+      setSure(branch.commit ?? "");
       return;
     }
-    setIsSure(false);
+    setSure("");
     try {
       await call("POST", ofTeam(team, "members", name, "merge"), { commit: branch.commit });
       setSaid("Merged.");

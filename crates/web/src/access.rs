@@ -104,8 +104,7 @@ impl Keys {
 
     /// Returns the key of a request.
     fn key_of(&self, headers: &HeaderMap) -> Key {
-        let bearer = text_of(headers, &AUTHORIZATION).and_then(|it| it.strip_prefix("Bearer "));
-        if let Some(given) = bearer.map(str::trim) {
+        if let Some(given) = text_of(headers, &AUTHORIZATION).and_then(bearer) {
             return match self.token.is(given) {
                 true => Key::Token,
                 false => Key::Device { token: given.to_owned(), sent_by: SentBy::Program },
@@ -257,6 +256,12 @@ fn check_once(headers: &HeaderMap) -> Result<(), Failure> {
 
 fn text_of<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a str> {
     headers.get(name)?.to_str().ok()
+}
+
+/// Returns the token in the header `Authorization`. Upper and lower case of the scheme are the same.
+fn bearer(header: &str) -> Option<&str> {
+    let (scheme, token) = header.split_once(' ')?;
+    scheme.eq_ignore_ascii_case("bearer").then_some(token.trim())
 }
 
 /// Returns the values of the cookie with this name.

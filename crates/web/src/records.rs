@@ -5,12 +5,12 @@ use std::time::Duration;
 use pitcrew_protocol::AgentName;
 use pitcrew_runtime::control_socket::KnockError;
 use pitcrew_team::TeamRecords;
-use pitcrew_team::store::Spent;
 use pitcrew_view::agent_now::AgentNow;
 use pitcrew_view::client::{FromHost, follow};
 use pitcrew_view::host::HostState;
 use pitcrew_view::lead::LeadError;
 use pitcrew_view::member_status::MemberStatus;
+use pitcrew_view::recorded::usage_of;
 use pitcrew_view::running::Running;
 use pitcrew_view::{AgentState, TeamState, ViewEvent, fold};
 use serde::Serialize;
@@ -124,7 +124,10 @@ pub(crate) async fn of_files(app: &App, records: &TeamRecords) -> Result<HostSta
         let spent = summary.members.get(&now.name).map(|member| &member.spent);
         let agent = agent_in(&mut state, &now.name);
         recorded(agent, now);
-        spent.into_iter().flat_map(|by_model| by_model.values()).for_each(|it| used(agent, it));
+        for spent in spent.into_iter().flat_map(|by_model| by_model.values()) {
+            agent.usage += usage_of(spent);
+            agent.has_price &= spent.unpriced_turns == 0;
+        }
     }
     Ok(HostState { next_seq: 0, team: state, tasks, questions: Vec::new() })
 }
@@ -148,14 +151,4 @@ fn recorded(agent: &mut AgentState, now: AgentNow) {
     agent.tool_calls = now.spending.tool_calls;
     agent.cost_usd = now.spending.cost_usd.unwrap_or_default();
     agent.has_price = now.spending.cost_usd.is_some() || now.spending.turns == 0;
-}
-
-fn used(agent: &mut AgentState, spent: &Spent) {
-    let cached = spent.cache_read_tokens.saturating_add(spent.cache_creation_tokens);
-    let usage = &mut agent.usage;
-    usage.input_tokens += spent.input_tokens.saturating_sub(cached);
-    usage.output_tokens += spent.output_tokens;
-    usage.cache_read_input_tokens += spent.cache_read_tokens;
-    usage.cache_creation_input_tokens += spent.cache_creation_tokens;
-    agent.has_price &= spent.unpriced_turns == 0;
 }

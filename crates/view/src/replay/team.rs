@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 
 use pitcrew_agent::transcript::{Step, read};
-use pitcrew_protocol::{AgentName, ApiError, TeamConfig};
+use pitcrew_protocol::{AgentName, ApiError, ErrorCode, Task, TeamConfig};
 use pitcrew_team::TeamRecords;
 use pitcrew_team::store::JournalEntry;
+use tokio::task::spawn_blocking;
 
 use super::journal::JournalFold;
 use super::recorder::{Limits, Recorder};
@@ -17,10 +18,22 @@ use crate::running::Running;
 use crate::state::{Happened, TeamState, TimelineEntry};
 use crate::team_log::{LogEntry, TeamLog};
 
+/// The records of a team from which its replay is made.
+struct Records {
+    recorded: Recorded,
+    config: TeamConfig,
+    journal: Vec<JournalEntry>,
+    tasks: Vec<Task>,
+    log: Vec<LogEntry>,
+    steps: Vec<(AgentName, Vec<(i64, Step)>)>,
+    /// Whether a pitcrew process runs the team.
+    is_running: bool,
+}
+
 /// Something that the records of a team tell.
 enum Fact<'a> {
     Journal(&'a JournalEntry),
-    Step(AgentName, Box<Step>),
+    Step(&'a AgentName, &'a Step),
     Logged(Box<LogEntry>),
 }
 
@@ -31,6 +44,16 @@ impl Replay {
     /// # Errors
     /// `team_not_found`, or `internal_error` if the config or the members cannot be read.
     pub async fn of_records(records: &TeamRecords) -> Result<Self, ApiError> {
+        let read = Records::read(records).await?;
+        // A long run takes seconds. Other tasks of this thread do not wait for that.
+        spawn_blocking(|| read.replay()).await.map_err(|error| {
+            ApiError::new(ErrorCode::InternalError, format!("the replay was not made: {error}"))
+        })
+    }
+}
+
+impl Records {
+    async fn read(records: &TeamRecords) -> Result<Self, ApiError> {
         let mut recorded = Recorded::read(records).await?;
         recorded.check_conversations(records).await?;
         let config = records.config().await?;
@@ -41,14 +64,20 @@ impl Replay {
         log.know_tasks(&tasks);
         let mut named = Recorded::default();
         let log = named.log(records, log, !journal.is_empty()).await?;
+        let steps = steps(records, &journal).await?;
+        let is_running = runs(records, &config).await;
+        Ok(Self { recorded, config, journal, tasks, log, steps, is_running })
+    }
+
+    fn replay(self) -> Replay {
+        let Self { mut recorded, config, journal, tasks, log, steps, is_running } = self;
         let mut facts: Vec<(i64, Fact<'_>)> = journal
             .iter()
             .map(|entry| (entry.at_ms, Fact::Journal(entry)))
             .chain(log.into_iter().map(|entry| (entry.at_ms, Fact::Logged(Box::new(entry)))))
             .collect();
-        for (name, steps) in steps(records, &journal).await? {
-            let fact = |(at_ms, step)| (at_ms, Fact::Step(name.clone(), Box::new(step)));
-            facts.extend(steps.into_iter().map(fact));
+        for (name, steps) in &steps {
+            facts.extend(steps.iter().map(|(at_ms, step)| (*at_ms, Fact::Step(name, step))));
         }
         // Facts of the same time keep their order: the state, then the log, then the conversations.
         facts.sort_by_key(|(at_ms, _)| *at_ms);
@@ -56,12 +85,12 @@ impl Replay {
         let last_ms = facts.last().map_or(0, |(at_ms, _)| *at_ms);
         let mut fold = JournalFold::new(&config, &tasks, &journal);
         tell(&mut recorder, &mut fold, facts);
-        if runs(records, &config).await {
+        if is_running {
             go_on(&mut recorded.state, &fold.state);
         }
         // The records have the end, also where the journal has gaps.
         recorder.state(last_ms, &recorded.state);
-        Ok(recorder.into_replay(config.name.to_string(), Clock::Recorded, recorded.unread))
+        recorder.into_replay(config.name.to_string(), Clock::Recorded, recorded.unread)
     }
 }
 
@@ -106,8 +135,8 @@ fn tell(recorder: &mut Recorder, fold: &mut JournalFold, facts: Vec<(i64, Fact<'
             }
             Fact::Step(name, step) => {
                 let conversation = conversations.entry(name.clone()).or_default();
-                conversation.add_step(&step);
-                recorder.conversation(at_ms, &name, conversation);
+                conversation.add_step(step);
+                recorder.conversation(at_ms, name, conversation);
             }
         }
     }

@@ -1,6 +1,7 @@
 //! Writes all metrics. `docs/operators.md` lists them, and a test compares the list.
 
 use pitcrew_team::store::Spent;
+use pitcrew_view::recorded::usage_of;
 
 use super::all_teams::Reading;
 use super::exposition::{Exposition, Kind, Number};
@@ -101,12 +102,12 @@ fn write_usage(reading: &Reading, text: &mut Exposition) {
     let mut tokens = text.metric("pitcrew_tokens_total", Kind::Counter, help);
     for team in &reading.teams {
         for (model, used) in &team.used {
-            let cached = used.cache_read_tokens.saturating_add(used.cache_creation_tokens);
+            let usage = usage_of(used);
             let by_type = [
-                ("input", used.input_tokens.saturating_sub(cached)),
-                ("cache_read", used.cache_read_tokens),
-                ("cache_creation", used.cache_creation_tokens),
-                ("output", used.output_tokens),
+                ("input", usage.input_tokens),
+                ("cache_read", usage.cache_read_input_tokens),
+                ("cache_creation", usage.cache_creation_input_tokens),
+                ("output", usage.output_tokens),
             ];
             for (kind, count) in by_type {
                 tokens.sample(&[team.label(), ("model", model), ("type", kind)], count);

@@ -1,10 +1,12 @@
 //! The changes of a member, for a person who reviews and accepts them.
 
+use std::time::Duration;
+
 use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
-use pitcrew_protocol::{AgentName, chain};
+use pitcrew_protocol::chain;
 use pitcrew_team::TeamRecords;
 use pitcrew_view::changes::{self, FileText, MemberChanges, Merged, Versions};
 use serde::{Deserialize, Serialize};
@@ -20,6 +22,13 @@ const CONTEXT_LINES: usize = 3;
 
 /// The maximum number of files whose differences are in an answer.
 const FILES_MOST: usize = 200;
+
+/// The number of bytes of differences in an answer from which on no further file is added.
+const DIFF_BYTES_MOST: usize = 4 << 20;
+
+/// The maximum time to search for the shortest diff of a file. After this time, a longer diff is
+/// accepted.
+const EFFORT: Duration = Duration::from_millis(100);
 
 /// A changed file.
 #[derive(Debug, Serialize)]
@@ -50,13 +59,18 @@ pub(super) async fn list(
 ) -> Result<Response, Failure> {
     let records = app.records(&team).await?;
     let member = records.member(&name).await?;
-    let Some(all) = of_member(&app, &records, &member).await? else {
+    let Some(all) = changes::of_member(&records, &member, &app.worktrees).await? else {
         let nothing = json!({"member": member, "branch": null, "files": [], "left_out": 0});
         return tagged(&headers, &nothing);
     };
-    let mut files = Vec::new();
+    let (mut files, mut bytes) = (Vec::new(), 0);
     for path in all.files.iter().take(FILES_MOST) {
-        files.push(file(&app, &all, path).await);
+        if bytes >= DIFF_BYTES_MOST {
+            break;
+        }
+        let file = file(&app, &all, path).await?;
+        bytes += file.diff.as_ref().map_or(0, String::len);
+        files.push(file);
     }
     let branch = all.branch.as_ref().map(|branch| {
         json!({
@@ -74,35 +88,29 @@ pub(super) async fn list(
             "member": member,
             "folder": all.folder,
             "branch": branch,
+            "left_out": all.files.len().saturating_sub(files.len()),
             "files": files,
-            "left_out": all.files.len().saturating_sub(FILES_MOST),
             "problem": all.failure,
         }),
     )
 }
 
-async fn of_member(
-    app: &App,
-    records: &TeamRecords,
-    member: &AgentName,
-) -> Result<Option<MemberChanges>, Failure> {
-    let all = changes::of_team(records, &app.worktrees).await?;
-    Ok(all.into_iter().find(|changes| changes.author == *member))
-}
-
-async fn file(app: &App, all: &MemberChanges, path: &str) -> File {
-    match changes::versions(all, path, &app.worktrees).await {
-        Ok(Versions { before, after }) => compared(path, before, after),
-        Err(error) => File {
-            path: path.to_owned(),
-            status: FileStatus::Unknown,
-            diff: None,
-            not_shown: Some(chain(&error)),
-        },
+async fn file(app: &App, all: &MemberChanges, path: &str) -> Result<File, Failure> {
+    let path = path.to_owned();
+    match changes::versions(all, &path, &app.worktrees).await {
+        Ok(Versions { before, after }) => {
+            // Long files take long to compare. Other requests do not wait for that.
+            let compared = tokio::task::spawn_blocking(|| compared(path, before, after)).await;
+            compared.map_err(|error| Failure::internal(&error))
+        }
+        Err(error) => {
+            let (status, not_shown) = (FileStatus::Unknown, Some(chain(&error)));
+            Ok(File { path, status, diff: None, not_shown })
+        }
     }
 }
 
-fn compared(path: &str, before: FileText, after: FileText) -> File {
+fn compared(path: String, before: FileText, after: FileText) -> File {
     let status = match (&before, &after) {
         (FileText::Missing, FileText::Missing) => FileStatus::Unknown,
         (FileText::Missing, _) => FileStatus::Added,
@@ -114,10 +122,9 @@ fn compared(path: &str, before: FileText, after: FileText) -> File {
         FileText::Text(text) => Ok(text),
         FileText::NotShown(why) => Err(why),
     };
-    let path = path.to_owned();
     match (text(before), text(after)) {
         (Ok(before), Ok(after)) => {
-            let diff = TextDiff::from_lines(&before, &after);
+            let diff = TextDiff::configure().timeout(EFFORT).diff_lines(&before, &after);
             let diff = diff.unified_diff().context_radius(CONTEXT_LINES).to_string();
             File { path, status, diff: Some(diff), not_shown: None }
         }
@@ -140,7 +147,7 @@ pub(super) async fn merge(
 ) -> Result<Json<Value>, Failure> {
     let Merge { commit } = body.read()?;
     let (team, member) = app.member(&team, &name).await?;
-    let all = of_member(&app, &TeamRecords::Live(team), &member).await?;
+    let all = changes::of_member(&TeamRecords::Live(team), &member, &app.worktrees).await?;
     let refused = |why: String| Failure::new(StatusCode::CONFLICT, code::CHANGED, why);
     let Some(all) = all else {
         return Err(refused(format!("{member} has no changes")));
@@ -154,5 +161,23 @@ pub(super) async fn merge(
         Ok(Merged::Done { base }) => Ok(Json(json!({"success": true, "branch": base}))),
         Ok(Merged::Refused { why }) => Err(refused(why)),
         Err(error) => Err(Failure::internal(&error)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Instant;
+
+    use super::*;
+
+    #[test]
+    fn files_without_a_common_order_are_compared_in_a_limited_time() {
+        let text = |lines: &mut dyn Iterator<Item = u32>| {
+            FileText::Text(lines.map(|line| format!("{line}\n")).collect())
+        };
+        let (begin, lines) = (Instant::now(), 150_000);
+        let file = compared("a".to_owned(), text(&mut (0..lines)), text(&mut (0..lines).rev()));
+        assert!(begin.elapsed() < Duration::from_secs(20), "{:?}", begin.elapsed());
+        assert!(file.diff.is_some_and(|diff| diff.contains("\n+7\n") && diff.contains("\n-7\n")));
     }
 }

@@ -19,6 +19,12 @@ async fn only_the_token_opens_the_api() {
         let in_url = format!("{path}?token={}&access_token={0}", client.token);
         client.send(Request::new("GET", &in_url).bare()).await.error(401, "unauthorized");
     }
+    // The name of the scheme has no case (RFC 9110).
+    let lower = format!("bearer {}", client.token);
+    client.send(Request::new("GET", "/api/teams").header("Authorization", &lower)).await.of(200);
+    let basic = format!("Basic {}", client.token);
+    let request = Request::new("GET", "/api/teams").header("Authorization", &basic);
+    client.send(request).await.error(401, "unauthorized");
     let body = json!({"team_name": "x"});
     let request = Request::new("POST", "/api/teams").json(&body).bare();
     client.send(request).await.error(401, "unauthorized");

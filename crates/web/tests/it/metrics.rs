@@ -101,6 +101,22 @@ async fn a_scrape_has_tasks_mail_and_usage_of_each_team() {
 }
 
 #[tokio::test]
+async fn the_greatest_numbers_of_a_journal_are_added_up_to_a_limit() {
+    let env = ServerEnv::new().await;
+    let team = env.team("work", &["bob"]).await;
+    for model in ["one", "other"] {
+        let turn = Turn::new(AgentName::new("bob").unwrap(), model);
+        let most = Turn { input_tokens: u64::MAX, output_tokens: u64::MAX, ..turn };
+        record(&team, Event::TurnEnded(most)).await;
+    }
+    let bob = env.client.get("/api/teams/work/members/bob").await.of(200);
+    assert_eq!(bob["usage"]["input_tokens"], json!(u64::MAX), "{bob}");
+    let scrape = scrape(&env).await;
+    let labels = [("team", "work"), ("model", "one"), ("type", "output")];
+    assert_eq!(scrape.value("pitcrew_tokens_total", &labels), u64::MAX as f64);
+}
+
+#[tokio::test]
 async fn a_journal_is_counted_once_and_its_new_entries_too() {
     let env = ServerEnv::new().await;
     let team = env.team("work", &[]).await;
