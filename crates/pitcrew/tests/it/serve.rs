@@ -305,6 +305,9 @@ fn a_person_controls_the_members_of_a_running_team() {
         (&shown["state"], &shown["running"]["state"]),
         (&json!("running"), &json!("by_pitcrew"))
     );
+    let (status, permissions) = browser.get("/api/teams/work/permissions");
+    assert_eq!((status, &permissions["granted"]), (200, &json!([])), "{permissions}");
+    assert_eq!(permissions["answers"], "person", "{permissions}");
     let names: BTreeSet<&str> = shown["team"]["agents"]
         .as_array()
         .unwrap()

@@ -49,8 +49,30 @@ pub(crate) fn document() -> Value {
 mod tests {
     use std::collections::BTreeSet;
 
+    use pitcrew_runtime::control_socket::ControlRequest;
+
     use super::operation::Operation;
     use super::*;
+
+    /// The operation for each request of the control protocol.
+    const FOR_REQUESTS: [(&str, &str); 16] = [
+        ("answer", "post_teams_team_questions_id_answer"),
+        ("compact", "post_teams_team_members_name_compact"),
+        ("end_team", "post_teams_team_end"),
+        ("follow", "get_teams_team_events"),
+        ("hide_pane", "post_teams_team_members_name_hide_pane"),
+        ("interrupt", "post_teams_team_members_name_interrupt"),
+        ("mode", "post_teams_team_members_name_mode"),
+        ("model", "post_teams_team_members_name_model"),
+        ("permission", "post_teams_team_permissions_request"),
+        ("permissions", "get_teams_team_permissions"),
+        ("plan", "post_teams_team_plans_request"),
+        ("show_pane", "post_teams_team_members_name_show_pane"),
+        ("shutdown", "delete_teams_team_members_name"),
+        ("spawn", "post_teams_team_members"),
+        ("stop_member", "post_teams_team_members_name_stop"),
+        ("stop_run", "post_teams_team_stop"),
+    ];
 
     /// Collects the names of the schemas to which a value refers.
     fn references(value: &Value, found: &mut BTreeSet<String>) {
@@ -73,6 +95,21 @@ mod tests {
         references(&document, &mut used);
         let there = document["components"]["schemas"].as_object().unwrap();
         assert_eq!(used, there.keys().cloned().collect());
+    }
+
+    #[test]
+    fn every_request_of_the_control_protocol_has_an_operation() {
+        // The error about an unknown request lists all of them.
+        let error = serde_json::from_value::<ControlRequest>(json!({"op": ""})).unwrap_err();
+        let error = error.to_string();
+        let (_, listed) = error.split_once("expected one of ").unwrap();
+        let requests: BTreeSet<&str> =
+            listed.split(", ").map(|name| name.trim_matches('`')).collect();
+        assert_eq!(requests, FOR_REQUESTS.map(|(request, _)| request).into());
+        let operations: BTreeSet<String> = operations::all().iter().map(Operation::id).collect();
+        for (request, operation) in FOR_REQUESTS {
+            assert!(operations.contains(operation), "{request}: {operation}");
+        }
     }
 
     #[test]

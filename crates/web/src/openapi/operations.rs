@@ -217,6 +217,12 @@ fn of_people() -> Vec<Operation> {
             "Approve a plan, or send it back",
         )
         .with_body("PlanAnswer"),
+        Operation::read(
+            "/api/teams/{team}/permissions",
+            "Permissions",
+            "The permission rules of a run, and what a person has granted in it",
+        )
+        .or(503),
         Operation::of_host(
             "post",
             "/api/teams/{team}/permissions/{request}",

@@ -334,9 +334,21 @@ fn of_people() -> Vec<Named> {
         ("question", object(&[("digest", text()), ("lines", json!({"type": "array"}))])),
         ("input", json!({})),
     ]);
+    let rule = object(&[
+        ("list", json!({"enum": ["deny", "ask", "allow"]})),
+        ("rule", text()),
+        ("origin", text()),
+    ]);
+    let permissions = object(&[
+        ("answers", json!({"enum": ["person", "nobody", "yes"]})),
+        ("rules", list_of(&rule)),
+        ("granted", json!({"type": "array"})),
+        ("left_out", count()),
+    ]);
     vec![
         ("Question", question),
         ("QuestionList", object(&[("questions", list_of(&reference("Question")))])),
         ("PlanList", object(&[("plans", list_of(&plan))])),
+        ("Permissions", permissions),
     ]
 }

@@ -2,7 +2,8 @@
 
 use axum::Json;
 use axum::extract::{Path, State};
-use axum::http::StatusCode;
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::Response;
 use pitcrew_protocol::SendMessageInput;
 use pitcrew_runtime::control_socket::ControlRequest;
 use pitcrew_team::{Actor, SentView, Team};
@@ -12,6 +13,7 @@ use serde_json::{Value, json};
 
 use crate::app::Shared;
 use crate::body::Body;
+use crate::etag::tagged;
 use crate::failure::Failure;
 
 /// The names of a team and of one of its members.
@@ -144,6 +146,16 @@ pub(super) async fn show_pane(
 ) -> Result<Json<Value>, Failure> {
     let (team, member) = app.member(&team, &name).await?;
     asked(&team, ControlRequest::ShowPane { member: member.to_string() }).await
+}
+
+/// `GET /api/teams/{team}/permissions`
+pub(super) async fn permissions(
+    State(app): State<Shared>,
+    Path(team): Path<String>,
+    headers: HeaderMap,
+) -> Result<Response, Failure> {
+    let Json(permissions) = asked(&app.team(&team).await?, ControlRequest::Permissions).await?;
+    tagged(&headers, &permissions)
 }
 
 /// The answer to a permission request of a member.

@@ -103,6 +103,7 @@ fn of_team() -> Router<Shared> {
         .route("/questions/{id}/answer", post(questions::answer))
         .route("/plans", get(plans::list))
         .route("/plans/{request}", post(plans::answer))
+        .route("/permissions", get(control::permissions))
         .route("/permissions/{request}", post(control::permission))
         .route("/end", post(control::end))
         .route("/stop", post(control::stop))
