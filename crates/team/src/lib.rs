@@ -104,7 +104,7 @@ pub use plans::{PlanState, PlanView};
 pub use records::TeamRecords;
 pub use requests::{Answer, Request, RequestKind};
 pub use secret_digests::{
-    DigestKey, FILTER_BYTES, Mac, SecretDigest, SecretDigests, SecretText, counted_bytes,
+    CountedBytes, DigestKey, FILTER_BYTES, Mac, SecretDigest, SecretDigests, SecretText,
 };
 pub use send::Sent;
 pub use send_once::{Once, OnceTask};

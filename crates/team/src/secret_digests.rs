@@ -21,6 +21,10 @@ use sha2::{Digest as _, Sha256};
 use crate::Team;
 use crate::document::Document;
 
+mod counted_bytes;
+
+pub use counted_bytes::CountedBytes;
+
 /// The number of first bytes of a text on which its filter depends. Shorter texts have no digest.
 pub const FILTER_BYTES: usize = 8;
 
@@ -48,7 +52,7 @@ pub struct SecretText {
 #[serde(try_from = "String", into = "String")]
 pub struct DigestKey([u8; 32]);
 
-/// The digest of a secret text. It is that of the [`counted_bytes`].
+/// The digest of a secret text. It is that of the text's [`CountedBytes`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SecretDigest {
@@ -137,9 +141,10 @@ impl SecretDigests {
 impl SecretDigest {
     /// Returns the digest of a text. Returns `None` if the text is too short.
     fn of(key: &DigestKey, SecretText { name, text, is_inner }: &SecretText) -> Option<Self> {
-        let bytes: Vec<u8> = counted_bytes(text).map(|(_, byte)| byte).collect();
+        let counted = CountedBytes::of(text);
+        let bytes = counted.bytes();
         let filter = key.filter(*bytes.first_chunk()?);
-        let (length, mac) = (bytes.len(), key.mac(&bytes));
+        let (length, mac) = (bytes.len(), key.mac(bytes));
         Some(Self { name: name.clone(), length, filter, mac, is_inner: *is_inner })
     }
 }
@@ -177,27 +182,6 @@ impl DigestKey {
         let inner = Sha256::new().chain_update(padded(0x36)).chain_update(text).finalize();
         Mac(Sha256::new().chain_update(padded(0x5c)).chain_update(inner).finalize().into())
     }
-}
-
-/// Returns the bytes of a text that count for a digest, with their places in the text.
-///
-/// What a program can put into a text when it breaks it into lines or writes it as JSON does not
-/// count: white space, control characters, the lines of a frame, backslashes, and the letter of the
-/// escapes `\n`, `\r` and `\t`.
-pub fn counted_bytes(text: &str) -> impl Iterator<Item = (usize, u8)> {
-    let mut is_after_backslash = false;
-    let counts = move |(_, c): &(usize, char)| {
-        let is_escape =
-            std::mem::replace(&mut is_after_backslash, *c == '\\') && matches!(c, 'n' | 'r' | 't');
-        let is_frame = ('\u{2500}'..='\u{257f}').contains(c);
-        !(is_escape || is_frame || *c == '\\' || c.is_whitespace() || c.is_control())
-    };
-    let bytes_of = |(at, c): (usize, char)| {
-        let mut buffer = [0; 4];
-        let length = c.encode_utf8(&mut buffer).len();
-        buffer.into_iter().take(length).enumerate().map(move |(nth, byte)| (at + nth, byte))
-    };
-    text.char_indices().filter(counts).flat_map(bytes_of)
 }
 
 /// Parses 32 bytes in base64.

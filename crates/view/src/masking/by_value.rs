@@ -1,13 +1,14 @@
 //! Finds the secret values of a run's environment in texts, by their digests.
 //!
-//! White space and escapes in a text do not count, because a terminal breaks long lines. A value that
-//! was cut is found by its first bytes if the sign `…` follows.
+//! White space in a text does not count, because a terminal breaks long lines, and an escape counts as
+//! the character for which it stands ([`CountedBytes`]). A value that was cut is found by its first
+//! bytes if the sign `…` follows.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use pitcrew_team::{DigestKey, FILTER_BYTES, SecretDigest, SecretDigests, counted_bytes};
+use pitcrew_team::{CountedBytes, DigestKey, FILTER_BYTES, SecretDigest, SecretDigests};
 
 use super::Found;
 
@@ -25,13 +26,6 @@ pub(super) struct KnownValues {
     by_filter: BTreeMap<u16, Vec<SecretDigest>>,
     /// One bit for each filter. It is looked up at each byte of a text.
     bits: Vec<u64>,
-}
-
-/// The bytes of a text that count.
-struct CountedBytes {
-    bytes: Vec<u8>,
-    /// The places of the bytes in the text.
-    places: Vec<usize>,
 }
 
 impl KnownValues {
@@ -61,7 +55,7 @@ impl KnownValues {
         let mut all: Vec<Found> = Vec::new();
         let mut at = 0;
         while let Some((kind, end, is_inner)) = self.next(&counted, &mut at) {
-            let mut range = counted.range(at..end);
+            let mut range = counted.place(at..end);
             if is_inner {
                 range = whole_encoding(text, range);
             }
@@ -80,7 +74,7 @@ impl KnownValues {
     /// Moves `at` to the next known value. Returns its kind, its end, and whether it is the inner part
     /// of an encoding.
     fn next(&self, counted: &CountedBytes, at: &mut usize) -> Option<(String, usize, bool)> {
-        while let Some(first) = counted.bytes.get(*at..).and_then(|rest| rest.first_chunk()) {
+        while let Some(first) = counted.bytes().get(*at..).and_then(|rest| rest.first_chunk()) {
             let filter = self.key.filter(*first);
             let [byte, ..] = *first;
             let bits = self.bits.get(usize::from(filter / 64)).copied().unwrap_or_default();
@@ -105,7 +99,7 @@ impl KnownValues {
         at: usize,
         digests: &[SecretDigest],
     ) -> Option<(String, usize, bool)> {
-        let rest = counted.bytes.get(at..)?;
+        let rest = counted.bytes().get(at..)?;
         let is_whole = |digest: &&SecretDigest| {
             rest.get(..digest.length).is_some_and(|text| self.key.mac(text) == digest.mac)
         };
@@ -115,7 +109,7 @@ impl KnownValues {
         }
         digests.iter().find_map(|digest| {
             let length = cut_length(rest, digest.length)?;
-            counted.is_one_word(&(at..at + length)).then_some(())?;
+            counted.is_one_word(at..at + length).then_some(())?;
             Some((format!("cut value of {}", shown(&digest.name)), length, false))
         })
     }
@@ -135,31 +129,14 @@ fn shown(name: &str) -> String {
     name.chars().filter(is_plain).take(NAME_CHARS).collect()
 }
 
-/// Returns the range with the characters of base64 around it.
+/// Returns the range with the characters of base64 around it. In an address, some of them are
+/// escapes.
 fn whole_encoding(text: &str, range: Range<usize>) -> Range<usize> {
-    let is_base64 = |byte: &&u8| byte.is_ascii_alphanumeric() || b"+/=_-".contains(byte);
+    let is_base64 = |byte: &&u8| byte.is_ascii_alphanumeric() || b"+/=_-%".contains(byte);
     let (before, after) = (&text.as_bytes().get(..range.start), &text.as_bytes().get(range.end..));
     let before = before.map_or(0, |before| before.iter().rev().take_while(is_base64).count());
     let after = after.map_or(0, |after| after.iter().take_while(is_base64).count());
     range.start - before..range.end + after
-}
-
-impl CountedBytes {
-    fn of(text: &str) -> Self {
-        let (places, bytes) = counted_bytes(text).unzip();
-        Self { bytes, places }
-    }
-
-    /// Returns the range in the text. It ends directly after the last byte, before what follows.
-    fn range(&self, range: Range<usize>) -> Range<usize> {
-        let place = |at: usize| self.places.get(at).copied().unwrap_or_default();
-        place(range.start)..place(range.end.saturating_sub(1)) + 1
-    }
-
-    /// Returns true if the text has nothing between these bytes that does not count.
-    fn is_one_word(&self, range: &Range<usize>) -> bool {
-        self.range(range.clone()).len() == range.len()
-    }
 }
 
 #[cfg(test)]

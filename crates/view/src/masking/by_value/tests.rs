@@ -64,6 +64,36 @@ fn a_value_is_masked_in_its_encodings() {
     }
 }
 
+/// What other languages write than our own encoders do.
+#[test]
+fn a_value_is_masked_however_it_is_escaped() {
+    for (value, forms) in [
+        (
+            "wJalr/K7+bP=EY",
+            &["wJalr/K7%2BbP%3DEY", "wJalr%252FK7%252BbP%253DEY", "wJalr&#x2F;K7+bP&#61;EY"][..],
+        ),
+        (
+            "Tr0ub4&3<it's>",
+            &[
+                "Tr0ub4%263%3Cit's%3E",
+                "Tr0ub4&amp;3&lt;it's&gt;",
+                "Tr0ub4&amp;amp;3&amp;lt;it&amp;#39;s&amp;gt;",
+                r"Tr0ub4\u00263\u003cit's\u003e",
+                r#"{\"a\":\"Tr0ub4\\u00263\\u003cit's\\u003e\"}"#,
+            ],
+        ),
+        ("Größe-Mühle", &[r"Gr\u00f6\u00dfe-M\u00fchle", r"b'Gr\xc3\xb6\xc3\x9fe-M\xc3\xbchle'"]),
+        ("two words+more", &["two+words%2Bmore", "two%20words%2bmore", "two+words+more"]),
+    ] {
+        let mut masker = masker(&[("A_SECRET", value)]);
+        for form in forms {
+            let masked = masker.text(form);
+            assert!(masked.contains("[masked: value of A_SECRET]"), "{form}: {masked}");
+            assert!(!masked.contains(&value[..4]) && !masked.contains(&value[value.len() - 2..]));
+        }
+    }
+}
+
 #[test]
 fn a_value_over_several_lines_is_masked() {
     check("a\ncorrect+hor\r\nse/7batt\nery\nb", "a\n[masked: value of DEPLOY_TOKEN]\nb");

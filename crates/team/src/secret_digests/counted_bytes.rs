@@ -1,0 +1,217 @@
+//! The bytes of a text that count for a digest.
+//!
+//! Programs write the same value in many ways: broken into lines, in a frame, in a JSON string, in
+//! an address, in HTML, and one of these in another. [`CountedBytes`] undoes this, for a value and
+//! for a text alike. Then the value is found in each of these forms by one digest.
+
+use std::ops::Range;
+
+/// The maximum number of encodings around a value.
+const ENCODINGS_MOST: usize = 6;
+
+/// The maximum number of characters between `&` and `;` of a character reference in HTML.
+const REFERENCE_CHARS: usize = 8;
+
+/// The named character references of HTML that programs write for text.
+const REFERENCES: &[(&str, char)] =
+    &[("amp", '&'), ("lt", '<'), ("gt", '>'), ("quot", '"'), ("apos", '\''), ("nbsp", '\u{a0}')];
+
+/// The bytes of a text that count, and their places in the text.
+///
+/// What a program can put into a text when it breaks it into lines or encodes it does not count:
+/// white space, control characters, the lines of a frame, and backslashes with the letter of `\n`,
+/// `\r` and `\t`. An escape counts as the character for which it stands: `\u0026` in JSON, `\x26` in
+/// source code, `%26` in an address, and `&amp;` or `&#38;` in HTML.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CountedBytes {
+    bytes: Vec<u8>,
+    /// For each byte the place of its character, or of the escape that stands for the character.
+    places: Vec<Range<usize>>,
+}
+
+/// A character and its place in the text.
+type Placed = (char, Range<usize>);
+
+impl CountedBytes {
+    /// Returns the counted bytes of a text.
+    #[must_use]
+    pub fn of(text: &str) -> Self {
+        let mut chars: Vec<Placed> =
+            text.char_indices().map(|(at, c)| (c, at..at + c.len_utf8())).collect();
+        for _ in 0..ENCODINGS_MOST {
+            let before = chars.len();
+            chars = decoded(&chars);
+            if chars.len() == before {
+                break;
+            }
+        }
+        let mut counted = Self::default();
+        for (c, place) in chars {
+            let bytes = c.encode_utf8(&mut [0; 4]).len();
+            counted.bytes.extend(c.encode_utf8(&mut [0; 4]).bytes());
+            counted.places.extend(std::iter::repeat_n(place, bytes));
+        }
+        counted
+    }
+
+    /// Returns the bytes.
+    #[must_use]
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// Returns the place of a range of the bytes in the text. It ends directly after the last byte,
+    /// before what follows and does not count.
+    #[must_use]
+    pub fn place(&self, range: Range<usize>) -> Range<usize> {
+        match self.places.get(range) {
+            Some([first, .., last]) => first.start..last.end,
+            Some([only]) => only.clone(),
+            Some([]) | None => 0..0,
+        }
+    }
+
+    /// Returns true if the text has nothing between these bytes that does not count.
+    #[must_use]
+    pub fn is_one_word(&self, range: Range<usize>) -> bool {
+        let places = self.places.get(range).unwrap_or_default();
+        places.windows(2).all(|pair| match pair {
+            [before, after] => before == after || before.end == after.start,
+            _ => true,
+        })
+    }
+}
+
+/// Removes one encoding, and what does not count.
+fn decoded(chars: &[Placed]) -> Vec<Placed> {
+    let mut all = Vec::with_capacity(chars.len());
+    let mut rest = chars;
+    while let [(first, place), others @ ..] = rest {
+        if let Some((c, length)) = escape(rest)
+            && let Some((_, last)) = rest.get(length - 1)
+        {
+            all.push((c, place.start..last.end));
+            rest = rest.get(length..).unwrap_or_default();
+        } else if *first == '\\' && matches!(others, [('n' | 'r' | 't', _), ..]) {
+            rest = others.get(1..).unwrap_or_default();
+        } else {
+            if counts(*first) {
+                all.push((*first, place.clone()));
+            }
+            rest = others;
+        }
+    }
+    all
+}
+
+fn counts(c: char) -> bool {
+    let is_frame = ('\u{2500}'..='\u{257f}').contains(&c);
+    !(is_frame || c == '\\' || c.is_whitespace() || c.is_control())
+}
+
+/// Returns the character of the escape with which `chars` begin, and the length of the escape.
+fn escape(chars: &[Placed]) -> Option<(char, usize)> {
+    match chars {
+        [('%', _), ..] => of_bytes(chars, &['%']),
+        [('\\', _), ('x', _), ..] => of_bytes(chars, &['\\', 'x']),
+        [('\\', _), ('u', _), ..] => of_utf16(chars),
+        [('&', _), rest @ ..] => of_reference(rest).map(|(c, length)| (c, length + 1)),
+        _ => None,
+    }
+}
+
+/// Parses a character as its bytes in UTF-8, each as a sign and two hexadecimal digits.
+fn of_bytes(chars: &[Placed], sign: &[char]) -> Option<(char, usize)> {
+    let unit = sign.len() + 2;
+    let bytes = chars.chunks_exact(unit).map_while(|chunk| {
+        let (its_sign, digits) = chunk.split_at_checked(sign.len())?;
+        let is_sign = its_sign.iter().map(|(c, _)| c).eq(sign);
+        is_sign.then(|| u8::try_from(hexadecimal(digits)?).ok()).flatten()
+    });
+    // A character has at most four bytes.
+    let bytes: Vec<u8> = bytes.take(4).collect();
+    let c = bytes.utf8_chunks().next()?.valid().chars().next()?;
+    Some((c, unit * c.len_utf8()))
+}
+
+/// Parses `\u` and four digits, or two of these for a surrogate pair.
+fn of_utf16(chars: &[Placed]) -> Option<(char, usize)> {
+    let units = chars.chunks_exact(6).map_while(|chunk| match chunk {
+        [('\\', _), ('u', _), digits @ ..] => u16::try_from(hexadecimal(digits)?).ok(),
+        _ => None,
+    });
+    let c = char::decode_utf16(units.take(2)).next()?.ok()?;
+    Some((c, 6 * c.len_utf16()))
+}
+
+/// Parses the part of a character reference after `&`.
+fn of_reference(chars: &[Placed]) -> Option<(char, usize)> {
+    let length = chars.iter().take(REFERENCE_CHARS + 1).position(|(c, _)| *c == ';')?;
+    let name: String = chars.get(..length)?.iter().map(|(c, _)| c).collect();
+    let named = || REFERENCES.iter().find(|(known, _)| *known == name).map(|(_, c)| *c);
+    let c = match name.strip_prefix('#').map(|number| (number, number.strip_prefix(['x', 'X']))) {
+        None => named(),
+        Some((_, Some(digits))) => u32::from_str_radix(digits, 16).ok().and_then(char::from_u32),
+        Some((digits, None)) => digits.parse().ok().and_then(char::from_u32),
+    };
+    Some((c?, length + 1))
+}
+
+fn hexadecimal(digits: &[Placed]) -> Option<u32> {
+    digits.iter().try_fold(0, |number, (c, _)| Some(number * 16 + c.to_digit(16)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(text: &str, expected: &str) {
+        let counted = CountedBytes::of(text);
+        assert_eq!(String::from_utf8_lossy(counted.bytes()), expected, "{text}");
+        assert_eq!(counted.bytes.len(), counted.places.len());
+    }
+
+    #[test]
+    fn a_text_has_the_same_bytes_in_each_encoding() {
+        for text in [
+            "a/b&c<ö🙂>'\"",
+            "│ a/b&\n│ c<ö🙂\r\n>'\"",
+            r#"a\/b\u0026c\u003c\u00f6\ud83d\ude42>'\""#,
+            r#"a/b\\u0026c\\u003c\\u00f6🙂>'\\\""#,
+            r#"a/b\x26c<\xc3\xb6🙂>\'\""#,
+            "a/b%26c%3C%C3%B6%f0%9f%99%82%3E'%22",
+            "a%252Fb%2526c%253C%25C3%25B6🙂>'\"",
+            "a/b&amp;c&lt;ö&#128578;&gt;&#x27;&quot;",
+            "a/b&amp;amp;c&amp;lt;&#246;&#X1F642;&gt;&apos;%22",
+        ] {
+            check(text, "a/b&c<ö🙂>'\"");
+        }
+    }
+
+    #[test]
+    fn what_is_no_escape_stays() {
+        for text in
+            ["100%", "%zz", "%f", "%ff", "%c3%28", "&", "&;", "&nothing;", "a&b;", "&#xd800;"]
+        {
+            check(text, &text.replace("%28", "("));
+        }
+        check(r"\ud83d\x9", "ud83dx9");
+        check("\\\nnext\\next", "nextext");
+        check("", "");
+    }
+
+    #[test]
+    fn the_place_of_bytes_is_that_of_their_escapes() {
+        let text = "x a%C3%B6 \\u0026b y";
+        let counted = CountedBytes::of(text);
+        assert_eq!(counted.bytes(), "xaö&by".as_bytes());
+        assert_eq!(&text[counted.place(1..6)], "a%C3%B6 \\u0026b");
+        assert_eq!(&text[counted.place(2..4)], "%C3%B6");
+        assert_eq!(&text[counted.place(1..2)], "a");
+        assert_eq!(counted.place(9..12), 0..0);
+        assert!(counted.is_one_word(1..4));
+        assert!(!counted.is_one_word(1..5));
+        assert!(counted.is_one_word(4..6));
+    }
+}
