@@ -132,7 +132,8 @@ pub fn frame_in_words(kind: &str) -> Cow<'static, str> {
         ShutdownApproved::TYPE => "agrees to shut down",
         ShutdownRejected::TYPE => "does not shut down",
         PlanApprovalRequest::TYPE => "hands in a plan",
-        PlanApprovalResponse::TYPE => "answers the plan",
+        // A person may have answered. The frame comes from the lead in any case.
+        PlanApprovalResponse::TYPE => "sends the answer to the plan",
         TaskAssignment::TYPE => "assigns a task",
         TeammateTerminated::TYPE => "reports the end of a teammate",
         // The other types name what they are.

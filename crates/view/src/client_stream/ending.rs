@@ -65,7 +65,7 @@ fn summary(line: &Line<'_>) -> SessionSummary {
     let models = line.model_usage.0.iter().map(|(model, tokens)| ModelUse {
         model: bounded(model.into()),
         usage: tokens.usage(),
-        cost_usd: tokens.cost_usd.number(),
+        cost_usd: tokens.cost_usd.dollars(),
         web_searches: tokens.web_search_requests.count().unwrap_or_default(),
     });
     SessionSummary {
@@ -75,7 +75,7 @@ fn summary(line: &Line<'_>) -> SessionSummary {
         duration_ms: line.duration_ms.count(),
         duration_api_ms: line.duration_api_ms.count(),
         turns: line.num_turns.count(),
-        cost_usd: line.total_cost_usd.number(),
+        cost_usd: line.total_cost_usd.dollars(),
         usage: line.usage.as_ref().map(CallTokens::usage).unwrap_or_default(),
         models: models.collect(),
     }

@@ -138,7 +138,7 @@ fn event_of(event: &str, agent: AgentName, data: &Data<'_>) -> Option<RunEvent> 
     let event = match event {
         "turn_ended" | "compacted" => {
             let usage = data.usage.as_ref().map(CallTokens::usage).unwrap_or_default();
-            let (cost_usd, took) = (data.cost_usd.number(), Duration::ZERO);
+            let (cost_usd, took) = (data.cost_usd.dollars(), Duration::ZERO);
             let spending =
                 Spending { model: owned(data.model), usage, cost_usd, tool_calls: 0, took };
             RunEvent::TurnEnded { agent, spending }

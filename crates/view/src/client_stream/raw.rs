@@ -12,6 +12,9 @@ use super::json::{Cursor, Field, Fields, Read};
 /// Maximum length of an id, in bytes. The ids of clients have up to 40.
 const ID_BYTES_MOST: usize = 400;
 
+/// The highest cost in US dollars that a stream can have.
+const DOLLARS_MOST: f64 = 1e9;
+
 /// A value as a part of the JSON text. It is read only when it is needed.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) enum Raw<'a> {
@@ -69,6 +72,11 @@ impl<'a> Raw<'a> {
     /// Returns the value if it is a number.
     pub(super) fn number(self) -> Option<f64> {
         self.other()?.parse().ok().filter(|number: &f64| number.is_finite())
+    }
+
+    /// Returns the value if it can be a cost in US dollars. An absurd one is not known.
+    pub(super) fn dollars(self) -> Option<f64> {
+        self.number().filter(|usd| (0.0..=DOLLARS_MOST).contains(usd))
     }
 
     /// Returns the value if it is `true` or `false`.

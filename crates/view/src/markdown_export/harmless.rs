@@ -1,10 +1,15 @@
-//! Takes HTML and images out of markdown that an agent wrote. The rest stays markdown.
+//! Takes HTML, images and links that run programs out of markdown that an agent wrote. The rest stays
+//! markdown.
 //!
 //! Code keeps its characters, because escapes are not read there. Text is code only if every reader
 //! of markdown agrees. Where readers could disagree, the text is escaped: then a block of code may
 //! show `&lt;`, but no HTML is ever free.
 
-/// Returns a text in which no HTML, no character reference and no image has an effect.
+/// The beginnings of the addresses to which a link may lead.
+const SCHEMES: &[&str] = &["http", "https", "mailto"];
+
+/// Returns a text in which no HTML, no character reference and no image has an effect, and no link
+/// runs a program.
 pub(super) fn harmless(text: &str) -> String {
     let are_fences_plain = !text.lines().any(opens_nested);
     let mut fence: Option<Fence> = None;
@@ -120,17 +125,36 @@ fn has_link(text: &str) -> bool {
     text.contains(']')
 }
 
-/// Escapes what begins HTML, a character reference or an image.
+/// Escapes what begins HTML, a character reference, an image, or a link to anything but the web.
 fn escape(text: &str, escaped: &mut String) {
     let mut before = ' ';
-    for c in text.chars() {
+    for (at, c) in text.char_indices() {
         match c {
             '<' => escaped.push_str("&lt;"),
             '&' => escaped.push_str("&amp;"),
             '[' if before == '!' => escaped.push_str("\\["),
+            '(' | ':' if before == ']' && !is_harmless_target(text.get(at + 1..)) => {
+                escaped.push('\\');
+                escaped.push(c);
+            }
             c => escaped.push(c),
         }
         before = c;
+    }
+}
+
+/// Whether a link leads to the web, to a mail address or to a place in the repository. Browsers run
+/// `javascript:` and `data:`. A target in the next line is not known here.
+fn is_harmless_target(rest: Option<&str>) -> bool {
+    let target = rest.unwrap_or_default().trim_start();
+    let target = target.split([')', ' ', '\t']).next().unwrap_or_default();
+    // An escape and a control character in a scheme have no effect.
+    let plain = |c: &char| *c != '\\' && !c.is_control();
+    let target: String = target.chars().filter(plain).collect();
+    let scheme = target.split(['/', '?', '#']).next().unwrap_or_default().split_once(':');
+    match scheme {
+        Some((scheme, _)) => SCHEMES.iter().any(|it| scheme.eq_ignore_ascii_case(it)),
+        None => !target.is_empty(),
     }
 }
 
@@ -148,6 +172,34 @@ mod tests {
         check("![](http://evil/pixel)", "!\\[](http://evil/pixel)");
         check("\\![a][b] &lt;b&gt;", "\\!\\[a][b] &amp;lt;b&amp;gt;");
         check("**bold** [text](http://a)\n- one", "**bold** [text](http://a)\n- one");
+    }
+
+    #[test]
+    fn only_links_to_the_web_and_into_the_repository_stay_links() {
+        for link in ["http://a", "HTTPS://a", "mailto:a@b", "src/a.rs:12", "#top", "/a?b:c", "a"] {
+            check(&format!("[x]({link}) and"), &format!("[x]({link}) and"));
+            check(&format!("[x]: {link}"), &format!("[x]: {link}"));
+        }
+        for link in [
+            "javascript:alert(1)",
+            "JavaScript:alert(1)",
+            " \tjavascript:alert(1)",
+            "data:text/html,x",
+            "vbscript:x",
+            "java\\script\\:x",
+            "java\u{1}script:x",
+            "file:///etc/passwd",
+            "(javascript:x)",
+            "",
+        ] {
+            check(&format!("[x]({link}) and"), &format!("[x]\\({link}) and"));
+            check(&format!("[x]: {link}"), &format!("[x]\\: {link}"));
+        }
+        check("[x](&#106;avascript:x)", "[x](&amp;#106;avascript:x)");
+        check("[x](<javascript:x>)", "[x]\\(&lt;javascript:x>)");
+        check("[x](\njavascript:x)", "[x]\\(\njavascript:x)");
+        check("a [x][y]\n\n[y]:\n  javascript:x", "a [x][y]\n\n[y]\\:\n  javascript:x");
+        check("`[x](javascript:x)`", "`[x](javascript:x)`");
     }
 
     #[test]

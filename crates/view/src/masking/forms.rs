@@ -1,0 +1,214 @@
+//! The forms of secrets: keys with a known beginning, and texts in places where only secrets are.
+
+use std::sync::LazyLock;
+
+use regex::{Captures, Regex};
+
+use super::{can_be_password, is_secret, sign};
+
+/// The name of the group of a pattern that is masked. Without this group, all is masked.
+const SECRET: &str = "secret";
+
+/// A form of secrets.
+pub(super) struct Form {
+    pub(super) kind: &'static str,
+    check: Check,
+    regex: Regex,
+}
+
+/// Decides whether a match is a secret.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Check {
+    /// Each match is one.
+    Any,
+    /// A placeholder and a number are none.
+    Secret,
+    /// A text without a digit is an ordinary word.
+    Token,
+    /// A number is one too.
+    Password,
+    /// It has small and capital letters and digits, as a key in base64 and unlike a hash.
+    Mixed,
+}
+
+/// The forms of secrets. A form comes before another one that would match a part of it. If a pattern
+/// has the group `secret`, this group is masked.
+const PATTERNS: &[(&str, Check, &str)] = &[
+    (
+        "private key",
+        Check::Any,
+        r"(?x) -----BEGIN\x20 [A-Z0-9\x20]* PRIVATE\x20KEY (?:\x20BLOCK)? -----
+            [\s\S]*?
+            (?: -----END\x20 [A-Z0-9\x20]* PRIVATE\x20KEY (?:\x20BLOCK)? ----- | \z)",
+    ),
+    ("private key", Check::Any, r"\bAGE-SECRET-KEY-1[A-Z0-9]{16,}"),
+    ("Anthropic key", Check::Any, r"\bsk-ant-[A-Za-z0-9_-]{8,}"),
+    ("GitHub token", Check::Any, r"\b(?:gh[pousr]_[A-Za-z0-9]{16,}|github_pat_[A-Za-z0-9_]{16,})"),
+    ("GitLab token", Check::Any, r"\bgl(?:pat|cbt|dt|rt|soat)-[A-Za-z0-9_.-]{16,}"),
+    ("Slack token", Check::Any, r"\bx(?:ox[abeoprs]|app)-[A-Za-z0-9-]{10,}"),
+    (
+        "Slack webhook",
+        Check::Secret,
+        r"https://hooks\.slack\.com/(?:services|workflows)/(?P<secret>[A-Za-z0-9/_-]{16,})",
+    ),
+    // The secret of an AWS key id that is near.
+    (
+        "AWS secret key",
+        Check::Mixed,
+        r"(?x) \b (?:AKIA|ASIA) [0-9A-Z]{16} \b [\s\S]{0,100}? [^A-Za-z0-9/+]
+            (?P<secret> [A-Za-z0-9/+]{40} ) (?: [^A-Za-z0-9/+=] | \z )",
+    ),
+    (
+        "AWS secret key",
+        Check::Mixed,
+        r"(?x) (?: \A | [^A-Za-z0-9/+] ) (?P<secret> [A-Za-z0-9/+]{40} ) [^A-Za-z0-9/+=]
+            [\s\S]{0,100}? \b (?:AKIA|ASIA) [0-9A-Z]{16} \b",
+    ),
+    ("AWS key id", Check::Any, r"\b(?:AKIA|ASIA|ABIA|ACCA)[0-9A-Z]{16}\b"),
+    (
+        "Google key",
+        Check::Any,
+        r"\b(?:AIza[0-9A-Za-z_-]{30,}|ya29\.[0-9A-Za-z_-]{16,}|GOCSPX-[0-9A-Za-z_-]{16,})",
+    ),
+    (
+        "Stripe key",
+        Check::Any,
+        r"\b(?:[sr]k_(?:live|test)_[0-9A-Za-z]{10,}|whsec_[0-9A-Za-z+/=]{16,})",
+    ),
+    (
+        "package registry token",
+        Check::Any,
+        r"(?x) \b (?:
+            npm_[A-Za-z0-9]{30,} | pypi-[A-Za-z0-9_-]{30,} | cio[A-Za-z0-9]{32}\b
+            | dckr_pat_[A-Za-z0-9_-]{20,} )",
+    ),
+    ("Hugging Face token", Check::Any, r"\bhf_[A-Za-z0-9]{20,}"),
+    ("SendGrid key", Check::Any, r"\bSG\.[A-Za-z0-9_-]{16,}\.[A-Za-z0-9_-]{16,}"),
+    ("Vault token", Check::Any, r"\bhv[sbr]\.[A-Za-z0-9_-]{8,}"),
+    ("DigitalOcean token", Check::Any, r"\bdo[opr]_v1_[a-f0-9]{32,}"),
+    (
+        "API key",
+        Check::Any,
+        r"\b(?:sk-[A-Za-z0-9_-]{20,}|gsk_[A-Za-z0-9]{20,}|xai-[A-Za-z0-9]{20,})",
+    ),
+    ("web token", Check::Any, r"\beyJ[A-Za-z0-9_-]{8,}\.eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*"),
+    // The beginning of a key in a text that was cut.
+    (
+        "cut key",
+        Check::Any,
+        r"(?x) \b (?: sk- | gh[pousr]_ | github_pat_ | glpat- | xox[abeoprs]- | AKIA | AIza
+            | npm_ | pypi- | hf_ | eyJ )
+            [A-Za-z0-9_.-]{4,} …",
+    ),
+    ("bearer token", Check::Token, r"(?i)\bbearer\s+(?P<secret>[A-Za-z0-9._~+/-]{12,}=*)"),
+    ("basic credentials", Check::Token, r"(?i)\bbasic\s+(?P<secret>[A-Za-z0-9+/]{12,}={0,2})"),
+    (
+        "password in an address",
+        Check::Secret,
+        r#"\b[a-z][a-z0-9+.-]*://[^\s/:@]*:(?P<secret>[^\s/"'<>]{3,})@"#,
+    ),
+    ("token in an address", Check::Token, r"\bhttps?://(?P<secret>[^\s/:@\x22'<>\[\]]{8,})@"),
+    (
+        "password of a command",
+        Check::Secret,
+        r#"(?x) \bcurl\b [^\n]*? \s (?: -u | --user | --proxy-user ) [\x20=]* ["']? [^\s:"']+ :
+            (?P<secret> [^\s"']{3,} )"#,
+    ),
+    // Options of one letter. For the first commands, the value is a part of the option.
+    (
+        "password of a command",
+        Check::Password,
+        r#"(?x) (?: \A | [\s/"'`(;|&] )
+            (?:
+                (?: mysql[a-z]* | mariadb[a-z-]* | 7za? ) (?: \x20 (?: [^\n;|&] | \\\n )*? )?
+                [\x20\t] -p
+            |
+                (?: sshpass | (?: docker | podman | helm\x20registry ) \x20 login | mongo[a-z]* )
+                (?: \x20 (?: [^\n;|&] | \\\n )*? )? [\x20\t] -p [\x20=]*
+            |
+                (?: redis-cli (?: \x20 [^\n;|&]*? )? [\x20\t] -a
+                | ldap[a-z]+ (?: \x20 [^\n;|&]*? )? [\x20\t] -w
+                | (?: sqlcmd | zip | unzip ) (?: \x20 [^\n;|&]*? )? [\x20\t] -P ) \x20*
+            )
+            (?P<secret> ' [^'\n]{3,} ' | " [^"\n]{3,} " | [^\s"'`;|&<>()]{3,} )"#,
+    ),
+    // The lines of a file `.netrc`.
+    (
+        "password of a login",
+        Check::Password,
+        r"(?x) \b (?: machine \s+ \S+ | default ) (?: \s+ (?: login | account ) \s+ \S+ )+
+            \s+ password \s+ (?P<secret> \S{3,} )",
+    ),
+    (
+        "password of a login",
+        Check::Password,
+        r"(?x) \b machine \s+ \S+ \s+ password \s+ (?P<secret> \S{3,} ) \s+ login \b",
+    ),
+];
+
+/// Options of other commands that begin like `-p` with its value: `find mysql -print`.
+const OTHER_OPTIONS: &[&str] = &["ath", "erm", "rint", "rint0", "rintf", "rune"];
+
+/// All forms, ready for texts.
+pub(super) static FORMS: LazyLock<Vec<Form>> = LazyLock::new(|| {
+    let form = |(kind, check, pattern): &(&'static str, Check, &str)| {
+        Some(Form { kind, check: *check, regex: Regex::new(pattern).ok()? })
+    };
+    PATTERNS.iter().filter_map(form).collect()
+});
+
+impl Form {
+    /// Masks the secrets of this form in a text, and counts them.
+    pub(super) fn mask(&self, text: &str) -> (String, usize) {
+        let mut count = 0;
+        let replaced = self.regex.replace_all(text, |found: &Captures<'_>| {
+            let whole = found.get(0).map_or("", |whole| whole.as_str());
+            if !self.is_secret(found.name(SECRET).map_or(whole, |secret| secret.as_str())) {
+                return whole.to_owned();
+            }
+            count += 1;
+            masked_in(found, self.kind)
+        });
+        (replaced.into_owned(), count)
+    }
+
+    fn is_secret(&self, text: &str) -> bool {
+        let has = |of: fn(&char) -> bool| text.chars().any(|c| of(&c));
+        match self.check {
+            Check::Any => true,
+            Check::Secret => is_secret(text),
+            Check::Token => is_secret(text) && has(char::is_ascii_digit),
+            Check::Password => {
+                can_be_password(text.trim_matches(['"', '\''])) && !OTHER_OPTIONS.contains(&text)
+            }
+            Check::Mixed => {
+                has(char::is_ascii_lowercase)
+                    && has(char::is_ascii_uppercase)
+                    && has(char::is_ascii_digit)
+            }
+        }
+    }
+}
+
+/// Returns a match in which the secret is replaced. The text around the secret stays.
+fn masked_in(found: &Captures<'_>, kind: &str) -> String {
+    let (Some(whole), Some(secret)) = (found.get(0), found.name(SECRET)) else { return sign(kind) };
+    let text = whole.as_str();
+    let before = text.get(..secret.start() - whole.start()).unwrap_or_default();
+    let after = text.get(secret.end() - whole.start()..).unwrap_or_default();
+    format!("{before}{}{after}", sign(kind))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_form_is_a_pattern_and_every_place_has_a_secret() {
+        assert_eq!(FORMS.len(), PATTERNS.len());
+        for form in FORMS.iter() {
+            let has_secret = form.regex.capture_names().flatten().any(|name| name == SECRET);
+            assert_eq!(has_secret, form.check != Check::Any, "{}", form.kind);
+        }
+    }
+}
