@@ -3,20 +3,20 @@
 //!
 //! - [`Replay::of_records`] makes it from the records of a team, and [`StreamReplay`] from the
 //!   stream-json of a client, also while the client writes.
-//! - `recorder` compares the state of the team with what the earlier events told, and writes the
-//!   differences. So every replay is folded here, and a user interface only puts fields in place.
+//! - `recorder` compares the state of the team with the state after the earlier events, and writes
+//!   the differences. So every replay is folded here, and a user interface only puts fields in place.
 //! - `team` and `journal` bring the records of a team into the order of their times. `step_times`
 //!   finds the times of a transcript's steps.
-//! - `talk` finds what is new in a conversation.
+//! - `conversation_changes` finds what is new in a conversation.
 //!
 //! A replay is bounded: [`Replay::EVENTS_MOST`] and [`Replay::BYTES_MOST`]. Its oldest events leave
 //! first, and [`Replay::left_out`] counts them.
 
+mod conversation_changes;
 mod journal;
 mod recorder;
 mod step_times;
 mod stream;
-mod talk;
 mod team;
 
 use pitcrew_protocol::{AgentName, Task, TaskId};

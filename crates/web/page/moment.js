@@ -11,7 +11,7 @@ export const FRAME_EVENTS = 256;
 /**
  * @typedef {{count: number, host: HostState, entries: number, mail: Record<string, Entry>,
  *   banner: Entry | null, end: Entry | null}} Moment
- * @typedef {{at: number, part: Part, changes: {at: number, fields: Partial<Part>}[]}} Told
+ * @typedef {{at: number, part: Part, changes: {at: number, fields: Partial<Part>}[]}} RecordedPart
  */
 
 /** A run as timed events. More events can be added at the end. */
@@ -28,8 +28,8 @@ export class Recording {
     this.entries = [];
     /** The number of the event of each entry. @type {number[]} */
     this.entryAt = [];
-    /** The parts of the conversations. @type {Map<string, Map<number, Told>>} */
-    this.talks = new Map();
+    /** The parts of the conversations. @type {Map<string, Map<number, RecordedPart>>} */
+    this.conversations = new Map();
     const host = withQuestions(ofSnapshot(replay.first));
     /** @type {Moment[]} */
     this.frames = [{ count: 0, host, entries: 0, mail: {}, banner: null, end: null }];
@@ -58,17 +58,17 @@ export class Recording {
         this.entries.push(entry);
         this.entryAt.push(at);
       } else if (part) {
-        this.talk(part.agent).set(part.n, { at, part: part.part, changes: [] });
+        this.conversation(part.agent).set(part.n, { at, part: part.part, changes: [] });
       } else if (call) {
-        this.talk(call.agent).get(call.n)?.changes.push({ at, fields: call.fields });
+        this.conversation(call.agent).get(call.n)?.changes.push({ at, fields: call.fields });
       }
     }
   }
 
   /** @param {string} agent */
-  talk(agent) {
-    const known = this.talks.get(agent) ?? new Map();
-    this.talks.set(agent, known);
+  conversation(agent) {
+    const known = this.conversations.get(agent) ?? new Map();
+    this.conversations.set(agent, known);
     return known;
   }
 
@@ -127,7 +127,7 @@ export class Recording {
    * @returns {Part[]}
    */
   parts(agent, count) {
-    const told = [...(this.talks.get(agent)?.values() ?? [])];
+    const told = [...(this.conversations.get(agent)?.values() ?? [])];
     const there = told.slice(0, below(told.length, (n) => (told[n]?.at ?? 0) < count));
     return there.map(({ part, changes }) =>
       changes.reduce((part, { at, fields }) => (at < count ? { ...part, ...fields } : part), part),

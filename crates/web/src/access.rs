@@ -328,7 +328,7 @@ async fn check_request(app: &App, request: &Parts) -> Result<Holder, Failure> {
     let connection = request.extensions.get::<Connection>();
     check_caller(connection)?;
     if let Some(connection) = connection {
-        connection.place.know();
+        connection.permit.mark_authorized();
     }
     check_rate(app, &holder, request)?;
     Ok(holder)

@@ -17,7 +17,7 @@ use crate::failure::{Failure, code};
 pub(crate) const BYTES_MOST: usize = 1 << 20;
 
 /// How long the body of a request may take.
-const PATIENCE: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(20);
 
 /// The JSON object in the body of a request. A missing body is an empty object.
 #[derive(Debug)]
@@ -69,7 +69,7 @@ impl<S: Send + Sync> FromRequest<S> for Body {
 
 async fn bytes_of(request: Request) -> Result<Bytes, Failure> {
     let read = to_bytes(request.into_body(), BYTES_MOST);
-    match tokio::time::timeout(PATIENCE, read).await {
+    match tokio::time::timeout(TIMEOUT, read).await {
         Ok(Ok(bytes)) => Ok(bytes),
         Ok(Err(error)) if error.source().is_some_and(<dyn Error>::is::<LengthLimitError>) => {
             Err(too_large())

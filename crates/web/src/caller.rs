@@ -10,7 +10,7 @@ use std::net::SocketAddr;
 use pitcrew_view::caller::{Call, Peer, peers_of};
 use tokio::sync::{mpsc, oneshot};
 
-use crate::crowd::{Origin, Place};
+use crate::connection_limits::{Origin, Permit};
 
 /// Which callers the server takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -115,7 +115,7 @@ impl Lookups {
 #[derive(Clone, Debug)]
 pub(crate) struct Connection {
     pub(crate) caller: Caller,
-    pub(crate) place: Place,
+    pub(crate) permit: Permit,
 }
 
 fn judged(found: Peer, peer: SocketAddr, callers: Callers) -> Result<Origin, String> {

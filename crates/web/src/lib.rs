@@ -7,7 +7,7 @@
 //!
 //! - [`Server`] binds its address, takes the connections and ends them.
 //! - `reach` and `site` are the addresses of the server, `tls` its certificate.
-//! - `crowd` limits connections, `read_rates` reads.
+//! - `connection_limits` limits connections, `read_rates` reads.
 //! - `access` decides who may call, `devices` what a paired device may do.
 //! - `routes` has one file for each group of operations.
 //! - `openapi` describes the operations as an OpenAPI document.
@@ -24,8 +24,8 @@ mod app;
 mod assets;
 mod body;
 mod caller;
+mod connection_limits;
 mod connections;
-mod crowd;
 mod devices;
 mod etag;
 mod failure;
@@ -35,7 +35,6 @@ mod one_module;
 mod openapi;
 mod paging;
 mod pairing;
-mod patient;
 mod reach;
 mod read_rates;
 mod records;
@@ -48,6 +47,7 @@ mod site;
 mod tls;
 mod token;
 mod viewing;
+mod write_timeout;
 
 pub use app::NewTeams;
 pub use devices::{Device, DeviceError, Devices, Invitation, Scope, WaitingCode};

@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 use crate::access::Keys;
 use crate::app::{App, NewTeams, Shared};
 use crate::caller::Callers;
-use crate::connections::{self, Taking, Tls};
+use crate::connections::{self, ConnectionService, Tls};
 use crate::devices::Devices;
 use crate::logs::Logs;
 use crate::metrics::Metrics;
@@ -155,8 +155,8 @@ impl Server {
     ) {
         let Self { listener, app, callers, tls, .. } = self;
         let stop = app.stop.clone();
-        let taking = Taking { router, callers, tls, stop: stop.clone() };
-        let serving = join(connections::serve(listener, taking), beside);
+        let service = ConnectionService { router, callers, tls, stop: stop.clone() };
+        let serving = join(connections::serve(listener, service), beside);
         tokio::pin!(serving);
         tokio::select! {
             _ended = serving.as_mut() => {}

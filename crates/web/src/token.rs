@@ -25,13 +25,17 @@ impl Token {
         if is_token { Ok(Self(text)) } else { Err(TokenError) }
     }
 
-    /// Whether `given` is this token. The time that this takes does not depend on where they
-    /// differ.
+    /// Whether `given` is this token.
     pub(crate) fn is(&self, given: &str) -> bool {
-        let pairs = self.0.bytes().zip(given.bytes());
-        let differ = pairs.fold(0, |differ, (one, other)| differ | (one ^ other));
-        given.len() == self.0.len() && differ == 0
+        is_same(&self.0, given)
     }
+}
+
+/// Whether two secret texts are equal. The time that this takes does not depend on where they
+/// differ.
+pub(crate) fn is_same(one: &str, other: &str) -> bool {
+    let differ = one.bytes().zip(other.bytes()).fold(0, |differ, (a, b)| differ | (a ^ b));
+    one.len() == other.len() && differ == 0
 }
 
 impl fmt::Debug for Token {

@@ -1,5 +1,5 @@
-//! Writes the events of a replay: the differences between the state of the team and the state that
-//! the earlier events told.
+//! Writes the events of a replay: the differences between the state of the team and the state after
+//! the earlier events.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
@@ -8,7 +8,7 @@ use pitcrew_protocol::{AgentName, Task, TaskId};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use super::talk::Talk;
+use super::conversation_changes::RecordedConversation;
 use super::{Change, Changed, Clock, Replay, Timed};
 use crate::conversation::Conversation;
 use crate::host::HostState;
@@ -20,9 +20,9 @@ const SEGMENTS: usize = 16;
 /// Writes the events of a replay, and keeps the latest ones.
 #[derive(Debug)]
 pub(super) struct Recorder {
-    /// The state that the events told. Its timeline is empty.
-    told: TeamState,
-    talks: BTreeMap<AgentName, Talk>,
+    /// The state after the events. Its timeline is empty.
+    recorded: TeamState,
+    conversations: BTreeMap<AgentName, RecordedConversation>,
     segments: VecDeque<Segment>,
     /// The time of the last event and of the first one.
     times: Option<(i64, i64)>,
@@ -57,8 +57,8 @@ struct Segment {
 impl Recorder {
     pub(super) fn new(most: Limits) -> Self {
         Self {
-            told: TeamState::default(),
-            talks: BTreeMap::new(),
+            recorded: TeamState::default(),
+            conversations: BTreeMap::new(),
             segments: VecDeque::new(),
             times: None,
             first_seq: 0,
@@ -67,35 +67,35 @@ impl Recorder {
         }
     }
 
-    /// Forgets all, as if nothing had been told. A number is left out, so that a reader of the
+    /// Forgets all, as if nothing had been added. A number is left out, so that a reader of the
     /// events notices.
     pub(super) fn begin_again(&mut self) {
         let first_seq = self.next_seq + 1;
         *self = Self { first_seq, next_seq: first_seq, ..Self::new(self.most) };
     }
 
-    /// Tells what is different in the state of the team. The timeline is told by
-    /// [`Recorder::happened`].
+    /// Adds an event with what is different in the state of the team. [`Recorder::happened`] adds
+    /// the timeline.
     pub(super) fn state(&mut self, at_ms: i64, state: &TeamState) {
-        let changed = differences(&self.told, state);
+        let changed = differences(&self.recorded, state);
         if changed != Changed::default() {
             self.push(at_ms, Change::Changed(Box::new(changed)));
-            put(&mut self.told, state);
+            put(&mut self.recorded, state);
         }
     }
 
-    /// Tells an entry of the timeline.
+    /// Adds an entry of the timeline.
     pub(super) fn happened(&mut self, at_ms: i64, entry: TimelineEntry) {
         self.push(at_ms, Change::Happened(Box::new(entry)));
     }
 
-    /// Tells what is new in the conversation of an agent.
+    /// Adds what is new in the conversation of an agent.
     pub(super) fn conversation(&mut self, at_ms: i64, agent: &AgentName, now: &Conversation) {
-        let talk = match self.talks.get_mut(agent) {
-            Some(talk) => talk,
-            None => self.talks.entry(agent.clone()).or_default(),
+        let recorded = match self.conversations.get_mut(agent) {
+            Some(recorded) => recorded,
+            None => self.conversations.entry(agent.clone()).or_default(),
         };
-        for change in talk.news(agent, now) {
+        for change in recorded.changes(agent, now) {
             self.push(at_ms, change);
         }
     }
@@ -117,7 +117,7 @@ impl Recorder {
     /// Returns the replay up to now, as if it had no events.
     pub(super) fn without_events(&self, name: String, clock: Clock, unread: Vec<String>) -> Replay {
         let first = self.segments.front();
-        let team = first.map_or(&self.told, |segment| &segment.first);
+        let team = first.map_or(&self.recorded, |segment| &segment.first);
         let kept: usize = self.segments.iter().map(|segment| segment.events.len()).sum();
         let next_seq = self.next_seq - kept as u64;
         let from_ms = first.map_or(0, |segment| segment.begins_ms);
@@ -160,7 +160,7 @@ impl Recorder {
         match self.segments.back_mut() {
             Some(segment) if segment.has_room(room) => segment.add(event, bytes),
             Some(_) | None => self.segments.push_back(Segment {
-                first: self.told.clone(),
+                first: self.recorded.clone(),
                 begins_ms: at_ms,
                 events: vec![event],
                 bytes,
@@ -193,35 +193,35 @@ impl Segment {
 }
 
 /// Returns the fields of the state that have other values.
-fn differences(told: &TeamState, now: &TeamState) -> Changed {
-    let known = |agent: &AgentState| told.agents.iter().find(|known| known.name == agent.name);
+fn differences(recorded: &TeamState, now: &TeamState) -> Changed {
+    let known = |agent: &AgentState| recorded.agents.iter().find(|known| known.name == agent.name);
     let agents = now.agents.iter().filter_map(|agent| match known(agent) {
         Some(known) if known == agent => None,
         known => Some(changed_fields(known, agent)),
     });
-    let (tasks, tasks_gone) = changed_tasks(&told.tasks, &now.tasks);
+    let (tasks, tasks_gone) = changed_tasks(&recorded.tasks, &now.tasks);
     Changed {
-        team: changed_team(told, now),
+        team: changed_team(recorded, now),
         agents: agents.collect(),
-        order: order(&told.agents, &now.agents),
+        order: order(&recorded.agents, &now.agents),
         tasks,
         tasks_gone,
     }
 }
 
-fn changed_team(told: &TeamState, now: &TeamState) -> Map<String, Value> {
+fn changed_team(recorded: &TeamState, now: &TeamState) -> Map<String, Value> {
     let mut fields = Map::new();
     let mut put = |name: &str, value: Value| drop(fields.insert(name.to_owned(), value));
-    if now.team != told.team {
+    if now.team != recorded.team {
         put("team", json!(now.team));
     }
-    if now.lead != told.lead {
+    if now.lead != recorded.lead {
         put("lead", json!(now.lead));
     }
-    if now.cleanup != told.cleanup {
+    if now.cleanup != recorded.cleanup {
         put("cleanup", json!(now.cleanup));
     }
-    if now.session != told.session {
+    if now.session != recorded.session {
         put("session", json!(now.session));
     }
     fields
@@ -241,42 +241,42 @@ fn changed_fields(known: Option<&AgentState>, now: &AgentState) -> Map<String, V
 
 /// Returns the names of all agents. Returns `None` if the known agents are the first ones, and in
 /// the same order.
-fn order(told: &[AgentState], now: &[AgentState]) -> Option<Vec<AgentName>> {
-    let is_same =
-        told.len() <= now.len() && told.iter().zip(now).all(|(told, now)| told.name == now.name);
+fn order(recorded: &[AgentState], now: &[AgentState]) -> Option<Vec<AgentName>> {
+    let is_same = recorded.len() <= now.len()
+        && recorded.iter().zip(now).all(|(recorded, now)| recorded.name == now.name);
     (!is_same).then(|| now.iter().map(|agent| agent.name.clone()).collect())
 }
 
 /// Returns the tasks that are new or different, and those that are gone. Both lists are sorted.
-fn changed_tasks(told: &[Task], now: &[Task]) -> (Vec<Task>, Vec<TaskId>) {
-    if told == now {
+fn changed_tasks(recorded: &[Task], now: &[Task]) -> (Vec<Task>, Vec<TaskId>) {
+    if recorded == now {
         return (Vec::new(), Vec::new());
     }
-    let known: BTreeMap<&TaskId, &Task> = told.iter().map(|task| (&task.id, task)).collect();
+    let known: BTreeMap<&TaskId, &Task> = recorded.iter().map(|task| (&task.id, task)).collect();
     let there: BTreeMap<&TaskId, &Task> = now.iter().map(|task| (&task.id, task)).collect();
     let is_changed = |task: &&Task| known.get(&task.id) != Some(task);
     let is_gone = |task: &&Task| !there.contains_key(&task.id);
     (
         now.iter().filter(is_changed).cloned().collect(),
-        told.iter().filter(is_gone).map(|task| task.id.clone()).collect(),
+        recorded.iter().filter(is_gone).map(|task| task.id.clone()).collect(),
     )
 }
 
-/// Makes the told state equal to the state of the team, without its timeline. Only what differs is
-/// copied, because there are many events.
-fn put(told: &mut TeamState, now: &TeamState) {
-    if told.agents != now.agents {
-        told.agents.clone_from(&now.agents);
+/// Makes the recorded state equal to the state of the team, without its timeline. Only what differs
+/// is copied, because there are many events.
+fn put(recorded: &mut TeamState, now: &TeamState) {
+    if recorded.agents != now.agents {
+        recorded.agents.clone_from(&now.agents);
     }
-    if told.tasks != now.tasks {
-        told.tasks.clone_from(&now.tasks);
+    if recorded.tasks != now.tasks {
+        recorded.tasks.clone_from(&now.tasks);
     }
-    if told.session != now.session {
-        told.session.clone_from(&now.session);
+    if recorded.session != now.session {
+        recorded.session.clone_from(&now.session);
     }
-    told.team.clone_from(&now.team);
-    told.lead.clone_from(&now.lead);
-    told.cleanup.clone_from(&now.cleanup);
+    recorded.team.clone_from(&now.team);
+    recorded.lead.clone_from(&now.lead);
+    recorded.cleanup.clone_from(&now.cleanup);
 }
 
 /// Returns the length of an event as JSON.

@@ -4,8 +4,8 @@
 //! root) has only the SHA-256 of tokens and codes. The server reads the file at each request of a
 //! device, so that a removed device is refused at once.
 
-mod book;
 mod changes;
+mod registry;
 mod scope;
 
 use std::fmt;
@@ -17,9 +17,9 @@ use pitcrew_team::store::{FileBackend, StoreError, WebFile, WebWatch};
 use sha2::{Digest as _, Sha256};
 use uuid::Uuid;
 
-pub use book::Device;
-use book::{Book, Pairing};
 pub(crate) use changes::Changes;
+pub use registry::Device;
+use registry::{Pairing, Registry};
 pub use scope::Scope;
 pub(crate) use scope::needed;
 
@@ -133,7 +133,7 @@ impl Devices {
     /// # Errors
     /// If the file of devices cannot be read.
     pub async fn list(&self) -> Result<Vec<Device>, DeviceError> {
-        Ok(self.book().await?.devices)
+        Ok(self.registry().await?.devices)
     }
 
     /// Lists the codes that wait for their devices.
@@ -141,9 +141,9 @@ impl Devices {
     /// # Errors
     /// If the file of devices cannot be read.
     pub async fn waiting(&self) -> Result<Vec<WaitingCode>, DeviceError> {
-        let mut book = self.book().await?;
-        book.drop_late(self.clock.now_ms());
-        Ok(book.waiting())
+        let mut registry = self.registry().await?;
+        registry.drop_late(self.clock.now_ms());
+        Ok(registry.waiting())
     }
 
     /// Makes a code that pairs one device within 10 minutes. Without a name, the device gets the
@@ -162,10 +162,10 @@ impl Devices {
         let ends_at_ms = now_ms.saturating_add(CODE_LASTS_MS);
         let hash = code_hash(&code);
         let name = self
-            .edit(move |book| {
-                book.drop_late(now_ms);
-                let name = name.unwrap_or_else(|| book.free_name());
-                book.invite(Pairing::new(name.clone(), scope, hash, ends_at_ms))?;
+            .edit(move |registry| {
+                registry.drop_late(now_ms);
+                let name = name.unwrap_or_else(|| registry.free_name());
+                registry.invite(Pairing::new(name.clone(), scope, hash, ends_at_ms))?;
                 Ok(name)
             })
             .await?;
@@ -178,7 +178,7 @@ impl Devices {
     /// If there is no such device, or if the file of devices cannot be used.
     pub async fn remove(&self, name: &str) -> Result<(), DeviceError> {
         let name = name.to_owned();
-        self.edit(move |book| book.remove(&name)).await
+        self.edit(move |registry| registry.remove(&name)).await
     }
 
     /// Pairs a device. Returns `None` if no code is `code`. Each call with a wrong code takes one
@@ -189,9 +189,9 @@ impl Devices {
         let token: String = (0..2).map(|_| Uuid::new_v4().simple().to_string()).collect();
         let token_hash = hash_of(&token);
         let device = self
-            .edit(move |book| {
-                book.drop_late(now_ms);
-                Ok(book.pair(&hash, token_hash, now_ms))
+            .edit(move |registry| {
+                registry.drop_late(now_ms);
+                Ok(registry.pair(&hash, token_hash, now_ms))
             })
             .await?;
         Ok(device.map(|Device { name, scope, .. }| Paired { name, scope, token }))
@@ -200,12 +200,12 @@ impl Devices {
     /// Returns the device that has this token.
     pub(crate) async fn find(&self, token: &str) -> Result<Option<Device>, DeviceError> {
         let hash = hash_of(token);
-        Ok(self.book().await?.devices.into_iter().find(|device| device.has_hash(&hash)))
+        Ok(self.registry().await?.devices.into_iter().find(|device| device.has_hash(&hash)))
     }
 
     /// Whether this device is still paired.
     pub(crate) async fn has(&self, device: &Device) -> Result<bool, DeviceError> {
-        Ok(self.book().await?.devices.contains(device))
+        Ok(self.registry().await?.devices.contains(device))
     }
 
     /// Reports changes of the devices from now on.
@@ -219,18 +219,18 @@ impl Devices {
         Changes::new(watch)
     }
 
-    async fn book(&self) -> Result<Book, DeviceError> {
+    async fn registry(&self) -> Result<Registry, DeviceError> {
         let content = self.files.web_file(WebFile::Devices).await?;
-        Book::read(content.as_deref()).map_err(|source| self.unreadable(source))
+        Registry::read(content.as_deref()).map_err(|source| self.unreadable(source))
     }
 
-    /// Changes the book. If `change` fails or changes nothing, nothing is written.
+    /// Changes the registry. If `change` fails or changes nothing, nothing is written.
     async fn edit<T: Send + 'static>(
         &self,
-        change: impl FnOnce(&mut Book) -> Result<T, DeviceError> + Send + 'static,
+        change: impl FnOnce(&mut Registry) -> Result<T, DeviceError> + Send + 'static,
     ) -> Result<T, DeviceError> {
         let edited = self.files.edit_web_file(WebFile::Devices, move |content| {
-            let changed = Book::read(content.as_deref()).map(|before| {
+            let changed = Registry::read(content.as_deref()).map(|before| {
                 let mut after = before.clone();
                 let result = change(&mut after);
                 (result.is_ok() && after != before, after, result)

@@ -8,10 +8,10 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
-use crate::patient::PatientStream;
+use crate::write_timeout::WriteTimeoutStream;
 
 /// How long the handshake may take.
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The first byte of a TLS connection: the kind of the record of a handshake.
 const HANDSHAKE: u8 = 0x16;
@@ -27,8 +27,8 @@ pub(crate) async fn handshake(
     stream: TcpStream,
     acceptor: &TlsAcceptor,
     url: &str,
-    write_patience: Duration,
-) -> io::Result<TlsStream<PatientStream>> {
+    write_timeout: Duration,
+) -> io::Result<TlsStream<WriteTimeoutStream>> {
     let made = async {
         let mut first = [0];
         match stream.peek(&mut first).await? {
@@ -37,10 +37,10 @@ pub(crate) async fn handshake(
                 refuse(stream, url).await?;
                 Err(io::Error::new(io::ErrorKind::InvalidData, "the caller does not use TLS"))
             }
-            _ => acceptor.accept(PatientStream::new(stream, write_patience)).await,
+            _ => acceptor.accept(WriteTimeoutStream::new(stream, write_timeout)).await,
         }
     };
-    match tokio::time::timeout(PATIENCE, made).await {
+    match tokio::time::timeout(TIMEOUT, made).await {
         Ok(made) => made,
         Err(_late) => Err(io::ErrorKind::TimedOut.into()),
     }

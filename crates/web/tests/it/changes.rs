@@ -36,6 +36,21 @@ async fn with_work() -> (ServerEnv, std::path::PathBuf) {
 }
 
 #[tokio::test]
+async fn an_answer_has_a_limited_amount_of_differences_and_counts_the_other_files() {
+    let (env, worktree) = with_work().await;
+    for number in 0..8 {
+        fs::write(worktree.join(format!("big-{number}.txt")), "line\n".repeat(200_000)).unwrap();
+    }
+    let answer = env.client.get("/api/teams/work/members/bob/changes").await;
+    assert!(answer.body.len() < 16 << 20, "{}", answer.body.len());
+    let seen = answer.of(200);
+    let shown = seen["files"].as_array().unwrap().len();
+    // Besides the big ones there is `a.txt`.
+    assert!((2..9).contains(&shown), "{shown}");
+    assert_eq!(seen["left_out"], json!(9 - shown));
+}
+
+#[tokio::test]
 async fn what_was_shown_is_merged_and_nothing_else() {
     let (env, worktree) = with_work().await;
     let (client, of_bob) = (&env.client, "/api/teams/work/members/bob");
@@ -86,19 +101,4 @@ async fn ignored_files_are_no_changes_and_a_new_file_is_one() {
     assert_eq!(refused["message"], "1 file is changed or new and not committed");
     fs::remove_file(new).unwrap();
     client.post(&format!("{of_bob}/merge"), &body).await.of(200);
-}
-
-#[tokio::test]
-async fn an_answer_has_a_limited_amount_of_differences_and_counts_the_other_files() {
-    let (env, worktree) = with_work().await;
-    for number in 0..8 {
-        fs::write(worktree.join(format!("big-{number}.txt")), "line\n".repeat(200_000)).unwrap();
-    }
-    let answer = env.client.get("/api/teams/work/members/bob/changes").await;
-    assert!(answer.body.len() < 16 << 20, "{}", answer.body.len());
-    let seen = answer.of(200);
-    let shown = seen["files"].as_array().unwrap().len();
-    // Besides the big ones there is `a.txt`.
-    assert!((2..9).contains(&shown), "{shown}");
-    assert_eq!(seen["left_out"], json!(9 - shown));
 }

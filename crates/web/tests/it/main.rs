@@ -13,8 +13,6 @@ mod changes;
 #[cfg(test)]
 mod client;
 #[cfg(test)]
-mod crowds;
-#[cfg(test)]
 mod devices;
 #[cfg(test)]
 mod documented;
@@ -27,6 +25,8 @@ mod messages;
 mod metrics;
 #[cfg(test)]
 mod prometheus;
+#[cfg(test)]
+mod read_rates;
 #[cfg(test)]
 mod server_env;
 #[cfg(test)]

@@ -175,7 +175,7 @@ async fn a_browser_gets_in_over_tls_with_a_secure_cookie() {
     };
     let read = tls.send(with_cookie("GET")).await;
     read.of(200);
-    // A browser would refuse the host for a year if the certificate changed.
+    // A browser would refuse the host for months if the certificate changed.
     assert_eq!(read.header("Strict-Transport-Security"), None);
     let change = with_cookie("POST").json(&json!({"team_name": "x"}));
     tls.send(change.clone().header("Origin", &origin.replace("https", "http")))

@@ -1,4 +1,4 @@
-//! Limits the connections that are open at one time, so that no caller takes the room of the others.
+//! Limits the connections that are open at one time, so that no caller takes those of the others.
 
 use std::collections::VecDeque;
 use std::net::{IpAddr, Ipv6Addr};
@@ -53,14 +53,14 @@ impl Origin {
     }
 }
 
-/// The open connections.
+/// The open connections, and how many there may be.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Crowd {
-    known: Arc<Mutex<Known>>,
+pub(crate) struct ConnectionLimits {
+    open: Arc<Mutex<Connections>>,
 }
 
 #[derive(Debug, Default)]
-struct Known {
+struct Connections {
     /// In the order in which they came.
     all: VecDeque<Open>,
     next_id: u64,
@@ -72,64 +72,64 @@ struct Open {
     id: u64,
     origin: Origin,
     /// Whether a request on it had a valid key.
-    is_known: bool,
-    /// Cancelled when the connection must make room.
-    ends: CancellationToken,
+    has_key: bool,
+    /// Cancelled when the connection must end, because another one needs its permit.
+    revoked: CancellationToken,
 }
 
-/// The place of an open connection. Dropping it frees the place.
+/// The permit of an open connection. The connection counts until its permit is dropped.
 #[derive(Clone, Debug)]
-pub(crate) struct Place(Arc<Held>);
+pub(crate) struct Permit(Arc<Admitted>);
 
 #[derive(Debug)]
-struct Held {
-    crowd: Crowd,
+struct Admitted {
+    limits: ConnectionLimits,
     id: u64,
-    ends: CancellationToken,
+    revoked: CancellationToken,
 }
 
-impl Crowd {
-    /// Takes a place for a connection. If all places are taken, the oldest connection ends that never
-    /// had a valid key. Returns `None` if there is no place.
-    pub(crate) fn enter(&self, origin: Origin) -> Option<Place> {
-        let mut known = self.lock();
-        let Known { all, next_id } = &mut *known;
+impl ConnectionLimits {
+    /// Returns a permit for a connection. If there are too many connections, the oldest one that
+    /// never sent a valid key ends. Returns `None` if its origin has too many, or if all have a key.
+    pub(crate) fn admit(&self, origin: Origin) -> Option<Permit> {
+        let mut open = self.lock();
+        let Connections { all, next_id } = &mut *open;
         if all.iter().filter(|open| open.origin == origin).count() >= origin.most() {
             return None;
         }
         if all.len() >= CONNECTIONS_MOST {
-            let at = all.iter().position(|open| !open.is_known)?;
-            all.remove(at)?.ends.cancel();
+            let at = all.iter().position(|open| !open.has_key)?;
+            all.remove(at)?.revoked.cancel();
         }
         let id = *next_id;
         *next_id = id.wrapping_add(1);
-        let ends = CancellationToken::new();
-        all.push_back(Open { id, origin, is_known: false, ends: ends.clone() });
-        Some(Place(Arc::new(Held { crowd: self.clone(), id, ends })))
+        let revoked = CancellationToken::new();
+        all.push_back(Open { id, origin, has_key: false, revoked: revoked.clone() });
+        Some(Permit(Arc::new(Admitted { limits: self.clone(), id, revoked })))
     }
 
-    fn lock(&self) -> MutexGuard<'_, Known> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Connections> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Place {
+impl Permit {
     /// Records that a request on the connection had a valid key.
-    pub(crate) fn know(&self) {
-        if let Some(open) = self.0.crowd.lock().all.iter_mut().find(|open| open.id == self.0.id) {
-            open.is_known = true;
+    pub(crate) fn mark_authorized(&self) {
+        if let Some(open) = self.0.limits.lock().all.iter_mut().find(|open| open.id == self.0.id) {
+            open.has_key = true;
         }
     }
 
-    /// Waits until the connection must make room for another one.
-    pub(crate) async fn ends(&self) {
-        self.0.ends.cancelled().await;
+    /// Waits until the connection must end.
+    pub(crate) async fn revoked(&self) {
+        self.0.revoked.cancelled().await;
     }
 }
 
-impl Drop for Held {
+impl Drop for Admitted {
     fn drop(&mut self) {
-        self.crowd.lock().all.retain(|open| open.id != self.id);
+        self.limits.lock().all.retain(|open| open.id != self.id);
     }
 }
 
@@ -142,40 +142,41 @@ mod tests {
     }
 
     #[test]
-    fn one_caller_takes_a_part_of_the_places_only() {
-        let crowd = Crowd::default();
+    fn one_caller_gets_a_part_of_the_connections_only() {
+        let limits = ConnectionLimits::default();
         for (origin, most) in [
             (Origin::Process(7), OF_PROCESS_MOST),
             (machine(1), OF_MACHINE_MOST),
             (Origin::Refused, OF_REFUSED_MOST),
         ] {
-            let mut places: Vec<Place> = (0..most).map(|_| crowd.enter(origin).unwrap()).collect();
-            assert!(crowd.enter(origin).is_none(), "{origin:?}");
-            assert!(crowd.enter(machine(9)).is_some(), "{origin:?}");
-            places.pop();
-            assert!(crowd.enter(origin).is_some(), "{origin:?}");
+            let mut permits: Vec<Permit> =
+                (0..most).map(|_| limits.admit(origin).unwrap()).collect();
+            assert!(limits.admit(origin).is_none(), "{origin:?}");
+            assert!(limits.admit(machine(9)).is_some(), "{origin:?}");
+            permits.pop();
+            assert!(limits.admit(origin).is_some(), "{origin:?}");
         }
-        assert!(crowd.lock().all.is_empty());
+        assert!(limits.lock().all.is_empty());
     }
 
     #[test]
-    fn a_new_caller_takes_the_place_of_the_oldest_one_without_a_key() {
-        let crowd = Crowd::default();
-        let mut places = Vec::new();
+    fn a_new_caller_ends_the_oldest_connection_without_a_key() {
+        let limits = ConnectionLimits::default();
+        let mut permits = Vec::new();
         for number in 0..CONNECTIONS_MOST {
             let number = u8::try_from(number % 200).unwrap();
-            places.push(crowd.enter(machine(number)).unwrap());
+            permits.push(limits.admit(machine(number)).unwrap());
         }
-        places[0].know();
-        let new = crowd.enter(machine(250)).unwrap();
-        let ended = |place: &Place| place.0.ends.is_cancelled();
-        assert_eq!([&places[0], &places[1], &places[2]].map(ended), [false, true, false]);
-        // The place of the ended connection was freed already.
-        drop(places.remove(1));
-        assert_eq!(crowd.lock().all.len(), CONNECTIONS_MOST);
-        places.iter().for_each(Place::know);
-        new.know();
-        assert!(crowd.enter(machine(251)).is_none(), "all have a key");
+        permits[0].mark_authorized();
+        let new = limits.admit(machine(250)).unwrap();
+        let ended = |permit: &Permit| permit.0.revoked.is_cancelled();
+        assert_eq!([&permits[0], &permits[1], &permits[2]].map(ended), [false, true, false]);
+        // The ended connection does not count already.
+        drop(permits.remove(1));
+        assert_eq!(limits.lock().all.len(), CONNECTIONS_MOST);
+        permits.iter().for_each(Permit::mark_authorized);
+        new.mark_authorized();
+        assert!(limits.admit(machine(251)).is_none(), "all have a key");
     }
 
     #[test]

@@ -13,16 +13,16 @@ use tokio::time::{Instant, Sleep};
 
 /// A TCP connection with a time limit for each write.
 #[derive(Debug)]
-pub(crate) struct PatientStream {
+pub(crate) struct WriteTimeoutStream {
     stream: TcpStream,
-    patience: Duration,
+    timeout: Duration,
     /// The end of the time of the write that waits.
-    waits: Option<Pin<Box<Sleep>>>,
+    deadline: Option<Pin<Box<Sleep>>>,
 }
 
-impl PatientStream {
-    pub(crate) fn new(stream: TcpStream, patience: Duration) -> Self {
-        Self { stream, patience, waits: None }
+impl WriteTimeoutStream {
+    pub(crate) fn new(stream: TcpStream, timeout: Duration) -> Self {
+        Self { stream, timeout, deadline: None }
     }
 
     /// Passes the result of a write on. If the write has waited too long, the result is an error.
@@ -32,12 +32,13 @@ impl PatientStream {
         written: Poll<io::Result<T>>,
     ) -> Poll<io::Result<T>> {
         if written.is_ready() {
-            self.waits = None;
+            self.deadline = None;
             return written;
         }
-        let ends = Instant::now() + self.patience;
-        let waits = self.waits.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(ends)));
-        match waits.as_mut().poll(context) {
+        let ends = Instant::now() + self.timeout;
+        let deadline =
+            self.deadline.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(ends)));
+        match deadline.as_mut().poll(context) {
             Poll::Pending => Poll::Pending,
             Poll::Ready(()) => {
                 let message = "the peer does not read what is sent to it";
@@ -47,7 +48,7 @@ impl PatientStream {
     }
 }
 
-impl AsyncRead for PatientStream {
+impl AsyncRead for WriteTimeoutStream {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -57,7 +58,7 @@ impl AsyncRead for PatientStream {
     }
 }
 
-impl AsyncWrite for PatientStream {
+impl AsyncWrite for WriteTimeoutStream {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -102,7 +103,7 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let mut reader = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
         let (stream, _) = listener.accept().await.unwrap();
-        let mut writer = PatientStream::new(stream, Duration::from_millis(100));
+        let mut writer = WriteTimeoutStream::new(stream, Duration::from_millis(100));
         writer.write_all(b"read").await.unwrap();
         let mut read = [0; 4];
         reader.read_exact(&mut read).await.unwrap();

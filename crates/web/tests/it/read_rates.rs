@@ -27,8 +27,11 @@ async fn who_reads_too_often_learns_when_to_read_again() {
     let text = answers.to_lowercase();
     assert!(text.contains("retry-after: 1"), "{}", &text[text.len() - 500..]);
     assert!(text.contains("you read too often"));
-    // Another caller is not concerned.
+    // Another caller can read.
     let device = env.devices().invite(None, pitcrew_web::Scope::Watch).await.unwrap();
     let paired = Request::new("POST", "/pair").json(&serde_json::json!({"code": device.code}));
-    env.client.send(paired.bare()).await.of(201);
+    let paired = env.client.send(paired.bare()).await.of(201);
+    let token = format!("Bearer {}", paired["token"].as_str().unwrap());
+    let read = Request::new("GET", "/api/teams").header("Authorization", &token);
+    env.client.send(read).await.of(200);
 }

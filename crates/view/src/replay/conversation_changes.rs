@@ -7,11 +7,11 @@ use super::{Change, ChangedCall, NewPart};
 use crate::conversation::{Call, Conversation, Part, Permission};
 use crate::state::bounded;
 
-/// What the events have told of a conversation.
+/// The part of a conversation that the events have.
 #[derive(Debug, Default)]
-pub(super) struct Talk {
+pub(super) struct RecordedConversation {
     /// The number of parts, with those that the conversation has forgotten.
-    told: usize,
+    parts: usize,
     /// The calls without a result.
     open: Vec<OpenCall>,
 }
@@ -23,12 +23,16 @@ struct OpenCall {
     permission: Option<Permission>,
 }
 
-impl Talk {
+impl RecordedConversation {
     /// Returns what is new in the conversation.
-    pub(super) fn news(&mut self, agent: &AgentName, conversation: &Conversation) -> Vec<Change> {
-        let mut news = self.changed_calls(agent, conversation);
+    pub(super) fn changes(
+        &mut self,
+        agent: &AgentName,
+        conversation: &Conversation,
+    ) -> Vec<Change> {
+        let mut changes = self.changed_calls(agent, conversation);
         let forgotten = conversation.forgotten;
-        let new = self.told.saturating_sub(forgotten);
+        let new = self.parts.saturating_sub(forgotten);
         for (n, part) in conversation.parts.iter().enumerate().skip(new) {
             let n = n + forgotten;
             if let Part::Call(call) = part
@@ -37,14 +41,14 @@ impl Talk {
                 self.open.push(OpenCall { n, permission: call.permission.clone() });
             }
             let part = NewPart { agent: agent.clone(), n, part: shortened(part.clone()) };
-            news.push(Change::Part(Box::new(part)));
+            changes.push(Change::Part(Box::new(part)));
         }
-        self.told = forgotten + conversation.parts.len();
-        news
+        self.parts = forgotten + conversation.parts.len();
+        changes
     }
 
     fn changed_calls(&mut self, agent: &AgentName, conversation: &Conversation) -> Vec<Change> {
-        let mut news = Vec::new();
+        let mut changes = Vec::new();
         self.open.retain_mut(|open| {
             let at = open.n.checked_sub(conversation.forgotten);
             let Some(Part::Call(call)) = at.and_then(|at| conversation.parts.get(at)) else {
@@ -53,11 +57,11 @@ impl Talk {
             let fields = changed_fields(open, call);
             if !fields.is_empty() {
                 let changed = ChangedCall { agent: agent.clone(), n: open.n, fields };
-                news.push(Change::Call(Box::new(changed)));
+                changes.push(Change::Call(Box::new(changed)));
             }
             call.result.is_none()
         });
-        news
+        changes
     }
 }
 

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::scope::Scope;
 use super::{DeviceError, WaitingCode};
+use crate::token::is_same;
 
 /// The maximum number of devices and of codes that wait, together.
 const DEVICES_MOST: usize = 64;
@@ -49,15 +50,15 @@ impl Pairing {
     }
 }
 
-/// All devices, and the codes that wait.
+/// All devices, and the codes that wait: the content of the file.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Book {
+pub(super) struct Registry {
     pub(super) devices: Vec<Device>,
     #[serde(default)]
     pairings: Vec<Pairing>,
 }
 
-impl Book {
+impl Registry {
     /// Reads the content of the file. Without a file there are no devices.
     pub(super) fn read(content: Option<&[u8]>) -> Result<Self, serde_json::Error> {
         content.map_or_else(|| Ok(Self::default()), serde_json::from_slice)
@@ -146,75 +147,69 @@ impl Book {
     }
 }
 
-/// Whether two hashes are equal. The time that this takes does not depend on where they differ.
-fn is_same(one: &str, other: &str) -> bool {
-    let differ = one.bytes().zip(other.bytes()).fold(0, |differ, (a, b)| differ | (a ^ b));
-    one.len() == other.len() && differ == 0
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     const NOW: i64 = 1_000;
 
-    fn invite(book: &mut Book, name: &str) -> Result<(), DeviceError> {
+    fn invite(registry: &mut Registry, name: &str) -> Result<(), DeviceError> {
         let hash = format!("code of {name}");
-        book.invite(Pairing::new(name.to_owned(), Scope::Watch, hash, NOW + 10))
+        registry.invite(Pairing::new(name.to_owned(), Scope::Watch, hash, NOW + 10))
     }
 
-    fn pair(book: &mut Book, code: &str) -> Option<String> {
-        book.pair(code, format!("token for {code}"), NOW).map(|device| device.name)
+    fn pair(registry: &mut Registry, code: &str) -> Option<String> {
+        registry.pair(code, format!("token for {code}"), NOW).map(|device| device.name)
     }
 
     #[test]
     fn a_code_pairs_one_device() {
-        let mut book = Book::default();
-        invite(&mut book, "phone").unwrap();
-        assert_eq!(pair(&mut book, "code of phone").as_deref(), Some("phone"));
-        assert_eq!(pair(&mut book, "code of phone"), None);
-        assert_eq!(book.devices.len(), 1);
-        assert_eq!(Book::read(Some(&book.written().unwrap())).unwrap(), book);
+        let mut registry = Registry::default();
+        invite(&mut registry, "phone").unwrap();
+        assert_eq!(pair(&mut registry, "code of phone").as_deref(), Some("phone"));
+        assert_eq!(pair(&mut registry, "code of phone"), None);
+        assert_eq!(registry.devices.len(), 1);
+        assert_eq!(Registry::read(Some(&registry.written().unwrap())).unwrap(), registry);
     }
 
     #[test]
     fn wrong_codes_and_time_end_a_code() {
-        let mut book = Book::default();
-        invite(&mut book, "phone").unwrap();
+        let mut registry = Registry::default();
+        invite(&mut registry, "phone").unwrap();
         for _ in 1..ATTEMPTS {
-            assert_eq!(pair(&mut book, "code of nobody"), None);
+            assert_eq!(pair(&mut registry, "code of nobody"), None);
         }
-        let mut guessed = book.clone();
+        let mut guessed = registry.clone();
         assert_eq!(pair(&mut guessed, "code of nobody"), None);
         assert_eq!(pair(&mut guessed, "code of phone"), None);
-        let mut late = book.clone();
+        let mut late = registry.clone();
         late.drop_late(NOW + 10);
         assert_eq!(pair(&mut late, "code of phone"), None);
-        book.drop_late(NOW + 9);
-        assert_eq!(pair(&mut book, "code of phone").as_deref(), Some("phone"));
+        registry.drop_late(NOW + 9);
+        assert_eq!(pair(&mut registry, "code of phone").as_deref(), Some("phone"));
     }
 
     #[test]
     fn a_name_is_plain_and_taken_once() {
-        let mut book = Book::default();
+        let mut registry = Registry::default();
         let long = "x".repeat(NAME_BYTES_MOST + 1);
         for name in ["", "a b", "a/b", "é", "\u{1b}[31m", &long] {
-            assert!(matches!(invite(&mut book, name), Err(DeviceError::Name)), "{name}");
+            assert!(matches!(invite(&mut registry, name), Err(DeviceError::Name)), "{name}");
         }
-        invite(&mut book, "device-1").unwrap();
-        assert!(matches!(invite(&mut book, "device-1"), Err(DeviceError::Taken { .. })));
-        assert_eq!(book.free_name(), "device-2");
-        book.remove("device-1").unwrap();
-        assert!(matches!(book.remove("device-1"), Err(DeviceError::Unknown { .. })));
-        assert_eq!(pair(&mut book, "code of device-1"), None);
+        invite(&mut registry, "device-1").unwrap();
+        assert!(matches!(invite(&mut registry, "device-1"), Err(DeviceError::Taken { .. })));
+        assert_eq!(registry.free_name(), "device-2");
+        registry.remove("device-1").unwrap();
+        assert!(matches!(registry.remove("device-1"), Err(DeviceError::Unknown { .. })));
+        assert_eq!(pair(&mut registry, "code of device-1"), None);
     }
 
     #[test]
     fn the_number_of_devices_is_bounded() {
-        let mut book = Book::default();
+        let mut registry = Registry::default();
         for number in 0..DEVICES_MOST {
-            invite(&mut book, &format!("d{number}")).unwrap();
+            invite(&mut registry, &format!("d{number}")).unwrap();
         }
-        assert!(matches!(invite(&mut book, "more"), Err(DeviceError::TooMany { .. })));
+        assert!(matches!(invite(&mut registry, "more"), Err(DeviceError::TooMany { .. })));
     }
 }
