@@ -139,6 +139,7 @@ test("a live pipe is followed, scrubbed while it runs, and replayed after its en
   const lines = linesOf("guide");
   let written = 0;
   await page.locator(".top .state", { hasText: "live" }).waitFor();
+  await thereIsNoMoment(page, "waiting for the first line");
   await scenarios(page, async (count) => {
     for (; written < count; written += 1) {
       server.stdin?.write(`${lines[written]}\n`);
@@ -149,6 +150,7 @@ test("a live pipe is followed, scrubbed while it runs, and replayed after its en
   // Back in the middle of the stream: what comes later does not move the moment.
   await scrubber(page).press("Home");
   await page.getByRole("button", { name: "Follow", pressed: false }).waitFor();
+  await theStreamBeganJustNow(page);
   server.stdin?.end(`${lines[3]}\n`);
   await page.locator(".top .state", { hasText: "replay" }).waitFor();
   assert.equal(await page.getByRole("article", { name: "swift-expert" }).count(), 0);
@@ -157,6 +159,39 @@ test("a live pipe is followed, scrubbed while it runs, and replayed after its en
   assert.deepEqual(errors, []);
   await context.close();
 });
+
+test("a pipe that ends without a line says so", async () => {
+  const { server, page, context, errors } = await opened("-");
+  await thereIsNoMoment(page, "waiting for the first line");
+  server.stdin?.end();
+  await thereIsNoMoment(page, "nothing was recorded");
+  assert.deepEqual(errors, []);
+  await context.close();
+});
+
+/**
+ * Checks that nothing can be played, and that the player says why.
+ * @param {Page} page
+ * @param {string} why
+ */
+async function thereIsNoMoment(page, why) {
+  await page.locator(".player time", { hasText: why }).waitFor();
+  assert.equal(await scrubber(page).getAttribute("aria-valuetext"), why);
+  assert.ok(await scrubber(page).isDisabled());
+  assert.ok(await page.getByRole("button", { name: "Play" }).isDisabled());
+  assert.equal(await page.getByRole("button", { name: "Copy link" }).count(), 0);
+  assert.deepEqual(await violations(page), []);
+}
+
+/**
+ * Checks that the beginning of a live stream is the time of its first line.
+ * @param {Page} page
+ */
+async function theStreamBeganJustNow(page) {
+  assert.match((await scrubber(page).getAttribute("aria-valuetext")) ?? "", /\(\+0\.0 s\)/);
+  const length = Number(await scrubber(page).getAttribute("max"));
+  assert.ok(length < 600_000, `the stream is ${length} ms long`);
+}
 
 test("a keyboard and a screen reader play a replay", async () => {
   const { page, context } = await opened("lifecycle.ndjson");
