@@ -59,8 +59,8 @@ impl App {
         Ok(self.teams.open(name).await?)
     }
 
-    /// Returns the records of a team, to read them. `name` is the name of a team, or the name or the archive id
-    /// of an archived team.
+    /// Returns the records of a team, to read them. `name` is the name of a team, or the name or the
+    /// archive id of an archived team.
     pub(crate) async fn records(&self, name: &str) -> Result<TeamRecords, Failure> {
         check_length(name)?;
         let missing = match self.reads.open(name).await {
