@@ -6,6 +6,7 @@ use std::sync::Arc;
 use pitcrew_protocol::{AgentName, ApiError, ErrorCode};
 use pitcrew_team::{Team, TeamRecords, Teams};
 use pitcrew_view::changes::Worktrees;
+use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
 use crate::access::Keys;
@@ -29,6 +30,8 @@ pub(crate) struct App {
     /// The folder below which all teams are.
     pub(crate) root: PathBuf,
     pub(crate) new_teams: NewTeams,
+    /// One permit for each replay that can be made now.
+    pub(crate) replay_permits: Semaphore,
     pub(crate) worktrees: Worktrees,
     pub(crate) keys: Keys,
     pub(crate) metrics: Metrics,
