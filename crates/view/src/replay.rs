@@ -4,7 +4,7 @@
 //! - [`Replay::of_records`] makes it from the records of a team, and [`StreamReplay`] from the
 //!   stream-json of a client, also while the client writes.
 //! - `recorder` compares the state of the team with the state after the earlier events, and writes
-//!   the differences. So every replay is folded here, and a user interface only puts fields in place.
+//!   the differences. So every replay is folded here, and a user interface only replaces fields.
 //! - `team` and `journal` bring the records of a team into the order of their times. `step_times`
 //!   finds the times of a transcript's steps.
 //! - `conversation_changes` finds what is new in a conversation.

@@ -258,7 +258,7 @@ fn text_of<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a str> {
     headers.get(name)?.to_str().ok()
 }
 
-/// Returns the token in the header `Authorization`. Upper and lower case of the scheme are the same.
+/// Returns the token in the header `Authorization`. The scheme can have upper and lower case.
 fn bearer(header: &str) -> Option<&str> {
     let (scheme, token) = header.split_once(' ')?;
     scheme.eq_ignore_ascii_case("bearer").then_some(token.trim())

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use pitcrew_protocol::{AgentName, ApiError, ErrorCode};
 use pitcrew_team::{Team, TeamRecords, Teams};
 use pitcrew_view::changes::Worktrees;
+use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
 use crate::access::Keys;
@@ -29,6 +30,8 @@ pub(crate) struct App {
     /// The folder below which all teams are.
     pub(crate) root: PathBuf,
     pub(crate) new_teams: NewTeams,
+    /// One permit for each replay that can be made now.
+    pub(crate) replay_permits: Semaphore,
     pub(crate) worktrees: Worktrees,
     pub(crate) keys: Keys,
     pub(crate) metrics: Metrics,
@@ -59,8 +62,8 @@ impl App {
         Ok(self.teams.open(name).await?)
     }
 
-    /// Returns the records of a team, to read them. `name` is the name of a team, or the name or the archive id
-    /// of an archived team.
+    /// Returns the records of a team, to read them. `name` is the name of a team, or the name or the
+    /// archive id of an archived team.
     pub(crate) async fn records(&self, name: &str) -> Result<TeamRecords, Failure> {
         check_length(name)?;
         let missing = match self.reads.open(name).await {

@@ -90,7 +90,7 @@ struct Admitted {
 
 impl ConnectionLimits {
     /// Returns a permit for a connection. If there are too many connections, the oldest one that
-    /// never sent a valid key ends. Returns `None` if its origin has too many, or if all have a key.
+    /// never sent a valid key ends. Returns `None` if the origin has too many, or if all have keys.
     pub(crate) fn admit(&self, origin: Origin) -> Option<Permit> {
         let mut open = self.lock();
         let Connections { all, next_id } = &mut *open;

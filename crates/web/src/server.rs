@@ -11,6 +11,7 @@ use futures_util::future::join;
 use pitcrew_team::Teams;
 use pitcrew_view::changes::Worktrees;
 use tokio::net::TcpListener;
+use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
 use crate::access::Keys;
@@ -27,6 +28,10 @@ use crate::routes;
 use crate::site::Site;
 use crate::token::Token;
 use crate::viewing::{self, Viewed};
+
+/// How many replays of teams are made at a time. The replay of a long run takes a processor for
+/// seconds, and much memory.
+const REPLAYS_AT_A_TIME: usize = 2;
 
 /// What a server needs.
 #[derive(Debug)]
@@ -103,6 +108,7 @@ impl Server {
             reads,
             root,
             new_teams,
+            replay_permits: Semaphore::new(REPLAYS_AT_A_TIME),
             worktrees,
             keys: Keys::new(site, token),
             metrics: Metrics::default(),

@@ -194,8 +194,13 @@ impl Segment {
 
 /// Returns the fields of the state that have other values.
 fn differences(recorded: &TeamState, now: &TeamState) -> Changed {
-    let known = |agent: &AgentState| recorded.agents.iter().find(|known| known.name == agent.name);
-    let agents = now.agents.iter().filter_map(|agent| match known(agent) {
+    let known = |at: usize, agent: &AgentState| {
+        let is_same = |known: &&AgentState| known.name == agent.name;
+        // An agent is nearly always in the same place.
+        let there = recorded.agents.get(at).filter(is_same);
+        there.or_else(|| recorded.agents.iter().find(is_same))
+    };
+    let agents = now.agents.iter().enumerate().filter_map(|(at, agent)| match known(at, agent) {
         Some(known) if known == agent => None,
         known => Some(changed_fields(known, agent)),
     });
@@ -265,9 +270,14 @@ fn changed_tasks(recorded: &[Task], now: &[Task]) -> (Vec<Task>, Vec<TaskId>) {
 /// Makes the recorded state equal to the state of the team, without its timeline. Only what differs
 /// is copied, because there are many events.
 fn put(recorded: &mut TeamState, now: &TeamState) {
-    if recorded.agents != now.agents {
-        recorded.agents.clone_from(&now.agents);
+    recorded.agents.truncate(now.agents.len());
+    for (recorded, now) in recorded.agents.iter_mut().zip(&now.agents) {
+        if recorded != now {
+            recorded.clone_from(now);
+        }
     }
+    let added = now.agents.get(recorded.agents.len()..).unwrap_or_default();
+    recorded.agents.extend_from_slice(added);
     if recorded.tasks != now.tasks {
         recorded.tasks.clone_from(&now.tasks);
     }

@@ -15,6 +15,8 @@ pub(super) async fn of_team(
     Path(team): Path<String>,
     headers: HeaderMap,
 ) -> Result<Response, Failure> {
+    // The semaphore is never closed.
+    let _permit = app.replay_permits.acquire().await.map_err(|error| Failure::internal(&error))?;
     let replay = Replay::of_records(&app.records(&team).await?).await?;
     let json = serde_json::to_vec(&replay).map_err(|error| Failure::internal(&error))?;
     Ok(tagged_json(&headers, json))
