@@ -13,6 +13,8 @@ if (process.env.PITCREW_REPLAYS) {
   if (process.env.PITCREW_STATES) {
     await import("./scenarios.mjs");
     await import("./views.mjs");
+    await import("./named.mjs");
+    await import("./teams.mjs");
   }
   await import("./live.mjs");
 } else {

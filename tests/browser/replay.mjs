@@ -3,10 +3,11 @@
 
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
-import { readFileSync } from "node:fs";
+import { readFileSync, writeFileSync } from "node:fs";
 import { createInterface } from "node:readline";
 import { after, test } from "node:test";
 import { DESK, PHONE, given, open, origin, shot, violations } from "./browser.mjs";
+import { NAMES, agentsAreShown } from "./names.mjs";
 
 /** @typedef {import("playwright-core").Page} Page */
 
@@ -279,6 +280,34 @@ for (const [size, device] of /** @type {const} */ ([
     });
   }
 }
+
+/** Returns the guide's stream with the agents of `names.mjs`, each of which starts and gets mail. */
+function named() {
+  const [create, created, ...rest] = linesOf("guide");
+  const ofEach = NAMES.map((name) =>
+    rest.slice(0, 4).map((line) => line.replaceAll("swift-expert", name).replaceAll("toolu_01", name)),
+  );
+  const ofAll = rest.at(-1)?.replaceAll("claude-opus-4-6", NAMES[1] ?? "");
+  return [create, created, ...ofEach.flat(), ofAll].join("\n");
+}
+
+test("agents of a stream can have the names of what every object has", async () => {
+  writeFileSync("names.ndjson", named());
+  const { page, context, errors, own } = await opened("names.ndjson");
+  await scrubber(page).press("End");
+  for (const name of NAMES) {
+    const card = page.getByRole("article", { name, exact: true });
+    assert.match(await card.locator(".mail").innerText(), /team-lead.*Requesting/s);
+  }
+  const summary = page.getByRole("region", { name: "Session summary" });
+  await summary.getByRole("rowheader", { name: NAMES[1] }).waitFor();
+  await agentsAreShown(page, `${own}/#/replay/view`);
+  await scrubber(page).press("Home");
+  for (const _line of named().split("\n")) await scrubber(page).press("ArrowRight");
+  await summary.waitFor();
+  assert.deepEqual(errors, []);
+  await context.close();
+});
 
 /** @param {Page} page */
 async function teamIsReplayed(page) {
