@@ -3,7 +3,7 @@
 
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
-import { readFileSync } from "node:fs";
+import { readFileSync, writeFileSync } from "node:fs";
 import { createInterface } from "node:readline";
 import { after, test } from "node:test";
 import { DESK, PHONE, given, open, origin, shot, violations } from "./browser.mjs";
@@ -154,6 +154,19 @@ test("a live pipe is followed, scrubbed while it runs, and replayed after its en
   assert.equal(await page.getByRole("article", { name: "swift-expert" }).count(), 0);
   await scrubber(page).press("End");
   await page.getByRole("region", { name: "Session summary" }).waitFor();
+  assert.deepEqual(errors, []);
+  await context.close();
+});
+
+test("a file that is begun again is replayed anew, and the page says so", async () => {
+  writeFileSync("again.ndjson", readFileSync("lifecycle.ndjson"));
+  const { page, context, errors } = await opened("again.ndjson");
+  await page.locator(".top .name", { hasText: "probe" }).waitFor();
+  writeFileSync("again.ndjson", readFileSync("guide.ndjson"));
+  await page.getByText("the file was begun again, and this is its new content").waitFor();
+  await scrubber(page).press("End");
+  await page.getByRole("article", { name: "swift-expert" }).waitFor();
+  assert.equal(await page.getByText("probe").count(), 0);
   assert.deepEqual(errors, []);
   await context.close();
 });
