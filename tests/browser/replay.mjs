@@ -194,6 +194,19 @@ async function theStreamBeganJustNow(page) {
   assert.ok(length < 600_000, `the stream is ${length} ms long`);
 }
 
+test("a file that is begun again is replayed anew, and the page says so", async () => {
+  writeFileSync("again.ndjson", readFileSync("lifecycle.ndjson"));
+  const { page, context, errors } = await opened("again.ndjson");
+  await page.locator(".top .name", { hasText: "probe" }).waitFor();
+  writeFileSync("again.ndjson", readFileSync("guide.ndjson"));
+  await page.getByText("the file was begun again, and this is its new content").waitFor();
+  await scrubber(page).press("End");
+  await page.getByRole("article", { name: "swift-expert" }).waitFor();
+  assert.equal(await page.getByText("probe").count(), 0);
+  assert.deepEqual(errors, []);
+  await context.close();
+});
+
 test("a keyboard and a screen reader play a replay", async () => {
   const { page, context } = await opened("lifecycle.ndjson");
   const slider = scrubber(page);

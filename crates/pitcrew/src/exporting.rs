@@ -1,12 +1,11 @@
 //! Makes documents of runs and conversations, and writes them into files. The command `export` and
 //! `/export` of the terminal interface use it.
 
-use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use pitcrew_permission::gate::expand_home;
-use pitcrew_process::protected::PROTECTED;
+use pitcrew_process::protected::is_guarded;
 use pitcrew_protocol::{AgentName, TeamConfig};
 use pitcrew_team::TeamRecords;
 use pitcrew_tui::ExportOf;
@@ -35,11 +34,6 @@ pub(crate) use replay_file::{ReplayFile, replay_file};
 
 /// The maximum number of free names that are tried for a file without a given name.
 const NAMES_MOST: u32 = 1_000;
-
-/// The names of files and folders that no document gets, and no folder of it has: agents obey these
-/// files, programs run them by themselves, or they grant rights. [`PROTECTED`] has the others.
-const GUARDED: [&str; 6] =
-    [".git", "CLAUDE.md", "CLAUDE.local.md", "AGENTS.md", "AGENTS.override.md", "GEMINI.md"];
 
 /// Makes a document from the records of a team.
 ///
@@ -179,7 +173,11 @@ pub(crate) fn write(
         Placed::Yes => Ok(path),
         Placed::Exists => {
             let said = format!("{} exists, and is not overwritten", shown(&path));
-            Err(Failure::new(FailureKind::Conflict, said).hint("name another file"))
+            let failure = Failure::new(FailureKind::Conflict, said).hint("name another file");
+            Err(match existing {
+                Existing::Kept(Some(replacing)) => failure.hint(replacing),
+                Existing::Kept(None) | Existing::Replaced => failure,
+            })
         }
     }
 }
@@ -194,7 +192,7 @@ pub(crate) fn write_new(context: &Context, stem: &str, text: &str) -> Result<Pat
     let more = (2..NAMES_MOST).map(|number| format!("{stem}-{number}.md"));
     for name in first.chain(more) {
         let path = writable_target(context, &context.cwd.join(name))?;
-        if place(&path, text, Existing::Kept)? == Placed::Yes {
+        if place(&path, text, Existing::Kept(None))? == Placed::Yes {
             return Ok(path);
         }
     }
@@ -244,10 +242,4 @@ pub(crate) fn writable_target(context: &Context, path: &Path) -> Result<PathBuf,
         return Err(Failure::usage(said).hint("name another file, such as run.md"));
     }
     Ok(folder.join(name))
-}
-
-/// Whether a file or a folder has a guarded name. Upper and lower case are the same, because some
-/// file systems do not distinguish them.
-fn is_guarded(name: &OsStr) -> bool {
-    GUARDED.iter().chain(PROTECTED).any(|guarded| name.eq_ignore_ascii_case(guarded))
 }

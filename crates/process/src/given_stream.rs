@@ -208,6 +208,9 @@ mod tests {
         assert_eq!(next(&mut stream).0, Piece::EndForNow);
     }
 
+    /// The new content of a file, and how it gets there.
+    type Way<'a> = (&'a str, &'a dyn Fn(&str));
+
     /// Reads to the end of a file.
     fn rest(stream: &mut GivenStream) -> String {
         let mut all = String::new();
@@ -223,7 +226,7 @@ mod tests {
         let (path, other) = (folder.path().join("stream"), folder.path().join("other"));
         fs::write(&path, "one\n").unwrap();
         let mut stream = GivenStream::open(&path).unwrap();
-        let ways: [(&str, &dyn Fn(&str)); 5] = [
+        let ways: [Way<'_>; 5] = [
             ("2\n", &|text| fs::write(&path, text).unwrap()),
             ("three\n", &|text| fs::write(&path, text).unwrap()),
             ("fours\n", &|text| fs::write(&path, text).unwrap()),

@@ -13,7 +13,7 @@ use serde::Serialize;
 use crate::completing;
 use crate::context::Context;
 use crate::exporting::{self, Existing, ReplayFile};
-use crate::failure::{Failure, FailureKind};
+use crate::failure::Failure;
 use crate::output::{self, Form};
 use crate::selection::{self, AnyTeamWord};
 
@@ -148,11 +148,11 @@ impl Export {
     }
 
     fn write(&self, context: &Context, file: &str, text: &str) -> Result<PathBuf, Failure> {
-        let existing = if self.force { Existing::Replaced } else { Existing::Kept };
-        exporting::write(context, file, text, existing).map_err(|failure| {
-            let can_replace = failure.kind == FailureKind::Conflict && !self.force;
-            if can_replace { failure.hint("--force replaces an ordinary file") } else { failure }
-        })
+        let existing = match self.force {
+            true => Existing::Replaced,
+            false => Existing::Kept(Some("--force replaces it")),
+        };
+        exporting::write(context, file, text, existing)
     }
 }
 

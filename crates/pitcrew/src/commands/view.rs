@@ -35,9 +35,9 @@ const STDIN: &str = "-";
 /// name of a file in this folder; --team names a team in any case.
 ///
 /// A replay opens in the browser: cards, tasks, timeline and conversations as they were at any
-/// moment. It follows a pipe, and a file that grows or is begun again, as `tail -F` does. A server on this machine serves it until Ctrl-C,
-/// and prints a link that opens it once. --no-open only prints the link, also where there is no
-/// display: over SSH, forward the port.
+/// moment. It follows a pipe, and a file that grows or is begun again, as `tail -F` does. A server
+/// on this machine serves it until Ctrl-C, and prints a link that opens it once. --no-open only
+/// prints the link, also where there is no display: over SSH, forward the port.
 ///
 /// Without a display or a browser, or with --tui, the terminal interface opens: the conversation of
 /// each agent, the team, its tasks, the timeline and the summary. It takes its keys from the terminal.
@@ -165,12 +165,7 @@ impl View {
     }
 }
 
-fn show(
-    context: &Context,
-    mut stream: GivenStream,
-    name: &str,
-    face: Face,
-) -> Result<(), Failure> {
+fn show(context: &Context, mut stream: GivenStream, name: &str, face: Face) -> Result<(), Failure> {
     if !matches!(face, Face::Printed) {
         first_lines::check(&mut stream, name)?;
     }

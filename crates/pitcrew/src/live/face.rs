@@ -147,7 +147,7 @@ async fn export(context: &Context, team: Team, order: ExportOrder) -> Result<Str
     let records = TeamRecords::Live(team);
     let exported = exporting::document(context, &records, &of, detail).await.map_err(in_words)?;
     let path = match file {
-        Some(file) => exporting::write(context, &file, &exported.text, Existing::Kept),
+        Some(file) => exporting::write(context, &file, &exported.text, Existing::Kept(None)),
         None => exporting::write_new(context, &stem, &exported.text),
     };
     let said = exporting::in_words(&path.map_err(in_words)?, &exported.masked);

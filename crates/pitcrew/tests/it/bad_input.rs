@@ -346,6 +346,31 @@ fn a_full_disk_is_told_and_loses_nothing() {
 }
 
 #[test]
+fn a_full_disk_stops_an_export_and_leaves_no_part_of_it() {
+    let room = TestEnv::with_crew();
+    let at = room.work().join("full");
+    fs::create_dir(&at).unwrap();
+    let Some(_mounted) = Mounted::small(&at, 64 * 1024) else { return };
+    fs::write(at.join("old.html"), "mine").unwrap();
+    fill(&at.join("filler"));
+    for args in [
+        &["export", "crew", "--html", "full/new.html"][..],
+        &["export", "crew", "--html", "full/old.html", "--force"],
+        &["export", "crew", "--markdown", "full/new.md"],
+    ] {
+        let envelope = check(&room, args, 70, "internal_error");
+        let message = envelope["message"].as_str().unwrap();
+        assert!(message.contains("cannot be written: No space left"), "{envelope}");
+        let hint = envelope["hints"][0].as_str().unwrap();
+        assert!(hint.starts_with("the disk is full; `df -h`"), "{envelope}");
+    }
+    let mut names: Vec<_> = fs::read_dir(&at).unwrap().map(|it| it.unwrap().file_name()).collect();
+    names.sort();
+    assert_eq!(names, ["filler", "old.html"]);
+    assert_eq!(fs::read_to_string(at.join("old.html")).unwrap(), "mine");
+}
+
+#[test]
 fn a_disk_that_fills_up_under_a_run_ends_it_with_its_cause_and_the_run_goes_on_later() {
     let room = TestEnv::new();
     let root = room.root();

@@ -160,14 +160,13 @@ fn a_document_is_a_new_file_of_the_user_and_never_in_place_of_another() {
     $ pitcrew export work --markdown bob.md
     error: [dir]/work/bob.md exists, and is not overwritten
     hint: name another file
-    hint: --force replaces an ordinary file
+    hint: --force replaces it
     [exit 4]
     ");
     assert_snapshot!(again("link.md"), @r"
     $ pitcrew export work --markdown link.md
-    error: [dir]/work/link.md exists, and is not overwritten
+    error: [dir]/work/link.md is no ordinary file, and is not replaced
     hint: name another file
-    hint: --force replaces an ordinary file
     [exit 4]
     ");
     assert_snapshot!(again("no/such/x.md"), @r"
@@ -222,8 +221,10 @@ fn no_document_is_a_file_that_agents_obey_or_that_programs_run() {
     [exit 2]
     ");
     fs::create_dir_all(room.work().join(".vscode")).unwrap();
-    for name in ["CLAUDE.md", "claude.md", "GEMINI.md", ".envrc", ".mcp.json", ".Git", ".vscode/x"]
-    {
+    let (rules, started) = ([".cursorrules", "copilot-instructions.md"], [".bashrc", ".GitConfig"]);
+    let others =
+        ["CLAUDE.md", "claude.md", "GEMINI.md", ".envrc", ".mcp.json", ".Git", ".vscode/x"];
+    for name in others.into_iter().chain(rules).chain(started) {
         let refused = room.run(&["export", "work", "--markdown", name]);
         assert_eq!(refused.code, 2, "{name}: {refused:?}");
         assert!(!room.work().join(name).is_file(), "{name}");

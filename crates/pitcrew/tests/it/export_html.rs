@@ -78,7 +78,7 @@ fn a_replay_is_never_in_place_of_another_file_unless_it_is_forced() {
     $ pitcrew export work --html run.html
     error: [dir]/work/run.html exists, and is not overwritten
     hint: name another file
-    hint: --force replaces an ordinary file
+    hint: --force replaces it
     [exit 4]
     $ pitcrew export work --html folder.html --force
     error: [dir]/work/folder.html is no ordinary file, and is not replaced

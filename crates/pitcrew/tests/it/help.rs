@@ -176,9 +176,9 @@ fn the_help_of_view_says_what_it_shows_and_what_it_leaves_out() {
     of a file in this folder; --team names a team in any case.
 
     A replay opens in the browser: cards, tasks, timeline and conversations as they were at any moment.
-    It follows a pipe, and a file that grows. A server on this machine serves it until Ctrl-C, and
-    prints a link that opens it once. --no-open only prints the link, also where there is no display:
-    over SSH, forward the port.
+    It follows a pipe, and a file that grows or is begun again, as `tail -F` does. A server on this
+    machine serves it until Ctrl-C, and prints a link that opens it once. --no-open only prints the
+    link, also where there is no display: over SSH, forward the port.
 
     Without a display or a browser, or with --tui, the terminal interface opens: the conversation of
     each agent, the team, its tasks, the timeline and the summary. It takes its keys from the terminal.

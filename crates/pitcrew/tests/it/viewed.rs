@@ -5,7 +5,7 @@ use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt as _;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 
 use insta::assert_snapshot;
 use rustix::fs::{CWD, FileType, Mode, mknodat};
@@ -126,8 +126,13 @@ fn what_is_no_stream_is_refused_with_its_reason() {
     let room = with_session();
     fs::write(room.work().join("noise"), "one\ntwo\n").unwrap();
     fs::write(room.work().join("nothing"), "").unwrap();
+    fs::write(room.work().join("binary"), b"\x7fELF\0\xff\0").unwrap();
+    fs::create_dir(room.work().join("folder")).unwrap();
     assert_snapshot!(room.transcript(&[
         &["view", "noise"],
+        &["view", "noise", "--no-open"],
+        &["view", "binary", "--no-open"],
+        &["view", "folder", "--no-open"],
         &["view", "nothing"],
         &["view", "./missing"],
         &["view", "missing"],
@@ -140,6 +145,19 @@ fn what_is_no_stream_is_refused_with_its_reason() {
     error: noise has no stream-json: none of its 2 lines is a known event
     hint: `claude -p --output-format stream-json --verbose` and `pitcrew run --output-format stream-json` write one
     [exit 2]
+    $ pitcrew view noise --no-open
+    error: noise has no stream-json: none of its 2 lines is a known event
+    hint: `claude -p --output-format stream-json --verbose` and `pitcrew run --output-format stream-json` write one
+    [exit 2]
+    $ pitcrew view binary --no-open
+    error: binary has no stream-json: its only line is no known event
+    hint: `claude -p --output-format stream-json --verbose` and `pitcrew run --output-format stream-json` write one
+    [exit 2]
+    $ pitcrew view folder --no-open
+    error: Team 'folder' does not exist
+    hint: teams: none
+    hint: there is a folder of this name, but only a file is shown
+    [exit 3]
     $ pitcrew view nothing
     error: nothing is empty
     hint: `claude -p --output-format stream-json --verbose` and `pitcrew run --output-format stream-json` write one
@@ -281,7 +299,14 @@ fn a_growing_file_is_followed_on_a_terminal() {
     file.as_mut().unwrap().write_all(b"{\"type\":\"of_tomorrow\"}").unwrap();
     displays.shows("one", "30 lines, 1 unknown; more can come");
     fs::write(room.work().join("session.ndjson"), RECORDED).unwrap();
-    displays.shows("one", "the file was begun again");
+    displays.shows("one", "the file was begun again, and this is its new content");
+    displays.shows("one", "29 lines; more can come");
+    let other = room.work().join("other");
+    fs::write(&other, RECORDED.replace("probe", "second").repeat(2)).unwrap();
+    fs::rename(other, room.work().join("session.ndjson")).unwrap();
+    displays.shows("one", "58 lines; more can come");
+    displays.key("one", "4");
+    displays.shows("one", "team second created");
     displays.key("one", "C-c");
     assert_eq!(displays.code("one"), "0");
 }
@@ -352,6 +377,57 @@ fn the_server_of_a_replay_goes_on_after_the_end_of_its_pipe() {
     Command::new("kill").args(["-INT", &view.id().to_string()]).status().unwrap();
     let ended = patience::until("the end", || view.try_wait().unwrap(), String::new);
     assert!(ended.success(), "{ended}");
+}
+
+/// Starts the server of a replay, and returns it with the line that it has printed.
+fn served(room: &TestEnv, what: &str) -> (Child, Value) {
+    let mut command = room.command(&["--json", "view", what, "--no-open"]);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut view = command.spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(view.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
+    (view, serde_json::from_str(&line).unwrap())
+}
+
+#[test]
+fn the_server_of_a_replay_says_that_its_file_was_begun_again() {
+    let room = with_session();
+    let (mut view, _) = served(&room, "session.ndjson");
+    let mut told = BufReader::new(view.stderr.take().unwrap()).lines();
+    let other = room.work().join("other");
+    fs::write(&other, RECORDED).unwrap();
+    fs::rename(other, room.work().join("session.ndjson")).unwrap();
+    let said = "session.ndjson: the file was begun again, and this is its new content";
+    assert_eq!(told.next().unwrap().unwrap(), said);
+    Command::new("kill").args(["-INT", &view.id().to_string()]).status().unwrap();
+    assert!(view.wait().unwrap().success());
+}
+
+#[test]
+fn the_server_of_a_pipe_without_a_stream_ends_with_an_error() {
+    let room = TestEnv::new();
+    for (given, said) in [
+        ("", "standard input is empty"),
+        ("noise\n", "standard input has no stream-json: its only line is no known event"),
+    ] {
+        let (mut view, _) = served(&room, "-");
+        view.stdin.take().unwrap().write_all(given.as_bytes()).unwrap();
+        let ran = Ran::of(view.wait_with_output().unwrap());
+        let failure: Value = serde_json::from_str(&ran.stdout).unwrap();
+        assert_eq!((ran.code, &failure["message"]), (2, &said.into()), "{ran:?}");
+    }
+}
+
+#[test]
+fn an_empty_file_is_followed_and_the_terminal_says_so() {
+    let room = TestEnv::new();
+    fs::write(room.work().join("empty"), "").unwrap();
+    let (mut view, _) = served(&room, "empty");
+    let mut told = BufReader::new(view.stderr.take().unwrap()).lines();
+    let said = "empty is empty; what a client writes into it is shown";
+    assert_eq!(told.next().unwrap().unwrap(), said);
+    Command::new("kill").args(["-INT", &view.id().to_string()]).status().unwrap();
+    assert!(view.wait().unwrap().success());
 }
 
 /// Returns the most memory that a process had so far, in kB.

@@ -158,6 +158,10 @@ fn an_edit_of_what_runs_by_itself_is_asked_for() {
         ".devcontainer/devcontainer.json",
         ".zed/tasks.json",
         ".exrc",
+        ".bashrc",
+        "sub/.ZshRC",
+        ".gitconfig",
+        ".githooks/pre-commit",
         ".claude/settings.json",
         "sub/.claude/settings.json",
         "sub/.mcp.json",
@@ -171,6 +175,8 @@ fn an_edit_of_what_runs_by_itself_is_asked_for() {
     }
     for file in [
         "src/main.rs",
+        "AGENTS.md",
+        ".cursorrules",
         "mcp.json",
         "vscode/x",
         "envrc",

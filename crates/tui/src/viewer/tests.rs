@@ -485,3 +485,17 @@ fn a_recorded_session_is_read_from_its_first_call_to_its_end() {
      session.ndjson  29 lines; more can come                                                             ?: keys  q: leaves
     "#);
 }
+
+#[test]
+fn a_file_that_is_begun_again_shows_only_its_new_content() {
+    let mut person = Person::watching_guide(8);
+    person.presses(KeyCode::Char('4'));
+    assert!(person.sees(LARGE).contains("8 lines"));
+    person.ends(End::BegunAgain);
+    person.gets(lines(&[said("a new beginning")]).as_bytes());
+    let screen = person.sees(LARGE);
+    assert!(screen.contains("the file was begun again, and this is its new content"), "{screen}");
+    assert!(screen.contains("1 line; more can come"), "{screen}");
+    assert!(!screen.contains("swift-expert"), "{screen}");
+    assert!(screen.contains("a new beginning"), "{screen}");
+}

@@ -194,8 +194,12 @@ mod tests {
     #[test]
     fn a_stream_that_is_begun_again_has_only_its_new_lines_with_new_numbers() {
         let made = |team: &str| {
-            let input = format!(r#"{{"type":"tool_use","id":"t","name":"TeamCreate","input":{{"team_name":"{team}"}}}}"#);
-            let said = format!(r#"{{"type":"assistant","message":{{"id":"m","role":"assistant","model":"opus","content":[{input}]}}}}"#);
+            let input = format!(
+                r#"{{"type":"tool_use","id":"t","name":"TeamCreate","input":{{"team_name":"{team}"}}}}"#
+            );
+            let said = format!(
+                r#"{{"type":"assistant","message":{{"id":"m","role":"assistant","model":"opus","content":[{input}]}}}}"#
+            );
             format!("{said}\n")
         };
         let mut stream = StreamReplay::new("s", Clock::Lines);

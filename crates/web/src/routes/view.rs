@@ -96,7 +96,8 @@ impl Follower {
             // The caller was slow and the oldest events have left, or the file was begun again. The
             // caller reads the replay again.
             self.is_over = true;
-            return event("again", &self.next);
+            let known = self.known.borrow().next_seq;
+            return event("again", &events.first().map_or(known, |first| first.seq));
         };
         self.next = last.seq + 1;
         Some(event("events", &events)?.id(self.next.to_string()))

@@ -161,3 +161,35 @@ async fn a_caller_that_is_too_slow_is_told_to_read_the_replay_again() {
     let (kind, first) = Events::open(&client, "/api/view/events?from=0").await.next().await;
     assert_eq!((kind.as_str(), first), ("again", json!(left)));
 }
+
+#[tokio::test]
+async fn a_caller_learns_that_the_file_was_begun_again_and_reads_the_new_replay() {
+    let env = ServerEnv::new().await;
+    let (sender, viewed) = stream();
+    let (client, _stop) = env.view(viewed).await;
+    let lines: Vec<&str> = GUIDE.lines().collect();
+    let mut following = Events::open(&client, "/api/view/events?from=0").await;
+    write(&sender, &lines).await;
+    let mut next = 0;
+    while next < lines.len() as u64 {
+        let (kind, events) = following.next().await;
+        assert_eq!(kind, "events");
+        next = numbers(&events).last().unwrap() + 1;
+    }
+    sender.send((0, Piece::BegunAgain)).await.unwrap();
+    let told = loop {
+        let (kind, data) = following.next().await;
+        if kind == "again" {
+            break data;
+        }
+    };
+    let empty = client.get("/api/view/replay").await.of(200);
+    assert_eq!((&empty["events"], &empty["left_out"]), (&json!([]), &json!(0)), "{empty}");
+    assert_eq!(empty["first"]["next_seq"], told);
+    assert_eq!(empty["unread"], json!(["the file was begun again, and this is its new content"]));
+    // A caller that has read the empty replay gets what comes after it.
+    let mut following = Events::open(&client, &format!("/api/view/events?from={told}")).await;
+    write(&sender, &lines[..3]).await;
+    let (kind, events) = following.next().await;
+    assert_eq!((kind.as_str(), json!(numbers(&events)[0])), ("events", told));
+}

@@ -17,12 +17,16 @@ pub(super) struct FirstLines {
     reader: ClientStream,
     state: TeamState,
     is_known: bool,
+    /// The first byte that is no white space.
+    begin: Option<u8>,
 }
 
 impl FirstLines {
     /// Reads the next bytes. After a known line, they are not looked at.
     pub(super) fn feed(&mut self, bytes: &[u8]) {
         if !self.is_known {
+            let shown = bytes.iter().find(|byte| !byte.is_ascii_whitespace());
+            self.begin = self.begin.or(shown.copied());
             self.reader.feed(&mut self.state, bytes);
             self.is_known = is_any_known(self.reader.lines_read());
         }
@@ -64,7 +68,8 @@ pub(super) fn check(stream: &mut GivenStream, name: &str) -> Result<(), Failure>
         return Ok(());
     }
     // The only line may be one that a client has not written whole yet.
-    if read.cut == read.lines { Ok(()) } else { known_lines(read, name) }
+    let is_begun = read.cut == read.lines && first.begin == Some(b'{');
+    if is_begun { Ok(()) } else { known_lines(read, name) }
 }
 
 /// Returns an error if no line of a stream could be used.
