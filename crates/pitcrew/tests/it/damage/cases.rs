@@ -47,7 +47,7 @@ const ODD: [(&str, Odd); 5] = [
             .unwrap()
             .set_len(1 << 30)
             .unwrap();
-        // This file is too large to compare, so the test does not check that its content is kept.
+        // This file is too large to read, so the test does not check that its content is kept.
         scene.no_loss(path);
     }),
 ];

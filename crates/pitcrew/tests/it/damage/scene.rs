@@ -14,6 +14,10 @@ use crate::test_env::{TestEnv, copy};
 /// An id in the form that pitcrew uses in the names of temporary files.
 pub(super) const ID: &str = "0123456789abcdef0123456789abcdef";
 
+/// The maximum size of a file whose content is compared, in bytes. Of a larger one, only the length
+/// is compared.
+const MOST_READ: u64 = 16 * 1024 * 1024;
+
 /// The file, folder or link at a path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Entry {
@@ -25,6 +29,8 @@ pub(super) struct Entry {
 enum Is {
     Folder,
     File(Vec<u8>),
+    /// A file of more than [`MOST_READ`] bytes, with its length.
+    LargeFile(u64),
     Link(PathBuf),
     Other,
 }
@@ -40,6 +46,7 @@ impl std::fmt::Debug for Is {
                     String::from_utf8_lossy(bytes).chars().take(300).collect::<String>()
                 )
             }
+            Self::LargeFile(length) => write!(f, "file of {length} bytes"),
             Self::Link(target) => write!(f, "link to {}", target.display()),
             Self::Other => write!(f, "other"),
         }
@@ -211,6 +218,8 @@ impl Scene {
                     Is::Folder
                 } else if meta.is_symlink() {
                     Is::Link(fs::read_link(&path).unwrap())
+                } else if meta.is_file() && meta.len() > MOST_READ {
+                    Is::LargeFile(meta.len())
                 } else if meta.is_file() {
                     Is::File(fs::read(&path).unwrap())
                 } else {
