@@ -4,7 +4,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { given, open, origin, violationsInBothThemes } from "./browser.mjs";
-import { DEVICE, PATIENCE, press, shot, view } from "./steps.mjs";
+import { DEVICE, PATIENCE, approved, press, shot, view } from "./steps.mjs";
 
 /** @typedef {import("playwright-core").Page} Page */
 
@@ -44,8 +44,7 @@ async function thePlanIsSentBackAndThenApproved(page) {
   await plan.getByRole("textbox").fill(REMARK);
   await press(plan.getByRole("button", { name: "Send back with remarks" }));
   await plan.getByText(`Heed the remarks on the plan before: ${REMARK}`).waitFor();
-  await press(plan.locator('button.yes[aria-disabled="false"]'));
-  await plan.waitFor({ state: "detached" });
+  await approved(plan);
 }
 
 /**

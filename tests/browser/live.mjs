@@ -5,7 +5,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { isDeepStrictEqual } from "node:util";
 import { given, open, origin, violationsInBothThemes } from "./browser.mjs";
-import { DEVICE, PATIENCE, isTouch, press, readTo, shot, swipe, view } from "./steps.mjs";
+import { DEVICE, PATIENCE, approved, isTouch, press, readTo, shot, swipe, view } from "./steps.mjs";
 
 test(`a person leads a team from the page of a ${given.device}`, { timeout: 180_000 }, async () => {
   const { page, context, errors } = await open(DEVICE);
@@ -34,6 +34,14 @@ async function cardsAppear(page) {
     await page.getByRole("article", { name, exact: true }).waitFor();
   }
   await page.locator(".card.input", { hasText: "bob" }).waitFor();
+  for (const [name, limit] of [
+    ["bob", 900],
+    ["wanda", 300],
+  ]) {
+    const card = page.getByRole("article", { name: `${name}`, exact: true });
+    await card.getByText(new RegExp(`^\\d+ turns? \\(limit ${limit}\\)`)).waitFor();
+  }
+  assert.match(await page.locator(".totals").innerText(), /\$0\.00 \(limit \$5\.00\)/);
   await shot(page, "team");
   assert.deepEqual(await violationsInBothThemes(page), []);
 }
@@ -73,8 +81,7 @@ async function aPlanIsSentBackAndThenApproved(page) {
   await plan.getByRole("textbox").fill("Please take smaller steps.");
   await press(plan.getByRole("button", { name: "Send back with remarks" }));
   await plan.getByText("Plan B").waitFor();
-  await press(plan.locator('button.yes[aria-disabled="false"]'));
-  await plan.waitFor({ state: "detached" });
+  await approved(plan);
 }
 
 /** @param {Page} page */

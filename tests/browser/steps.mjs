@@ -66,3 +66,14 @@ export async function readTo(box, tops) {
     for (let n = 0; n < 3; n += 1) await frame();
   }
 }
+
+/**
+ * Approves a plan. The page takes no click in the first moment of a plan, so the next one counts.
+ * @param {import("playwright-core").Locator} plan
+ */
+export async function approved(plan) {
+  const approve = plan.locator('button.yes[aria-disabled="false"]');
+  while (await plan.isVisible()) {
+    await press(approve, { timeout: 2_000 }).catch(() => {});
+  }
+}

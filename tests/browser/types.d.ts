@@ -21,6 +21,7 @@ interface Agent {
   status: string;
   reason?: string | null;
   task?: { id: string; subject: string } | null;
+  max_turns?: number | null;
   turns: number;
   tool_calls: number;
   usage: Usage;
@@ -43,9 +44,17 @@ interface Session {
   models?: { model: string; usage?: Usage; cost_usd?: number | null }[];
 }
 
+/** The limits at which a run ends. */
+interface Limits {
+  max_turns?: number | null;
+  max_cost_usd?: number | null;
+}
+
 interface TeamView {
   team: string;
   lead?: string | null;
+  limits?: Limits;
+  spent_before_usd?: number;
   agents: Agent[];
   tasks?: Task[];
   timeline?: { entries?: any[] };
@@ -129,6 +138,7 @@ interface TeamConfig {
     planModeRequired?: boolean;
     backendType?: string;
     worktreePath?: string;
+    pitcrew?: { maxTurns?: number };
   }[];
 }
 

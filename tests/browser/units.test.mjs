@@ -98,6 +98,27 @@ test("an agent's card tells the latest call, its cost and the text that its mode
   assert.equal(after(text, answer).writing.size, 0);
 });
 
+test("the limits of a run are beside what was used, and the outcome counts the earlier runs", () => {
+  const limits = { max_turns: 40, max_cost_usd: 5 };
+  const started = run({ event: "started", agent: "team-lead", limits, spent_before_usd: 1.5 });
+  const config = {
+    config: { name: "work", members: [{ name: "bob", pitcrew: { maxTurns: 9 } }] },
+  };
+  const answer = run({ event: "answered", cost_usd: 0.5, usage: { input_tokens: 10 } });
+  const state = after(config, run({ event: "agent_started" }), started, answer);
+  const shown = Object.fromEntries(
+    state.team.agents.map((/** @type {any} */ it) => [it.name, words.numbers(it)]),
+  );
+  assert.equal(shown["bob"], "1 turn (limit 9) · 10 tokens · $0.50");
+  assert.equal(shown["team-lead"], "0 turns (limit 40)");
+  assert.equal(words.numbers({ ...AGENT, turns: 2 }), "2 turns");
+  assert.equal(words.costOf(state.team), "$2.00 (limit $5.00)");
+  const outcome = { team: "work", end: { kind: "success" }, agents: state.team.agents };
+  const { team } = fold(state, { seq: 9, at_ms: 0, what: { ended: outcome } });
+  assert.equal(words.costOf(team), "$0.50 (limit $5.00)");
+  assert.equal(words.costOf({ team: "work", agents: [] }), "");
+});
+
 test("a request stays open until it is closed, and its agent asks until the answer", () => {
   const question = { id: "q1", question: { asker: "bob", tool: "Bash" } };
   const asked = run({ event: "permission_asked", call: "c1", tool: "Bash" });

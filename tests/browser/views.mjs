@@ -108,6 +108,36 @@ const REQUEST = {
   },
 };
 
+test("a click on a plan that has just appeared approves nothing", async () => {
+  const { page, context } = await open();
+  await page.addInitScript(() => {
+    new MutationObserver((_changes, observer) => {
+      const approve = /** @type {HTMLElement | null} */ (document.querySelector(".plan .yes"));
+      if (!approve) return;
+      observer.disconnect();
+      approve.click();
+    }).observe(document, { childList: true, subtree: true });
+  });
+  let answers = 0;
+  const plan = { request_id: "plan-1", member: "bob", state: "open", plan: "Rename it." };
+  await play(page, "planned", [TEAM]);
+  const path = `${origin}/api/teams/planned/plans`;
+  await page.route(path, (route) => route.fulfill({ json: { plans: [plan] } }));
+  await page.route(`${path}/plan-1`, (route) => {
+    answers += 1;
+    return route.fulfill({ json: { success: true } });
+  });
+  await page.reload();
+  await page.getByText("This plan has just appeared: nothing was approved.").waitFor();
+  assert.equal(answers, 0);
+  const said = page.locator(".plan .said");
+  while ((await said.innerText()) !== "Approved.") {
+    await page.locator('.plan .yes[aria-disabled="false"]').click({ timeout: 2_000 }).catch(() => {});
+  }
+  assert.equal(answers, 1);
+  await context.close();
+});
+
 test("a hidden page notifies of a request and of the end of a run", async () => {
   const { page, context, errors } = await open();
   await context.grantPermissions(["notifications"], { origin });

@@ -15,6 +15,7 @@ use serde::{Deserialize, Serialize, Serializer};
 use serde_json::Value;
 
 use crate::hosting::LaunchStage;
+use crate::run::RunLimits;
 
 /// Something that happened in a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -228,6 +229,12 @@ pub struct RunStarted {
     pub agents: Vec<String>,
     /// Whether the run continues an earlier run.
     pub resumed: bool,
+    /// The limits at which the run ends.
+    #[serde(default)]
+    pub limits: RunLimits,
+    /// The cost of the earlier runs in US dollars. The limit on cost counts it too.
+    #[serde(default)]
+    pub spent_before_usd: f64,
 }
 
 /// The data of [`RunEvent::AgentStarted`], the start of an agent other than the lead.

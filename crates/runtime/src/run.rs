@@ -12,11 +12,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pitcrew_agent::Role;
-use pitcrew_model::{Model, ModelError, ModelSpec, PriceTable, Usage, in_dollars};
+use pitcrew_model::{Model, ModelError, PriceTable, Usage, in_dollars};
 use pitcrew_permission::settings::Settings;
 use pitcrew_process::sandbox::Machine;
-use pitcrew_protocol::{AgentName, ApiError, Member, PermissionMode};
-use pitcrew_team::{RunBounds, SecretText, SpawnRecord, Teams};
+use pitcrew_protocol::{AgentName, ApiError, PermissionMode};
+use pitcrew_team::{RunBounds, SecretText, Teams};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tokio::sync::{Notify, mpsc, oneshot};
@@ -33,9 +33,11 @@ pub use crate::solo::{Entry, SoloOptions};
 use crate::team_run;
 
 mod end;
+mod limits;
 mod permissions;
 
 pub use end::{Limit, OpenWork, RunEnd, Shortfall, TaskSummary};
+pub use limits::RunLimits;
 pub use permissions::{Answers, Granted, RunPermissions};
 
 /// Opens a model by its name. The name comes from a flag, the settings, an agent definition or a
@@ -236,41 +238,6 @@ pub struct Answer {
     pub digest: Digest,
     /// What the person decided.
     pub choice: Choice,
-}
-
-/// The limits of a run. When the run reaches the limit on model calls or on cost, it ends with an
-/// orderly shutdown.
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub struct RunLimits {
-    /// Maximum number of model calls of each agent.
-    pub max_turns: Option<u32>,
-    /// Maximum cost of the whole team in US dollars.
-    pub max_cost_usd: Option<f64>,
-    /// Maximum number of teammates at one time. When this number is reached, further spawn requests
-    /// are refused and the run continues.
-    pub max_teammates: Option<u32>,
-}
-
-impl RunLimits {
-    /// Returns true if the cost limit has no effect with this model. That is the case if the
-    /// model's price is unknown and the number of model calls is not limited. Returns false for a
-    /// model name that cannot be parsed.
-    #[must_use]
-    pub fn needs_price_of(&self, model: &str, prices: &PriceTable) -> bool {
-        // A limit on model calls ends the run even if the cost is unknown.
-        let is_bounded = self.max_cost_usd.is_none() || self.max_turns.is_some();
-        let has_cost = || model.parse::<ModelSpec>().is_ok_and(|spec| !spec.is_free());
-        !is_bounded && has_cost() && prices.price(model).is_none()
-    }
-
-    /// Returns the maximum number of model calls of a member: the smaller of its own limit and the
-    /// run's limit.
-    #[must_use]
-    pub fn turns_of(&self, member: &Member) -> Option<u32> {
-        // A spawn request is able to set a lower limit than the run's limit, but not a higher one.
-        let own = SpawnRecord::of(member).and_then(|record| record.max_turns);
-        own.into_iter().chain(self.max_turns).min()
-    }
 }
 
 /// The handle of a run. It controls the run and receives the run's events.

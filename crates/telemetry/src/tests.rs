@@ -12,7 +12,7 @@ use pitcrew_protocol::{AgentName, MessageId, PermissionMode, Status, TaskStatus}
 use pitcrew_runtime::events::{
     AgentStarted, Answered, Compacted, RunEvent, RunStarted, Spending, ToolEnded,
 };
-use pitcrew_runtime::run::RunOutcome;
+use pitcrew_runtime::run::{RunLimits, RunOutcome};
 use pitcrew_team::store::{Event as Noted, JournalEntry};
 use pitcrew_view::host::{HostEvent, What};
 use serde_json::json;
@@ -135,6 +135,8 @@ fn started() -> RunEvent {
         tools: Vec::new(),
         agents: Vec::new(),
         resumed: false,
+        limits: RunLimits::default(),
+        spent_before_usd: 0.0,
     })
 }
 

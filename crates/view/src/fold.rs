@@ -128,6 +128,8 @@ fn run_started(state: &mut TeamState, started: &RunStarted) {
     state.team.clone_from(&started.team);
     state.session_id.clone_from(&started.session_id);
     state.lead = Some(started.agent.clone());
+    state.limits = started.limits;
+    state.spent_before_usd = started.spent_before_usd;
     restart(
         state,
         AgentState {
@@ -156,11 +158,13 @@ fn agent_started(state: &mut TeamState, started: &AgentStarted) {
 /// Adds an agent that has just started. If the state has an agent with the same name, the new agent
 /// replaces it. The new agent then keeps the data that came from the team's files.
 fn restart(state: &mut TeamState, mut agent: AgentState) {
+    agent.max_turns = state.limits.max_turns;
     if let Some(at) = state.agents.iter().position(|earlier| earlier.name == agent.name) {
         let earlier = state.agents.remove(at);
         agent.task = earlier.task;
         agent.backend_type = earlier.backend_type;
         agent.worktree = earlier.worktree;
+        agent.max_turns = earlier.max_turns.into_iter().chain(agent.max_turns).min();
         agent.process = earlier.process;
     }
     state.agents.push(agent);
@@ -286,6 +290,7 @@ fn fold_config(state: &mut TeamState, config: &TeamConfig) {
             mode,
             backend_type: member.backend_type.clone(),
             worktree: member.worktree_path.clone(),
+            max_turns: state.limits.turns_of(member),
             ..agent
         });
     }
@@ -334,6 +339,8 @@ fn fold_end(state: &mut TeamState, outcome: &RunOutcome) {
         }
     };
     state.agents = outcome.agents.iter().map(ended).collect();
+    // The numbers of the outcome include those of the earlier runs.
+    state.spent_before_usd = 0.0;
 }
 
 pub(crate) fn color_of(name: &str) -> Option<Color> {

@@ -10,6 +10,7 @@ use std::fmt::Write as _;
 use pitcrew_agent::Role;
 use pitcrew_model::{Usage, in_dollars};
 use pitcrew_protocol::{AgentName, Color, Status, Task, TaskId};
+use pitcrew_runtime::run::RunLimits;
 use serde::{Deserialize, Serialize};
 
 pub use session::{Cleanup, ModelUse, SessionSummary, tokens_in_words};
@@ -34,6 +35,10 @@ pub struct TeamState {
     /// The main agent of the run: the lead of the team, or the single member that this process
     /// runs.
     pub lead: Option<AgentName>,
+    /// The limits of the run. A run that this process only reads from records has none here.
+    pub limits: RunLimits,
+    /// The cost of the earlier runs in US dollars. The limit on cost counts it too.
+    pub spent_before_usd: f64,
     /// The agents. If the config was read, its members come first, in the config's order. Otherwise
     /// all agents are in the order in which they started.
     pub agents: Vec<AgentState>,
@@ -117,6 +122,10 @@ pub struct AgentState {
     pub reason: Option<String>,
     /// The task that the agent works on now.
     pub task: Option<CurrentTask>,
+    /// The maximum number of the agent's model calls, those of earlier runs included. `None` if
+    /// there is no limit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_turns: Option<u32>,
     /// The number of model calls that the agent has made.
     pub turns: u32,
     /// The number of tool calls that the agent has made.
@@ -190,6 +199,7 @@ impl AgentState {
             status: Status::Pending,
             reason: None,
             task: None,
+            max_turns: None,
             turns: 0,
             tool_calls: 0,
             usage: Usage::default(),

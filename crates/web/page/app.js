@@ -146,7 +146,7 @@ function Header({ store }) {
       <a class="brand" href=${link()}><span aria-hidden="true">‹</span> Teams</a>
       <b class="name">${nameOf(store)}</b>
       <${TeamState} store=${store} />
-      <span class="note totals">${totals(team.agents, questions)}</span>
+      <span class="note totals">${totals(team, questions)}</span>
       <${Settings} />
     </div>
     <nav aria-label="Views">${VIEWS.map(([id, title]) => html`<a key=${id}

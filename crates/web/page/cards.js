@@ -6,7 +6,7 @@ import { link } from "./route.js";
 import { useMay } from "./session.js";
 import { use } from "./signal.js";
 import { oneLine, visible } from "./text.js";
-import { asksFor, clock, counted, dollars, now, short, tokensOf } from "./words.js";
+import { asksFor, clock, costOf, counted, now, numbers, short, tokensOf } from "./words.js";
 
 /** The groups of agents in their order, each with a mark that is readable without colour. */
 export const GROUPS = /** @type {const} */ ({
@@ -154,26 +154,16 @@ export function Badges({ agent }) {
   </ul>`;
 }
 
-/** @param {Agent} agent */
-export function numbers(agent) {
-  if (agent.is_counted === false) return "not counted";
-  const tokens = tokensOf(agent.usage);
-  const parts = [counted(agent.turns, "turn")];
-  if (tokens > 0) parts.push(`${short(tokens)} tokens`);
-  if (tokens > 0 && agent.has_price !== false) parts.push(dollars(agent.cost_usd));
-  return parts.join(" · ");
-}
-
 /**
- * @param {Agent[]} agents
+ * Returns the numbers of the whole team.
+ * @param {TeamView} team
  * @param {OpenQuestion[]} questions
  */
-export function totals(agents, questions) {
+export function totals(team, questions) {
+  const { agents } = team;
   const working = agents.filter((agent) => groupOf(agent, questions) === "working").length;
   const tokens = agents.reduce((sum, agent) => sum + tokensOf(agent.usage), 0);
-  const cost = agents.reduce((sum, agent) => sum + (agent.cost_usd ?? 0), 0);
-  const parts = [`${working} of ${counted(agents.length, "agent")} working`];
-  if (tokens > 0) parts.push(`${short(tokens)} tokens`);
-  if (cost > 0) parts.push(dollars(cost));
-  return parts.join(" · ");
+  const parts = [`${working} of ${counted(agents.length, "agent")} working`, costOf(team)];
+  if (tokens > 0) parts.splice(1, 0, `${short(tokens)} tokens`);
+  return parts.filter(Boolean).join(" · ");
 }

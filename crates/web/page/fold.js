@@ -85,7 +85,7 @@ function foldRun(state, event) {
   switch (event.event) {
     case "started":
       return restart(
-        { ...state, team: { ...state.team, team: event.team, lead: name }, outcome: null },
+        { ...state, team: startedTeam(state.team, event), outcome: null },
         { ...newAgent(name), model: event.model, mode: event.mode },
       );
     case "agent_started":
@@ -140,6 +140,15 @@ function change(state, name, fields) {
   return { ...state, team: { ...state.team, agents } };
 }
 
+/**
+ * @param {TeamView} team
+ * @param {RunEvent} event
+ * @returns {TeamView}
+ */
+function startedTeam(team, { team: name, agent: lead, limits, spent_before_usd }) {
+  return { ...team, team: name, lead, limits, spent_before_usd };
+}
+
 /** @param {string | null} text */
 function doing(text) {
   return () => ({ doing: text });
@@ -190,6 +199,16 @@ function startedAgent(event) {
   };
 }
 
+/**
+ * Returns the limit on the turns of an agent: its own one, or that of the run if it is smaller.
+ * @param {number | null | undefined} own
+ * @param {Limits | undefined} limits
+ */
+function least(own, limits) {
+  const most = Math.min(own ?? Infinity, limits?.max_turns ?? Infinity);
+  return most < Infinity ? most : null;
+}
+
 /** @param {string | null | undefined} color */
 function knownColor(color) {
   return color && COLORS.includes(color) ? color : null;
@@ -204,8 +223,10 @@ function knownColor(color) {
 function restart(state, agent) {
   const earlier = state.team.agents.find((known) => known.name === agent.name);
   const { task, backend_type, worktree, process } = earlier ?? {};
+  const max_turns = least(earlier?.max_turns, state.team.limits);
   const others = state.team.agents.filter((known) => known !== earlier);
-  const agents = [...others, { ...agent, task, backend_type, worktree, process }];
+  const kept = { ...agent, task, backend_type, worktree, process, max_turns };
+  const agents = [...others, kept];
   return { ...state, team: { ...state.team, agents } };
 }
 
@@ -316,6 +337,7 @@ function withConfig(state, config) {
       mode: member.mode ?? planning,
       backend_type: member.backendType,
       worktree: member.worktreePath,
+      max_turns: least(member.pitcrew?.maxTurns, state.team.limits),
     };
   });
   const rest = known.filter((agent) => !members.some((member) => member.name === agent.name));
@@ -335,5 +357,7 @@ function ended(state, outcome) {
     const has_price = !models.get(summary.model)?.is_unpriced;
     return { ...(known ?? newAgent(summary.name)), ...numbers, status, has_price, doing: null };
   });
-  return { ...state, team: { ...state.team, agents }, questions: [], writing: new Map(), outcome };
+  // The numbers of the outcome include those of the earlier runs.
+  const team = { ...state.team, agents, spent_before_usd: 0 };
+  return { ...state, team, questions: [], writing: new Map(), outcome };
 }

@@ -2,14 +2,14 @@
 
 import { html, useEffect, useState } from "./vendor/preact-htm.js";
 import { call, get, inWords, ofTeam } from "./api.js";
-import { Badges, colorClass, needs, numbers } from "./cards.js";
+import { Badges, colorClass, needs } from "./cards.js";
 import { recipient } from "./compose.js";
 import { Text } from "./long.js";
 import { link } from "./route.js";
 import { useMay } from "./session.js";
 import { typed, use } from "./signal.js";
 import { oneLine, visible } from "./text.js";
-import { brief, now } from "./words.js";
+import { brief, now, numbers } from "./words.js";
 
 const MODES = ["default", "acceptEdits", "plan", "dontAsk", "bypassPermissions"];
 

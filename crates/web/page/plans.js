@@ -1,8 +1,10 @@
 // The plans of teammates: read, approved, or sent back with remarks. A plan can be approved only
-// after all of it was on the screen, or after the rest was skipped.
+// after all of it was on the screen, or after the rest was skipped. If plans moved just before, a
+// click approves none of them.
 
-import { html, useState } from "./vendor/preact-htm.js";
+import { html, useLayoutEffect, useRef, useState } from "./vendor/preact-htm.js";
 import { call, inWords, ofTeam } from "./api.js";
+import { MOVED_MS } from "./questions.js";
 import { useReading } from "./reading.js";
 import { useMay } from "./session.js";
 import { typed, use } from "./signal.js";
@@ -29,12 +31,16 @@ export function Plans({ store }) {
 /** @param {{store: LiveStore}} props */
 export function OpenPlans({ store }) {
   const open = use(store.plans).filter((plan) => plan.state === "open");
+  const movedAt = useRef(0);
+  useLayoutEffect(() => {
+    movedAt.current = performance.now();
+  }, [open.map((plan) => plan.request_id).join()]);
   return html`${open.map((plan) => html`<${Plan} key=${plan.request_id} plan=${plan}
-    store=${store} />`)}`;
+    store=${store} movedAt=${movedAt} />`)}`;
 }
 
-/** @param {{plan: Plan, store: LiveStore}} props */
-function Plan({ plan, store }) {
+/** @param {{plan: Plan, store: LiveStore, movedAt: {current: number}}} props */
+function Plan({ plan, store, movedAt }) {
   const { box, isRead, skip } = useReading(`${plan.request_id} ${plan.plan ?? ""}`);
   const mayAnswer = useMay("answer");
   const [remarks, setRemarks] = useState("");
@@ -44,6 +50,10 @@ function Plan({ plan, store }) {
   async function answer(approve) {
     const feedback = remarks.trim();
     if (isSent) return;
+    if (approve && performance.now() - movedAt.current < MOVED_MS) {
+      setSaid("This plan has just appeared: nothing was approved. Click again to approve it.");
+      return;
+    }
     if (approve && !isRead) {
       setSaid("A part of this plan was not on the screen yet: scroll to its end, or skip it.");
       return;

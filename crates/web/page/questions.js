@@ -16,7 +16,7 @@ import { visible } from "./text.js";
 import { asksFor, counted } from "./words.js";
 
 /** After requests have moved, clicks within this time were meant for another one. */
-const MOVED_MS = 600;
+export const MOVED_MS = 600;
 
 /**
  * The requests, of which one is open. Plans that wait are named after them.

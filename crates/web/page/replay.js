@@ -77,7 +77,7 @@ function Header({ store, back }) {
       ${back && html`<a class="brand" href=${back}><span aria-hidden="true">‹</span> Back</a>`}
       <b class="name">${visible(team.team || name)}</b>
       <span class=${`state s-${state}`}>${state}</span>
-      <span class="note totals">${totals(team.agents, questions)}</span>
+      <span class="note totals">${totals(team, questions)}</span>
     </div>
     <nav aria-label="Views">${VIEWS.filter(([id]) => SHOWN.includes(id)).map(
       ([id, title]) => html`<a key=${id} href=${link(store.name, id === "team" ? "" : id)}

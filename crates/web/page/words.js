@@ -107,3 +107,28 @@ export function duration(ms) {
 export function counted(count, one, many = `${one}s`) {
   return `${count} ${count === 1 ? one : many}`;
 }
+
+/**
+ * Returns what an agent has used. The limit counts the turns of earlier runs too.
+ * @param {Agent} agent
+ */
+export function numbers(agent) {
+  if (agent.is_counted === false) return "not counted";
+  const tokens = tokensOf(agent.usage);
+  const limit = agent.max_turns == null ? "" : ` (limit ${agent.max_turns})`;
+  const parts = [counted(agent.turns, "turn") + limit];
+  if (tokens > 0) parts.push(`${short(tokens)} tokens`);
+  if (tokens > 0 && agent.has_price !== false) parts.push(dollars(agent.cost_usd));
+  return parts.join(" · ");
+}
+
+/**
+ * Returns the cost of a team, beside its limit. It is empty if both are unknown.
+ * @param {TeamView} team
+ */
+export function costOf({ agents, limits, spent_before_usd }) {
+  const cost = agents.reduce((sum, agent) => sum + (agent.cost_usd ?? 0), spent_before_usd ?? 0);
+  const most = limits?.max_cost_usd;
+  if (most != null) return `${dollars(cost)} (limit ${dollars(most)})`;
+  return cost > 0 ? dollars(cost) : "";
+}

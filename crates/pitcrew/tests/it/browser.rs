@@ -101,6 +101,10 @@ pub(crate) fn lacks() -> Option<&'static str> {
     (!is_there).then_some("`npm ci` was not run in tests/browser")
 }
 
+/// The arguments of the run. The page shows its limits.
+const LIMITED: [&str; 6] =
+    ["--allow", "Bash(sleep:*)", "--max-turns", "900", "--max-cost-usd", "5"];
+
 /// Starts a team and a server, and runs the browser tests. The page shows the recorded streams too.
 fn check(device: &str, streams: &[(&str, &str)]) {
     if let Some(why) = lacks() {
@@ -110,7 +114,7 @@ fn check(device: &str, streams: &[(&str, &str)]) {
     let room = TestEnv::new();
     make_repository(&room);
     let script = fs::read_to_string(Path::new(TESTS).join("team.yaml")).unwrap();
-    let (detached, _pid) = Detached::start_in(room, &script, &["--allow", "Bash(sleep:*)"]);
+    let (detached, _pid) = Detached::start_in(room, &script, &LIMITED);
     let room = &detached.room;
     let serving = Serving::start(room, &["--json", "serve", "--port", "0"]);
     let mut node = tester(room, &serving, device);

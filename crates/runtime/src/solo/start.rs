@@ -127,6 +127,7 @@ impl Arrival {
         let (mut account, mut usage_totals) = (Account::new(&member.name), UsageTotals::default());
         account.open(joins.agent_type.clone(), &run.model);
         carry_over(&run_context.team, &mut account, &mut usage_totals, limits).await?;
+        (run.limits, run.spent_before_usd) = (limits, usage_totals.cost_usd());
         let solo = SoloLoop {
             inbox: member.name.inbox_file(),
             is_placed_by_us: entry == Entry::Placed && SpawnRecord::of(&member).is_some(),
@@ -296,6 +297,8 @@ fn started(
         tools: Vec::new(),
         agents: run_context.definitions.iter().map(|definition| definition.name.clone()).collect(),
         resumed: false,
+        limits: RunLimits::default(),
+        spent_before_usd: 0.0,
     };
     let joins = AgentStarted {
         agent: member.name.clone(),

@@ -71,7 +71,8 @@ pub(super) async fn discard(team: &Team) -> bool {
 async fn start_in(led: Led, options: RunOptions) -> Result<RunHandle, RunError> {
     let Led { team, lease, narrowed } = led;
     let history = team.journal_summary().await;
-    may_cost_more(options.agent_options.limits, &history)?;
+    let spent_before_usd = spent_before_usd(&history);
+    may_cost_more(options.agent_options.limits, spent_before_usd)?;
     let config = team.config().await?;
     let (events, received) = mpsc::channel(EVENTS_WAITING);
     let (reports, reported) = mpsc::channel(REPORTS_WAITING);
@@ -131,7 +132,8 @@ async fn start_in(led: Led, options: RunOptions) -> Result<RunHandle, RunError> 
         bounds: options.bounds,
         lease: Some(lease),
     };
-    let beginning = team_loop.build_lead(&begin, model, &config, narrowed).await?;
+    let beginning =
+        team_loop.build_lead(&begin, model, &config, narrowed, spent_before_usd).await?;
     let receivers = Receivers { events: received, visitors: visiting };
     Ok(run_loop(team_loop, beginning, config, history, receivers, stopper))
 }
@@ -164,17 +166,19 @@ fn run_loop(
 
 /// Refuses a run if the earlier runs of its team have already reached the cost limit. Even the
 /// first model call of such a run would exceed the limit.
-fn may_cost_more(
-    limits: RunLimits,
-    history: &Result<(JournalSummary, u64), StoreError>,
-) -> Result<(), RunError> {
-    let (Some(most_usd), Ok((summary, _))) = (limits.max_cost_usd, history) else { return Ok(()) };
-    let spent = summary.members.values().flat_map(|member| member.spent.values());
-    let cost_usd: f64 = spent.map(Spent::cost_usd).sum();
-    if cost_usd > 0.0 && cost_usd >= most_usd {
-        return Err(RunError::Spent { cost_usd, most_usd });
+fn may_cost_more(limits: RunLimits, cost_usd: f64) -> Result<(), RunError> {
+    match limits.max_cost_usd {
+        Some(most_usd) if cost_usd > 0.0 && cost_usd >= most_usd => {
+            Err(RunError::Spent { cost_usd, most_usd })
+        }
+        Some(_) | None => Ok(()),
     }
-    Ok(())
+}
+
+/// Returns the cost of the team's earlier runs in US dollars. It is 0 if the journal cannot be read.
+fn spent_before_usd(history: &Result<(JournalSummary, u64), StoreError>) -> f64 {
+    let members = history.iter().flat_map(|(summary, _)| summary.members.values());
+    members.flat_map(|member| member.spent.values()).map(Spent::cost_usd).sum()
 }
 
 /// Converts an error of the storage into a run error.
@@ -213,6 +217,7 @@ impl TeamLoop {
         model: Arc<dyn pitcrew_model::Model>,
         config: &TeamConfig,
         narrowed: Vec<String>,
+        spent_before_usd: f64,
     ) -> Result<Beginning, RunError> {
         let source = if begin.is_resumed() { "resume" } else { "startup" };
         let goal = self.goal_of(begin).await?;
@@ -271,6 +276,8 @@ impl TeamLoop {
                 .map(|definition| definition.name.clone())
                 .collect(),
             resumed: begin.is_resumed(),
+            limits: self.limits,
+            spent_before_usd,
         };
         Ok(Beginning {
             lead,

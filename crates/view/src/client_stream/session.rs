@@ -11,6 +11,7 @@ use pitcrew_protocol::{
     AgentName, CallEffect, PermissionMode, Status, TeamEvent, ToolTraits, parse_injected,
 };
 use pitcrew_runtime::events::{AgentStarted, RunEvent, RunStarted};
+use pitcrew_runtime::run::RunLimits;
 
 use super::calls::{Ask, Call, Calls};
 use super::conversations::Conversations;
@@ -151,6 +152,8 @@ impl Session {
             tools: Vec::new(),
             agents: Vec::new(),
             resumed: false,
+            limits: RunLimits::default(),
+            spent_before_usd: 0.0,
         };
         fold_run(state, &RunEvent::Started(started));
     }

@@ -34,6 +34,16 @@ fn the_agents_of_a_run_are_known_from_their_starts() {
 }
 
 #[test]
+fn the_limits_of_a_run_are_known_from_its_start() {
+    let state = after(&[started()]);
+    assert_eq!((state.limits.max_turns, state.limits.max_cost_usd), (Some(40), Some(5.0)));
+    assert_eq!(state.spent_before_usd.to_bits(), 1.5_f64.to_bits());
+    let shown = serde_json::to_value(&state).unwrap();
+    assert_eq!(shown["limits"], json!({"max_turns": 40, "max_cost_usd": 5.0}));
+    assert_eq!(shown["agents"][0]["max_turns"], 40);
+}
+
+#[test]
 fn an_agents_line_says_what_it_does_now() {
     let mut script = vec![joins("bob", None)];
     check_line(&script, "pending");

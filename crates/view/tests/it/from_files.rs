@@ -97,7 +97,7 @@ fn a_config_adds_to_what_the_run_told_and_takes_nothing_away() {
     ]);
     let config = config(&json!([
         member("cat", &json!({"color": "red", "backendType": "tmux"})),
-        member("bob", &json!({"worktreePath": "/trees/bob"})),
+        member("bob", &json!({"worktreePath": "/trees/bob", "pitcrew": {"maxTurns": 9}})),
     ]));
     let state = fold(state, &ViewEvent::Config(&config));
     let names: Vec<String> = state.agents.iter().map(|it| it.name.to_string()).collect();
@@ -105,6 +105,9 @@ fn a_config_adds_to_what_the_run_told_and_takes_nothing_away() {
     let (cat, bob) = (&state.agents[0], &state.agents[1]);
     assert_eq!((cat.color, cat.backend_type.as_deref()), (Some(Color::Red), Some("tmux")));
     assert_eq!((bob.turns, bob.worktree.as_deref()), (1, Some("/trees/bob")));
+    assert_eq!((cat.max_turns, bob.max_turns), (Some(40), Some(9)));
+    let restarted = fold(state, &ViewEvent::Run(&joins("bob", None)));
+    assert_eq!(restarted.agent(&name("bob")).unwrap().max_turns, Some(9));
 }
 
 #[test]

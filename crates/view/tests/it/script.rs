@@ -9,6 +9,7 @@ use pitcrew_protocol::{AgentName, PermissionMode, Status};
 use pitcrew_runtime::events::{
     AgentStarted, Answered, Compacted, RunEvent, RunStarted, Spending, ToolEnded,
 };
+use pitcrew_runtime::run::RunLimits;
 use pitcrew_view::{AgentState, TeamState, ViewEvent, fold};
 use serde_json::{Value, json};
 
@@ -39,6 +40,8 @@ pub(crate) fn started() -> RunEvent {
         tools: vec!["Bash".to_owned()],
         agents: Vec::new(),
         resumed: false,
+        limits: RunLimits { max_turns: Some(40), max_cost_usd: Some(5.0), max_teammates: None },
+        spent_before_usd: 1.5,
     })
 }
 
