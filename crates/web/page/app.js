@@ -94,7 +94,8 @@ function Foot({ store }) {
   // Nobody reads the mail of an archived team.
   if (use(store.isArchived)) return null;
   if (isWatching) {
-    return html`<p class="compose note">This device only watches: it cannot answer or write.</p>`;
+    return html`<footer class="compose note">This device only watches: it cannot answer or write.
+    </footer>`;
   }
   return mayWrite && html`<${Compose} store=${store} />`;
 }
