@@ -27,6 +27,7 @@ mod caller;
 mod connections;
 mod crowd;
 mod devices;
+mod error_page;
 mod etag;
 mod failure;
 mod logs;
