@@ -50,8 +50,12 @@ pub(super) async fn list(
 ) -> Result<Response, Failure> {
     let records = app.records(&team).await?;
     let member = records.member(&name).await?;
-    let Some(all) = of_member(&app, &records, &member).await? else {
-        let nothing = json!({"member": member, "branch": null, "files": [], "left_out": 0});
+    let of_all = changes::of_team(&records, &app.worktrees).await?;
+    let count = |it: &MemberChanges| json!({"member": it.author, "files": it.files.len()});
+    let counts: Vec<Value> = of_all.iter().map(count).collect();
+    let Some(all) = of_all.into_iter().find(|it| it.author == member) else {
+        let nothing =
+            json!({"member": member, "branch": null, "files": [], "left_out": 0, "counts": counts});
         return tagged(&headers, &nothing);
     };
     let mut files = Vec::new();
@@ -77,6 +81,7 @@ pub(super) async fn list(
             "files": files,
             "left_out": all.files.len().saturating_sub(FILES_MOST),
             "problem": all.failure,
+            "counts": counts,
         }),
     )
 }
