@@ -77,7 +77,8 @@ function Changes({ team, name, know }) {
     ${files.map((file) => html`<${File} key=${file.path} team=${team} name=${name} file=${file}
       mayComment=${mayComment} />`)}
     ${(left_out ?? 0) > 0 && html`<p class="note">${counted(left_out ?? 0, "more file")} changed.</p>`}
-    ${mayMerge && branch?.commit && html`<${Merge} team=${team} name=${name} branch=${branch} read=${read} />`}
+    ${mayMerge && branch?.commit && html`<${Merge} team=${team} name=${name} branch=${branch}
+      read=${read} />`}
   </div>`;
 }
 

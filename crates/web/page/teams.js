@@ -60,7 +60,8 @@ function facts(team) {
   const parts = [counted(team.members?.length ?? 0, "member")];
   if (open + done > 0) parts.push(`${done} of ${counted(open + done, "task")} completed`);
   if (team.cost_usd != null) parts.push(dollars(team.cost_usd));
-  const [at, word] = team.archived_at_ms ? [team.archived_at_ms, "archived "] : [team.created_at_ms, ""];
+  const at = team.archived_at_ms ?? team.created_at_ms;
+  const word = team.archived_at_ms ? "archived " : "";
   if (at) parts.push(word + new Date(at).toLocaleString());
   return parts.join(" · ");
 }

@@ -6,6 +6,7 @@ use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use pitcrew_protocol::{ApiError, InputError, chain};
 use pitcrew_runtime::control_socket::KnockError;
+use pitcrew_team::store::StoreError;
 use pitcrew_view::ViewError;
 use pitcrew_view::lead::LeadError;
 use serde::Serialize;
@@ -173,6 +174,12 @@ impl From<ViewError> for Failure {
     fn from(error: ViewError) -> Self {
         match error {
             ViewError::Team(error) => error.into(),
+            ViewError::Store { team, source: StoreError::NoTeam { .. } } => {
+                let said = format!("team '{team}' does not exist");
+                ApiError::new(pitcrew_protocol::ErrorCode::TeamNotFound, said)
+                    .with("team_name", team.to_string())
+                    .into()
+            }
             error @ ViewError::Store { .. } => Self::internal(&error),
         }
     }

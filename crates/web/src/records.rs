@@ -4,22 +4,26 @@ use std::time::Duration;
 
 use pitcrew_protocol::AgentName;
 use pitcrew_runtime::control_socket::KnockError;
-use pitcrew_team::TeamRecords;
 use pitcrew_team::store::Spent;
+use pitcrew_team::{Team, TeamRecords};
 use pitcrew_view::agent_now::AgentNow;
-use pitcrew_view::client::{FromHost, follow};
+use pitcrew_view::client::{Following, FromHost, follow};
 use pitcrew_view::host::HostState;
 use pitcrew_view::lead::LeadError;
 use pitcrew_view::member_status::MemberStatus;
 use pitcrew_view::running::Running;
 use pitcrew_view::{AgentState, TeamState, ViewEvent, fold};
 use serde::Serialize;
+use tokio::time::sleep;
 
 use crate::app::App;
 use crate::failure::Failure;
 
 /// How long a host may take for its first snapshot.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
+
+/// How long a reader waits before it tries again to reach a host that begins or ends.
+const PAUSE: Duration = Duration::from_millis(50);
 
 /// Where a team is and whether it runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -90,7 +94,7 @@ pub(crate) async fn of_host(records: &TeamRecords, patience: Duration) -> Result
         return Ok(OfHost::NoHost);
     }
     let asked = async {
-        let Some(mut following) = follow(team, None).await? else { return Ok(OfHost::NoHost) };
+        let Some(mut following) = followed(team).await? else { return Ok(OfHost::NoHost) };
         Ok(match following.next().await {
             FromHost::Snapshot(state) => OfHost::State(state),
             FromHost::Event(_) | FromHost::Gone(_) => OfHost::NoHost,
@@ -102,6 +106,19 @@ pub(crate) async fn of_host(records: &TeamRecords, patience: Duration) -> Result
             Ok(OfHost::Silent)
         }
         Ok(answer) => Ok(answer?),
+    }
+}
+
+/// Follows the host of a team. A host has its lease before it opens its socket, and closes the socket
+/// before it gives the lease back. Meanwhile this function tries again.
+async fn followed(team: &Team) -> Result<Option<Following>, LeadError> {
+    loop {
+        match follow(team, None).await {
+            Err(LeadError::Unreachable { error: KnockError::Closed { .. }, .. }) => {
+                sleep(PAUSE).await;
+            }
+            followed => return followed,
+        }
     }
 }
 

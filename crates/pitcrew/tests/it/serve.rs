@@ -4,6 +4,8 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
@@ -35,6 +37,24 @@ agents:
   eve:
     - text: I wait.
     - wait_for: {contains: never}
+"#;
+
+/// The script of a lead whose teammate writes one message and leaves.
+const SHORT: &str = r#"
+agents:
+  team-lead:
+    - tools: [{name: Task, input: {name: bob, description: Write, prompt: Write.}}]
+    - wait_for: {contains: hello}
+    - tools: [{name: SendMessage, input: {type: shutdown_request, recipient: bob, content: Done.}}]
+    - wait_for: {matches: 'bob[^\n]*(has shut down|terminated)'}
+    - text: Done.
+  bob:
+    - tools: [{name: SendMessage, input: {type: message, recipient: team-lead, content: hello, summary: done}}]
+    - text: Done.
+    - wait_for: {contains: '"type":"shutdown_request"'}
+    - capture:
+        request: {from: message, regex: '"requestId":"(shutdown-[^"]+)"'}
+      tools: [{name: SendMessage, input: {type: shutdown_response, request_id: '${request}', approve: true}}]
 "#;
 
 /// A server of a test environment.
@@ -281,6 +301,33 @@ fn a_suspended_host_is_said_to_be_silent() {
     let is_back = |text: &String| text.contains("pitcrew_open_questions{team=\"work\"} 1");
     until("the host", || Some(metrics()).filter(is_back), metrics);
     assert_eq!(browser.get("/api/teams/work").0, 200);
+}
+
+#[test]
+fn reads_of_a_team_answer_while_it_begins_and_while_it_moves_to_the_archive() {
+    let room = TestEnv::new();
+    let Serving { browser, process: _server, .. } = serve(&room);
+    let model = room.script(SHORT);
+    let is_over = AtomicBool::new(false);
+    let read = &|part: &str| {
+        let path = format!("/api/teams/short{part}");
+        let mut is_there = false;
+        while !is_over.load(Ordering::Relaxed) {
+            let (status, answer) = browser.get(&path);
+            is_there |= status == 200;
+            assert!(status == 200 || !is_there, "{path}: {status} {answer}");
+        }
+        assert!(is_there, "{path}");
+    };
+    let ran = thread::scope(|scope| {
+        for part in ["", "/log", "/plans", "/messages", "/members"] {
+            scope.spawn(move || read(part));
+        }
+        let ran = room.run(&["run", "try it", "--team", "short", "--model", &model, "--yes"]);
+        is_over.store(true, Ordering::Relaxed);
+        ran
+    });
+    assert_eq!(ran.code, 0, "{ran:?}");
 }
 
 #[test]

@@ -22,6 +22,7 @@ mod documented;
 mod errors;
 #[cfg(test)]
 mod log;
+#[cfg(test)]
 mod messages;
 #[cfg(test)]
 mod metrics;
