@@ -5,6 +5,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { pathToFileURL } from "node:url";
 import { DESK, PHONE, given, open, shot, violations } from "./browser.mjs";
+import { agentsAreShown } from "./names.mjs";
 
 /** @typedef {import("playwright-core").Page} Page */
 
@@ -110,6 +111,22 @@ test("texts that try to be HTML are shown as texts, and the file says what was m
   await text.first().waitFor();
   assert.equal(await page.locator("img").count(), 0);
   assert.equal(await page.locator("script").count(), 2);
+  await close();
+});
+
+test("agents of a file can have the names of what every object has", async () => {
+  const { page, url, close } = await opened("names");
+  await scrubber(page).press("End");
+  await agentsAreShown(page, `${url}#/replay/view`);
+  await page.goto(`${url}#/replay/view/tasks`);
+  await page.locator(".node.completed", { hasText: "__proto__" }).waitFor();
+  await page.goto(`${url}#/replay/view`);
+  await scrubber(page).press("Home");
+  const mail = page.getByRole("article", { name: "__proto__", exact: true }).locator(".mail");
+  for (let n = 0; n < 100 && (await mail.count()) === 0; n += 1) {
+    await scrubber(page).press("ArrowRight");
+  }
+  assert.match(await mail.innerText(), /^team-lead/);
   await close();
 });
 

@@ -14,6 +14,8 @@ if (process.env.PITCREW_REPLAYS) {
     await import("./scenarios.mjs");
     await import("./views.mjs");
     await import("./first_use.mjs");
+    await import("./named.mjs");
+    await import("./teams.mjs");
   }
   await import("./live.mjs");
 } else {

@@ -3,10 +3,11 @@
 
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
-import { readFileSync } from "node:fs";
+import { readFileSync, writeFileSync } from "node:fs";
 import { createInterface } from "node:readline";
 import { after, test } from "node:test";
 import { DESK, PHONE, given, open, origin, shot, violations } from "./browser.mjs";
+import { NAMES, agentsAreShown } from "./names.mjs";
 
 /** @typedef {import("playwright-core").Page} Page */
 
@@ -139,6 +140,7 @@ test("a live pipe is followed, scrubbed while it runs, and replayed after its en
   const lines = linesOf("guide");
   let written = 0;
   await page.locator(".top .state", { hasText: "live" }).waitFor();
+  await thereIsNoMoment(page, "waiting for the first line");
   await scenarios(page, async (count) => {
     for (; written < count; written += 1) {
       server.stdin?.write(`${lines[written]}\n`);
@@ -149,6 +151,7 @@ test("a live pipe is followed, scrubbed while it runs, and replayed after its en
   // Back in the middle of the stream: what comes later does not move the moment.
   await scrubber(page).press("Home");
   await page.getByRole("button", { name: "Follow", pressed: false }).waitFor();
+  await theStreamBeganJustNow(page);
   server.stdin?.end(`${lines[3]}\n`);
   await page.locator(".top .state", { hasText: "replay" }).waitFor();
   assert.equal(await page.getByRole("article", { name: "swift-expert" }).count(), 0);
@@ -157,6 +160,39 @@ test("a live pipe is followed, scrubbed while it runs, and replayed after its en
   assert.deepEqual(errors, []);
   await context.close();
 });
+
+test("a pipe that ends without a line says so", async () => {
+  const { server, page, context, errors } = await opened("-");
+  await thereIsNoMoment(page, "waiting for the first line");
+  server.stdin?.end();
+  await thereIsNoMoment(page, "nothing was recorded");
+  assert.deepEqual(errors, []);
+  await context.close();
+});
+
+/**
+ * Checks that nothing can be played, and that the player says why.
+ * @param {Page} page
+ * @param {string} why
+ */
+async function thereIsNoMoment(page, why) {
+  await page.locator(".player time", { hasText: why }).waitFor();
+  assert.equal(await scrubber(page).getAttribute("aria-valuetext"), why);
+  assert.ok(await scrubber(page).isDisabled());
+  assert.ok(await page.getByRole("button", { name: "Play" }).isDisabled());
+  assert.equal(await page.getByRole("button", { name: "Copy link" }).count(), 0);
+  assert.deepEqual(await violations(page), []);
+}
+
+/**
+ * Checks that the beginning of a live stream is the time of its first line.
+ * @param {Page} page
+ */
+async function theStreamBeganJustNow(page) {
+  assert.match((await scrubber(page).getAttribute("aria-valuetext")) ?? "", /\(\+0\.0 s\)/);
+  const length = Number(await scrubber(page).getAttribute("max"));
+  assert.ok(length < 600_000, `the stream is ${length} ms long`);
+}
 
 test("a keyboard and a screen reader play a replay", async () => {
   const { page, context } = await opened("lifecycle.ndjson");
@@ -244,6 +280,34 @@ for (const [size, device] of /** @type {const} */ ([
     });
   }
 }
+
+/** Returns the guide's stream with the agents of `names.mjs`, each of which starts and gets mail. */
+function named() {
+  const [create, created, ...rest] = linesOf("guide");
+  const ofEach = NAMES.map((name) =>
+    rest.slice(0, 4).map((line) => line.replaceAll("swift-expert", name).replaceAll("toolu_01", name)),
+  );
+  const ofAll = rest.at(-1)?.replaceAll("claude-opus-4-6", NAMES[1] ?? "");
+  return [create, created, ...ofEach.flat(), ofAll].join("\n");
+}
+
+test("agents of a stream can have the names of what every object has", async () => {
+  writeFileSync("names.ndjson", named());
+  const { page, context, errors, own } = await opened("names.ndjson");
+  await scrubber(page).press("End");
+  for (const name of NAMES) {
+    const card = page.getByRole("article", { name, exact: true });
+    assert.match(await card.locator(".mail").innerText(), /team-lead.*Requesting/s);
+  }
+  const summary = page.getByRole("region", { name: "Session summary" });
+  await summary.getByRole("rowheader", { name: NAMES[1] }).waitFor();
+  await agentsAreShown(page, `${own}/#/replay/view`);
+  await scrubber(page).press("Home");
+  for (const _line of named().split("\n")) await scrubber(page).press("ArrowRight");
+  await summary.waitFor();
+  assert.deepEqual(errors, []);
+  await context.close();
+});
 
 /** @param {Page} page */
 async function teamIsReplayed(page) {

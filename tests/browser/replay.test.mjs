@@ -87,6 +87,41 @@ test("a replay is opened at its end, or at the moment of its address", () => {
   ]);
 });
 
+/**
+ * Opens a stream of which no line has come, and adds lines.
+ * @param {"recorded" | "lines"} clock
+ * @param {number | null} [at]
+ */
+function waiting(clock, at = null) {
+  const nothing = { first: {}, events: [], left_out: 0, unread: [], is_live: true };
+  const store = new ReplayStore("s", { name: "s", clock, from_ms: 0, to_ms: 0, ...nothing }, at);
+  store.close();
+  const shown = () => [store.recording.from, store.now.value, store.to.value, store.count];
+  return { store, shown };
+}
+
+for (const clock of /** @type {const} */ (["recorded", "lines"])) {
+  test(`a stream of ${clock} begins at its first line, also if it was opened before`, () => {
+    const { store, shown } = waiting(clock);
+    assert.deepEqual([store.recording.isEmpty, shown()], [true, [0, 0, 0, 0]]);
+    const events = timed({}, {}, {}).map((it) => ({ ...it, at_ms: it.at_ms + 1_795_000_000_000 }));
+    const [first = 0, second] = events.map((it) => it.at_ms);
+    store.add(events.slice(0, 1));
+    assert.deepEqual([store.recording.isEmpty, shown()], [false, [first, first, first, 1]]);
+    store.add(events.slice(1, 2));
+    assert.deepEqual(shown(), [first, second, second, 2], "it is followed");
+    store.seek(0);
+    assert.deepEqual(shown(), [first, first, second, 1], "nothing is before the first line");
+  });
+}
+
+test("a stream that was opened before its first line goes to the moment of its address", () => {
+  const { store, shown } = waiting("recorded", 2_000);
+  const events = timed({}, {}, {});
+  store.add(events);
+  assert.deepEqual([shown(), store.isFollowing.value], [[1_000, 2_000, 3_000, 2], false]);
+});
+
 /** @param {string} id @param {string} [status] */
 function task(id, status = "pending") {
   return { id, subject: id, description: "", status, blocks: [], blockedBy: [] };
@@ -113,7 +148,7 @@ test("the banner, the mail and the neighbours are those of the timeline", () => 
   const it = recording({
     events: timed({}, mail({ agent: "bob" }), {}, mail({ team: ["bob", "cat"] }), {}),
   });
-  assert.deepEqual(Object.keys(it.moment(2).mail), ["bob"]);
+  assert.deepEqual([...it.moment(2).mail.keys()], ["bob"]);
   assert.equal(it.moment(3).banner, null);
   assert.deepEqual(it.moment(4).banner.to, ["bob", "cat"]);
   const steps = [it.neighbour(1_000, 1), it.neighbour(2_000, 1), it.neighbour(4_000, 1)];

@@ -93,7 +93,7 @@ interface HostState {
   tasks: Task[];
   questions: OpenQuestion[];
   /** The text that each model is writing. */
-  writing: Record<string, string>;
+  writing: Map<string, string>;
   outcome: RunOutcome | null;
 }
 

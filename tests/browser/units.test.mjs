@@ -67,10 +67,10 @@ test("an agent's card tells the latest call, its cost and the text that its mode
   const called = run({ event: "tool_started", tool: "Bash", input: { command: "ls \u001b[2J" } });
   assert.equal(after(called).team.agents[0].doing, "Bash(ls <U+001B>[2J)");
   const text = run({ event: "text_delta", text: "Hel" });
-  assert.deepEqual(after(text, text).writing, { bob: "HelHel" });
+  assert.deepEqual([...after(text, text).writing], [["bob", "HelHel"]]);
   assert.deepEqual(
-    after(text, run({ event: "model_waits", reason: "429", delay_ms: 1500 })).writing,
-    {},
+    after(text, run({ event: "model_waits", reason: "429", delay_ms: 1500 })).writing.size,
+    0,
   );
   const waits = after(run({ event: "model_waits", reason: "429", delay_ms: 1500 }));
   assert.equal(words.now(waits.team.agents[0]), "waits 2 s for the model: 429");
@@ -86,7 +86,7 @@ test("an agent's card tells the latest call, its cost and the text that its mode
     [turns, tool_calls, words.tokensOf(usage), cost_usd, has_price],
     [2, 2, 30, 1, true],
   );
-  assert.deepEqual(after(text, answer).writing, {});
+  assert.equal(after(text, answer).writing.size, 0);
 });
 
 test("a request stays open until it is closed, and its agent asks until the answer", () => {
@@ -124,6 +124,39 @@ test("tasks name the current task of their owner, and unknown events only count"
     ["9", "10"],
   );
   assert.deepEqual([state.team.agents[0].task, state.next_seq], [{ id: "10", subject: "mend" }, 2]);
+});
+
+test("agents, calls and models can have the names of what every object has", () => {
+  for (const name of ["constructor", "__proto__", "toString", "hasOwnProperty"]) {
+    const start = ofSnapshot({ next_seq: 0, team: { team: "work", agents: [{ ...AGENT, name }] } });
+    const folded = (/** @type {any[]} */ ...whats) =>
+      whats.reduce((state, what, seq) => fold(state, { seq, at_ms: 0, what }), start);
+    const text = { run: { agent: name, event: "text_delta", text: "Hel" } };
+    assert.equal(start.writing.get(name), undefined);
+    assert.deepEqual([...folded(text, text).writing], [[name, "HelHel"]]);
+    assert.equal(folded({ run: { agent: name, event: "answered" } }).writing.size, 0);
+    const asked = { run: { agent: name, event: "permission_asked", call: name, tool: name } };
+    const answered = { run: { agent: name, event: "permission_answered", call: name } };
+    const asks = (/** @type {any} */ state) => Object.entries(state.team.agents[0].asks);
+    assert.deepEqual(asks(folded(asked)), [[name, name]]);
+    assert.deepEqual(asks(folded(asked, answered)), []);
+    const agents = [{ name, model: name, state: "completed" }];
+    const models = { [name]: { is_unpriced: true } };
+    const end = { team: "work", end: { kind: "success" }, agents };
+    const isPriced = (/** @type {any} */ ended) => folded({ ended }).team.agents[0].has_price;
+    assert.deepEqual([isPriced({ ...end, totals: { models } }), isPriced(end)], [false, true]);
+    const timeline = new log.Log();
+    assert.equal(timeline.mail.value.get(name), undefined);
+    timeline.add([{ kind: "mail", agent: name, to: [name], text: "hi" }]);
+    assert.deepEqual([...timeline.mail.value.keys()], [name]);
+    assert.deepEqual(layers(layOut(tasks({ [name]: [], a: [name] }))).a, 1);
+  }
+});
+
+test("the texts that another tab passes on are kept, and those of another form are not", () => {
+  const writing = new Map([["bob", "Hel"]]);
+  assert.equal(ofSnapshot({ writing }).writing, writing);
+  assert.equal(ofSnapshot({ writing: { bob: "Hel" } }).writing.size, 0);
 });
 
 test("an agent that did not change keeps its object", () => {
@@ -195,8 +228,8 @@ test("a message to one agent is at its card, one to the team is in the banner", 
   timeline.add([
     { kind: "mail", agent: "eve", to: ["team-lead"], text: "writes to team-lead: done" },
   ]);
-  assert.equal(timeline.mail.value.bob.text, "to @bob: go");
-  assert.equal(timeline.mail.value["team-lead"].agent, "eve");
+  assert.equal(timeline.mail.value.get("bob").text, "to @bob: go");
+  assert.equal(timeline.mail.value.get("team-lead").agent, "eve");
   assert.equal(timeline.banner.value.text, "to @team (bob, eve): stop");
   const found = (/** @type {any} */ filter) =>
     new log.Matches(timeline).of(filter).map(({ n }) => n);

@@ -39,7 +39,15 @@ export async function call(method, path, body, headers = {}) {
     request.body = JSON.stringify(body);
     request.headers = { ...headers, "content-type": "application/json" };
   }
-  const response = await answered(path, request);
+  return read(await answered(path, request));
+}
+
+/**
+ * Returns the data of an answer, or throws what it says.
+ * @param {Response} response
+ * @returns {Promise<any>}
+ */
+async function read(response) {
   const data = await response.json().catch(() => null);
   if (response.ok) return data;
   if (response.status === 401) isUnpaired.value = true;
@@ -62,6 +70,17 @@ async function answered(path, request) {
 /** @param {string} path */
 export function get(path) {
   return call("GET", path);
+}
+
+/**
+ * Reads data that has a tag. The data is `null` if the tag is still the same.
+ * @param {string} path
+ * @param {string} tag
+ */
+export async function getChanged(path, tag) {
+  const response = await answered(path, { headers: { "if-none-match": tag } });
+  if (response.status === 304) return { data: null, tag };
+  return { data: await read(response), tag: response.headers.get("etag") ?? "" };
 }
 
 /**

@@ -73,8 +73,8 @@ export function Cards({ store }) {
   return html`<ul class="cards" aria-label=${`Agents of team ${visible(team.team)}`}>
     ${inOrder(team.agents, questions).map(({ agent, group }) => html`<li key=${agent.name}>
       <${Card} team=${store.name} agent=${agent} group=${group} lead=${team.lead}
-        needs=${needs(agent, questions)} writing=${writing[agent.name] ?? ""}
-        mail=${mail[agent.name]} mayWrite=${mayWrite} /></li>`)}
+        needs=${needs(agent, questions)} writing=${writing.get(agent.name) ?? ""}
+        mail=${mail.get(agent.name)} mayWrite=${mayWrite} /></li>`)}
   </ul>`;
 }
 

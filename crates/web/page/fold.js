@@ -15,7 +15,7 @@ export const EMPTY = {
   team: { team: "", agents: [] },
   tasks: [],
   questions: [],
-  writing: {},
+  writing: new Map(),
   outcome: null,
 };
 
@@ -29,7 +29,9 @@ export function ofSnapshot(snapshot) {
   const team = { ...EMPTY.team, ...snapshot.team };
   const tasks = snapshot.tasks ?? [];
   const questions = (snapshot.questions ?? []).filter((open) => isRequest(team, open));
-  const state = { ...EMPTY, ...snapshot, team, questions };
+  // A tab with an earlier version of the page can pass on texts of another form.
+  const writing = snapshot.writing instanceof Map ? snapshot.writing : EMPTY.writing;
+  const state = { ...EMPTY, ...snapshot, team, questions, writing };
   return withTasks(state, tasks.length ? tasks : (team.tasks ?? []));
 }
 
@@ -266,8 +268,8 @@ function sum(a, b = {}) {
  * @param {string} text
  */
 function written(state, name, text) {
-  const whole = ((state.writing[name] ?? "") + text).slice(-WRITING_CHARS);
-  return { ...state, writing: { ...state.writing, [name]: whole } };
+  const whole = ((state.writing.get(name) ?? "") + text).slice(-WRITING_CHARS);
+  return { ...state, writing: new Map(state.writing).set(name, whole) };
 }
 
 /**
@@ -275,9 +277,8 @@ function written(state, name, text) {
  * @param {string} name
  */
 function without(state, name) {
-  if (!(name in state.writing)) return state;
-  const { [name]: _void, ...writing } = state.writing;
-  return { ...state, writing };
+  const writing = new Map(state.writing);
+  return writing.delete(name) ? { ...state, writing } : state;
 }
 
 /**
@@ -327,11 +328,12 @@ function withConfig(state, config) {
  * @returns {HostState}
  */
 function ended(state, outcome) {
+  const models = new Map(Object.entries(outcome.totals?.models ?? {}));
   const agents = (outcome.agents ?? []).map((summary) => {
     const known = state.team.agents.find((agent) => agent.name === summary.name);
     const { state: status, ...numbers } = summary;
-    const has_price = !outcome.totals?.models?.[summary.model]?.is_unpriced;
+    const has_price = !models.get(summary.model)?.is_unpriced;
     return { ...(known ?? newAgent(summary.name)), ...numbers, status, has_price, doing: null };
   });
-  return { ...state, team: { ...state.team, agents }, questions: [], writing: {}, outcome };
+  return { ...state, team: { ...state.team, agents }, questions: [], writing: new Map(), outcome };
 }

@@ -30,7 +30,7 @@ export class Log {
     /** Counts the additions, so that a component learns of them. */
     this.version = new Signal(0);
     /** The latest message to each agent. */
-    this.mail = new Signal(/** @type {Record<string, Entry>} */ ({}));
+    this.mail = new Signal(/** @type {Map<string, Entry>} */ (new Map()));
     /** The end of the latest run. */
     this.end = new Signal(/** @type {Entry | null} */ (null));
     /** The latest message to the whole team. */
@@ -74,14 +74,14 @@ export class Log {
   /** @param {any[]} happened */
   add(happened) {
     if (happened.length === 0) return;
-    const mail = { ...this.mail.value };
+    const mail = new Map(this.mail.value);
     for (const one of happened) {
       const entry = entryOf(one, this.entries.length);
       this.entries.push(entry);
       if (one.event === "run_ended") this.end.value = entry;
       if (one.event === "run_started") this.end.value = null;
       if (entry.isToTeam) this.banner.value = entry;
-      else if (entry.kind === "mail" && entry.to[0] !== undefined) mail[entry.to[0]] = entry;
+      else if (entry.kind === "mail" && entry.to[0] !== undefined) mail.set(entry.to[0], entry);
     }
     this.mail.value = mail;
     this.version.value += 1;

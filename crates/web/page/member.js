@@ -118,7 +118,7 @@ function Conversation({ store, name, version }) {
       isOver = true;
     };
   }, [name, version]);
-  const writing = use(store.host).writing[name];
+  const writing = use(store.host).writing.get(name);
   if (error) return html`<p class="error" role="alert">${error}</p>`;
   if (!parts) return html`<p class="loading">Loading…</p>`;
   return html`<${Parts} parts=${parts} writing=${writing} />`;

@@ -9,7 +9,7 @@ import { entryOf } from "./log.js";
 export const FRAME_EVENTS = 256;
 
 /**
- * @typedef {{count: number, host: HostState, entries: number, mail: Record<string, Entry>,
+ * @typedef {{count: number, host: HostState, entries: number, mail: Map<string, Entry>,
  *   banner: Entry | null, end: Entry | null}} Moment
  * @typedef {{at: number, part: Part, changes: {at: number, fields: Partial<Part>}[]}} Told
  */
@@ -19,6 +19,7 @@ export class Recording {
   /** @param {Recorded} replay */
   constructor(replay) {
     this.isClock = replay.clock === "recorded";
+    /** The time of the first event. */
     this.from = replay.from_ms;
     /** The number of the first event. */
     this.first = replay.left_out;
@@ -32,13 +33,18 @@ export class Recording {
     this.talks = new Map();
     const host = withQuestions(ofSnapshot(replay.first));
     /** @type {Moment[]} */
-    this.frames = [{ count: 0, host, entries: 0, mail: {}, banner: null, end: null }];
+    this.frames = [{ count: 0, host, entries: 0, mail: new Map(), banner: null, end: null }];
     this.add(replay.events);
   }
 
   /** The time of the last event. */
   get to() {
     return this.events.at(-1)?.at_ms ?? this.from;
+  }
+
+  /** Whether nothing has happened yet, so that there is no moment. */
+  get isEmpty() {
+    return this.events.length === 0;
   }
 
   /** The number of the next event. */
@@ -50,6 +56,7 @@ export class Recording {
   add(events) {
     for (const event of events) {
       if (this.first + this.events.length !== event.seq) continue;
+      if (this.isEmpty) this.from = event.at_ms;
       const at = this.events.push(event) - 1;
       const { happened, part, call } = event.what;
       if (happened) {
@@ -237,6 +244,6 @@ function withEntry(moment, entry, event) {
   if (event === "run_started") next.end = null;
   const receiver = entry.kind === "mail" ? entry.to[0] : undefined;
   if (entry.isToTeam) next.banner = entry;
-  else if (receiver !== undefined) next.mail = { ...moment.mail, [receiver]: entry };
+  else if (receiver !== undefined) next.mail = new Map(moment.mail).set(receiver, entry);
   return next;
 }

@@ -23,31 +23,40 @@ export function Player({ store }) {
   const [isLive, isFollowing] = [use(store.isLive), use(store.isFollowing)];
   const _drawnAgain = use(store.log.version);
   const skipped = use(store.skipped);
-  const { from, isClock } = store.recording;
-  const time = timeOf(store, now);
+  const { from, isClock, isEmpty } = store.recording;
+  const time = isEmpty ? nothing(isLive) : timeOf(store, now);
   const entry = store.log.entries.at(-1);
   const event = entry ? `${visible(entry.agent ?? "team")}: ${oneLine(entry.text, 200)}` : "";
   return html`<section class="player" aria-label="Player">
     <input type="range" aria-label="Moment" min="0" max=${Math.max(1, to - from)} step="1"
-      value=${now - from} aria-valuetext=${event ? `${time}, ${event}` : time}
+      value=${now - from} disabled=${isEmpty} aria-valuetext=${event ? `${time}, ${event}` : time}
       onInput=${typed((value) => store.seek(from + Number(value)))}
       onKeyDown=${(/** @type {KeyboardEvent} */ key) => pressed(store, key)} />
     <div class="line">
-      <button aria-label="Previous entry" onClick=${() => store.toNeighbour(-1)}>⇤</button>
-      <button class="play" onClick=${() => store.toggle()}>${isPlaying ? "Pause" : "Play"}</button>
-      <button aria-label="Next entry" onClick=${() => store.toNeighbour(1)}>⇥</button>
+      <button aria-label="Previous entry" disabled=${isEmpty} onClick=${() => store.toNeighbour(-1)}>⇤</button>
+      <button class="play" disabled=${isEmpty}
+        onClick=${() => store.toggle()}>${isPlaying ? "Pause" : "Play"}</button>
+      <button aria-label="Next entry" disabled=${isEmpty} onClick=${() => store.toNeighbour(1)}>⇥</button>
       <label>Speed <select value=${String(speed)}
         onChange=${typed((value) => (store.speed.value = Number(value)))}>${SPEEDS.map((factor) =>
           html`<option key=${factor} value=${String(factor)}>${factor}x</option>`)}</select></label>
-      ${isLive && (isClock || !store.recording.isFinished) && html`<button class="quiet" aria-pressed=${isFollowing}
-        onClick=${() => store.follow()}>Follow</button>`}
-      <span class="time"><time>${time}</time> <span class="note">of ${
-        timeOf(store, to).replace(/^line /, "")}</span> <span class="note" role="status">${
+      ${isLive && (isClock || !store.recording.isFinished) && html`<button class="quiet"
+        aria-pressed=${isFollowing} onClick=${() => store.follow()}>Follow</button>`}
+      <span class="time"><time>${time}</time>${!isEmpty && html` <span class="note">of ${
+        timeOf(store, to).replace(/^line /, "")}</span>`} <span class="note" role="status">${
         skipped > 0 && `skips ${duration(skipped)}`}</span></span>
-      <${CopyLink} store=${store} />
+      ${!isEmpty && html`<${CopyLink} store=${store} />`}
     </div>
     <p class="note event">${event}</p>
   </section>`;
+}
+
+/**
+ * Says why there is no moment.
+ * @param {boolean} isLive
+ */
+function nothing(isLive) {
+  return isLive ? "waiting for the first line" : "nothing was recorded";
 }
 
 /**

@@ -48,7 +48,9 @@ export class ReplayStore {
     /** Whether more events can come: from a pipe, or from a file that grows. */
     this.isLive = new Signal(Boolean(replay.is_live));
     /** Whether the last moment is shown, also when more events come. */
-    this.isFollowing = new Signal(this.isLive.value && this.recording.isClock && at === null);
+    const { isClock, isEmpty } = this.recording;
+    this.isFollowing = new Signal(this.isLive.value && at === null && (isClock || isEmpty));
+    this.at = at;
     this.count = -1;
     this.isClosed = false;
     this.seek(at ?? this.recording.to);
@@ -71,9 +73,11 @@ export class ReplayStore {
    * @param {TimedEvent[]} events
    */
   add(events) {
+    const wasEmpty = this.recording.isEmpty;
     this.recording.add(events);
     this.to.value = this.recording.to;
     if (this.isFollowing.value) this.show(this.recording.to);
+    else if (wasEmpty) this.seek(this.at ?? this.recording.to);
   }
 
   /**

@@ -2,7 +2,7 @@
 // the connection. Components read the signals and are drawn again when these change.
 
 import { Signal } from "./signal.js";
-import { Failure, get, inWords, ofTeam } from "./api.js";
+import { Failure, get, getChanged, inWords, ofTeam } from "./api.js";
 import { EMPTY, fold, ofSnapshot } from "./fold.js";
 import { Log, OVERLAP } from "./log.js";
 import { follow } from "./stream.js";
@@ -188,11 +188,50 @@ export class TeamStore {
 export const teams = new Signal(/** @type {TeamSummary[] | null} */ (null));
 export const teamsError = new Signal("");
 
-export async function readTeams() {
+/** The time between two reads of the list of teams, in milliseconds. */
+const LIST_MS = 2_000;
+
+/** A long list takes the server longer. The pause is then so many times the time of a read. */
+const LIST_PAUSE = 20;
+
+/** The tag of the list that was read last. */
+let tag = "";
+
+/** Reads the list of teams. Returns whether a later read can be successful. */
+async function readTeams() {
   try {
-    teams.value = (await get("/api/teams")).teams ?? [];
+    const list = await getChanged("/api/teams", tag);
+    if (list.data) teams.value = list.data.teams ?? [];
+    tag = list.tag;
     teamsError.value = "";
   } catch (error) {
     teamsError.value = inWords(error);
+    return !(error instanceof Failure && error.status === 401);
   }
+  return true;
+}
+
+/** Keeps the list of teams up to date while the page is visible, until the returned function is called. */
+export function followTeams() {
+  /** @type {ReturnType<typeof setTimeout> | undefined} */
+  let next;
+  let isReading = false;
+  let isOver = false;
+  async function look() {
+    clearTimeout(next);
+    if (isReading || isOver || document.hidden) return;
+    isReading = true;
+    const began = performance.now();
+    const goesOn = await readTeams();
+    isReading = false;
+    const pause = Math.max(LIST_MS, LIST_PAUSE * (performance.now() - began));
+    if (goesOn && !isOver) next = setTimeout(look, pause);
+  }
+  document.addEventListener("visibilitychange", look);
+  void look();
+  return () => {
+    isOver = true;
+    clearTimeout(next);
+    document.removeEventListener("visibilitychange", look);
+  };
 }

@@ -3,7 +3,7 @@
 import { html, useEffect } from "./vendor/preact-htm.js";
 import { link } from "./route.js";
 import { use } from "./signal.js";
-import { readTeams, teams, teamsError } from "./store.js";
+import { followTeams, teams, teamsError } from "./store.js";
 import { visible } from "./text.js";
 import { counted, dollars } from "./words.js";
 
@@ -15,13 +15,9 @@ const STATES = /** @type {const} */ ([
 
 export function Teams() {
   const [all, error] = [use(teams), use(teamsError)];
-  useEffect(() => {
-    void readTeams();
-    addEventListener("focus", readTeams);
-    return () => removeEventListener("focus", readTeams);
-  }, []);
+  useEffect(followTeams, []);
   return html`<div class="page">
-    <h1>Teams <button class="quiet" onClick=${readTeams}>Refresh</button></h1>
+    <h1>Teams</h1>
     ${error && html`<p class="error" role="alert">${error}</p>`}
     ${all?.length === 0 && html`<p class="empty">No team yet. Start one with <code>pitcrew</code>.</p>`}
     ${STATES.map(([state, title]) => html`<${Group} key=${state} title=${title}

@@ -1,5 +1,5 @@
 //! Files of `pitcrew export --html` in a real browser, which opens them from the disk: the run of the
-//! demo, and a run with texts that try to be HTML.
+//! demo, a run with texts that try to be HTML, and one of agents with special names.
 
 use std::process::Stdio;
 
@@ -14,6 +14,9 @@ fn exported_replays_are_played_from_the_disk() {
     }
     let room = completed();
     room.ok(&["demo", "--dir", "demo"]);
+    let names = format!("script:{TESTS}/names.yaml");
+    room.ok(&["run", "use the names", "--team", "names", "--model", &names, "--yes"]);
+    room.ok(&["export", "names", "--html", "names.html"]);
     room.ok(&["export", "work", "--html", "work.html"]);
     room.ok(&["--root", "demo/root", "export", "demo", "--html", "demo.html"]);
     let mut node = room.tool("node", &["--test", "--test-reporter=spec"]);
