@@ -13,6 +13,7 @@ if (process.env.PITCREW_REPLAYS) {
   if (process.env.PITCREW_STATES) {
     await import("./scenarios.mjs");
     await import("./views.mjs");
+    await import("./first_use.mjs");
     await import("./named.mjs");
     await import("./teams.mjs");
   }

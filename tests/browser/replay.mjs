@@ -103,6 +103,8 @@ async function scenarios(page, to) {
 test("the five scenarios are shown at their moments, forth and back", async () => {
   const { page, context, errors } = await opened("guide.ndjson");
   await scenarios(page, (line) => toLine(page, line));
+  // The file ends with the end of its session, so there is nothing to follow.
+  assert.equal(await page.getByRole("button", { name: "Follow" }).count(), 0);
   // Back: the state of then, with nothing of later.
   await toLine(page, 8);
   assert.equal(await page.getByRole("region", { name: "Session summary" }).count(), 0);

@@ -144,7 +144,7 @@ interface TeamConfig {
 
 interface RunOutcome {
   team: string;
-  end: { kind: string; text?: string | null; reason?: string };
+  end: { kind: string; text?: string | null; reason?: string; shortfall?: string; limit?: string };
   agents?: (Pick<Agent, "name" | "turns" | "tool_calls" | "usage" | "cost_usd" | "is_counted"> & {
     state: string;
     model: string;
@@ -202,6 +202,8 @@ interface TeamSummary {
   members?: string[];
   problem?: string;
   tasks?: { open: number; done: number };
+  /** How many requests wait for a person. */
+  waiting?: number;
   created_at_ms?: number;
   archived_at_ms?: number | null;
   cost_usd?: number | null;
@@ -227,6 +229,8 @@ interface MemberChanges {
   files: ChangedFile[];
   left_out?: number;
   problem?: string | null;
+  /** The members with changes, and how many files each has changed. */
+  counts?: { member: string; files: number }[];
 }
 
 /** A part of a conversation. */
@@ -235,6 +239,7 @@ interface Part {
   text?: string;
   from?: string;
   frame?: string;
+  summary?: string;
   status?: string;
   reason?: string;
   tool?: string;

@@ -85,7 +85,7 @@ test("errors have no fault in either theme", async () => {
   await context.clearCookies();
   await page.goto(`${origin}/#/`);
   await page.reload();
-  await page.getByText("You are not signed in here.").waitFor();
+  await page.getByRole("alert").getByText("This browser is no longer paired.").waitFor();
   assert.deepEqual(await violationsInBothThemes(page), [], "not signed in");
   await context.close();
 });
@@ -157,7 +157,7 @@ test("a hidden page notifies of a request and of the end of a run", async () => 
   const ended = { end: { kind: "success" }, agents: [] };
   for (const [happened, told] of /** @type {const} */ ([
     [{ question_opened: REQUEST }, "bob asks permission for Bash"],
-    [{ ended }, "the run ended: success"],
+    [{ ended }, "the run ended: completed"],
   ])) {
     await play(page, "notify", [TEAM], [], [happened]);
     await page.waitForFunction(() => /** @type {any} */ (globalThis).shown.length > 0);

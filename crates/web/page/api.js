@@ -1,5 +1,13 @@
 // Calls the API of the server. Every failure is a `Failure` with the code of the API.
 
+import { Signal } from "./signal.js";
+
+/** Whether the server has refused this browser: it was removed, or it never was paired. */
+export const isUnpaired = new Signal(false);
+
+export const UNPAIRED =
+  "This browser is no longer paired. Ask for a new link or code: `pitcrew devices add` makes both.";
+
 /** A request that the server refused, or that did not reach it. */
 export class Failure extends Error {
   /**
@@ -42,6 +50,7 @@ export async function call(method, path, body, headers = {}) {
 async function read(response) {
   const data = await response.json().catch(() => null);
   if (response.ok) return data;
+  if (response.status === 401) isUnpaired.value = true;
   const message = data?.message ?? `the server answered with status ${response.status}`;
   throw new Failure(response.status, data?.error ?? "unknown", message, data?.details);
 }
@@ -109,8 +118,6 @@ export function ofTeam(team, ...parts) {
  * @param {unknown} error
  */
 export function inWords(error) {
-  if (error instanceof Failure && error.status === 401) {
-    return "You are not signed in here. Start the server again and open the link that it prints.";
-  }
+  if (error instanceof Failure && error.status === 401) return UNPAIRED;
   return error instanceof Error ? error.message : String(error);
 }

@@ -1,12 +1,11 @@
 // The page: the header, the navigation, and the view that the address names.
 
 import { html, render, useEffect, useState } from "./vendor/preact-htm.js";
-import { get, ofTeam } from "./api.js";
+import { UNPAIRED, get, isUnpaired, ofTeam } from "./api.js";
 import { Banner } from "./banner.js";
 import { Cards, totals } from "./cards.js";
 import { Compose } from "./compose.js";
 import { Lazy } from "./lazy.js";
-import { Member } from "./member.js";
 import { allowed, askToNotify, news, watch } from "./notify.js";
 import { OpenPlans, Plans } from "./plans.js";
 import { Questions } from "./questions.js";
@@ -26,7 +25,7 @@ function App() {
   const text = use(news);
   return html`<div class="app">
     <a class="skip" href="#main" onClick=${skip}>Skip to the content</a>
-    ${shown(team)}
+    ${use(isUnpaired) ? html`<${Unpaired} />` : shown(team)}
     <div class="hidden" role="status" aria-live="polite">${text}</div>
   </div>`;
 }
@@ -37,16 +36,23 @@ function shown(team) {
   if (!team.startsWith(REPLAY)) return html`<${Team} key=${team} name=${team} />`;
   const name = team.slice(REPLAY.length);
   return html`<${Lazy} key=${team} load=${replay} name=${team} back=${link(name)}
-    read=${() => get(ofTeam(name, "replay"))} />`;
+    read=${() => get(ofTeam(name, "replay"))} team=${() => get(ofTeam(name))} />`;
 }
 
 const replay = async () => (await import("./replay.js")).Replay;
+const member = async () => (await import("./member.js")).Member;
 const review = async () => (await import("./review.js")).Review;
 
 /** @param {Event} event */
 function skip(event) {
   event.preventDefault();
   document.getElementById("main")?.focus();
+}
+
+function Unpaired() {
+  return html`<header class="top"><div class="line plain"><b class="name">pitcrew</b></div></header>
+    <main id="main" tabindex="-1"><div class="page"><h1>Not paired</h1>
+      <p class="error" role="alert">${UNPAIRED}</p></div></main>`;
 }
 
 function Overview() {
@@ -109,7 +115,7 @@ function View({ store }) {
   }
   if (view === "plans") return html`<${Plans} store=${store} />`;
   if (view === "review") return html`<${Lazy} load=${review} store=${store} chosen=${name} />`;
-  if (view === "member") return html`<${Member} store=${store} name=${name} />`;
+  if (view === "member") return html`<${Lazy} load=${member} store=${store} name=${name} />`;
   return html`<div class="column"><${TeamView} store=${store} /></div>
     <${Timeline} store=${store} isNarrow=${true} />`;
 }
@@ -149,12 +155,12 @@ function Header({ store }) {
       <span class="note totals">${totals(team, questions)}</span>
       <${Settings} />
     </div>
-    <nav aria-label="Views">${VIEWS.map(([id, title]) => html`<a key=${id}
+    ${connection !== "missing" && html`<nav aria-label="Views">${VIEWS.map(([id, title]) => html`<a key=${id}
       href=${link(store.name, id === "team" ? "" : id)}
       aria-current=${id === view ? "page" : undefined}>${title}${
         id === "team" && waiting > 0 && html` <span class="count">${waiting}<span
           class="hidden"> waiting</span></span>`}</a>`)}<a
-      href=${link(REPLAY + store.name)}>Replay</a></nav>
+      href=${link(REPLAY + store.name)}>Replay</a></nav>`}
     <p class="said" role="status">${connection === "silent" &&
       "The run does not answer; it may be suspended."}</p>
     ${error && html`<p class="error" role="alert">${error}</p>`}
@@ -168,8 +174,8 @@ const LINKS = {
   connecting: "connecting…",
   live: "running",
   silent: "does not answer",
-  gone: "no process runs it",
-  ended: "not running",
+  gone: "stopped",
+  ended: "stopped",
   lost: "connection lost: reload the page",
   missing: "",
 };

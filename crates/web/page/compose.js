@@ -1,8 +1,9 @@
 // The line in which a person writes to one agent or to all. Each draft has one key: if it is sent
 // again after a lost answer, the server makes no second message.
 
-import { html, useEffect, useMemo, useState } from "./vendor/preact-htm.js";
+import { html, useEffect, useLayoutEffect, useMemo, useState } from "./vendor/preact-htm.js";
 import { RequestKey, call, inWords, ofTeam } from "./api.js";
+import { route } from "./route.js";
 import { Signal, typed, use } from "./signal.js";
 import { visible } from "./text.js";
 
@@ -26,6 +27,7 @@ export function recipient(name) {
 /** @param {{store: LiveStore}} props */
 export function Compose({ store }) {
   const { team } = use(store.host);
+  const { view, name: shown } = use(route);
   const [text, setText] = useState("");
   const [said, setSaid] = useState("");
   const [isSending, setIsSending] = useState(false);
@@ -37,6 +39,15 @@ export function Compose({ store }) {
     () => names.map((name) => html`<option key=${name} value=${name}>${visible(name)}</option>`),
     [names.join("\n")],
   );
+  useLayoutEffect(() => {
+    if (view !== "member") return undefined;
+    // On the page of an agent, the draft goes to that agent. Elsewhere it goes where it went before.
+    const before = to.value;
+    to.value = shown;
+    return () => {
+      to.value = before;
+    };
+  }, [view, shown]);
   useEffect(() => {
     const gone = setTimeout(() => setSaid(""), SAID_MS);
     return () => clearTimeout(gone);
@@ -50,7 +61,8 @@ export function Compose({ store }) {
       await call("POST", ofTeam(store.name, "messages"), body, key.of(body));
       key.end();
       setText("");
-      setSaid(`Sent to ${chosen === EVERYONE ? "all" : visible(chosen)}.`);
+      setSaid(`Sent to ${chosen === EVERYONE ? "all" : visible(chosen)}.${
+        store.isUnread ? " Nobody reads it before the team is resumed (`pitcrew resume`)." : ""}`);
       store.settle();
     } catch (error) {
       setSaid(`Not sent: ${inWords(error)}`);

@@ -1,20 +1,24 @@
 // One member: its state, its controls and its conversation.
 
-import { html, useEffect, useState } from "./vendor/preact-htm.js";
+import { html, useEffect, useLayoutEffect, useRef, useState } from "./vendor/preact-htm.js";
 import { call, get, inWords, ofTeam } from "./api.js";
 import { Badges, colorClass, needs } from "./cards.js";
 import { recipient } from "./compose.js";
+import { observed } from "./list.js";
 import { Text } from "./long.js";
 import { link } from "./route.js";
 import { useMay } from "./session.js";
 import { typed, use } from "./signal.js";
 import { oneLine, visible } from "./text.js";
-import { brief, now, numbers } from "./words.js";
+import { brief, frameInWords, now, numbers } from "./words.js";
 
 const MODES = ["default", "acceptEdits", "plan", "dontAsk", "bypassPermissions"];
 
 /** The number of parts of a conversation that are shown at once. */
 const PARTS_MOST = 150;
+
+/** A conversation whose end is nearer than this is followed, in pixels. */
+const NEAR_END = 40;
 
 /** @param {{store: Store, name: string}} props */
 export function Member({ store, name }) {
@@ -38,7 +42,7 @@ export function Member({ store, name }) {
           href=${link(store.name, "review", name)}>changes</a></p>
         ${mayControl && html`<${Controls} team=${store.name} agent=${agent}
           isLead=${name === team.lead} />`}
-        <${Conversation} key=${name} store=${store} name=${name} turns=${agent.turns} />`}
+        <${Conversation} key=${name} store=${store} name=${name} version=${`${agent.turns} ${agent.status}`} />`}
   </div>`;
 }
 
@@ -100,8 +104,8 @@ function ModelForm({ model, set }) {
     ${name !== model && html`<button class="quiet">Change</button>`}</form>`;
 }
 
-/** @param {{store: Store, name: string, turns: number}} props */
-function Conversation({ store, name, turns }) {
+/** @param {{store: Store, name: string, version: string}} props */
+function Conversation({ store, name, version }) {
   const [parts, setParts] = useState(/** @type {Part[] | null} */ (null));
   const [error, setError] = useState("");
   useEffect(() => {
@@ -113,7 +117,7 @@ function Conversation({ store, name, turns }) {
     return () => {
       isOver = true;
     };
-  }, [name, turns]);
+  }, [name, version]);
   const writing = use(store.host).writing.get(name);
   if (error) return html`<p class="error" role="alert">${error}</p>`;
   if (!parts) return html`<p class="loading">Loading…</p>`;
@@ -122,15 +126,84 @@ function Conversation({ store, name, turns }) {
 
 /** @param {{parts: Part[], writing?: string}} props */
 function Parts({ parts, writing }) {
-  const [most, setMost] = useState(PARTS_MOST);
-  const shown = parts.slice(-most);
-  return html`<section class="conversation" aria-label="Conversation">
-    ${parts.length > shown.length && html`<button class="quiet" onClick=${() =>
-      setMost(most + PARTS_MOST)}>Show earlier parts (${parts.length - shown.length})</button>`}
+  const { box, isAway, leave, toEnd, clicked } = useEnd();
+  const from = useRef(0);
+  const latest = Math.max(0, parts.length - PARTS_MOST);
+  // The first part stays while a person reads older ones.
+  from.current = isAway ? Math.min(from.current, latest) : latest;
+  const first = from.current;
+  function showEarlier() {
+    from.current = Math.max(0, first - PARTS_MOST);
+    leave();
+  }
+  return html`<section class="conversation" aria-label="Conversation" ref=${box}
+    onClickCapture=${clicked}>
+    ${first > 0 && html`<button class="quiet" onClick=${showEarlier}>Show earlier parts (${first})</button>`}
     ${parts.length === 0 && html`<p class="empty">The conversation is empty.</p>`}
-    ${shown.map((part, n) => html`<${PartView} key=${parts.length - shown.length + n} part=${part} />`)}
+    ${parts.slice(first).map((part, n) => html`<${PartView} key=${first + n} part=${part} />`)}
     ${writing && html`<div class="part text writing"><pre class="text">${visible(writing)}</pre></div>`}
+    ${isAway && html`<button class="to-end" onClick=${toEnd}>To the end</button>`}
   </section>`;
+}
+
+/**
+ * Keeps the end of a conversation on the screen until a person scrolls up or opens a part. `leave` is
+ * for older parts that are shown next: the parts below them keep their places.
+ */
+function useEnd() {
+  const box = useRef(/** @type {HTMLElement | null} */ (null));
+  /** The distance from the end to keep, in pixels. `null` keeps the distance from the beginning. */
+  const kept = useRef(/** @type {number | null} */ (0));
+  const top = useRef(0);
+  const [isAway, setIsAway] = useState(false);
+  const [, draw] = useState({});
+  const outer = () => box.current?.closest("main");
+  function stay() {
+    const main = outer();
+    if (!main || kept.current === null) return;
+    main.scrollTop = main.scrollHeight - kept.current;
+    top.current = main.scrollTop;
+    if (kept.current > 0) kept.current = null;
+  }
+  function look() {
+    const main = outer();
+    if (!main) return;
+    const isUp = main.scrollTop < top.current - 1;
+    top.current = main.scrollTop;
+    const rest = main.scrollHeight - main.scrollTop - main.clientHeight;
+    // The parts get their heights when they come on the screen, so the end can move away by itself.
+    if (rest > NEAR_END && kept.current === 0 && !isUp) return stay();
+    kept.current = rest <= NEAR_END ? 0 : null;
+    setIsAway(kept.current === null);
+  }
+  function toEnd() {
+    kept.current = 0;
+    setIsAway(false);
+  }
+  function leave() {
+    const main = outer();
+    if (main) kept.current = main.scrollHeight - main.scrollTop;
+    setIsAway(true);
+    draw({});
+  }
+  function clicked() {
+    if (kept.current !== 0) return;
+    kept.current = null;
+    requestAnimationFrame(look);
+  }
+  useLayoutEffect(stay);
+  useEffect(() => {
+    const main = outer();
+    main?.addEventListener("scroll", look, { passive: true });
+    const unobserve = observed(box.current, look);
+    return () => {
+      main?.removeEventListener("scroll", look);
+      unobserve?.();
+      // The next view begins at its top.
+      if (main) main.scrollTop = 0;
+    };
+  }, []);
+  return { box, isAway, leave, toEnd, clicked };
 }
 
 /**
@@ -152,9 +225,10 @@ async function read(path) {
 /** @param {{part: Part}} props */
 function PartView({ part }) {
   if (part.part === "call") return html`<${CallView} call=${part} />`;
+  if (part.frame) return html`<${Frame} part=${part} frame=${part.frame} />`;
   const title = titleOf(part);
   const text = part.text ?? part.reason ?? "";
-  const isAside = ["thinking", "notice", "summary"].includes(part.part) || part.frame != null;
+  const isAside = ["thinking", "notice", "summary"].includes(part.part);
   if (isAside) {
     return html`<details class="part"><summary>${title}: ${oneLine(text, 120)}</summary>
       <${Text} text=${text} /></details>`;
@@ -163,12 +237,38 @@ function PartView({ part }) {
     ${title && html`<p class="note">${title}</p>`}<${Text} text=${text} /></div>`;
 }
 
+/**
+ * A frame is JSON for programs. Words say what it does, and a click shows the JSON.
+ * @param {{part: Part, frame: string}} props
+ */
+function Frame({ part, frame }) {
+  const said = part.summary || detailOf(part.text ?? "");
+  const words = `${part.from ?? "?"} ${frameInWords(frame)}${said && `: ${said}`}`;
+  return html`<details class="part"><summary>${oneLine(words, 200)}</summary>
+    <${Text} text=${part.text} /></details>`;
+}
+
+/**
+ * Returns the text in a frame that a person wants to read. Returns an empty one if there is none.
+ * @param {string} text
+ */
+function detailOf(text) {
+  let frame;
+  try {
+    frame = JSON.parse(text);
+  } catch {
+    return "";
+  }
+  const verdict = { true: "approved", false: "sent back" }[String(frame?.approved)];
+  const detail = ["feedback", "subject", "summary", "reason", "message"]
+    .map((name) => frame?.[name])
+    .find((it) => typeof it === "string" && it !== "");
+  return [verdict, detail].filter(Boolean).join(", ");
+}
+
 /** @param {Part} part */
 function titleOf(part) {
-  if (part.part === "mail") {
-    const frame = part.frame ? `, ${part.frame.replaceAll("_", " ")}` : "";
-    return visible(`from ${part.from ?? "?"}${frame}`);
-  }
+  if (part.part === "mail") return visible(`from ${part.from ?? "?"}`);
   if (part.part === "ended") return visible(`ended: ${part.status ?? ""}`);
   return part.part === "text" || part.part === "event" ? "" : visible(part.part);
 }

@@ -142,6 +142,19 @@ export class Recording {
   }
 
   /**
+   * Returns the time of the next event after a time. After the last one, it is the end.
+   * @param {number} ms
+   */
+  timeAfter(ms) {
+    return this.events[this.countAt(ms)]?.at_ms ?? this.to;
+  }
+
+  /** Whether the session has ended at the end of the recording. */
+  get isFinished() {
+    return this.moment(this.events.length).host.team.session != null;
+  }
+
+  /**
    * Returns the time of the next entry of the timeline after a time, or of the one before it.
    * @param {number} ms
    * @param {1 | -1} step

@@ -4,6 +4,7 @@
 import { heading } from "./questions.js";
 import { Signal } from "./signal.js";
 import { visible } from "./text.js";
+import { endInWords } from "./words.js";
 
 /** The latest news. A live region reads it out. */
 export const news = new Signal("");
@@ -36,7 +37,7 @@ export function watch(store) {
     for (const [id, text] of waiting) if (!known.has(id)) tell(store.name, text);
     known = new Set(waiting.keys());
     const isEnded = outcome !== null;
-    if (isEnded && !wasEnded) tell(store.name, `the run ended: ${outcome.end.kind}`);
+    if (isEnded && !wasEnded) tell(store.name, `the run ended: ${endInWords(outcome.end)}`);
     wasEnded = isEnded;
     const count = waiting.size > 0 ? `(${waiting.size}) ` : "";
     document.title = `${count}${visible(store.host.value.team.team || store.name)} · pitcrew`;

@@ -22,7 +22,8 @@ export function Player({ store }) {
   const [isPlaying, speed] = [use(store.isPlaying), use(store.speed)];
   const [isLive, isFollowing] = [use(store.isLive), use(store.isFollowing)];
   const _drawnAgain = use(store.log.version);
-  const { from, isEmpty } = store.recording;
+  const skipped = use(store.skipped);
+  const { from, isClock, isEmpty } = store.recording;
   const time = isEmpty ? nothing(isLive) : timeOf(store, now);
   const entry = store.log.entries.at(-1);
   const event = entry ? `${visible(entry.agent ?? "team")}: ${oneLine(entry.text, 200)}` : "";
@@ -39,10 +40,11 @@ export function Player({ store }) {
       <label>Speed <select value=${String(speed)}
         onChange=${typed((value) => (store.speed.value = Number(value)))}>${SPEEDS.map((factor) =>
           html`<option key=${factor} value=${String(factor)}>${factor}x</option>`)}</select></label>
-      ${isLive && html`<button class="quiet" aria-pressed=${isFollowing}
-        onClick=${() => store.follow()}>Follow</button>`}
+      ${isLive && (isClock || !store.recording.isFinished) && html`<button class="quiet"
+        aria-pressed=${isFollowing} onClick=${() => store.follow()}>Follow</button>`}
       <span class="time"><time>${time}</time>${!isEmpty && html` <span class="note">of ${
-        timeOf(store, to).replace(/^line /, "")}</span>`}</span>
+        timeOf(store, to).replace(/^line /, "")}</span>`} <span class="note" role="status">${
+        skipped > 0 && `skips ${duration(skipped)}`}</span></span>
       ${!isEmpty && html`<${CopyLink} store=${store} />`}
     </div>
     <p class="note event">${event}</p>

@@ -55,8 +55,12 @@ function Question({ team, open, movedAt }) {
   const mayAnswer = useMay("answer");
   const [said, setSaid] = useState("");
   const [isSent, setIsSent] = useState(false);
-  const [isRefusing, setIsRefusing] = useState(false);
-  const [isOffering, setIsOffering] = useState(false);
+  const [opened, setOpened] = useState("");
+  const [isRefusing, isOffering] = [opened === "refuse", opened === "always"];
+  /** @param {string} part */
+  const toggle = (part) => setOpened(opened === part ? "" : part);
+  /** @param {KeyboardEvent} event */
+  const pressed = (event) => event.key === "Escape" && setOpened("");
   /** @param {unknown} choice */
   async function send(choice) {
     setIsSent(true);
@@ -80,8 +84,9 @@ function Question({ team, open, movedAt }) {
       void send(choice);
     }
   }
-  const swipe = useSwipe((side) => (side === "right" ? allow("once") : setIsRefusing(true)));
-  return html`<article class="question" aria-labelledby=${`q-${open.id}`} ...${mayAnswer && swipe}>
+  const swipe = useSwipe((side) => (side === "right" ? allow("once") : setOpened("refuse")));
+  return html`<article class="question" aria-labelledby=${`q-${open.id}`}
+    onKeyDown=${pressed} ...${mayAnswer && swipe}>
     <h2 id=${`q-${open.id}`}><span aria-hidden="true">!</span> ${heading(question)}</h2>
     <p class="note">in <code>${visible(question.folder)}</code>${
       question.reason && html`<br />because ${visible(question.reason)}`}</p>
@@ -95,9 +100,9 @@ function Question({ team, open, movedAt }) {
       <button class="yes" aria-disabled=${!isRead || isSent}
         onClick=${() => allow("once")}>Allow once</button>
       ${question.offers.length > 0 && html`<button aria-expanded=${isOffering}
-        onClick=${() => setIsOffering(!isOffering)}>Always…</button>`}
+        onClick=${() => toggle("always")}>Always…</button>`}
       <button class="no" aria-disabled=${isSent} aria-expanded=${isRefusing}
-        onClick=${() => setIsRefusing(!isRefusing)}>Refuse…</button>
+        onClick=${() => toggle("refuse")}>Refuse…</button>
     </div>
     <p class="note swipe">Swipe to the right to allow once, to the left to refuse.</p>
     ${isOffering && html`<ul class="offers" aria-label="Answers for later calls too">

@@ -14,15 +14,16 @@ import { Summary } from "./summary.js";
 import { Tasks } from "./tasks.js";
 import { visible } from "./text.js";
 import { Timeline } from "./timeline.js";
-import { counted } from "./words.js";
+import { clock, counted } from "./words.js";
 
 const SHOWN = ["team", "tasks", "timeline"];
 
 /**
  * @param {{name: string, read: () => Promise<Recorded>, back?: string,
- *   follow?: (store: ReplayStore) => () => void}} props `follow` adds the events that come later
+ *   team?: () => Promise<{state: string}>, follow?: (store: ReplayStore) => () => void}} props `team`
+ *   reads the state of the team, and `follow` adds the events that come later
  */
-export function Replay({ name, read, back, follow }) {
+export function Replay({ name, read, back, team, follow }) {
   const [store, setStore] = useState(/** @type {ReplayStore | null} */ (null));
   const [error, setError] = useState("");
   const { at } = use(route);
@@ -55,13 +56,35 @@ export function Replay({ name, read, back, follow }) {
       ? html`<p class="error" role="alert">${error}</p>`
       : html`<p class="loading">Loading…</p>`}</main>`;
   }
-  return html`<${Header} store=${store} back=${back} />
+  return html`<${Header} store=${store} back=${back} team=${team} />
     <${Main} store=${store} />
     <${Player} store=${store} />`;
 }
 
-/** @param {{store: ReplayStore, back?: string}} props */
-function Header({ store, back }) {
+/**
+ * Says that a team runs on after its replay was read.
+ * @param {{back?: string, team: () => Promise<{state: string}>}} props
+ */
+function RunsOn({ back, team }) {
+  const [readAt] = useState(Date.now);
+  const [isRunning, setIsRunning] = useState(false);
+  useEffect(() => {
+    let isOver = false;
+    team().then(
+      ({ state }) => isOver || setIsRunning(state === "running"),
+      // A host that does not answer runs too, but nothing is known of it.
+      () => {},
+    );
+    return () => {
+      isOver = true;
+    };
+  }, []);
+  return isRunning && html`<p class="note runs-on">As of ${clock(readAt)}; it still runs. <a
+    href=${back}>Live page</a></p>`;
+}
+
+/** @param {{store: ReplayStore, back?: string, team?: () => Promise<{state: string}>}} props */
+function Header({ store, back, team: ofTeam }) {
   const { view } = use(route);
   const { team, questions } = use(store.host);
   const [isLive, error] = [use(store.isLive), use(store.error)];
@@ -85,6 +108,7 @@ function Header({ store, back }) {
     ${error && html`<p class="error" role="alert">${error}</p>`}
     ${cleanup && html`<p class="error" role="alert">The team was not cleaned up: ${
       visible(cleanup)}</p>`}
+    ${ofTeam && html`<${RunsOn} back=${back} team=${ofTeam} />`}
     ${notes.map((note) => html`<p class="note" key=${note}>${visible(note)}</p>`)}
   </header>`;
 }

@@ -12,6 +12,12 @@ export const SPEEDS = [1, 2, 5, 10, 50, 100];
 /** How long the page prepares moments before it does something else, in milliseconds. */
 const PREPARE_MS = 12;
 
+/** A pause is played for at most this time, in milliseconds. */
+const PAUSE_MOST_MS = 5_000;
+
+/** How much of a pause is played if the rest is skipped, in milliseconds. */
+const PAUSE_PLAYED_MS = 1_000;
+
 /** The time between two moments if a person wants little motion, in milliseconds. */
 const CALM_MS = 500;
 
@@ -37,6 +43,8 @@ export class ReplayStore {
     this.to = new Signal(this.recording.to);
     this.isPlaying = new Signal(false);
     this.speed = new Signal(1);
+    /** The length of the pause that *Play* has just skipped, in milliseconds. */
+    this.skipped = new Signal(0);
     /** Whether more events can come: from a pipe, or from a file that grows. */
     this.isLive = new Signal(Boolean(replay.is_live));
     /** Whether the last moment is shown, also when more events come. */
@@ -121,6 +129,24 @@ export class ReplayStore {
   pause() {
     if (this.isPlaying.value) cancelAnimationFrame(this.frame);
     this.isPlaying.value = false;
+    this.skipped.value = 0;
+  }
+
+  /**
+   * Plays some time. The rest of a long pause is skipped.
+   * @param {number} ms
+   */
+  playOn(ms) {
+    const { now, recording, skipped } = this;
+    const speed = this.speed.value;
+    const rest = recording.timeAfter(now.value) - now.value;
+    if (rest > PAUSE_MOST_MS * speed) {
+      skipped.value = rest - PAUSE_PLAYED_MS * speed;
+      this.show(now.value + skipped.value);
+      return;
+    }
+    if (ms >= rest) skipped.value = 0;
+    this.show(now.value + ms);
   }
 
   play() {
@@ -131,7 +157,7 @@ export class ReplayStore {
     /** @param {number} time */
     const tick = (time) => {
       if (time - last >= (isCalm ? CALM_MS : 0)) {
-        this.show(this.now.value + Math.max(0, time - last) * this.speed.value);
+        this.playOn(Math.max(0, time - last) * this.speed.value);
         last = time;
       }
       if (this.now.value >= this.recording.to) this.pause();

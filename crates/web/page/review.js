@@ -4,6 +4,7 @@
 import { html, useEffect, useMemo, useState } from "./vendor/preact-htm.js";
 import { RequestKey, call, get, inWords, ofTeam } from "./api.js";
 import { comment, linesOf, notCommitted } from "./diff.js";
+import { news } from "./notify.js";
 import { link } from "./route.js";
 import { useMay } from "./session.js";
 import { typed, use } from "./signal.js";
@@ -13,26 +14,44 @@ import { counted } from "./words.js";
 /** The number of lines of a diff that are shown at once. */
 const LINES_MOST = 1_000;
 
+/** The comments that were sent from this page, by team, member, file and line. @type {Map<string, string[]>} */
+const sent = new Map();
+
 /** @param {{store: Store, chosen: string}} props */
 export function Review({ store, chosen }) {
   const agents = use(store.host).team.agents.filter((agent) => agent.role !== "subagent");
-  const shown = agents.find((agent) => agent.name === chosen) ?? agents.at(-1);
+  const [counts, setCounts] = useState(/** @type {Map<string, number> | null} */ (null));
+  const [first, setFirst] = useState("");
+  /** @param {string} name */
+  const named = (name) => agents.find((agent) => agent.name === name);
+  const shown = named(chosen) ?? named(first) ?? agents[0];
+  /** @param {MemberChanges} changes */
+  function know({ counts = [] }) {
+    const known = new Map(counts.map(({ member, files }) => [member, files]));
+    setCounts(known);
+    if (first === "") setFirst(agents.find(({ name }) => known.get(name))?.name ?? "");
+  }
   return html`<div class="page">
     <h1>Review</h1>
     <nav class="pills" aria-label="Members">${agents.map((agent) => html`<a key=${agent.name}
       href=${link(store.name, "review", agent.name)}
-      aria-current=${agent === shown ? "page" : undefined}>${visible(agent.name)}</a>`)}</nav>
-    ${shown && html`<${Changes} key=${shown.name} team=${store.name} name=${shown.name} />`}
+      aria-current=${agent === shown ? "page" : undefined}>${visible(agent.name)}${
+        counts && html` <span class="note" title=${counted(counts.get(agent.name) ?? 0, "changed file")}
+          >${counts.get(agent.name) ?? 0}</span>`}</a>`)}</nav>
+    ${shown && html`<${Changes} key=${shown.name} team=${store.name} name=${shown.name}
+      know=${know} />`}
   </div>`;
 }
 
-/** @param {{team: string, name: string}} props */
-function Changes({ team, name }) {
+/** @param {{team: string, name: string, know: (changes: MemberChanges) => void}} props */
+function Changes({ team, name, know }) {
   const [changes, setChanges] = useState(/** @type {MemberChanges | null} */ (null));
   const [error, setError] = useState("");
   async function read() {
     try {
-      setChanges(await get(ofTeam(team, "members", name, "changes")));
+      const changes = await get(ofTeam(team, "members", name, "changes"));
+      know(changes);
+      setChanges(changes);
       setError("");
     } catch (failure) {
       setError(inWords(failure));
@@ -51,6 +70,10 @@ function Changes({ team, name }) {
         notCommitted(branch.uncommitted)}`}${
       " "}<button class="quiet" onClick=${read}>Refresh</button></p>
     ${problem && html`<p class="error">${visible(problem)}</p>`}
+    ${!branch && html`<p class="note">${visible(name)} has no worktree, so these are the files that
+      its file tools wrote. A file that only a command changed is not here.</p>`}
+    ${mayComment && files.length > 0 && html`<p class="note">A click on the number of a line opens a
+      comment for ${visible(name)}.</p>`}
     ${files.map((file) => html`<${File} key=${file.path} team=${team} name=${name} file=${file}
       mayComment=${mayComment} />`)}
     ${(left_out ?? 0) > 0 && html`<p class="note">${counted(left_out ?? 0, "more file")} changed.</p>`}
@@ -66,6 +89,14 @@ function File({ team, name, file, mayComment }) {
   const lines = useMemo(() => linesOf(file.diff ?? ""), [file.diff]);
   const shown = isWhole ? lines : lines.slice(0, LINES_MOST);
   const path = visible(file.path);
+  /** @param {import("./diff.js").DiffLine} line */
+  const place = (line) => JSON.stringify([team, name, file.path, line]);
+  /** @param {import("./diff.js").DiffLine} line @param {string} text */
+  function keep(line, text) {
+    sent.set(place(line), [...(sent.get(place(line)) ?? []), text]);
+    news.value = `The comment was sent to ${visible(name)}.`;
+    setOpen(-1);
+  }
   return html`<details class="file" open>
     <summary><code>${path}</code>${" "}<span class="plus">+${counts(lines, "added")}</span>${" "}<span
       class="minus">−${counts(lines, "removed")}</span></summary>
@@ -73,8 +104,11 @@ function File({ team, name, file, mayComment }) {
     <div class="diff" role="table" aria-label=${`Diff of ${path}`}>
       ${shown.map((line, n) => html`<${Line} key=${n} line=${line} isOpen=${n === open}
         mayComment=${mayComment} toggle=${() => setOpen(n === open ? -1 : n)} />
+        ${sent.get(place(line))?.map((text) => html`<div role="row"><div role="cell" class="sent"><span
+          class="note">sent to ${visible(name)}:</span> ${visible(text)}</div></div>`)}
         ${n === open && html`<div role="row"><div role="cell"><${Comment} team=${team} name=${name}
-          file=${file.path} line=${line} close=${() => setOpen(-1)} /></div></div>`}`)}
+          file=${file.path} line=${line} close=${() => setOpen(-1)}
+          keep=${(/** @type {string} */ text) => keep(line, text)} /></div></div>`}`)}
     </div>
     ${lines.length > shown.length && html`<button class="quiet"
       onClick=${() => setIsWhole(true)}>Show all ${lines.length} lines</button>`}
@@ -99,7 +133,7 @@ function Line({ line, isOpen, mayComment, toggle }) {
   const label = `Comment on ${line.kind === "same" ? "" : `${line.kind} `}line ${line.line}`;
   return html`<div class=${`diff-line ${line.kind}`} role="row">
     <span role="cell" class="number">${line.line !== null && mayComment
-      ? html`<button aria-label=${label} aria-expanded=${isOpen}
+      ? html`<button aria-label=${label} title="Comment on this line" aria-expanded=${isOpen}
           onClick=${toggle}>${line.line}</button>`
       : line.line}</span>
     <span role="cell" class="code"><span aria-hidden="true">${SIGNS[line.kind]}</span>${
@@ -109,9 +143,9 @@ function Line({ line, isOpen, mayComment, toggle }) {
 
 /**
  * @param {{team: string, name: string, file: string, line: import("./diff.js").DiffLine,
- *   close: () => void}} props
+ *   close: () => void, keep: (text: string) => void}} props
  */
-function Comment({ team, name, file, line, close }) {
+function Comment({ team, name, file, line, close, keep }) {
   const [text, setText] = useState("");
   const [said, setSaid] = useState("");
   const key = useMemo(() => new RequestKey(), []);
@@ -122,7 +156,7 @@ function Comment({ team, name, file, line, close }) {
     try {
       const body = { to: name, content: comment(file, line, text.trim()) };
       await call("POST", ofTeam(team, "messages"), body, key.of(body));
-      close();
+      keep(text.trim());
     } catch (failure) {
       setSaid(`Not sent: ${inWords(failure)}`);
     }

@@ -27,6 +27,8 @@ export class TeamStore {
     this.plans = new Signal(/** @type {Plan[]} */ ([]));
     this.error = new Signal("");
     this.isArchived = new Signal(false);
+    /** Whether nobody reads a message before the team is resumed. */
+    this.isUnread = false;
     /** When the team was archived. @type {Signal<number | null>} */
     this.endedAt = new Signal(null);
     this.log = new Log();
@@ -64,6 +66,7 @@ export class TeamStore {
       this.waiting = [];
       this.host.value = ofSnapshot(data?.snapshot ?? data ?? {});
       this.link.value = "live";
+      this.isUnread = false;
       this.readTimeline();
       this.settle();
     } else if (kind === "event") {
@@ -74,6 +77,7 @@ export class TeamStore {
     } else {
       this.folded();
       this.link.value = kind === "end" ? "ended" : "gone";
+      this.isUnread = kind === "gone";
       if (kind === "end") void this.readState();
       this.settle();
     }
@@ -152,6 +156,7 @@ export class TeamStore {
       const { state, archived_at_ms } = await get(ofTeam(this.name));
       this.endedAt.value = archived_at_ms ?? null;
       this.isArchived.value = state === "archived";
+      this.isUnread = state === "stopped";
     } catch (error) {
       if (error instanceof Failure && error.status === 404 && !this.host.value.outcome) {
         this.isArchived.value = true;

@@ -3,7 +3,7 @@
 import { html } from "./vendor/preact-htm.js";
 import { use } from "./signal.js";
 import { visible } from "./text.js";
-import { dollars, duration, short, tokensOf } from "./words.js";
+import { dollars, duration, endInWords, short, tokensOf } from "./words.js";
 
 /** @param {{store: Store}} props */
 export function Summary({ store }) {
@@ -57,7 +57,7 @@ function OfRun({ outcome }) {
     name,
     cost_usd: use.is_unpriced ? null : use.cost_usd,
   }));
-  return html`<${Card} title="Run summary" outcome=${end.kind.replaceAll("_", " ")}
+  return html`<${Card} title="Run summary" outcome=${endInWords(end)}
     isError=${!["success", "shut_down"].includes(end.kind)} facts=${facts}
     text=${end.text ?? end.reason ?? ""} models=${models} />`;
 }

@@ -21,9 +21,15 @@ export function Teams() {
     ${error && html`<p class="error" role="alert">${error}</p>`}
     ${all?.length === 0 && html`<p class="empty">No team yet. Start one with <code>pitcrew</code>.</p>`}
     ${STATES.map(([state, title]) => html`<${Group} key=${state} title=${title}
-      list=${(all ?? []).filter((team) => team.state === state)} />`)}
+      list=${inOrder((all ?? []).filter((team) => team.state === state))} />`)}
   </div>`;
 }
+
+/**
+ * Returns the teams that wait for a person before the others.
+ * @param {TeamSummary[]} list
+ */
+const inOrder = (list) => [...list].sort((a, b) => Number(!a.waiting) - Number(!b.waiting));
 
 /** @param {{title: string, list: TeamSummary[]}} props */
 function Group({ title, list }) {
@@ -33,8 +39,14 @@ function Group({ title, list }) {
       <a href=${link(team.archive ?? team.name)}>
         <b>${visible(team.name)}</b>
         <span class="about">${visible(team.description ?? "")}</span>
-        <span class="note">${facts(team)}</span>
+        <span class="note">${waits(team)}${facts(team)}</span>
       </a></li>`)}</ul></section>`;
+}
+
+/** @param {TeamSummary} team */
+function waits({ waiting = 0 }) {
+  if (waiting === 0) return null;
+  return html`<b class="waits">${waiting} ${waiting === 1 ? "waits" : "wait"} for you</b> · `;
 }
 
 /** @param {TeamSummary} team */
@@ -45,7 +57,7 @@ function facts(team) {
   if (open + done > 0) parts.push(`${done} of ${counted(open + done, "task")} completed`);
   if (team.cost_usd != null) parts.push(dollars(team.cost_usd));
   const at = team.archived_at_ms ?? team.created_at_ms;
-  const word = team.archived_at_ms ? "ended " : "";
+  const word = team.archived_at_ms ? "archived " : "";
   if (at) parts.push(word + new Date(at).toLocaleString());
   return parts.join(" · ");
 }

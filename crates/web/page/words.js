@@ -47,6 +47,38 @@ export function stateInWords(status) {
   return status.replaceAll("_", " ");
 }
 
+/** What the sender of a frame does. */
+const FRAMES = new Map([
+  ["idle_notification", "has ended its turn"],
+  ["shutdown_request", "asks to shut down"],
+  ["shutdown_approved", "agrees to shut down"],
+  ["shutdown_rejected", "does not shut down"],
+  ["plan_approval_request", "hands in a plan"],
+  ["plan_approval_response", "answers the plan"],
+  ["task_assignment", "assigns a task"],
+  ["teammate_terminated", "reports the end of a teammate"],
+]);
+
+/** @param {string} kind */
+export function frameInWords(kind) {
+  return FRAMES.get(kind) ?? `sends a ${kind.replaceAll("_", " ")}`;
+}
+
+/** The ends of a run whose words are not their names. */
+const ENDS = new Map([
+  ["success", "completed"],
+  ["parked", "model unavailable"],
+]);
+
+/**
+ * Returns how a run ended. The words are those of the log.
+ * @param {RunOutcome["end"]} end
+ */
+export function endInWords({ kind, shortfall, limit }) {
+  const told = kind === "limit_reached" && limit ? `max_${limit}` : (shortfall ?? kind);
+  return ENDS.get(told) ?? told.replaceAll("_", " ");
+}
+
 /**
  * Returns the agent's current activity.
  * @param {Agent} agent

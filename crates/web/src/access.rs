@@ -334,12 +334,32 @@ async fn check_request(app: &App, request: &Parts) -> Result<Holder, Failure> {
     Ok(holder)
 }
 
+/// Whether a browser has a valid cookie already.
+pub(crate) async fn is_known_browser(app: &App, headers: &HeaderMap) -> bool {
+    match app.keys.key_of(headers) {
+        Key::Session(_) => true,
+        Key::Device { token, sent_by: SentBy::Browser } => {
+            app.devices.find(&token).await.is_ok_and(|device| device.is_some())
+        }
+        Key::Device { sent_by: SentBy::Program, .. } | Key::Token | Key::None => false,
+    }
+}
+
+/// Sends a browser on to the page.
+pub(crate) fn to_page() -> Response {
+    (StatusCode::SEE_OTHER, [(LOCATION, "/")]).into_response()
+}
+
 /// `GET /open/{nonce}`: opens the page once, and gives the browser its cookie.
 pub(crate) async fn open(
     State(app): State<Shared>,
     Path(nonce): Path<String>,
+    headers: HeaderMap,
 ) -> Result<Response, Failure> {
     let Some(session) = app.keys.sessions.open(&nonce) else {
+        if is_known_browser(&app, &headers).await {
+            return Ok(to_page());
+        }
         let message =
             "this link was opened before, or is too old; start the server again for another";
         return Err(forbidden(message));

@@ -43,6 +43,10 @@ pub(crate) mod code {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct NoTeam;
 
+/// The message of an error, for an answer that is no JSON.
+#[derive(Clone, Debug)]
+pub(crate) struct Message(pub(crate) String);
+
 /// The error of a request.
 #[derive(Debug)]
 pub(crate) struct Failure {
@@ -137,11 +141,13 @@ impl IntoResponse for Failure {
     fn into_response(self) -> Response {
         let is_no_team = self.code == pitcrew_protocol::ErrorCode::TeamNotFound.as_str();
         let wait_ms = self.details.get("retry_after_ms").and_then(Value::as_u64);
+        let message = Message(self.message.clone());
         let mut response = (self.status, Json(self.envelope())).into_response();
         if let Some(wait_ms) = wait_ms {
             let seconds = HeaderValue::from(wait_ms.div_ceil(1000).max(1));
             response.headers_mut().insert(RETRY_AFTER, seconds);
         }
+        response.extensions_mut().insert(message);
         if is_no_team {
             response.extensions_mut().insert(NoTeam);
         }

@@ -27,6 +27,7 @@ mod caller;
 mod connection_limits;
 mod connections;
 mod devices;
+mod error_page;
 mod etag;
 mod failure;
 mod logs;

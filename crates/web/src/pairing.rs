@@ -8,14 +8,14 @@ use std::time::{Duration, Instant};
 
 use axum::Json;
 use axum::extract::{Path, Request, State};
-use axum::http::StatusCode;
 use axum::http::header::{LOCATION, SET_COOKIE};
+use axum::http::{HeaderMap, StatusCode};
 use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::access::{check_caller, forbidden, too_often};
+use crate::access::{check_caller, forbidden, is_known_browser, to_page, too_often};
 use crate::app::{App, Shared};
 use crate::body::Body;
 use crate::devices::Paired;
@@ -78,8 +78,12 @@ pub(crate) async fn program(
 pub(crate) async fn browser(
     State(app): State<Shared>,
     Path(code): Path<String>,
+    headers: HeaderMap,
 ) -> Result<Response, Failure> {
-    let Paired { token, .. } = paired(&app, &code).await?;
+    let Paired { token, .. } = match paired(&app, &code).await {
+        Err(_refused) if is_known_browser(&app, &headers).await => return Ok(to_page()),
+        paired => paired?,
+    };
     let cookie = app.keys.device_cookie(&token);
     Ok((StatusCode::SEE_OTHER, [(LOCATION, "/".to_owned()), (SET_COOKIE, cookie)]).into_response())
 }

@@ -68,7 +68,7 @@ fn inlined(json: &str) -> String {
 }
 
 /// Returns a text as a part of HTML.
-fn escaped(text: &str) -> String {
+pub(crate) fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 

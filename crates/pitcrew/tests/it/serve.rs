@@ -213,6 +213,8 @@ fn a_question_is_answered_once_and_only_as_it_was_shown() {
     assert_eq!(question["input"]["content"], "written\n");
     let listed = browser.get("/api/teams/work/questions");
     assert_eq!(listed, (200, json!({"questions": [question]})));
+    let row = || browser.get("/api/teams").1["teams"][0].clone();
+    assert_eq!(row()["waiting"], 1, "the list of teams says that this one waits");
     let id = question["id"].as_str().unwrap();
     let path = format!("/api/teams/work/questions/{id}/answer");
     let blind = browser.post(&path, &json!({"digest": "0000", "choice": "once"}));
@@ -226,6 +228,7 @@ fn a_question_is_answered_once_and_only_as_it_was_shown() {
     let closed = stream.until(|event| event.data["what"]["question_closed"].is_object());
     let closed = &closed.data["what"]["question_closed"];
     assert_eq!(closed, &json!({"id": id, "closed": {"answered": "once"}}));
+    assert_eq!(row()["waiting"], 0);
     let written = || fs::read_to_string(detached.room.work().join("it")).ok();
     until("the file is written", || written().filter(|it| it == "written\n"), String::new);
     let late = browser.post(&path, &answer);
@@ -280,6 +283,9 @@ fn a_suspended_host_is_said_to_be_silent() {
     let (status, answer) = browser.get("/api/teams/work");
     assert_eq!((status, &answer["error"]), (503, &json!("not_running")), "{answer}");
     assert!(answer["message"].as_str().unwrap().contains("may be suspended"), "{answer}");
+    let (_, listed) = browser.get("/api/teams");
+    let row = &listed["teams"][0];
+    assert_eq!((&row["state"], &row["waiting"]), (&json!("running"), &Value::Null), "{row}");
     let mut streams = [&mut open, &mut opened_now];
     for stream in &mut streams {
         let silent = stream.until(|event| event.name != "event");

@@ -197,6 +197,7 @@ fn of_teams() -> Vec<Named> {
                 ("lead", text_or_null()),
                 ("members", list_of(&text())),
                 ("tasks", counts),
+                ("waiting?", count()),
                 ("created_at_ms", at_ms),
                 ("archived_at_ms?", count()),
                 ("cost_usd?", json!({"type": "number"})),
@@ -258,6 +259,7 @@ fn of_members() -> Vec<Named> {
                 ("branch", json!({"type": ["object", "null"]})),
                 ("files", list_of(&file)),
                 ("left_out", count()),
+                ("counts", list_of(&object(&[("member", text()), ("files", count())]))),
             ]),
         ),
     ]

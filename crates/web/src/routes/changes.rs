@@ -59,8 +59,12 @@ pub(super) async fn list(
 ) -> Result<Response, Failure> {
     let records = app.records(&team).await?;
     let member = records.member(&name).await?;
-    let Some(all) = changes::of_member(&records, &member, &app.worktrees).await? else {
-        let nothing = json!({"member": member, "branch": null, "files": [], "left_out": 0});
+    let of_all = changes::of_team(&records, &app.worktrees).await?;
+    let count = |it: &MemberChanges| json!({"member": it.author, "files": it.files.len()});
+    let counts: Vec<Value> = of_all.iter().map(count).collect();
+    let Some(all) = of_all.into_iter().find(|it| it.author == member) else {
+        let nothing =
+            json!({"member": member, "branch": null, "files": [], "left_out": 0, "counts": counts});
         return tagged(&headers, &nothing);
     };
     let (mut files, mut bytes) = (Vec::new(), 0);
@@ -91,6 +95,7 @@ pub(super) async fn list(
             "left_out": all.files.len().saturating_sub(files.len()),
             "files": files,
             "problem": all.failure,
+            "counts": counts,
         }),
     )
 }

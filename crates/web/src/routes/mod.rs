@@ -32,7 +32,7 @@ use crate::etag::tagged;
 use crate::failure::{Failure, code};
 use crate::metrics::count;
 use crate::viewing::View;
-use crate::{access, assets, openapi, pairing};
+use crate::{access, assets, error_page, openapi, pairing};
 
 /// Returns all paths of the server, with the checks before them.
 pub(crate) fn all(app: Shared) -> Router {
@@ -64,6 +64,7 @@ pub(crate) fn all(app: Shared) -> Router {
         .fallback(no_such_path)
         .method_not_allowed_fallback(no_such_method)
         .layer(from_fn_with_state(app.clone(), access::guard_site))
+        .layer(from_fn(error_page::for_browsers))
         // The last layer is the outer one, so refused requests are counted too.
         .layer(from_fn_with_state(app.clone(), count))
         .with_state(app)
@@ -87,6 +88,7 @@ pub(crate) fn of_view(app: Shared, view: View) -> Router {
         .fallback(no_such_path)
         .method_not_allowed_fallback(no_such_method)
         .layer(from_fn_with_state(app.clone(), access::guard_site))
+        .layer(from_fn(error_page::for_browsers))
         .with_state(app)
 }
 

@@ -1,9 +1,12 @@
 //! Lists, makes, shows and deletes teams.
 
+use std::time::Duration;
+
 use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
+use futures_util::future::{Either, join_all, ready};
 use pitcrew_protocol::{
     AgentName, ApiError, ErrorCode, LEAD_NAME, Task, TaskStatus, TeamCreateInput, TeamCreated,
     TeamDeleted,
@@ -22,10 +25,13 @@ use crate::app::{NewTeams, Shared};
 use crate::body::Body;
 use crate::etag::tagged;
 use crate::failure::Failure;
-use crate::records::{self, TeamStatus};
+use crate::records::{self, OfHost, TeamStatus};
 
 /// The model that the config names for a lead that was never started.
 const INHERITED: &str = "inherit";
+
+/// How long the list of all teams waits for the host of one. The hosts are asked at the same time.
+const LIST_PATIENCE: Duration = Duration::from_millis(500);
 
 /// One team in the list.
 #[derive(Debug, Serialize)]
@@ -39,6 +45,9 @@ struct Row {
     lead: Option<AgentName>,
     members: Vec<AgentName>,
     tasks: TaskCounts,
+    /// How many requests wait for a person. `None` if no pitcrew process runs the team and answers.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    waiting: Option<usize>,
     created_at_ms: Option<i64>,
     /// When the team was archived. `None` if it is not, or if the archive does not say it.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -82,6 +91,7 @@ impl Row {
             lead: config.member(LEAD_NAME).map(|lead| lead.name.clone()),
             members: config.members.iter().map(|member| member.name.clone()).collect(),
             tasks: TaskCounts::of(&records.tasks().await?),
+            waiting: waiting(records).await?,
             created_at_ms: config.created_at_ms,
             archived_at_ms: archived_at_ms(records),
             cost_usd: spending.ok().and_then(|spending| spending.cost_usd),
@@ -99,12 +109,21 @@ impl Row {
             lead: None,
             members: Vec::new(),
             tasks: TaskCounts::default(),
+            waiting: None,
             created_at_ms: None,
             archived_at_ms: None,
             cost_usd: None,
             problem: Some(problem),
         }
     }
+}
+
+/// Asks the host of a team how many requests wait for a person.
+async fn waiting(records: &TeamRecords) -> Result<Option<usize>, Failure> {
+    Ok(match records::of_host(records, LIST_PATIENCE).await? {
+        OfHost::State(state) => Some(state.questions.len()),
+        OfHost::NoHost | OfHost::Silent => None,
+    })
 }
 
 fn archived_at_ms(records: &TeamRecords) -> Option<i64> {
@@ -122,12 +141,13 @@ pub(super) async fn list(
     let mut rows = Vec::new();
     for folder in app.reads.folders().await.map_err(|error| Failure::internal(&error))? {
         match app.reads.open(folder.as_str()).await {
-            Ok(team) => rows.push(row(folder.to_string(), &TeamRecords::Live(team)).await),
+            Ok(team) => rows.push(Either::Left(row(folder.to_string(), TeamRecords::Live(team)))),
             // The team was deleted after the folders were listed.
             Err(error) if error.code == ErrorCode::TeamNotFound => {}
             Err(error) => {
                 let stopped = TeamStatus::Stopped;
-                rows.push(Row::unreadable(folder.to_string(), stopped, error.message));
+                let row = Row::unreadable(folder.to_string(), stopped, error.message);
+                rows.push(Either::Right(ready(row)));
             }
         }
     }
@@ -136,20 +156,23 @@ pub(super) async fn list(
         match entry.team {
             Ok(team) => {
                 let records = TeamRecords::Archived(app.reads.clone(), Box::new(team));
-                rows.push(row(id, &records).await);
+                rows.push(Either::Left(row(id, records)));
             }
-            Err(error) => rows.push(Row::unreadable(id, TeamStatus::Archived, error.message)),
+            Err(error) => {
+                let row = Row::unreadable(id, TeamStatus::Archived, error.message);
+                rows.push(Either::Right(ready(row)));
+            }
         }
     }
-    tagged(&headers, &json!({"teams": rows}))
+    tagged(&headers, &json!({"teams": join_all(rows).await}))
 }
 
-async fn row(name: String, records: &TeamRecords) -> Row {
-    let state = match records {
+async fn row(name: String, records: TeamRecords) -> Row {
+    let state = match &records {
         TeamRecords::Live(_) => TeamStatus::Stopped,
         TeamRecords::Archived(..) => TeamStatus::Archived,
     };
-    match Row::of(records).await {
+    match Row::of(&records).await {
         Ok(row) => row,
         Err(failure) => Row::unreadable(name, state, failure.message().to_owned()),
     }

@@ -102,6 +102,38 @@ async fn a_link_opens_the_page_once() {
 }
 
 #[tokio::test]
+async fn a_browser_gets_a_page_for_a_link_that_opens_nothing() {
+    let env = ServerEnv::new().await;
+    let (_, cookie) = opened(&env).await;
+    let browser = |path: &str| {
+        Request::new("GET", path).bare().header("Accept", "text/html,application/xhtml+xml")
+    };
+    let nonce = env.link.split_once("/open/").unwrap().1;
+    let used = format!("/open/{nonce}");
+    for (path, words) in [(used.as_str(), "was opened before"), ("/pair/AAAA", "devices add")] {
+        let page = env.client.send(browser(path)).await;
+        assert_eq!(page.status, 403);
+        assert_eq!(page.header("Content-Type"), Some("text/html; charset=utf-8"));
+        assert!(page.header("Content-Security-Policy").unwrap().contains("default-src 'none'"));
+        let text = page.text();
+        assert!(text.contains(words) && text.ends_with("</html>\n"), "{text}");
+        // A program gets the envelope as before.
+        env.client.send(Request::new("GET", path).bare()).await.error(403, "forbidden");
+        // A browser that has a valid cookie is sent on, and one with another cookie is not.
+        let known = browser(path).header("Cookie", cookie.as_deref().unwrap());
+        let sent_on = env.client.send(known).await;
+        assert_eq!((sent_on.status, sent_on.header("Location")), (303, Some("/")));
+        assert_eq!(sent_on.header("Set-Cookie"), None);
+        let port = env.client.address.port();
+        let unknown = browser(path).header("Cookie", &format!("pitcrew-device-{port}=wrong"));
+        assert_eq!(env.client.send(unknown).await.status, 403);
+    }
+    // Errors of the API stay JSON.
+    env.client.send(browser("/api/teams")).await.error(401, "unauthorized");
+    env.client.send(browser("/nowhere")).await.error(404, "not_found");
+}
+
+#[tokio::test]
 async fn a_head_request_opens_no_link() {
     let env = ServerEnv::new().await;
     let nonce = env.link.split_once("/open/").unwrap().1;

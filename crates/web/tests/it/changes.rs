@@ -59,6 +59,10 @@ async fn what_was_shown_is_merged_and_nothing_else() {
     assert_eq!((&file["path"], &file["status"]), (&json!("a.txt"), &json!("changed")), "{seen}");
     assert_eq!(file["diff"], "@@ -1,3 +1,3 @@\n one\n-two\n+2\n three\n");
     assert_eq!((&seen["branch"]["ahead"], &seen["left_out"]), (&json!(1), &json!(0)));
+    let counts = json!([{"member": "bob", "files": 1}]);
+    assert_eq!(seen["counts"], counts);
+    let of_lead = client.get("/api/teams/work/members/team-lead/changes").await.of(200);
+    assert_eq!((&of_lead["files"], &of_lead["counts"]), (&json!([]), &counts));
     fs::write(worktree.join("a.txt"), "one\n2\n3\n").unwrap();
     git(&worktree, &["commit", "-q", "-a", "-m", "third"]);
     let merge = |commit: Value| {
@@ -73,7 +77,7 @@ async fn what_was_shown_is_merged_and_nothing_else() {
     assert_eq!(merged, json!({"success": true, "branch": "main"}));
     assert_eq!(fs::read_to_string(env.work().join("a.txt")).unwrap(), "one\n2\n3\n");
     let none = client.get(&format!("{of_bob}/changes")).await.of(200);
-    assert_eq!(none["files"], json!([]), "{none}");
+    assert_eq!((&none["files"], &none["counts"]), (&json!([]), &json!([])), "{none}");
 }
 
 #[tokio::test]

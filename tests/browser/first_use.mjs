@@ -1,0 +1,363 @@
+// What a person tries who sees the page for the first time: writes to the agent that is shown, reads
+// a conversation, comments on a change, and looks for the team that waits.
+
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { given, open, origin, states, violationsInBothThemes } from "./browser.mjs";
+import { play } from "./played.mjs";
+
+/** @typedef {import("playwright-core").Page} Page */
+
+const LAST = states("lifecycle").at(-1);
+const [SAMPLE] = LAST.agents;
+const LEAD = { ...SAMPLE, name: "team-lead", role: "lead", status: "running" };
+const BOB = { ...SAMPLE, name: "bob", role: "teammate", status: "running", turns: 1 };
+const ANN = { ...BOB, name: "ann" };
+const TEAM = { ...LAST, lead: "team-lead", session: null, agents: [LEAD, ANN, BOB] };
+
+/**
+ * Answers the messages that the page sends. Returns them.
+ * @param {Page} page
+ * @param {string} team
+ */
+async function taken(page, team) {
+  /** @type {any[]} */
+  const sent = [];
+  await page.route(`${origin}/api/teams/${team}/messages`, (route) => {
+    sent.push(route.request().postDataJSON());
+    return route.fulfill({ status: 201, json: { success: true } });
+  });
+  return sent;
+}
+
+test("a message on the page of an agent goes to this agent", async () => {
+  const { page, context, errors } = await open();
+  const sent = await taken(page, "aimed");
+  await page.route(`${origin}/api/teams/aimed/members/**`, (route) =>
+    route.fulfill({ json: { entries: [], total: 0 } }),
+  );
+  await play(page, "aimed", [TEAM]);
+  const to = page.getByRole("combobox", { name: /^To/ });
+  await page.waitForFunction(() => document.querySelectorAll(".card").length === 3);
+  assert.equal(await to.inputValue(), "team-lead");
+  await page.getByRole("link", { name: "bob", exact: true }).click();
+  await page.getByText("The conversation is empty.").waitFor();
+  assert.equal(await to.inputValue(), "bob");
+  await page.getByRole("textbox", { name: "Message" }).fill("a remark for bob");
+  await page.getByRole("button", { name: "Send", exact: true }).click();
+  // The run has ended in this test.
+  await page.getByText("Sent to bob. Nobody reads it before the team is resumed").waitFor();
+  assert.deepEqual(sent, [{ to: "bob", content: "a remark for bob" }]);
+  await page.getByRole("link", { name: /^Team$/ }).click();
+  await page.getByRole("article").first().waitFor();
+  assert.equal(await to.inputValue(), "team-lead");
+  assert.deepEqual(errors, []);
+  await context.close();
+});
+
+/** @param {number} n */
+const partOf = (n) => ({ part: "text", text: `part ${n}\n${"more of it\n".repeat(n % 7)}` });
+
+/**
+ * Sends an event to the page, as another tab of the browser passes it on.
+ * @param {Page} page
+ * @param {string} team
+ * @param {number} seq
+ * @param {any} run
+ */
+function happens(page, team, seq, run) {
+  return page.evaluate(
+    ([team, seq, run]) => {
+      const channel = new BroadcastChannel(`pitcrew events ${team}`);
+      channel.postMessage({ kind: "event", data: { seq, at_ms: 0, what: { run } } });
+      channel.close();
+    },
+    /** @type {const} */ ([team, seq, run]),
+  );
+}
+
+/**
+ * Returns where a part is on the screen, in pixels from the top.
+ * @param {Page} page
+ * @param {number} n
+ */
+async function placeOf(page, n) {
+  const box = await page.locator(".part", { hasText: new RegExp(`^part ${n}\\b`) }).boundingBox();
+  assert.ok(box, `part ${n}`);
+  return Math.round(box.y);
+}
+
+test("a conversation is read from its end, and stays where a person reads it", async () => {
+  const { page, context, errors } = await open();
+  let count = 400;
+  await page.route(`${origin}/api/teams/talk/members/bob/conversation?*`, (route) => {
+    const from = Number(new URL(route.request().url()).searchParams.get("from"));
+    const entries = Array.from({ length: count - from }, (_, n) => partOf(from + n));
+    return route.fulfill({ json: { entries, total: count } });
+  });
+  await play(page, "talk", [TEAM]);
+  await page.goto(`${origin}/#/talk/member/bob`);
+  const last = (/** @type {number} */ n) => page.locator(".part", { hasText: `part ${n}` });
+  const toEnd = page.getByRole("button", { name: "To the end" });
+  let seq = 50;
+  /** One more part, after an answer of the model. */
+  const answers = async () => {
+    count += 1;
+    await happens(page, "talk", (seq += 1), { event: "answered", agent: "bob", blocks: [] });
+    await last(count - 1).waitFor({ state: "attached" });
+  };
+  const isAtEnd = () =>
+    page.waitForFunction(() => {
+      const main = document.querySelector("main");
+      return main && main.scrollHeight - main.scrollTop - main.clientHeight < 40;
+    });
+  await last(399).waitFor();
+  await isAtEnd();
+  assert.equal(await toEnd.count(), 0);
+  await answers();
+  await isAtEnd();
+  assert.equal(await toEnd.count(), 0);
+  assert.deepEqual(await violationsInBothThemes(page), []);
+  await page.locator("main").hover();
+  await page.mouse.wheel(0, -2_000);
+  await toEnd.waitFor();
+  assert.deepEqual(await violationsInBothThemes(page), []);
+  const shown = await page.evaluate(() => {
+    const part = [...document.querySelectorAll(".part")].find((it) => it.getBoundingClientRect().top > 200);
+    return Number(/^part (\d+)/.exec(part?.textContent ?? "")?.[1]);
+  });
+  const before = await placeOf(page, shown);
+  await answers();
+  await answers();
+  assert.equal(await placeOf(page, shown), before);
+  const first = await page.getByRole("button", { name: "Show earlier parts (251)" });
+  await first.scrollIntoViewIfNeeded();
+  const oldest = await placeOf(page, 251);
+  await first.click();
+  await page.getByRole("button", { name: "Show earlier parts (101)" }).waitFor({ state: "attached" });
+  assert.ok(Math.abs((await placeOf(page, 251)) - oldest) < 60, "the parts below stay");
+  await toEnd.click();
+  await isAtEnd();
+  await toEnd.waitFor({ state: "detached" });
+  assert.deepEqual(errors, []);
+  await context.close();
+});
+
+test("frames are told in words, as in the terminal", async () => {
+  const { page, context, errors } = await open();
+  const frames = [
+    ["plan_approval_response", { approved: false, feedback: "smaller steps" }],
+    ["plan_approval_response", { approved: true }],
+    ["task_assignment", { subject: "Write the notes" }],
+    ["of_tomorrow", {}],
+  ];
+  const entries = frames.map(([frame, fields]) => ({
+    part: "mail",
+    from: "team-lead",
+    frame,
+    text: JSON.stringify({ type: frame, .../** @type {any} */ (fields) }),
+  }));
+  await page.route(`${origin}/api/teams/frames/members/bob/conversation?*`, (route) =>
+    route.fulfill({ json: { entries, total: entries.length } }),
+  );
+  await play(page, "frames", [TEAM]);
+  await page.goto(`${origin}/#/frames/member/bob`);
+  const told = page.locator(".conversation summary");
+  await told.first().waitFor();
+  assert.deepEqual(await told.allInnerTexts(), [
+    "team-lead answers the plan: sent back, smaller steps",
+    "team-lead answers the plan: approved",
+    "team-lead assigns a task: Write the notes",
+    "team-lead sends a of tomorrow",
+  ]);
+  await told.first().click();
+  await page.getByText('"feedback":"smaller steps"').waitFor();
+  assert.deepEqual(errors, []);
+  await context.close();
+});
+
+test("a review begins with the first changes, and shows the comments that were sent", async () => {
+  const { page, context, errors } = await open();
+  const sent = await taken(page, "reviewed");
+  const diff = "@@ -0,0 +1,2 @@\n+one\n+two\n";
+  const counts = [{ member: "ann", files: 2 }, { member: "bob", files: 1 }];
+  await page.route(`${origin}/api/teams/reviewed/members/*/changes`, (route) => {
+    const isOfLead = route.request().url().includes("team-lead");
+    const files = isOfLead ? [] : [{ path: "a.txt", diff }, { path: "b.txt", diff }];
+    return route.fulfill({ json: { files, branch: null, left_out: 0, counts } });
+  });
+  await play(page, "reviewed", [TEAM]);
+  await page.goto(`${origin}/#/reviewed/review`);
+  const members = page.getByRole("navigation", { name: "Members" });
+  await members.locator("[aria-current]", { hasText: "ann" }).waitFor();
+  assert.deepEqual(await members.getByRole("link").allInnerTexts(), [
+    "team-lead 0",
+    "ann 2",
+    "bob 1",
+  ]);
+  await page.getByText("ann has no worktree").waitFor();
+  await page.getByText("A click on the number of a line opens a comment for ann.").waitFor();
+  const file = page.getByRole("table", { name: "Diff of a.txt" });
+  await file.getByTitle("Comment on this line").nth(1).click();
+  await page.getByRole("textbox", { name: "Comment for ann" }).fill("Why two?");
+  await page.getByRole("button", { name: "Send the comment" }).click();
+  await file.getByText("sent to ann: Why two?").waitFor();
+  await page.getByRole("status").getByText("The comment was sent to ann.").waitFor({ state: "attached" });
+  assert.deepEqual(sent.map(({ to }) => to), ["ann"]);
+  assert.match(sent[0].content, /Review of a\.txt, line 2:\n> two\n\nWhy two\?/);
+  assert.deepEqual(await violationsInBothThemes(page), []);
+  await members.getByRole("link", { name: /^bob/ }).click();
+  await page.getByText("bob has no worktree").waitFor();
+  assert.equal(await page.locator(".sent").count(), 0);
+  await members.getByRole("link", { name: /^ann/ }).click();
+  await file.getByText("sent to ann: Why two?").waitFor();
+  assert.deepEqual(errors, []);
+  await context.close();
+});
+
+test("the list of teams begins with those that wait for a person", async () => {
+  const { page, context } = await open();
+  const of = { state: "running", members: ["team-lead"], tasks: { open: 0, done: 0 } };
+  const teams = [
+    { ...of, name: "quiet", waiting: 0 },
+    { ...of, name: "silent" },
+    { ...of, name: "asks", waiting: 2 },
+    { ...of, name: "asks-once", waiting: 1 },
+  ];
+  await page.route(`${origin}/api/teams`, (route) => route.fulfill({ json: { teams } }));
+  await page.goto(`${origin}/#/`);
+  await page.reload();
+  const listed = page.getByRole("region", { name: "Running" }).getByRole("link");
+  await listed.first().waitFor();
+  const notes = await listed.locator(".note").allInnerTexts();
+  const names = await listed.locator("b:first-child").first().innerText();
+  assert.equal(names, "asks");
+  assert.match(notes[0] ?? "", /^2 wait for you · /);
+  assert.match(notes[1] ?? "", /^1 waits for you · /);
+  assert.ok(notes.slice(2).every((note) => !note.includes("for you")), notes.join());
+  assert.deepEqual(await violationsInBothThemes(page), []);
+  await context.close();
+});
+
+test("a browser that was removed learns it, at once and after a reload", async () => {
+  const { page, context } = await open();
+  const refused = { success: false, error: "unauthorized", message: "no valid token" };
+  await play(page, "removed", [TEAM]);
+  await page.getByRole("article").first().waitFor();
+  await page.getByRole("textbox", { name: "Message" }).fill("hello");
+  await page.route(`${origin}/api/**`, (route) => route.fulfill({ status: 401, json: refused }));
+  // A read that the page makes by itself can be refused before the message is.
+  await page.keyboard.press("Enter");
+  const told = page.getByRole("alert").getByText("This browser is no longer paired.");
+  for (const _ of ["at once", "after a reload"]) {
+    await told.waitFor();
+    assert.equal(await page.getByRole("form").count(), 0);
+    assert.equal(await page.getByRole("navigation").count(), 0);
+    assert.equal(await page.getByText("connection lost").count(), 0);
+    assert.deepEqual(await violationsInBothThemes(page), []);
+    await page.reload();
+  }
+  await context.close();
+});
+
+test("a used link and a wrong code are explained in a page", async () => {
+  const { page, context } = await open();
+  await context.clearCookies();
+  for (const [address, words] of [
+    [given.link, "this link was opened before"],
+    [`${origin}/pair/AAAA-AAAA`, "this code is wrong, used or too old"],
+  ]) {
+    const answer = await page.goto(address ?? "");
+    assert.equal(answer?.status(), 403);
+    await page.getByText(words ?? "").waitFor();
+    assert.deepEqual(await violationsInBothThemes(page), [], words);
+  }
+  await page.getByRole("link", { name: "Open the page" }).click();
+  await page.getByRole("alert").getByText("This browser is no longer paired.").waitFor();
+  await context.close();
+  // A browser that is paired is sent on.
+  const paired = await open();
+  await paired.page.goto(given.link);
+  await paired.page.getByRole("heading", { name: "Teams" }).waitFor();
+  await paired.context.close();
+});
+
+const REQUEST = {
+  id: "q1",
+  since_ms: 0,
+  question: {
+    asker: "bob",
+    tool: "Bash",
+    folder: "/repository",
+    reason: "",
+    lines: [{ kind: "text", text: "ls" }],
+    offers: [{ rule: "Bash(ls:*)" }],
+    digest: "d",
+  },
+};
+
+test("the answers to a request close each other, and Escape closes both", async () => {
+  const { page, context, errors } = await open();
+  await play(page, "asked", [TEAM], [], [{ question_opened: REQUEST }]);
+  const question = page.getByRole("article", { name: /bob asks permission for Bash/ });
+  const offers = question.getByRole("list", { name: "Answers for later calls too" });
+  const reason = question.getByRole("textbox");
+  await question.getByRole("button", { name: "Always…" }).click();
+  await offers.waitFor();
+  await question.getByRole("button", { name: "Refuse…" }).click();
+  await reason.waitFor();
+  assert.equal(await offers.count(), 0);
+  await page.keyboard.press("Escape");
+  await reason.waitFor({ state: "detached" });
+  await question.getByRole("button", { name: "Always…" }).click();
+  await offers.waitFor();
+  await page.keyboard.press("Escape");
+  await offers.waitFor({ state: "detached" });
+  assert.deepEqual(errors, []);
+  await context.close();
+});
+
+test("an unknown team has no views", async () => {
+  const { page, context } = await open();
+  await page.goto(`${origin}/#/nowhere`);
+  await page.getByRole("alert").first().waitFor();
+  await page.getByRole("navigation", { name: "Views" }).waitFor({ state: "detached" });
+  await context.close();
+});
+
+test("the replay of a team that runs says so, and skips a pause", async () => {
+  const { page, context, errors } = await open();
+  const at = 1_795_000_000_000;
+  /** @param {number} seq @param {number} at_ms */
+  const event = (seq, at_ms) => {
+    const what = { at_ms, kind: "run", event: "said", agent: "bob", text: `entry ${seq}` };
+    return { seq, at_ms, what: { happened: { line: seq, what } } };
+  };
+  const events = [event(0, at), event(1, at + 300_000), event(2, at + 300_500)];
+  const replay = {
+    name: "runs",
+    clock: "recorded",
+    from_ms: at,
+    to_ms: at + 300_500,
+    first: { team: TEAM, tasks: [], questions: [], next_seq: 0 },
+    events,
+    left_out: 0,
+    unread: [],
+  };
+  await page.route(`${origin}/api/teams/runs/replay`, (route) => route.fulfill({ json: replay }));
+  await page.route(`${origin}/api/teams/runs`, (route) =>
+    route.fulfill({ json: { name: "runs", state: "running" } }),
+  );
+  await page.goto(`${origin}/#/replay/runs`);
+  const note = page.getByText(/^As of \d\d:\d\d:\d\d; it still runs\./);
+  await note.waitFor();
+  assert.equal(await note.getByRole("link", { name: "Live page" }).getAttribute("href"), "#/runs");
+  await page.getByRole("button", { name: "Play" }).click();
+  await page.getByText("skips 4 min 59 s").waitFor();
+  // The pause of five minutes is over within seconds.
+  await page.getByRole("button", { name: "Play" }).waitFor({ timeout: 10_000 });
+  await page.locator(".player .event", { hasText: "entry 2" }).waitFor();
+  assert.equal(await page.getByText(/^skips/).count(), 0);
+  assert.deepEqual(errors, []);
+  await context.close();
+});
