@@ -121,13 +121,19 @@ fn lines_that_cannot_be_used_are_skipped_and_counted() {
     assert!(!ran.stdout.contains('\u{1b}') && !ran.stdout.contains('\0'), "{ran:?}");
 }
 
-#[test]
-fn what_is_no_stream_is_refused_with_its_reason() {
+/// A test environment with files that are no streams, too.
+fn with_others() -> TestEnv {
     let room = with_session();
     fs::write(room.work().join("noise"), "one\ntwo\n").unwrap();
     fs::write(room.work().join("nothing"), "").unwrap();
     fs::write(room.work().join("binary"), b"\x7fELF\0\xff\0").unwrap();
     fs::create_dir(room.work().join("folder")).unwrap();
+    room
+}
+
+#[test]
+fn what_is_no_stream_is_refused_with_its_reason() {
+    let room = with_others();
     assert_snapshot!(room.transcript(&[
         &["view", "noise"],
         &["view", "noise", "--no-open"],
