@@ -202,13 +202,8 @@ async fn a_secret_value_of_the_environment_is_in_no_text_that_is_sent() {
     let url = collector.url.clone();
     let ran = run_beside(move || {
         let room = TestEnv::new();
-        let script = "
-agents:
-  team-lead:
-    - tools: [{name: Bash, input: {command: 'echo it is $DEPLOY_TOKEN.'}}]
-    - text: It is done.
-";
-        let model = room.script(script);
+        let script = format!("agents: {{team-lead: [{{text: 'it is {TOKEN}.'}}]}}\n");
+        let model = room.script(&script);
         let mut run = room.command(&["run", "do it", "--yes", "--model", &model]);
         run.env(ENDPOINT, url).env("DEPLOY_TOKEN", TOKEN);
         run.env("OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT", "true");
