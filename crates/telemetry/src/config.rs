@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use opentelemetry::trace::{SpanContext, SpanId, TraceFlags, TraceId, TraceState};
+use pitcrew_view::masking::Masker;
 use reqwest::Url;
 use thiserror::Error;
 
@@ -107,7 +108,7 @@ impl Config {
         Ok(Some(Self {
             traces,
             metrics,
-            content: if wants_content { Content::Masked } else { Content::LeftOut },
+            content: if wants_content { Content::Masked(Masker::new()) } else { Content::LeftOut },
             parent,
             span_delay: after("OTEL_BSP_SCHEDULE_DELAY", SPAN_DELAY)?,
             metric_interval: after("OTEL_METRIC_EXPORT_INTERVAL", METRIC_INTERVAL)?,

@@ -3,6 +3,7 @@
 use opentelemetry::KeyValue;
 use pitcrew_model::Block;
 use pitcrew_runtime::events::Answered;
+use pitcrew_team::SecretDigests;
 use pitcrew_view::masking::Masker;
 use serde_json::{Value, json};
 
@@ -14,37 +15,49 @@ const TEXT_BYTES_MOST: usize = 16 * 1024;
 /// Maximum number of bytes of a text that is searched for secrets. The rest is dropped before.
 const SEARCHED_BYTES_MOST: usize = 4 * TEXT_BYTES_MOST;
 
-/// Whether spans have the texts of prompts, answers and tool calls.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Whether spans have the texts of answers and tool calls.
+#[derive(Clone, Debug)]
 pub(crate) enum Content {
     LeftOut,
-    Masked,
+    Masked(Masker),
 }
 
 impl Content {
+    /// Returns the same choice for a team whose secret values have these digests.
+    pub(crate) fn knowing(&self, digests: SecretDigests) -> Self {
+        match self {
+            Self::LeftOut => Self::LeftOut,
+            Self::Masked(_) => Self::Masked(Masker::knowing(digests)),
+        }
+    }
+
     /// Returns the attribute with the answer of a model.
-    pub(crate) fn of_answer(self, answered: &Answered) -> Option<KeyValue> {
+    pub(crate) fn of_answer(&self, answered: &Answered) -> Option<KeyValue> {
         let parts: Vec<Value> = answered.blocks.iter().filter_map(part).collect();
         let messages = json!([{
             "role": "assistant", "parts": parts, "finish_reason": answered.stop.as_str(),
         }]);
-        self.attribute(OUTPUT_MESSAGES, || masked_value(&messages))
+        self.attribute(OUTPUT_MESSAGES, |masker| masked_value(masker, &messages))
     }
 
     /// Returns the attribute with the input of a tool call.
-    pub(crate) fn of_input(self, input: &Value) -> Option<KeyValue> {
-        self.attribute(TOOL_CALL_ARGUMENTS, || masked_value(input))
+    pub(crate) fn of_input(&self, input: &Value) -> Option<KeyValue> {
+        self.attribute(TOOL_CALL_ARGUMENTS, |masker| masked_value(masker, input))
     }
 
     /// Returns the attribute with the result of a tool call.
-    pub(crate) fn of_result(self, text: &str) -> Option<KeyValue> {
-        self.attribute(TOOL_CALL_RESULT, || masked_text(text))
+    pub(crate) fn of_result(&self, text: &str) -> Option<KeyValue> {
+        self.attribute(TOOL_CALL_RESULT, |masker| masked_text(masker, text))
     }
 
-    fn attribute(self, name: &'static str, text: impl FnOnce() -> String) -> Option<KeyValue> {
+    fn attribute(
+        &self,
+        name: &'static str,
+        text: impl FnOnce(Masker) -> String,
+    ) -> Option<KeyValue> {
         match self {
             Self::LeftOut => None,
-            Self::Masked => Some(KeyValue::new(name, text())),
+            Self::Masked(masker) => Some(KeyValue::new(name, text(masker.clone()))),
         }
     }
 }
@@ -64,14 +77,14 @@ fn part(block: &Block) -> Option<Value> {
     }
 }
 
-fn masked_value(value: &Value) -> String {
-    let masked = Masker::new().value(&with_short_texts(value));
+fn masked_value(mut masker: Masker, value: &Value) -> String {
+    let masked = masker.value(&with_short_texts(value));
     // A second pass finds a secret that a program wrote as JSON in a text.
-    masked_text(&masked.to_string())
+    masked_text(masker, &masked.to_string())
 }
 
-fn masked_text(text: &str) -> String {
-    let masked = Masker::new().text(&cut(text, SEARCHED_BYTES_MOST)).into_owned();
+fn masked_text(mut masker: Masker, text: &str) -> String {
+    let masked = masker.text(&cut(text, SEARCHED_BYTES_MOST)).into_owned();
     cut(&masked, TEXT_BYTES_MOST)
 }
 
@@ -100,9 +113,18 @@ pub(crate) fn cut(text: &str, bytes_most: usize) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
+    use pitcrew_team::DigestKey;
+    use pitcrew_view::masking::secret_texts;
+
     use super::*;
 
     const KEY: &str = "sk-ant-api03-aB3dE5fG7hJ9kL1mN2pQ4rS6";
+
+    fn masked() -> Content {
+        Content::Masked(Masker::new())
+    }
 
     fn text_of(attribute: Option<KeyValue>) -> String {
         attribute.unwrap().value.as_str().into_owned()
@@ -113,25 +135,39 @@ mod tests {
         let input = json!({"command": "cargo test"});
         assert_eq!(Content::LeftOut.of_input(&input), None);
         assert_eq!(Content::LeftOut.of_result("ok"), None);
-        assert_eq!(text_of(Content::Masked.of_input(&input)), r#"{"command":"cargo test"}"#);
-        assert_eq!(text_of(Content::Masked.of_result("ok")), "ok");
+        assert_eq!(text_of(masked().of_input(&input)), r#"{"command":"cargo test"}"#);
+        assert_eq!(text_of(masked().of_result("ok")), "ok");
     }
 
     #[test]
     fn secrets_in_texts_are_masked_also_at_the_place_where_a_text_is_cut() {
         let input = json!({"command": format!("curl -H 'x: {KEY}'"), "password": "hunter22"});
-        let text = text_of(Content::Masked.of_input(&input));
+        let text = text_of(masked().of_input(&input));
         assert!(!text.contains(KEY) && !text.contains("hunter22"), "{text}");
         for before in [0, TEXT_BYTES_MOST - 9, SEARCHED_BYTES_MOST - 12] {
             let long = format!("{}{KEY}{}", " ".repeat(before), " ".repeat(SEARCHED_BYTES_MOST));
             for text in [
-                text_of(Content::Masked.of_result(&long)),
-                text_of(Content::Masked.of_input(&json!({ "text": long }))),
+                text_of(masked().of_result(&long)),
+                text_of(masked().of_input(&json!({ "text": long }))),
             ] {
                 assert!(text.len() <= TEXT_BYTES_MOST + "…".len(), "{}", text.len());
                 assert!(!text.contains("sk-ant-a"), "{before}");
             }
         }
+    }
+
+    #[test]
+    fn the_secret_values_of_the_environment_are_masked_too() {
+        let value = "correct+horse/7battery";
+        let environment = BTreeMap::from([("DEPLOY_TOKEN".into(), value.into())]);
+        let mut digests = SecretDigests::default();
+        digests.add(&secret_texts(&environment), &DigestKey::new([0x5a; 32]));
+        let content = masked().knowing(digests.clone());
+        let text = text_of(content.of_result(&format!("it is {value}.")));
+        assert_eq!(text, "it is [masked: value of DEPLOY_TOKEN].");
+        let text = text_of(content.of_input(&json!({"command": format!("echo {value}")})));
+        assert_eq!(text, r#"{"command":"echo [masked: value of DEPLOY_TOKEN]"}"#);
+        assert_eq!(Content::LeftOut.knowing(digests).of_result("ok"), None);
     }
 
     #[test]

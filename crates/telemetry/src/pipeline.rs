@@ -19,6 +19,7 @@ use tokio::time::{Sleep, sleep, timeout};
 use uuid::Uuid;
 
 use crate::config::Config;
+use crate::content::Content;
 use crate::exporter::{Exporter, ExporterError, resource};
 use crate::metrics::Metrics;
 use crate::run_fold::{RunFold, Signals, counted_tasks};
@@ -94,6 +95,8 @@ struct Pipeline {
     exporter: Arc<Exporter>,
     metrics: Option<Metrics>,
     fold: RunFold,
+    /// What the user wants of the texts.
+    content: Content,
     feed: TeamFeed,
     span_delay: Duration,
     metric_interval: Duration,
@@ -130,7 +133,9 @@ impl Telemetry {
             events,
             exporter: Arc::new(exporter),
             metrics,
-            fold: RunFold::new(trace, config.parent.clone(), config.content),
+            // Texts are sent only when the secrets of the team are known.
+            fold: RunFold::new(trace, config.parent.clone(), Content::LeftOut),
+            content: config.content.clone(),
             feed: TeamFeed::new(team),
             span_delay: config.span_delay,
             metric_interval: config.metric_interval,
@@ -251,6 +256,7 @@ impl Pipeline {
         self.now_ms = event.at_ms;
         if let What::Run(RunEvent::Started(started)) = &event.what {
             self.feed.begin(started, event.at_ms).await;
+            self.fold.set_content(self.feed.content(&self.content).await);
         }
         let signals = self.fold.happened(event);
         if follows_journal(event) {

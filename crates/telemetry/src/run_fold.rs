@@ -109,6 +109,11 @@ impl RunFold {
         }
     }
 
+    /// Changes what the spans have of the texts, from now on.
+    pub(crate) fn set_content(&mut self, content: Content) {
+        self.content = content;
+    }
+
     /// Handles an event of the host.
     pub(crate) fn happened(&mut self, HostEvent { at_ms, what, .. }: &HostEvent) -> Signals {
         let mut signals = Signals::default();

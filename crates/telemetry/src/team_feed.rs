@@ -5,6 +5,8 @@ use pitcrew_runtime::events::RunStarted;
 use pitcrew_team::store::{Event as Noted, JournalEntry, StoreError};
 use pitcrew_team::{Team, TeamRecords};
 
+use crate::content::Content;
+
 /// The position that skips all entries of a journal.
 const END: u64 = u64::MAX;
 
@@ -48,6 +50,21 @@ impl TeamFeed {
             && let Ok((_none, end)) = self.team.journal_since(END).await
         {
             self.position = end;
+        }
+    }
+
+    /// Returns what may be sent of the texts. The secret values of the team's runs are masked. If
+    /// their record cannot be read, no text is sent.
+    pub(crate) async fn content(&self, wanted: &Content) -> Content {
+        if matches!(wanted, Content::LeftOut) {
+            return Content::LeftOut;
+        }
+        match TeamRecords::Live(self.team.clone()).secret_digests().await {
+            Ok(digests) => wanted.knowing(digests),
+            Err(error) => {
+                tracing::warn!(%error, "no texts are sent, because the secrets are not known");
+                Content::LeftOut
+            }
         }
     }
 

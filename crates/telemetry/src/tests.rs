@@ -15,6 +15,7 @@ use pitcrew_runtime::events::{
 use pitcrew_runtime::run::{RunLimits, RunOutcome};
 use pitcrew_team::store::{Event as Noted, JournalEntry};
 use pitcrew_view::host::{HostEvent, What};
+use pitcrew_view::masking::Masker;
 use serde_json::json;
 
 use crate::content::Content;
@@ -399,7 +400,7 @@ fn without_the_users_wish_no_text_and_no_path_is_in_the_spans() {
     for text in [SECRET, "the key is", "wrote", "/home/dev"] {
         assert!(!left_out.contains(text), "{text}: {left_out}");
     }
-    let mut masked = Folded::new(Content::Masked);
+    let mut masked = Folded::new(Content::Masked(Masker::new()));
     everything().into_iter().for_each(|event| masked.happened(What::Run(event)));
     let masked = format!("{:?}", masked.spans);
     assert!(!masked.contains(SECRET), "{masked}");

@@ -196,6 +196,27 @@ async fn texts_are_sent_without_secrets_if_the_user_wants_them() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_secret_value_of_the_environment_is_in_no_text_that_is_sent() {
+    const TOKEN: &str = "correct-horse-7battery-staple";
+    let collector = Collector::open().await;
+    let url = collector.url.clone();
+    let ran = run_beside(move || {
+        let room = TestEnv::new();
+        let script = format!("agents: {{team-lead: [{{text: 'it is {TOKEN}.'}}]}}\n");
+        let model = room.script(&script);
+        let mut run = room.command(&["run", "do it", "--yes", "--model", &model]);
+        run.env(ENDPOINT, url).env("DEPLOY_TOKEN", TOKEN);
+        run.env("OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT", "true");
+        Ran::of(run.output().unwrap())
+    });
+    let ran = ran.await;
+    assert_eq!(ran.code, 0, "{ran:?}");
+    let received = collector.close();
+    assert!(received.has_bytes("it is [masked: value of DEPLOY_TOKEN]."));
+    assert!(!received.has_bytes(TOKEN));
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn without_the_variables_no_connection_is_opened() {
     let collector = Collector::open().await;
     let url = collector.url.clone();

@@ -114,7 +114,7 @@ impl Arrival {
         )?;
         run_context.trust = Some(lead.trust());
         let definition = run_context.definitions.get(agent_type(&member)).cloned().ok();
-        let started = started(&run_context, &member, &spec);
+        let started = started(&run_context, &member, &spec, limits);
         let (loop_handle, requests) = LoopHandle::new();
         let built = run_context.spec(AgentSpec { definition, ..spec }, &loop_handle).await;
         let built = built.map_err(|error| RunError::Store {
@@ -122,12 +122,11 @@ impl Arrival {
             source: Box::new(error),
         })?;
         let (mut run, joins) = started;
-        run.tools.clone_from(&built.tools);
-        run.resumed = built.conversation_turns > 0;
+        (run.tools, run.resumed) = (built.tools.clone(), built.conversation_turns > 0);
         let (mut account, mut usage_totals) = (Account::new(&member.name), UsageTotals::default());
         account.open(joins.agent_type.clone(), &run.model);
         carry_over(&run_context.team, &mut account, &mut usage_totals, limits).await?;
-        (run.limits, run.spent_before_usd) = (limits, usage_totals.cost_usd());
+        run.spent_before_usd = usage_totals.cost_usd();
         let solo = SoloLoop {
             inbox: member.name.inbox_file(),
             is_placed_by_us: entry == Entry::Placed && SpawnRecord::of(&member).is_some(),
@@ -285,6 +284,7 @@ fn started(
     run_context: &RunContext,
     member: &Member,
     spec: &AgentSpec,
+    limits: RunLimits,
 ) -> (RunStarted, AgentStarted) {
     let run = RunStarted {
         agent: member.name.clone(),
@@ -297,7 +297,7 @@ fn started(
         tools: Vec::new(),
         agents: run_context.definitions.iter().map(|definition| definition.name.clone()).collect(),
         resumed: false,
-        limits: RunLimits::default(),
+        limits,
         spent_before_usd: 0.0,
     };
     let joins = AgentStarted {
