@@ -13,7 +13,6 @@ import { REPLAY, VIEWS, link, route } from "./route.js";
 import { readScope, scope, useMay } from "./session.js";
 import { TeamStore } from "./store.js";
 import { use } from "./signal.js";
-import { Summary } from "./summary.js";
 import { Tasks } from "./tasks.js";
 import { Teams } from "./teams.js";
 import { oneLine, visible } from "./text.js";
@@ -42,6 +41,7 @@ function shown(team) {
 const replay = async () => (await import("./replay.js")).Replay;
 const member = async () => (await import("./member.js")).Member;
 const review = async () => (await import("./review.js")).Review;
+const summary = async () => (await import("./summary.js")).Summary;
 
 /** @param {Event} event */
 function skip(event) {
@@ -122,7 +122,8 @@ function View({ store }) {
 
 /** @param {{store: TeamStore}} props */
 function TeamView({ store }) {
-  const { questions } = use(store.host);
+  const { team, questions, outcome } = use(store.host);
+  const isOver = use(store.log.end) !== null || team.session || outcome;
   const plans = use(store.plans).filter((plan) => plan.state === "open");
   return html`<h1 class="hidden">Team ${nameOf(store)}</h1>
     ${questions.length > 0
@@ -130,7 +131,7 @@ function TeamView({ store }) {
       : html`<section class="waiting" aria-label="Plans that wait"><${OpenPlans}
           store=${store} /></section>`}
     <${Banner} store=${store} />
-    <${Summary} store=${store} />
+    ${isOver && html`<${Lazy} load=${summary} store=${store} />`}
     <${Cards} store=${store} />`;
 }
 

@@ -132,7 +132,7 @@ mod tests {
     const BYTES_MOST: usize = 150_000;
 
     /// The modules that a page loads when a view is opened, with `import()`.
-    const LATER: [&str; 3] = ["member.js", "replay.js", "review.js"];
+    const LATER: [&str; 4] = ["member.js", "replay.js", "review.js", "summary.js"];
 
     /// Returns the files below a folder that the page needs. Notes about them are left out.
     fn files_in(folder: &Path, below: &str) -> BTreeSet<String> {
