@@ -74,6 +74,7 @@ test("agents, tasks, calls and models can have the names of what every object ha
   const summary = page.getByRole("region", { name: "Run summary" });
   for (const name of NAMES) {
     const row = summary.getByRole("row", { name: new RegExp(`^${name} `) });
+    await row.waitFor();
     assert.equal(await row.getByText("no price").count(), name === SECOND ? 1 : 0, name);
   }
   assert.deepEqual(errors, []);
