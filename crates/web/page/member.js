@@ -42,7 +42,8 @@ export function Member({ store, name }) {
           href=${link(store.name, "review", name)}>changes</a></p>
         ${mayControl && html`<${Controls} team=${store.name} agent=${agent}
           isLead=${name === team.lead} />`}
-        <${Conversation} key=${name} store=${store} name=${name} version=${`${agent.turns} ${agent.status}`} />`}
+        <${Conversation} key=${name} store=${store} name=${name}
+          version=${`${agent.turns} ${agent.status}`} />`}
   </div>`;
 }
 
@@ -138,7 +139,8 @@ function Parts({ parts, writing }) {
   }
   return html`<section class="conversation" aria-label="Conversation" ref=${box}
     onClickCapture=${clicked}>
-    ${first > 0 && html`<button class="quiet" onClick=${showEarlier}>Show earlier parts (${first})</button>`}
+    ${first > 0 && html`<button class="quiet"
+      onClick=${showEarlier}>Show earlier parts (${first})</button>`}
     ${parts.length === 0 && html`<p class="empty">The conversation is empty.</p>`}
     ${parts.slice(first).map((part, n) => html`<${PartView} key=${first + n} part=${part} />`)}
     ${writing && html`<div class="part text writing"><pre class="text">${visible(writing)}</pre></div>`}

@@ -14,7 +14,10 @@ import { counted } from "./words.js";
 /** The number of lines of a diff that are shown at once. */
 const LINES_MOST = 1_000;
 
-/** The comments that were sent from this page, by team, member, file and line. @type {Map<string, string[]>} */
+/**
+ * The comments that were sent from this page, by team, member, file and line.
+ * @type {Map<string, string[]>}
+ */
 const sent = new Map();
 
 /** @param {{store: Store, chosen: string}} props */
