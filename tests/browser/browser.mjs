@@ -62,7 +62,10 @@ export async function tab(context, own = origin) {
   /** @type {string[]} */
   const errors = [];
   page.on("pageerror", (error) => errors.push(String(error)));
-  page.on("console", (message) => message.type() === "error" && errors.push(message.text()));
+  page.on("console", (message) => {
+    // The text of a failed request does not name its address.
+    if (message.type() === "error") errors.push(`${message.text()} ${message.location().url}`);
+  });
   page.on("request", (request) => {
     if (!request.url().startsWith(own)) errors.push(`a request to ${request.url()}`);
   });

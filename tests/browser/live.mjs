@@ -5,7 +5,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { isDeepStrictEqual } from "node:util";
 import { given, open, origin, violationsInBothThemes } from "./browser.mjs";
-import { DEVICE, PATIENCE, isTouch, press, readTo, shot, view } from "./steps.mjs";
+import { DEVICE, PATIENCE, isTouch, press, readTo, shot, swipe, view } from "./steps.mjs";
 
 test(`a person leads a team from the page of a ${given.device}`, { timeout: 180_000 }, async () => {
   const { page, context, errors } = await open(DEVICE);
@@ -27,28 +27,6 @@ test(`a person leads a team from the page of a ${given.device}`, { timeout: 180_
 });
 
 /** @typedef {import("playwright-core").Page} Page */
-
-/**
- * Moves a finger from the left to the right over a part of the page.
- * @param {Page} page
- * @param {import("playwright-core").Locator} part
- */
-async function swipe(page, part) {
-  const box = await part.boundingBox();
-  assert.ok(box);
-  const session = await page.context().newCDPSession(page);
-  const y = box.y + 20;
-  for (const [type, at] of /** @type {const} */ ([
-    ["touchStart", 60],
-    ["touchMove", 150],
-    ["touchMove", 260],
-    ["touchEnd", 0],
-  ])) {
-    const touchPoints = type === "touchEnd" ? [] : [{ x: at, y }];
-    await session.send("Input.dispatchTouchEvent", { type, touchPoints });
-  }
-  await session.detach();
-}
 
 /** @param {Page} page */
 async function cardsAppear(page) {
@@ -197,7 +175,11 @@ async function theTeamEnds(page) {
 async function theArchiveShowsIt(page) {
   await press(page.getByRole("link", { name: "Teams" }));
   await press(page.getByRole("region", { name: "Archived" }).getByRole("link", { name: /^work/ }));
-  await page.locator(".top .state", { hasText: "archived" }).waitFor();
+  await page.locator(".top .state", { hasText: /^archived .*\d\d:\d\d/ }).waitFor();
+  // The address has the id of the archive, and the page says the name.
+  assert.match(page.url(), /#\/work-\d+/);
+  assert.equal(await page.locator(".top .name").textContent(), "work");
+  assert.equal(await page.getByRole("heading", { level: 1 }).textContent(), "Team work");
   await page.getByRole("region", { name: "Run summary" }).getByText("completed").waitFor();
   await page.getByRole("article", { name: "bob", exact: true }).waitFor();
   assert.equal(await page.getByRole("form", { name: "Message" }).count(), 0);

@@ -1,5 +1,6 @@
 // The steps that the tests with a living team share. They click on a desk and touch on a phone.
 
+import assert from "node:assert/strict";
 import { DESK, PHONE, given, shot as pictured } from "./browser.mjs";
 
 /** @typedef {import("playwright-core").Page} Page */
@@ -28,6 +29,28 @@ export function press(part, options) {
  */
 export function view(page, name) {
   return press(page.getByRole("navigation", { name: "Views" }).getByRole("link", { name }));
+}
+
+/**
+ * Moves a finger from the left to the right over a part of the page.
+ * @param {Page} page
+ * @param {import("playwright-core").Locator} part
+ */
+export async function swipe(page, part) {
+  const box = await part.boundingBox();
+  assert.ok(box);
+  const session = await page.context().newCDPSession(page);
+  const y = box.y + 20;
+  for (const [type, at] of /** @type {const} */ ([
+    ["touchStart", 60],
+    ["touchMove", 150],
+    ["touchMove", 260],
+    ["touchEnd", 0],
+  ])) {
+    const touchPoints = type === "touchEnd" ? [] : [{ x: at, y }];
+    await session.send("Input.dispatchTouchEvent", { type, touchPoints });
+  }
+  await session.detach();
 }
 
 /**

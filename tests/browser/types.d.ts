@@ -193,6 +193,7 @@ interface TeamSummary {
   problem?: string;
   tasks?: { open: number; done: number };
   created_at_ms?: number;
+  archived_at_ms?: number | null;
   cost_usd?: number | null;
 }
 
@@ -232,8 +233,8 @@ interface Part {
   result?: { text: string; is_error: boolean } | null;
 }
 
-type StreamKind = "snapshot" | "event" | "gone" | "end" | "link";
-type Link = "connecting" | "live" | "gone" | "ended" | "lost" | "missing";
+type StreamKind = "snapshot" | "event" | "silent" | "gone" | "end" | "link";
+type Link = "connecting" | "live" | "silent" | "gone" | "ended" | "lost" | "missing";
 type LiveStore = import("../../crates/web/page/store.js").TeamStore;
 type Store =
   | LiveStore

@@ -4,6 +4,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { DESK, PHONE, open, origin, shot, states, tab, violations, violationsInBothThemes } from "./browser.mjs";
 import { play } from "./played.mjs";
+import { swipe } from "./steps.mjs";
 
 const LAST = states("lifecycle").at(-1);
 
@@ -89,6 +90,10 @@ test("errors have no fault in either theme", async () => {
   await context.close();
 });
 
+const AGENT = { ...TEAM.agents[0], name: "bob", role: "teammate", status: "running" };
+
+const CHANGED = { path: "it.txt", status: "added", diff: "@@ -0,0 +1 @@\n+one\n" };
+
 const REQUEST = {
   id: "q1",
   since_ms: 0,
@@ -130,6 +135,80 @@ test("a hidden page notifies of a request and of the end of a run", async () => 
     assert.deepEqual(shown, [`pitcrew: notify: ${told}`]);
   }
   assert.equal(await page.evaluate(() => Notification.permission), "granted");
+  assert.deepEqual(errors, []);
+  await context.close();
+});
+
+/** @type {Record<string, RegExp>} */
+const MORE_OF = {
+  answer: /^(Message|Allow once|Refuse…|Always…|Send)$/,
+  everything: /^(Message|Allow once|Refuse…|Always…|Send|Interrupt|Compact|Stop|Ask to leave)$/,
+};
+
+for (const scope of ["watch", "answer", "everything"]) {
+  test(`a device with the scope ${scope} is offered nothing else`, async () => {
+    const { page, context, errors } = await open(PHONE);
+    /** @type {string[]} */
+    const sent = [];
+    page.on("request", (it) => it.method() !== "GET" && sent.push(`${it.method()} ${it.url()}`));
+    await page.route(`${origin}/api/session`, (route) => route.fulfill({ json: { scope } }));
+    await page.route(`${origin}/api/teams/*/members/**`, (route) =>
+      route.fulfill({ json: { entries: [], total: 0, files: [CHANGED], branch: null } }),
+    );
+    await play(page, "scoped", [{ ...TEAM, agents: [AGENT] }], [], [{ question_opened: REQUEST }]);
+    const question = page.getByRole("article", { name: /bob asks permission for Bash/ });
+    await question.waitFor();
+    const offered = new Set(await page.locator("main button, form button").allInnerTexts());
+    for (const view of ["member/bob", "review/bob"]) {
+      await page.goto(`${origin}/#/scoped/${view}`);
+      await page.locator(".conversation, .diff").first().waitFor();
+      for (const text of await page.locator("main button").allInnerTexts()) offered.add(text);
+      assert.deepEqual(await violations(page), [], `${view} ${scope}`);
+    }
+    const known = [...offered].filter((text) => !/^(Refresh|)$/.test(text.trim()));
+    const may = MORE_OF[scope];
+    const wrong = known.filter((text) => !may?.test(text) && !(may && /^\d+$/.test(text)));
+    assert.deepEqual(wrong, []);
+    assert.equal(known.includes("Message"), scope !== "watch");
+    assert.equal(known.includes("Stop"), scope === "everything");
+    const notes = await page.getByText("This device only watches").count();
+    assert.equal(notes, scope === "watch" ? 1 : 0);
+    await page.goto(`${origin}/#/scoped`);
+    // The page does not take a swipe in the first moment of a request.
+    await question.waitFor();
+    await page.waitForTimeout(700);
+    await swipe(page, question);
+    if (scope === "watch") await page.waitForTimeout(300);
+    else await question.getByText("Nothing was answered").waitFor();
+    assert.equal(sent.length, scope === "watch" ? 0 : 1, sent.join());
+    if (scope === "watch") assert.deepEqual(errors, []);
+    await context.close();
+  });
+}
+
+test("the page says when the run does not answer, until the next event", async () => {
+  const { page, context, errors } = await open();
+  await play(page, "silent", [TEAM]);
+  await page.getByRole("article").first().waitFor();
+  const said = page.getByText("The run does not answer; it may be suspended.");
+  assert.equal(await said.count(), 0);
+  /** @param {string} kind @param {any} data */
+  const sends = (kind, data) =>
+    page.evaluate(
+      ([kind, data]) => {
+        const channel = new BroadcastChannel("pitcrew events silent");
+        channel.postMessage({ kind, data });
+        channel.close();
+      },
+      [kind, data],
+    );
+  await sends("silent", { error: "not_running" });
+  await page.getByRole("status").filter({ has: said }).or(said).first().waitFor();
+  await page.locator(".top .state", { hasText: "does not answer" }).waitFor();
+  assert.deepEqual(await violationsInBothThemes(page), []);
+  await sends("event", { seq: 99, at_ms: 0, what: { of_tomorrow: {} } });
+  await said.waitFor({ state: "detached" });
+  await page.locator(".top .state", { hasText: "running" }).waitFor();
   assert.deepEqual(errors, []);
   await context.close();
 });

@@ -22,7 +22,7 @@ use crate::archive::day_and_time;
 use crate::commands::{log, transcript};
 use crate::context::Context;
 use crate::failure::{Failure, FailureKind};
-use crate::output::printable;
+use crate::output::visible;
 use crate::past_runs::PastRun;
 use crate::when::time_of_day;
 
@@ -212,7 +212,7 @@ pub(crate) fn in_words(path: &Path, masked: &[Masked]) -> String {
 }
 
 fn shown(path: &Path) -> String {
-    printable(&path.display().to_string()).into_owned()
+    visible(&path.display().to_string())
 }
 
 /// Returns the path of a new document, with the real path of its folder.

@@ -5,6 +5,7 @@
 //! passes the new journal entries again and again. This module does no I/O.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::mem;
 
 use pitcrew_protocol::{AgentName, MessageId, Task, TaskId};
 use pitcrew_team::store::{Event, JournalEntry};
@@ -53,6 +54,19 @@ impl TeamLog {
         self.mail.extend(mail.into_iter().map(|mail| (mail.id.clone(), (to.clone(), mail))));
     }
 
+    /// Returns the subject of a task, if it is known.
+    #[must_use]
+    pub fn subject(&self, task: &TaskId) -> Option<&str> {
+        self.subjects.get(task).map(String::as_str)
+    }
+
+    /// Forgets the journal, so that the caller can pass it from its beginning. The mail and the
+    /// subjects of the tasks stay known.
+    pub fn begin_again(&mut self) {
+        let (subjects, mail) = (mem::take(&mut self.subjects), mem::take(&mut self.mail));
+        *self = Self { subjects, mail, ..Self::default() };
+    }
+
     /// Returns the members that got messages in these entries whose texts are not known yet. The
     /// caller reads their mail and calls [`TeamLog::know_mail`] before [`TeamLog::entries`].
     #[must_use]
@@ -73,31 +87,47 @@ impl TeamLog {
     /// broadcast are one entry with several receivers.
     pub fn entries(&mut self, journal: &[JournalEntry]) -> Vec<LogEntry> {
         let mut entries = Vec::new();
+        self.add_entries(&mut entries, journal);
+        entries
+    }
+
+    /// Adds the log entries for the next entries of the journal to those of the entries before. A copy
+    /// of a broadcast is added to the entry of the broadcast.
+    pub fn add_entries(&mut self, entries: &mut Vec<LogEntry>, journal: &[JournalEntry]) {
         for entry in journal {
             if let Some(entry) = self.entry(entry) {
-                add(&mut entries, entry);
+                add(entries, entry);
             }
         }
-        entries
     }
 
     /// Returns log entries for the known messages that the journal lacks, because another program
     /// sent them. Call this function after the journal was passed to [`TeamLog::entries`]. Each
     /// message is returned once.
     pub fn unrecorded_mail(&mut self) -> Vec<LogEntry> {
-        let mut mail: Vec<&(AgentName, Mail)> =
-            self.mail.values().filter(|(_, mail)| !self.told.contains(&mail.id)).collect();
+        let entries = self.foreign_mail();
+        let told: Vec<MessageId> = self.untold().map(|(_, mail)| mail.id.clone()).collect();
+        self.told.extend(told);
+        entries
+    }
+
+    /// Returns the same entries as [`TeamLog::unrecorded_mail`], and returns them again the next time.
+    /// The journal can still get a message after its inbox.
+    #[must_use]
+    pub fn foreign_mail(&self) -> Vec<LogEntry> {
+        let mut mail: Vec<&(AgentName, Mail)> = self.untold().collect();
         mail.sort_by(|(_, a), (_, b)| (sent_at_ms(a), &a.id.0).cmp(&(sent_at_ms(b), &b.id.0)));
         let mut entries = Vec::new();
-        let mut told = Vec::new();
         for (to, mail) in mail {
             let frame = mail.frame.as_ref().map(pitcrew_protocol::Frame::kind);
             let (from, at_ms) = (mail.message.from.as_str(), sent_at_ms(mail));
-            told.push(mail.id.clone());
             add(&mut entries, self.sent(at_ms, from, to, frame, Some(mail)));
         }
-        self.told.extend(told);
         entries
+    }
+
+    fn untold(&self) -> impl Iterator<Item = &(AgentName, Mail)> {
+        self.mail.values().filter(|(_, mail)| !self.told.contains(&mail.id))
     }
 }
 

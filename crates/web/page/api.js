@@ -72,8 +72,5 @@ export function inWords(error) {
   if (error instanceof Failure && error.status === 401) {
     return "You are not signed in here. Start the server again and open the link that it prints.";
   }
-  if (error instanceof Failure && error.status === 503) {
-    return `No process runs this team now: ${error.message}`;
-  }
   return error instanceof Error ? error.message : String(error);
 }

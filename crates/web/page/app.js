@@ -11,6 +11,7 @@ import { allowed, askToNotify, news, watch } from "./notify.js";
 import { OpenPlans, Plans } from "./plans.js";
 import { Questions } from "./questions.js";
 import { REPLAY, VIEWS, link, route } from "./route.js";
+import { readScope, scope, useMay } from "./session.js";
 import { TeamStore } from "./store.js";
 import { use } from "./signal.js";
 import { Summary } from "./summary.js";
@@ -89,8 +90,13 @@ function Team({ name }) {
 
 /** @param {{store: TeamStore}} props */
 function Foot({ store }) {
+  const [mayWrite, isWatching] = [useMay("answer"), use(scope) === "watch"];
   // Nobody reads the mail of an archived team.
-  return use(store.isArchived) ? null : html`<${Compose} store=${store} />`;
+  if (use(store.isArchived)) return null;
+  if (isWatching) {
+    return html`<p class="compose note">This device only watches: it cannot answer or write.</p>`;
+  }
+  return mayWrite && html`<${Compose} store=${store} />`;
 }
 
 /** @param {{store: TeamStore}} props */
@@ -111,7 +117,7 @@ function View({ store }) {
 function TeamView({ store }) {
   const { questions } = use(store.host);
   const plans = use(store.plans).filter((plan) => plan.state === "open");
-  return html`<h1 class="hidden">Team ${visible(store.name)}</h1>
+  return html`<h1 class="hidden">Team ${nameOf(store)}</h1>
     ${questions.length > 0
       ? html`<${Questions} team=${store.name} questions=${questions} plans=${plans} />`
       : html`<section class="waiting" aria-label="Plans that wait"><${OpenPlans}
@@ -121,17 +127,23 @@ function TeamView({ store }) {
     <${Cards} store=${store} />`;
 }
 
+/**
+ * Returns the name of the team. The address of an archived team has the id of its archive.
+ * @param {TeamStore} store
+ */
+const nameOf = (store) => visible(store.host.value.team.team || store.name);
+
 /** @param {{store: TeamStore}} props */
 function Header({ store }) {
   const { view } = use(route);
-  const error = use(store.error);
+  const [error, connection] = [use(store.error), use(store.link)];
   const { team, questions } = use(store.host);
   const plans = use(store.plans).filter((plan) => plan.state === "open").length;
   const waiting = questions.length + plans;
   return html`<header class="top">
     <div class="line">
       <a class="brand" href=${link()}><span aria-hidden="true">‹</span> Teams</a>
-      <b class="name">${visible(team.team || store.name)}</b>
+      <b class="name">${nameOf(store)}</b>
       <${TeamState} store=${store} />
       <span class="note totals">${totals(team.agents, questions)}</span>
       <${Settings} />
@@ -142,6 +154,8 @@ function Header({ store }) {
         id === "team" && waiting > 0 && html` <span class="count">${waiting}<span
           class="hidden"> waiting</span></span>`}</a>`)}<a
       href=${link(REPLAY + store.name)}>Replay</a></nav>
+    <p class="said" role="status">${connection === "silent" &&
+      "The run does not answer; it may be suspended."}</p>
     ${error && html`<p class="error" role="alert">${error}</p>`}
     ${team.cleanup?.failed && html`<p class="error" role="alert">The team was not cleaned up: ${
       oneLine(team.cleanup.failed, 500)}</p>`}
@@ -152,6 +166,7 @@ function Header({ store }) {
 const LINKS = {
   connecting: "connecting…",
   live: "running",
+  silent: "does not answer",
   gone: "no process runs it",
   ended: "not running",
   lost: "connection lost: reload the page",
@@ -162,16 +177,14 @@ const LINKS = {
 function TeamState({ store }) {
   const { team, outcome } = use(store.host);
   const [link, isArchived] = [use(store.link), use(store.isArchived)];
+  const endedAt = use(store.endedAt);
   const known = isArchived ? "archived" : outcome ? "ended" : LINKS[link];
   const words = team.cleanup === "cleaned_up" ? "cleaned_up" : known;
-  return link !== "missing" && html`<span class=${`state s-${link}`}>${words}</span>`;
+  return link !== "missing" && html`<span class=${`state s-${link}`}>${words}${
+    isArchived && endedAt && ` ${new Date(endedAt).toLocaleString()}`}</span>`;
 }
 
-// The styles hide what this caller may not do. The server refuses it anyway.
-get("/api/session").then(
-  ({ scope }) => (document.documentElement.dataset.scope = scope),
-  () => {},
-);
+void readScope();
 
 const root = /** @type {HTMLElement} */ (document.getElementById("app"));
 root.textContent = "";

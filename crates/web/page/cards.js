@@ -3,6 +3,7 @@
 import { html, useMemo } from "./vendor/preact-htm.js";
 import { recipient } from "./compose.js";
 import { link } from "./route.js";
+import { useMay } from "./session.js";
 import { use } from "./signal.js";
 import { oneLine, visible } from "./text.js";
 import { asksFor, clock, counted, dollars, now, short, tokensOf } from "./words.js";
@@ -68,17 +69,18 @@ export function Cards({ store }) {
   const mail = use(store.log.mail);
   // Nobody reads the mail of an archived team, or of a replay.
   const isOver = use(store.isArchived);
+  const mayWrite = useMay("answer") && !isOver;
   return html`<ul class="cards" aria-label=${`Agents of team ${visible(team.team)}`}>
     ${inOrder(team.agents, questions).map(({ agent, group }) => html`<li key=${agent.name}>
       <${Card} team=${store.name} agent=${agent} group=${group} lead=${team.lead}
         needs=${needs(agent, questions)} writing=${writing[agent.name] ?? ""}
-        mail=${mail[agent.name]} isOver=${isOver} /></li>`)}
+        mail=${mail[agent.name]} mayWrite=${mayWrite} /></li>`)}
   </ul>`;
 }
 
 /**
  * @typedef {{team: string, agent: Agent, group: Group, lead?: string | null, needs: string,
- *   writing: string, mail?: Entry, isOver: boolean}} CardProps
+ *   writing: string, mail?: Entry, mayWrite: boolean}} CardProps
  */
 
 /**
@@ -90,7 +92,7 @@ function Card(props) {
 }
 
 /** @param {CardProps} props */
-function drawn({ team, agent, group, lead, needs, writing, mail, isOver }) {
+function drawn({ team, agent, group, lead, needs, writing, mail, mayWrite }) {
   const { mark, words } = GROUPS[group];
   const name = visible(agent.name);
   const state = group === "ended" && agent.status === "killed" ? "stopped" : words;
@@ -110,7 +112,7 @@ function drawn({ team, agent, group, lead, needs, writing, mail, isOver }) {
     <${Badges} agent=${agent} />
     <footer>
       <span>${numbers(agent)}</span>
-      ${!isOver && agent.role !== "subagent" && html`<button class="quiet"
+      ${mayWrite && agent.role !== "subagent" && html`<button class="quiet"
         aria-label=${`Message ${name}`} onClick=${() => recipient(agent.name)}>Message</button>`}
     </footer>
   </article>`;

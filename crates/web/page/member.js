@@ -6,6 +6,7 @@ import { Badges, colorClass, needs, numbers } from "./cards.js";
 import { recipient } from "./compose.js";
 import { Text } from "./long.js";
 import { link } from "./route.js";
+import { useMay } from "./session.js";
 import { typed, use } from "./signal.js";
 import { oneLine, visible } from "./text.js";
 import { brief, now } from "./words.js";
@@ -21,6 +22,7 @@ export function Member({ store, name }) {
   const _drawnAgain = use(store.log.version);
   const { team, questions } = use(store.host);
   const isOver = use(store.isArchived);
+  const mayControl = useMay("everything") && !isOver;
   const agent = team.agents.find((agent) => agent.name === name);
   if (!agent) {
     return html`<div class="page"><p class="empty">No agent has the name ${visible(name)}.
@@ -34,7 +36,7 @@ export function Member({ store, name }) {
         <${Parts} key=${name} parts=${store.parts(name)} />`
       : html`<p class="note">${numbers(agent)} · <a
           href=${link(store.name, "review", name)}>changes</a></p>
-        ${!isOver && html`<${Controls} team=${store.name} agent=${agent}
+        ${mayControl && html`<${Controls} team=${store.name} agent=${agent}
           isLead=${name === team.lead} />`}
         <${Conversation} key=${name} store=${store} name=${name} turns=${agent.turns} />`}
   </div>`;

@@ -4,6 +4,7 @@
 import { html, useState } from "./vendor/preact-htm.js";
 import { call, inWords, ofTeam } from "./api.js";
 import { useReading } from "./reading.js";
+import { useMay } from "./session.js";
 import { typed, use } from "./signal.js";
 import { visible } from "./text.js";
 
@@ -35,6 +36,7 @@ export function OpenPlans({ store }) {
 /** @param {{plan: Plan, store: LiveStore}} props */
 function Plan({ plan, store }) {
   const { box, isRead, skip } = useReading(`${plan.request_id} ${plan.plan ?? ""}`);
+  const mayAnswer = useMay("answer");
   const [remarks, setRemarks] = useState("");
   const [said, setSaid] = useState("");
   const [isSent, setIsSent] = useState(false);
@@ -66,7 +68,7 @@ function Plan({ plan, store }) {
     <h2 id=${id}><span aria-hidden="true">!</span> ${visible(plan.member)} asks to approve its plan</h2>
     <pre class="call text" ref=${box} tabindex="0" role="region"
       aria-label="The whole plan">${visible(plan.plan ?? "The text of this plan is gone.")}</pre>
-    ${!isRead &&
+    ${mayAnswer && html`${!isRead &&
     html`<p class="unread">Scroll to the end of the plan to approve it.
       <button class="quiet" onClick=${skip}>Skip the rest unread</button></p>`}
     <label class="remarks">Remarks for ${visible(plan.member)}
@@ -77,7 +79,7 @@ function Plan({ plan, store }) {
         onClick=${() => answer(true)}>Approve</button>
       <button class="no" aria-disabled=${isSent}
         onClick=${() => answer(false)}>Send back with remarks</button>
-    </div>
+    </div>`}
     <p class="said" role="status">${said}</p>
   </article>`;
 }

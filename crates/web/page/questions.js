@@ -9,6 +9,7 @@ import { html, useEffect, useLayoutEffect, useRef, useState } from "./vendor/pre
 import { call, inWords, ofTeam } from "./api.js";
 import { useReading } from "./reading.js";
 import { link } from "./route.js";
+import { useMay } from "./session.js";
 import { typed } from "./signal.js";
 import { useSwipe } from "./swipe.js";
 import { visible } from "./text.js";
@@ -51,6 +52,7 @@ export function heading(question) {
 function Question({ team, open, movedAt }) {
   const { question } = open;
   const { box, isRead, skip } = useReading(open.id + question.digest);
+  const mayAnswer = useMay("answer");
   const [said, setSaid] = useState("");
   const [isSent, setIsSent] = useState(false);
   const [isRefusing, setIsRefusing] = useState(false);
@@ -79,14 +81,14 @@ function Question({ team, open, movedAt }) {
     }
   }
   const swipe = useSwipe((side) => (side === "right" ? allow("once") : setIsRefusing(true)));
-  return html`<article class="question" aria-labelledby=${`q-${open.id}`} ...${swipe}>
+  return html`<article class="question" aria-labelledby=${`q-${open.id}`} ...${mayAnswer && swipe}>
     <h2 id=${`q-${open.id}`}><span aria-hidden="true">!</span> ${heading(question)}</h2>
     <p class="note">in <code>${visible(question.folder)}</code>${
       question.reason && html`<br />because ${visible(question.reason)}`}</p>
     <div class="call" ref=${box} tabindex="0" role="region" aria-label="The whole call">
       ${question.lines.map((line, n) => html`<${CallLine} key=${n} line=${line} />`)}
     </div>
-    ${!isRead &&
+    ${mayAnswer && html`${!isRead &&
     html`<p class="unread">Scroll to the end of the call to allow it.
       <button class="quiet" onClick=${skip}>Skip the rest unread</button></p>`}
     <div class="actions">
@@ -101,7 +103,7 @@ function Question({ team, open, movedAt }) {
     ${isOffering && html`<ul class="offers" aria-label="Answers for later calls too">
       ${question.offers.map((offer, n) => html`<${OfferButtons} key=${n} offer=${offer}
         isOff=${!isRead || isSent} allow=${allow} />`)}</ul>`}
-    ${isRefusing && html`<${Refusal} isOff=${isSent} send=${send} />`}
+    ${isRefusing && html`<${Refusal} isOff=${isSent} send=${send} />`}`}
     <p class="said" role="status">${said}</p>
   </article>`;
 }

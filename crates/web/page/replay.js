@@ -67,7 +67,7 @@ function Header({ store, back }) {
   const [isLive, error] = [use(store.isLive), use(store.error)];
   const { left_out, masked, unread, name } = store.replay;
   const notes = [...unread];
-  if (left_out > 0) notes.unshift(`${counted(left_out, "older event")} are not in this replay`);
+  if (left_out > 0) notes.unshift(`Not in this replay: ${counted(left_out, "older event")}`);
   if (masked) notes.push(`Masked in this file: ${masked}`);
   const cleanup = team.cleanup?.failed;
   const state = team.cleanup === "cleaned_up" ? "cleaned_up"

@@ -5,6 +5,7 @@ import { html, useEffect, useMemo, useState } from "./vendor/preact-htm.js";
 import { call, get, inWords, ofTeam } from "./api.js";
 import { comment, linesOf } from "./diff.js";
 import { link } from "./route.js";
+import { useMay } from "./session.js";
 import { typed, use } from "./signal.js";
 import { visible } from "./text.js";
 import { counted } from "./words.js";
@@ -38,6 +39,7 @@ function Changes({ team, name }) {
     }
   }
   useEffect(() => void read(), []);
+  const [mayComment, mayMerge] = [useMay("answer"), useMay("everything")];
   if (error) return html`<p class="error" role="alert">${error}</p>`;
   if (!changes) return html`<p class="loading">Loading…</p>`;
   const { branch, files, problem, left_out } = changes;
@@ -49,14 +51,15 @@ function Changes({ team, name }) {
         branch.uncommitted && ", with changes that are not committed"}`}${
       " "}<button class="quiet" onClick=${read}>Refresh</button></p>
     ${problem && html`<p class="error">${visible(problem)}</p>`}
-    ${files.map((file) => html`<${File} key=${file.path} team=${team} name=${name} file=${file} />`)}
+    ${files.map((file) => html`<${File} key=${file.path} team=${team} name=${name} file=${file}
+      mayComment=${mayComment} />`)}
     ${(left_out ?? 0) > 0 && html`<p class="note">${counted(left_out ?? 0, "more file")} changed.</p>`}
-    ${branch?.commit && html`<${Merge} team=${team} name=${name} branch=${branch} read=${read} />`}
+    ${mayMerge && branch?.commit && html`<${Merge} team=${team} name=${name} branch=${branch} read=${read} />`}
   </div>`;
 }
 
-/** @param {{team: string, name: string, file: ChangedFile}} props */
-function File({ team, name, file }) {
+/** @param {{team: string, name: string, file: ChangedFile, mayComment: boolean}} props */
+function File({ team, name, file, mayComment }) {
   const [isWhole, setIsWhole] = useState(false);
   const [open, setOpen] = useState(-1);
   const lines = useMemo(() => linesOf(file.diff ?? ""), [file.diff]);
@@ -68,7 +71,7 @@ function File({ team, name, file }) {
     ${file.not_shown && html`<p class="note">${visible(file.not_shown)}</p>`}
     <div class="diff" role="table" aria-label=${`Diff of ${path}`}>
       ${shown.map((line, n) => html`<${Line} key=${n} line=${line} isOpen=${n === open}
-        toggle=${() => setOpen(n === open ? -1 : n)} />
+        mayComment=${mayComment} toggle=${() => setOpen(n === open ? -1 : n)} />
         ${n === open && html`<div role="row"><div role="cell"><${Comment} team=${team} name=${name}
           file=${file.path} line=${line} close=${() => setOpen(-1)} /></div></div>`}`)}
     </div>
@@ -87,12 +90,17 @@ function counts(lines, kind) {
 
 const SIGNS = { added: "+", removed: "−", same: " ", hunk: "", note: "" };
 
-/** @param {{line: import("./diff.js").DiffLine, isOpen: boolean, toggle: () => void}} props */
-function Line({ line, isOpen, toggle }) {
+/**
+ * @param {{line: import("./diff.js").DiffLine, isOpen: boolean, mayComment: boolean,
+ *   toggle: () => void}} props
+ */
+function Line({ line, isOpen, mayComment, toggle }) {
   const label = `Comment on ${line.kind === "same" ? "" : `${line.kind} `}line ${line.line}`;
   return html`<div class=${`diff-line ${line.kind}`} role="row">
-    <span role="cell" class="number">${line.line !== null && html`<button aria-label=${label}
-      aria-expanded=${isOpen} onClick=${toggle}>${line.line}</button>`}</span>
+    <span role="cell" class="number">${line.line !== null && mayComment
+      ? html`<button aria-label=${label} aria-expanded=${isOpen}
+          onClick=${toggle}>${line.line}</button>`
+      : line.line}</span>
     <span role="cell" class="code"><span aria-hidden="true">${SIGNS[line.kind]}</span>${
       visible(line.text)}</span>
   </div>`;

@@ -27,6 +27,8 @@ export class TeamStore {
     this.plans = new Signal(/** @type {Plan[]} */ ([]));
     this.error = new Signal("");
     this.isArchived = new Signal(false);
+    /** When the team was archived. @type {Signal<number | null>} */
+    this.endedAt = new Signal(null);
     this.log = new Log();
     this.isStopped = false;
     this.nextEntry = 0;
@@ -54,7 +56,9 @@ export class TeamStore {
   receive(kind, data) {
     if (this.isStopped) return;
     if (kind === "link") {
-      this.link.value = data;
+      // A stream begins before the host has answered.
+      const isKnown = data !== "live" || this.host.value !== EMPTY;
+      if (isKnown) this.link.value = data;
       if (data === "lost") void this.readState();
     } else if (kind === "snapshot") {
       this.waiting = [];
@@ -63,7 +67,10 @@ export class TeamStore {
       this.readTimeline();
       this.settle();
     } else if (kind === "event") {
+      this.link.value = "live";
       this.queue(data);
+    } else if (kind === "silent") {
+      this.link.value = kind;
     } else {
       this.folded();
       this.link.value = kind === "end" ? "ended" : "gone";
@@ -142,7 +149,9 @@ export class TeamStore {
   /** Reads why there are no events: the team is archived, or it is not there. */
   async readState() {
     try {
-      this.isArchived.value = (await get(ofTeam(this.name))).state === "archived";
+      const { state, archived_at_ms } = await get(ofTeam(this.name));
+      this.endedAt.value = archived_at_ms ?? null;
+      this.isArchived.value = state === "archived";
     } catch (error) {
       if (error instanceof Failure && error.status === 404 && !this.host.value.outcome) {
         this.isArchived.value = true;

@@ -6,7 +6,7 @@ import { ofTeam } from "./api.js";
 
 /** @typedef {(kind: StreamKind, data: any) => void} Receive */
 
-const KINDS = /** @type {const} */ (["snapshot", "event", "gone", "end"]);
+const KINDS = /** @type {const} */ (["snapshot", "event", "silent", "gone", "end"]);
 
 /**
  * Follows a team until the returned function is called.
@@ -36,7 +36,8 @@ export function follow(team, receive, current) {
   const connected = () =>
     connect(team, stopped.signal, (kind, data) => {
       isConnected ||= kind === "snapshot";
-      if (kind !== "event" && kind !== "snapshot") latest = { kind, data };
+      const isNews = kind === "event" || kind === "snapshot";
+      latest = isNews ? { kind: "link", data: "live" } : { kind, data };
       receive(kind, data);
       channel.postMessage({ kind, data });
     });

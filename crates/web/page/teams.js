@@ -48,6 +48,7 @@ function facts(team) {
   const parts = [counted(team.members?.length ?? 0, "member")];
   if (open + done > 0) parts.push(`${done} of ${counted(open + done, "task")} completed`);
   if (team.cost_usd != null) parts.push(dollars(team.cost_usd));
-  if (team.created_at_ms) parts.push(new Date(team.created_at_ms).toLocaleString());
+  const [at, word] = team.archived_at_ms ? [team.archived_at_ms, "ended "] : [team.created_at_ms, ""];
+  if (at) parts.push(word + new Date(at).toLocaleString());
   return parts.join(" · ");
 }

@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 use crate::access::Keys;
 use crate::devices::Devices;
 use crate::failure::Failure;
-use crate::journals::Journals;
+use crate::logs::Logs;
 use crate::metrics::Metrics;
 use crate::pairing::Tries;
 use crate::read_rates::ReadRates;
@@ -32,7 +32,7 @@ pub(crate) struct App {
     pub(crate) worktrees: Worktrees,
     pub(crate) keys: Keys,
     pub(crate) metrics: Metrics,
-    pub(crate) journals: Journals,
+    pub(crate) logs: Logs,
     pub(crate) devices: Devices,
     pub(crate) pair_tries: Tries,
     pub(crate) read_rates: ReadRates,

@@ -38,6 +38,10 @@ pub(crate) mod code {
     pub(crate) const NOT_RUNNING: &str = "not_running";
 }
 
+/// Marks the answer of a request whose team was not found.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct NoTeam;
+
 /// The error of a request.
 #[derive(Debug)]
 pub(crate) struct Failure {
@@ -111,7 +115,8 @@ impl Failure {
         &self.message
     }
 
-    fn envelope(self) -> Envelope {
+    /// Returns the body of the answer.
+    pub(crate) fn envelope(self) -> Envelope {
         let Self { code, message, details, .. } = self;
         Envelope { success: false, error: code, message, details }
     }
@@ -119,7 +124,7 @@ impl Failure {
 
 /// The body of an error.
 #[derive(Serialize)]
-struct Envelope {
+pub(crate) struct Envelope {
     success: bool,
     error: &'static str,
     message: String,
@@ -129,11 +134,15 @@ struct Envelope {
 
 impl IntoResponse for Failure {
     fn into_response(self) -> Response {
+        let is_no_team = self.code == pitcrew_protocol::ErrorCode::TeamNotFound.as_str();
         let wait_ms = self.details.get("retry_after_ms").and_then(Value::as_u64);
         let mut response = (self.status, Json(self.envelope())).into_response();
         if let Some(wait_ms) = wait_ms {
             let seconds = HeaderValue::from(wait_ms.div_ceil(1000).max(1));
             response.headers_mut().insert(RETRY_AFTER, seconds);
+        }
+        if is_no_team {
+            response.extensions_mut().insert(NoTeam);
         }
         response
     }

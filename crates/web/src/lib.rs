@@ -29,7 +29,7 @@ mod crowd;
 mod devices;
 mod etag;
 mod failure;
-mod journals;
+mod logs;
 mod metrics;
 mod one_module;
 mod openapi;

@@ -19,7 +19,7 @@ use crate::app::App;
 use crate::failure::Failure;
 
 /// How long a host may take for its first snapshot.
-const PATIENCE: Duration = Duration::from_secs(5);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Where a team is and whether it runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]

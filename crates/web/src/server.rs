@@ -18,7 +18,7 @@ use crate::app::{App, NewTeams, Shared};
 use crate::caller::Callers;
 use crate::connections::{self, Taking, Tls};
 use crate::devices::Devices;
-use crate::journals::Journals;
+use crate::logs::Logs;
 use crate::metrics::Metrics;
 use crate::pairing::Tries;
 use crate::reach::Reach;
@@ -106,7 +106,7 @@ impl Server {
             worktrees,
             keys: Keys::new(site, token),
             metrics: Metrics::default(),
-            journals: Journals::default(),
+            logs: Logs::default(),
             devices,
             pair_tries: Tries::default(),
             read_rates: ReadRates::default(),

@@ -158,7 +158,7 @@ impl Export {
 
 fn warn(unread: &[String]) {
     for text in unread {
-        output::remark(&format!("warning: {text}"));
+        output::remark(&format!("warning: {}", output::visible(text)));
     }
 }
 

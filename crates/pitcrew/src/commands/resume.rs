@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use clap_complete::engine::ArgValueCompleter;
-use pitcrew_protocol::ErrorCode;
+use pitcrew_protocol::{ErrorCode, counted};
 use pitcrew_runtime::run::Begin;
 use pitcrew_team::TeamRecords;
 use pitcrew_tui::choose::choose;
@@ -355,7 +355,8 @@ impl Row {
 
     fn item(&self, context: &Context) -> PickerItem {
         let end = first_line(&self.end(), 12);
-        let tasks = format!("{} tasks", self.tasks());
+        let tasks = counted(self.run.tasks, "task");
+        let tasks = format!("{} of {tasks}", self.run.tasks_completed);
         let detail = format!("{end:<12}  {}  {tasks:<13}  {}", self.last(), self.goal());
         PickerItem { group: self.place(context), label: self.run.team.clone(), detail }
     }

@@ -180,7 +180,7 @@ impl Serving {
     pub(super) fn text(&self) -> String {
         let Self { url, link, token_file, certificate, is_read_only, is_behind_proxy } = self;
         let token = match token_file {
-            Some(file) => format!("programs send the token in {file}"),
+            Some(file) => format!("programs send the token in {}", output::visible(file)),
             None => "there is no token for programs, because no file can be made for it".to_owned(),
         };
         let warning = match is_read_only {

@@ -96,7 +96,7 @@ impl View {
         match self.source(&context.cwd)? {
             Source::Stdin => show(context, stdin()?, "standard input", face),
             Source::File(path) => {
-                let name = path.display().to_string();
+                let name = output::visible(&path.display().to_string());
                 let stream = GivenStream::open(&context.cwd.join(path));
                 show(context, stream.map_err(|refused| unopened(&name, refused))?, &name, face)
             }
@@ -155,7 +155,7 @@ impl View {
             return viewed::records(context, records, recorded).await;
         }
         for text in &recorded.unread {
-            output::remark(&format!("warning: {text}"));
+            output::remark(&format!("warning: {}", output::visible(text)));
         }
         printed::records(context, &recorded)
     }

@@ -78,6 +78,7 @@ mod serve;
 mod service;
 mod session;
 mod shown_commands;
+mod shown_paths;
 mod strays;
 mod stream_schema;
 mod supervision;

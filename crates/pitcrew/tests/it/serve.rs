@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
@@ -161,6 +162,11 @@ fn a_stream_says_when_the_host_is_gone_and_goes_on_with_the_next_run() {
     assert_eq!(ended.name, "event");
     assert_eq!(stream.until(|event| event.name != "event").name, "gone");
     detached.until_no_host();
+    // A change of the team's files is no reason to say it again.
+    for to in ["bob", "team-lead"] {
+        let message = json!({"to": to, "content": "begin"});
+        assert_eq!(serving.browser.post("/api/teams/work/messages", &message).0, 201);
+    }
     detached.room.ok(&["run", "--resume", "work", "--detach"]);
     assert_eq!(stream.next().unwrap().name, "snapshot");
     assert_eq!(serving.browser.post("/api/teams/work/stop", &json!({})).0, 200);
@@ -238,11 +244,15 @@ fn a_suspended_host_is_said_to_be_silent() {
     let (detached, host) = Detached::start(ASKS, &[]);
     detached.until_log("bob is idle");
     let Serving { browser, process: _server, .. } = serve(&detached.room);
-    question(&mut browser.events("work", None));
+    let mut open = browser.events("work", None);
+    question(&mut open);
     let metrics = || browser.text("/metrics");
     let is_silent = |text: &String| text.lines().any(|line| line == "pitcrew_hosts_silent 1");
     let host = Pid::from_raw(host.cast_signed()).unwrap();
     kill_process(host, Signal::STOP).unwrap();
+    let began = Instant::now();
+    let mut opened_now = browser.events("work", None);
+    assert!(began.elapsed() < Duration::from_secs(3), "the head of the answer comes at once");
     let text = until("the silence", || Some(metrics()).filter(is_silent), metrics);
     // The files do not know the question that waits.
     assert!(!text.contains("pitcrew_open_questions{"), "{text}");
@@ -250,7 +260,18 @@ fn a_suspended_host_is_said_to_be_silent() {
     let (status, answer) = browser.get("/api/teams/work");
     assert_eq!((status, &answer["error"]), (503, &json!("not_running")), "{answer}");
     assert!(answer["message"].as_str().unwrap().contains("may be suspended"), "{answer}");
+    let mut streams = [&mut open, &mut opened_now];
+    for stream in &mut streams {
+        let silent = stream.until(|event| event.name != "event");
+        assert_eq!((silent.name.as_str(), &silent.data), ("silent", &answer));
+    }
     kill_process(host, Signal::CONT).unwrap();
+    for stream in &mut streams {
+        // The silence is told once, and the host's state follows.
+        let back = stream.next().unwrap();
+        assert_eq!(back.name, "snapshot", "{back:?}");
+        assert!(back.data["questions"][0].is_object(), "{back:?}");
+    }
     let is_back = |text: &String| text.contains("pitcrew_open_questions{team=\"work\"} 1");
     until("the host", || Some(metrics()).filter(is_back), metrics);
     assert_eq!(browser.get("/api/teams/work").0, 200);

@@ -1,5 +1,6 @@
 //! The card of an agent: its state, type, model, mode, task and tokens.
 
+use pitcrew_protocol::counted;
 use pitcrew_view::AgentState;
 use pitcrew_view::text::in_one_line;
 use ratatui::Frame;
@@ -55,8 +56,8 @@ fn lines(agent: &AgentState, width: usize, theme: &Theme) -> Vec<Line<'static>> 
 /// Describes the work of an agent in numbers.
 fn used(agent: &AgentState) -> String {
     let tokens = agent.tokens().map(|tokens| format!("{tokens} tokens"));
-    let turns = (agent.turns > 0).then(|| format!("{} turns", agent.turns));
-    let calls = (agent.tool_calls > 0).then(|| format!("{} calls", agent.tool_calls));
+    let turns = (agent.turns > 0).then(|| counted(agent.turns, "turn"));
+    let calls = (agent.tool_calls > 0).then(|| counted(agent.tool_calls, "call"));
     let parts = [tokens, agent.cost(), turns, calls].into_iter().flatten();
     let used = parts.collect::<Vec<_>>().join(", ");
     if used.is_empty() { "nothing is known".to_owned() } else { in_one_line(&used) }

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use pitcrew_model::{Usage, in_dollars};
+use pitcrew_protocol::counted;
 use serde::{Deserialize, Serialize};
 
 use crate::text::in_one_line;
@@ -72,10 +73,7 @@ impl SessionSummary {
         let outcome = in_one_line(&self.outcome.replace('_', " "));
         let failed = if self.is_error { "failed: " } else { "" };
         let of_models = self.duration_api_ms.map(|ms| format!("model calls {}", in_time(ms)));
-        let turns = self.turns.map(|turns| match turns {
-            1 => "1 turn".to_owned(),
-            turns => format!("{turns} turns"),
-        });
+        let turns = self.turns.map(|turns| counted(turns, "turn"));
         let lasted = self.duration_ms.map(|ms| format!("lasted {}", in_time(ms)));
         let parts = [lasted, of_models, turns, self.cost_usd.map(in_dollars)];
         let parts: Vec<String> =

@@ -134,7 +134,13 @@ impl LogEntry {
     /// Creates an entry about a file of the team that cannot be read. It has no time.
     #[must_use]
     pub fn unread(text: &str) -> Self {
-        Self::new(0, LogKind::Run, "unread", text)
+        Self::new(0, LogKind::Run, UNREAD, text)
+    }
+
+    /// Whether this entry is about a file of the team that cannot be read.
+    #[must_use]
+    pub fn is_unread(&self) -> bool {
+        self.event == UNREAD
     }
 
     pub(super) fn by(self, agent: impl fmt::Display) -> Self {
@@ -192,6 +198,9 @@ impl LogEntry {
         *self = Self { content: None, ..self.clone() }.saying(self.content.as_deref());
     }
 }
+
+/// The event of an entry about a file that cannot be read.
+const UNREAD: &str = "unread";
 
 /// The event of a text message.
 pub(super) const MESSAGE: &str = "message";

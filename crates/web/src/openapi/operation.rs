@@ -185,6 +185,10 @@ impl Operation {
             let known = json!({"description": "The caller has the present answer."});
             responses.insert("304".to_owned(), known);
         }
+        if self.answer == "EventStream" {
+            let over = json!({"description": "The caller has the event `end`: no more comes."});
+            responses.insert("204".to_owned(), over);
+        }
         for status in self.error_statuses() {
             let content = json!({"application/json": {"schema": reference("Error")}});
             let description = said(status);

@@ -59,7 +59,8 @@ fn of_teams() -> Vec<Operation> {
             "The events of a team, as they happen",
         )
         .with_header("Last-Event-ID", "The id of the last event that the caller has.")
-        .or(429),
+        .or(429)
+        .or(503),
     ]
 }
 

@@ -198,6 +198,7 @@ fn of_teams() -> Vec<Named> {
                 ("members", list_of(&text())),
                 ("tasks", counts),
                 ("created_at_ms", at_ms),
+                ("archived_at_ms?", count()),
                 ("cost_usd?", json!({"type": "number"})),
                 ("problem?", text()),
             ]),
@@ -208,6 +209,7 @@ fn of_teams() -> Vec<Named> {
                 ("name", text()),
                 ("state", state),
                 ("archive?", text()),
+                ("archived_at_ms?", count()),
                 ("team", object(&[("team", text()), ("agents", list_of(&reference("Agent")))])),
                 ("tasks", list_of(&reference("TaskFile"))),
                 ("questions", list_of(&reference("Question"))),
@@ -221,7 +223,7 @@ fn of_teams() -> Vec<Named> {
 
 /// One event of a stream. Its data is JSON.
 fn event() -> Value {
-    let names = json!({"enum": ["snapshot", "event", "gone", "end"]});
+    let names = json!({"enum": ["snapshot", "event", "silent", "gone", "end"]});
     object(&[("event", names), ("data", text()), ("id?", text())])
 }
 

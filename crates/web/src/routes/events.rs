@@ -2,32 +2,49 @@
 //!
 //! The stream is read from the team's host as fast as the caller takes it. A caller that is too
 //! slow gets a snapshot in place of what it missed, and nothing waits for it in memory.
+//!
+//! A host can be suspended. The stream begins without it, says that the host does not answer, and
+//! goes on with a snapshot when the host answers again. A browser never opens a stream again after
+//! a 503, so that status is only for a host that this server does not understand.
 
 use std::convert::Infallible;
 use std::time::Duration;
 
 use axum::extract::{Path, State};
-use axum::http::HeaderMap;
+use axum::http::{HeaderMap, StatusCode};
 use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse as _, Response};
 use futures_util::stream::{self, Stream, StreamExt as _};
+use pitcrew_runtime::control_socket::KnockError;
 use pitcrew_team::{Team, TeamRecords};
-use pitcrew_view::client::{HostLink, News, Since};
+use pitcrew_view::client::{HostLink, News, Since, follow};
 use pitcrew_view::host::HostState;
+use pitcrew_view::lead::LeadError;
 use pitcrew_view::running::Running;
 use serde::Serialize;
+use tokio::time::{Instant, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 
 use crate::app::Shared;
 use crate::failure::Failure;
 use crate::metrics::OpenStream;
-use crate::records;
+use crate::records::{self, PATIENCE};
 
 /// How often an idle stream sends a comment, so that a dead connection is noticed.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
 
+/// How long the answer waits for the host's first news. A host that refuses usually does so within
+/// this time, and the refusal is then the answer.
+const GRACE: Duration = Duration::from_millis(300);
+
+/// After this time without an event, the host is asked whether it still answers.
+const ASK_AFTER: Duration = Duration::from_secs(10);
+
 /// The header with which a browser says which event it has got last.
 const LAST_EVENT_ID: &str = "last-event-id";
+
+/// The id of the event `end`. A browser that comes back after it gets no stream.
+const END: &str = "end";
 
 /// `GET /api/teams/{team}/events`
 pub(super) async fn stream(
@@ -37,15 +54,18 @@ pub(super) async fn stream(
 ) -> Result<Response, Failure> {
     let records = app.records(&name).await?;
     let is_hosted = matches!(records::running(&records).await?, Some(Running::ByPitcrew { .. }));
+    let last_id = headers.get(LAST_EVENT_ID).and_then(|id| id.to_str().ok());
     match records {
         TeamRecords::Live(team) if is_hosted => {
-            let since = headers.get(LAST_EVENT_ID).and_then(|id| after(id.to_str().ok()?));
-            let follower = Follower::new(team, since, app.stop.clone()).await?;
+            let mut follower = Follower::new(team, last_id.and_then(after), app.stop.clone());
+            follower.wait_for_refusal().await?;
             Ok(served(follower.events(), app.metrics.requests.open_stream()))
         }
+        // With any other status, a browser would come back every few seconds.
+        _ if last_id == Some(END) => Ok(StatusCode::NO_CONTENT.into_response()),
         records @ (TeamRecords::Live(_) | TeamRecords::Archived(..)) => {
             let state = records::of_files(&app, &records).await?;
-            let all = [event("snapshot", &state), event("end", &name)];
+            let all = [event("snapshot", &state), event("end", &name).id(END)];
             Ok(served(stream::iter(all.map(Ok)), app.metrics.requests.open_stream()))
         }
     }
@@ -93,24 +113,44 @@ fn event(name: &str, data: &impl Serialize) -> Event {
 
 /// Follows the host of a team, also over the ends of its runs.
 struct Follower {
+    team: Team,
     link: HostLink,
     stop: CancellationToken,
     /// The news that was read before the stream began.
     first: Option<News>,
+    host: Host,
+    /// The number of the next event of the host.
+    next_seq: u64,
     is_over: bool,
 }
 
+/// What the caller knows of the host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Host {
+    /// The host has said nothing yet. At this time it counts as silent.
+    Awaited(Instant),
+    /// The host answers. It is asked at this time, if it sends no event until then.
+    Answers(Instant),
+    /// The caller knows that the host does not answer.
+    Silent,
+    /// The caller knows that no process runs the team.
+    Gone,
+}
+
 impl Follower {
-    /// Connects to the host. The first news is awaited, so that a refusal is the answer of the
-    /// request.
-    async fn new(
-        team: Team,
-        since: Option<Since>,
-        stop: CancellationToken,
-    ) -> Result<Self, Failure> {
-        let mut link = HostLink::new(team).going_on(since);
-        let first = Some(link.next().await?);
-        Ok(Self { link, stop, first, is_over: false })
+    fn new(team: Team, since: Option<Since>, stop: CancellationToken) -> Self {
+        let next_seq = since.as_ref().map_or(0, |since| since.seq);
+        let link = HostLink::new(team.clone()).going_on(since);
+        let host = Host::Awaited(Instant::now() + PATIENCE);
+        Self { team, link, stop, first: None, host, next_seq, is_over: false }
+    }
+
+    /// Waits a moment for the first news, so that a refusal is the answer of the request.
+    async fn wait_for_refusal(&mut self) -> Result<(), Failure> {
+        if let Ok(news) = timeout(GRACE, self.link.next()).await {
+            self.first = Some(news?);
+        }
+        Ok(())
     }
 
     fn events(self) -> impl Stream<Item = Result<Event, Infallible>> + Send + 'static {
@@ -123,27 +163,27 @@ impl Follower {
     /// Waits for the next event to send. Returns `None` at the end of the stream.
     async fn next(&mut self) -> Option<Event> {
         while !self.is_over {
+            let place = self.place();
             let news = match self.first.take() {
                 Some(news) => Ok(news),
                 None => tokio::select! {
                     () = self.stop.cancelled() => return None,
                     news = self.link.next() => news,
+                    answers = answers(&self.team, self.host, place) => {
+                        if answers {
+                            self.answered();
+                            continue;
+                        }
+                        return Some(self.silent());
+                    }
                 },
             };
             match news {
-                Ok(News::Open(_)) => {}
-                Ok(News::Snapshot(state)) => return Some(self.snapshot(&state)),
-                Ok(News::Event(it)) => {
-                    let id = id_before(self.run(), it.seq.saturating_add(1));
-                    return Some(event("event", &it).id(id));
+                Ok(news) => {
+                    if let Some(event) = self.told(news) {
+                        return Some(event);
+                    }
                 }
-                Ok(News::Nobody) => return Some(event("gone", &self.run())),
-                Ok(News::TeamGone) => {
-                    self.is_over = true;
-                    return Some(event("end", &self.run()));
-                }
-                // Without news of changes there is nothing to wait for. The caller comes back.
-                Ok(News::Unwatched(_)) => return None,
                 Err(error) => {
                     tracing::debug!(%error, "the host cannot be followed any more");
                     return None;
@@ -153,12 +193,85 @@ impl Follower {
         None
     }
 
+    /// Returns the event for this news. Returns `None` if the caller knows it already.
+    fn told(&mut self, news: News) -> Option<Event> {
+        match news {
+            News::Open(_) => {
+                self.answered();
+                None
+            }
+            News::Snapshot(state) => {
+                self.answered();
+                self.next_seq = state.next_seq;
+                Some(self.snapshot(&state))
+            }
+            News::Event(it) => {
+                self.answered();
+                self.next_seq = it.seq.saturating_add(1);
+                Some(event("event", &it).id(id_before(self.run(), self.next_seq)))
+            }
+            // The link looks for the host after each change of the team's files.
+            News::Nobody if self.host == Host::Gone => None,
+            News::Nobody => {
+                self.host = Host::Gone;
+                Some(event("gone", &self.run()))
+            }
+            News::TeamGone => {
+                self.is_over = true;
+                Some(event("end", &self.run()).id(END))
+            }
+            // Without news of changes there is nothing to wait for. The caller comes back.
+            News::Unwatched(_) => {
+                self.is_over = true;
+                None
+            }
+        }
+    }
+
+    fn answered(&mut self) {
+        self.host = Host::Answers(Instant::now() + ASK_AFTER);
+    }
+
+    /// Opens the link anew and returns the event that says why. The host then begins with a
+    /// snapshot, so the caller learns that it answers again even if nothing has happened.
+    fn silent(&mut self) -> Event {
+        self.link = HostLink::new(self.team.clone());
+        self.host = Host::Silent;
+        event("silent", &Failure::silent(self.team.name().as_str()).envelope())
+    }
+
+    /// Returns the place in the host's events that the caller has reached.
+    fn place(&self) -> Option<Since> {
+        self.link.run().map(|run| Since { run: run.to_owned(), seq: self.next_seq })
+    }
+
     fn snapshot(&self, state: &HostState) -> Event {
         event("snapshot", state).id(id_before(self.run(), state.next_seq))
     }
 
     fn run(&self) -> &str {
         self.link.run().unwrap_or_default()
+    }
+}
+
+/// Waits until it is time to ask the host, and returns whether it answers. `place` spares the host
+/// a snapshot.
+async fn answers(team: &Team, host: Host, place: Option<Since>) -> bool {
+    match host {
+        Host::Awaited(late) => {
+            sleep_until(late).await;
+            false
+        }
+        Host::Answers(ask_at) => {
+            sleep_until(ask_at).await;
+            let asked = timeout(PATIENCE, follow(team, place)).await;
+            // A host that is gone, or that refuses, is no silent one. The link learns of it.
+            !matches!(
+                asked,
+                Err(_) | Ok(Err(LeadError::Unreachable { error: KnockError::Silent { .. }, .. }))
+            )
+        }
+        Host::Silent | Host::Gone => std::future::pending().await,
     }
 }
 

@@ -15,7 +15,6 @@ use crate::body::Body;
 use crate::etag::tagged;
 use crate::failure::{Failure, code};
 use crate::paging::Page;
-use crate::routes::log::whole;
 
 /// The recipient that means all members.
 const ALL: &str = "*";
@@ -33,9 +32,13 @@ pub(super) async fn list(
     page: Page,
     headers: HeaderMap,
 ) -> Result<Response, Failure> {
-    let mut log = whole(&app, &app.records(&team).await?).await?;
-    log.retain(|entry| entry.kind == LogKind::Mail);
-    tagged(&headers, &page.of_list(log))
+    let records = app.records(&team).await?;
+    let messages = app.logs.read(&records, |mut log| {
+        // An inbox that cannot be read is named in the place of its messages.
+        log.retain(|entry| entry.kind == LogKind::Mail || entry.is_unread());
+        page.of_list(log)
+    });
+    tagged(&headers, &messages.await?)
 }
 
 #[derive(Deserialize)]

@@ -8,6 +8,7 @@ mod log;
 mod members;
 mod messages;
 mod metrics;
+mod moved;
 mod plans;
 mod questions;
 mod replay;
@@ -39,7 +40,7 @@ pub(crate) fn all(app: Shared) -> Router {
         .route("/openapi.json", get(described))
         .route("/session", get(session::show))
         .route("/teams", get(teams::list).post(teams::create))
-        .nest("/teams/{team}", of_team())
+        .nest("/teams/{team}", of_team().layer(from_fn(moved::read_again)))
         .fallback(no_such_path)
         .method_not_allowed_fallback(no_such_method)
         .layer(from_fn_with_state(app.clone(), access::guard_api));

@@ -40,6 +40,9 @@ struct Row {
     members: Vec<AgentName>,
     tasks: TaskCounts,
     created_at_ms: Option<i64>,
+    /// When the team was archived. `None` if it is not, or if the archive does not say it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    archived_at_ms: Option<i64>,
     /// The cost in US dollars of all runs. `None` if no price is known.
     #[serde(skip_serializing_if = "Option::is_none")]
     cost_usd: Option<f64>,
@@ -80,6 +83,7 @@ impl Row {
             members: config.members.iter().map(|member| member.name.clone()).collect(),
             tasks: TaskCounts::of(&records.tasks().await?),
             created_at_ms: config.created_at_ms,
+            archived_at_ms: archived_at_ms(records),
             cost_usd: spending.ok().and_then(|spending| spending.cost_usd),
             problem: None,
         })
@@ -96,9 +100,17 @@ impl Row {
             members: Vec::new(),
             tasks: TaskCounts::default(),
             created_at_ms: None,
+            archived_at_ms: None,
             cost_usd: None,
             problem: Some(problem),
         }
+    }
+}
+
+fn archived_at_ms(records: &TeamRecords) -> Option<i64> {
+    match records {
+        TeamRecords::Live(_) => None,
+        TeamRecords::Archived(_, archived) => archived.archived_at_ms,
     }
 }
 
@@ -174,6 +186,8 @@ struct Shown {
     #[serde(skip_serializing_if = "Option::is_none")]
     archive: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    archived_at_ms: Option<i64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     running: Option<Running>,
     description: Option<String>,
     team: TeamState,
@@ -200,6 +214,7 @@ pub(super) async fn show(
             TeamRecords::Live(_) => None,
             TeamRecords::Archived(_, archived) => Some(archived.name.to_string()),
         },
+        archived_at_ms: archived_at_ms(&records),
         running,
         description: config.description,
         team: state.team,

@@ -4,7 +4,7 @@ use std::fs;
 
 use serde_json::{Value, json};
 
-use crate::client::Answer;
+use crate::client::{Answer, Request};
 use crate::server_env::ServerEnv;
 
 /// Reads the events of a stream that has ended.
@@ -45,6 +45,10 @@ async fn an_archived_team_is_read_by_its_name_and_by_its_id() {
         let names: Vec<&str> = stream.iter().map(|(name, _)| name.as_str()).collect();
         assert_eq!(names, ["snapshot", "end"]);
         assert_eq!(stream[0].1["tasks"][0]["subject"], "parse");
+        // A browser that comes back after the end has nothing to wait for.
+        let path = format!("/api/teams/{name}/events");
+        let again = Request::new("GET", &path).header("Last-Event-ID", "end");
+        assert_eq!(client.send(again).await.status, 204);
         client.get(&format!("/api/teams/{name}/tasks/1")).await.of(200);
         client
             .get(&format!("/api/teams/{name}/members/team-lead/conversation"))

@@ -21,6 +21,7 @@ mod documented;
 #[cfg(test)]
 mod errors;
 #[cfg(test)]
+mod log;
 mod messages;
 #[cfg(test)]
 mod metrics;

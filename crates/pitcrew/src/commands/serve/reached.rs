@@ -10,6 +10,7 @@ use pitcrew_web::{Certificate, CertificateError, HostName, PublicUrl, Reach, rea
 
 use super::PORT;
 use crate::failure::{Explained, Failure, FailureKind};
+use crate::output::visible;
 
 /// The maximum length of a file with a certificate or a key.
 const PEM_BYTES_MOST: u64 = 1 << 20;
@@ -124,11 +125,11 @@ fn given_certificate(
         };
         Failure::new(
             FailureKind::Usage,
-            Explained::new(format!("cannot use {}", path.display()), error),
+            Explained::new(format!("cannot use {}", shown(path)), error),
         )
     })?;
     if let Some(name) = names.iter().find(|name| !read.is_for(name)) {
-        let said = format!("the certificate {} is not for {name}", certificate.display());
+        let said = format!("the certificate {} is not for {name}", shown(certificate));
         let valid = match read.names() {
             [] => "it has no names".to_owned(),
             names => format!("it is for: {}", names.join(", ")),
@@ -140,11 +141,15 @@ fn given_certificate(
 
 fn pem(path: &Path) -> Result<Vec<u8>, Failure> {
     let cannot = |error| {
-        let said = format!("cannot read {}", path.display());
+        let said = format!("cannot read {}", shown(path));
         Failure::new(FailureKind::Usage, Explained::new(said, error))
     };
     let content = Given::ByUser.read(path, PEM_BYTES_MOST).map_err(cannot)?;
-    content.ok_or_else(|| Failure::usage(format!("there is no file {}", path.display())))
+    content.ok_or_else(|| Failure::usage(format!("there is no file {}", shown(path))))
+}
+
+fn shown(path: &Path) -> String {
+    visible(&path.display().to_string())
 }
 
 #[cfg(test)]

@@ -17,7 +17,7 @@ use crate::context::Context;
 use crate::failure::{Failure, FailureKind};
 use crate::live::signals::Signals;
 use crate::live::viewed;
-use crate::output::{self, printable};
+use crate::output::{self, printable, visible};
 
 /// Programs that open a link in the user's browser, if there is a display.
 const OPENERS: &[&str] = &["xdg-open", "wslview", "open"];
@@ -49,7 +49,7 @@ impl Opener {
     }
 
     fn failed(&self, error: &std::io::Error) {
-        let program = printable(&self.0);
+        let program = visible(&self.0);
         output::remark(&format!("warning: {program} cannot open the link: {error}"));
     }
 }
