@@ -35,7 +35,7 @@ use crate::team_run;
 mod end;
 mod permissions;
 
-pub use end::{Limit, OpenWork, RunEnd, Shortfall, TaskSummary};
+pub use end::{Limit, OpenWork, RESUMABLE, RunEnd, Shortfall, TaskSummary};
 pub use permissions::{Answers, Granted, RunPermissions};
 
 /// Opens a model by its name. The name comes from a flag, the settings, an agent definition or a

@@ -2,20 +2,15 @@
 
 use std::time::Duration;
 
-use pitcrew_protocol::AgentName;
 use pitcrew_runtime::control_socket::KnockError;
 use pitcrew_team::TeamRecords;
-use pitcrew_team::store::Spent;
-use pitcrew_view::agent_now::AgentNow;
 use pitcrew_view::client::{FromHost, follow};
 use pitcrew_view::host::HostState;
 use pitcrew_view::lead::LeadError;
-use pitcrew_view::member_status::MemberStatus;
+use pitcrew_view::recorded::of_files;
 use pitcrew_view::running::Running;
-use pitcrew_view::{AgentState, TeamState, ViewEvent, fold};
 use serde::Serialize;
 
-use crate::app::App;
 use crate::failure::Failure;
 
 /// How long a host may take for its first snapshot.
@@ -27,7 +22,9 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
 pub(crate) enum TeamStatus {
     /// A process runs the team.
     Running,
-    /// The team is in its place, and as far as known no process runs it.
+    /// Another client leads the team, and it is not known whether a process of it still runs.
+    Unknown,
+    /// The team is in its place, and no process runs it.
     Stopped,
     /// The team is in the archive.
     Archived,
@@ -37,9 +34,8 @@ impl TeamStatus {
     fn of(running: &Running) -> Self {
         match running {
             Running::ByPitcrew { .. } | Running::BySession { .. } => Self::Running,
-            Running::Stale { .. } | Running::Elsewhere { .. } | Running::No | Running::Unknown => {
-                Self::Stopped
-            }
+            Running::Elsewhere { .. } | Running::Unknown => Self::Unknown,
+            Running::Stale { .. } | Running::No => Self::Stopped,
         }
     }
 }
@@ -75,10 +71,10 @@ pub(crate) enum OfHost {
 /// # Errors
 /// `not_running` if a pitcrew process runs the team and does not answer. The files do not know its
 /// open questions, so they are not read in its place.
-pub(crate) async fn state(app: &App, records: &TeamRecords) -> Result<HostState, Failure> {
+pub(crate) async fn state(records: &TeamRecords) -> Result<HostState, Failure> {
     match of_host(records, PATIENCE).await? {
         OfHost::State(state) => Ok(*state),
-        OfHost::NoHost => of_files(app, records).await,
+        OfHost::NoHost => Ok(of_files(records).await?),
         OfHost::Silent => Err(Failure::silent(records.config().await?.name.as_str())),
     }
 }
@@ -103,59 +99,4 @@ pub(crate) async fn of_host(records: &TeamRecords, patience: Duration) -> Result
         }
         Ok(answer) => Ok(answer?),
     }
-}
-
-/// Computes the state of a team from its files.
-pub(crate) async fn of_files(app: &App, records: &TeamRecords) -> Result<HostState, Failure> {
-    let config = records.config().await?;
-    let tasks = records.tasks().await?;
-    let processes = match records {
-        TeamRecords::Live(team) => {
-            MemberStatus::of(team, &config, &Running::of(team, &config).await?).await?
-        }
-        TeamRecords::Archived(..) => Vec::new(),
-    };
-    let mut state = fold(TeamState::default(), &ViewEvent::Config(&config));
-    state = fold(state, &ViewEvent::Tasks(&tasks));
-    state = fold(state, &ViewEvent::Located(&processes));
-    state.team = config.name.to_string();
-    let summary = records.summary().await?;
-    for now in AgentNow::of_team(records, &processes, &app.root).await? {
-        let spent = summary.members.get(&now.name).map(|member| &member.spent);
-        let agent = agent_in(&mut state, &now.name);
-        recorded(agent, now);
-        spent.into_iter().flat_map(|by_model| by_model.values()).for_each(|it| used(agent, it));
-    }
-    Ok(HostState { next_seq: 0, team: state, tasks, questions: Vec::new() })
-}
-
-/// Returns the agent of this name. Adds one that is no member any more.
-fn agent_in<'a>(state: &'a mut TeamState, name: &AgentName) -> &'a mut AgentState {
-    let at = state.agents.iter().position(|agent| agent.name == *name);
-    let at = at.unwrap_or(state.agents.len());
-    if at == state.agents.len() {
-        state.agents.push(AgentState::new(name.clone()));
-    }
-    #[expect(clippy::indexing_slicing, reason = "the entry was found or added just now")]
-    &mut state.agents[at]
-}
-
-fn recorded(agent: &mut AgentState, now: AgentNow) {
-    agent.role.get_or_insert(now.role);
-    agent.status = now.state.unwrap_or(agent.status);
-    agent.reason = now.reason.or(agent.reason.take());
-    agent.turns = now.spending.turns;
-    agent.tool_calls = now.spending.tool_calls;
-    agent.cost_usd = now.spending.cost_usd.unwrap_or_default();
-    agent.has_price = now.spending.cost_usd.is_some() || now.spending.turns == 0;
-}
-
-fn used(agent: &mut AgentState, spent: &Spent) {
-    let cached = spent.cache_read_tokens.saturating_add(spent.cache_creation_tokens);
-    let usage = &mut agent.usage;
-    usage.input_tokens += spent.input_tokens.saturating_sub(cached);
-    usage.output_tokens += spent.output_tokens;
-    usage.cache_read_input_tokens += spent.cache_read_tokens;
-    usage.cache_creation_input_tokens += spent.cache_creation_tokens;
-    agent.has_price &= spent.unpriced_turns == 0;
 }

@@ -7,12 +7,13 @@ use pitcrew_protocol::{AgentName, ApiError, TeamConfig};
 use pitcrew_team::TeamRecords;
 use pitcrew_team::store::JournalEntry;
 
+use super::first_modes::FirstModes;
 use super::journal::JournalFold;
 use super::recorder::{Limits, Recorder};
 use super::step_times::StepTimes;
 use super::{Clock, Replay};
 use crate::conversation::Conversation;
-use crate::recorded::{NO_END, Recorded};
+use crate::recorded::Recorded;
 use crate::running::Running;
 use crate::state::{Happened, TeamState, TimelineEntry};
 use crate::team_log::{LogEntry, TeamLog};
@@ -46,7 +47,9 @@ impl Replay {
             .map(|entry| (entry.at_ms, Fact::Journal(entry)))
             .chain(log.into_iter().map(|entry| (entry.at_ms, Fact::Logged(Box::new(entry)))))
             .collect();
+        let mut modes = FirstModes::of(&config, &journal);
         for (name, steps) in steps(records, &journal).await? {
+            steps.iter().for_each(|(_, step)| modes.read_calls(step));
             let fact = |(at_ms, step)| (at_ms, Fact::Step(name.clone(), Box::new(step)));
             facts.extend(steps.into_iter().map(fact));
         }
@@ -54,10 +57,14 @@ impl Replay {
         facts.sort_by_key(|(at_ms, _)| *at_ms);
         let mut recorder = Recorder::new(Limits::default());
         let last_ms = facts.last().map_or(0, |(at_ms, _)| *at_ms);
-        let mut fold = JournalFold::new(&config, &tasks, &journal);
+        let mut fold = JournalFold::new(&config, &tasks, &journal, modes);
         tell(&mut recorder, &mut fold, facts);
         if runs(records, &config).await {
             go_on(&mut recorded.state, &fold.state);
+        }
+        for agent in &mut recorded.state.agents {
+            let last = fold.state.agent(&agent.name);
+            agent.mode = agent.mode.take().or_else(|| last?.mode.clone());
         }
         // The records have the end, also where the journal has gaps.
         recorder.state(last_ms, &recorded.state);
@@ -75,10 +82,9 @@ async fn runs(records: &TeamRecords, config: &TeamConfig) -> bool {
     }
 }
 
-/// Changes the last state of a team to that of a team that runs: its run has no end yet, and its
-/// agents still do what they did last, as `now` says.
+/// Changes the last state of a team to that of a team that runs: its agents still do what they did
+/// last, as `now` says.
 fn go_on(last: &mut TeamState, now: &TeamState) {
-    last.session.take_if(|session| session.outcome == NO_END);
     for agent in &mut last.agents {
         if let Some(now) = now.agent(&agent.name) {
             agent.asks.clone_from(&now.asks);
