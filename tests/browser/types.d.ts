@@ -104,6 +104,8 @@ interface HostState {
   /** The text that each model is writing. */
   writing: Map<string, string>;
   outcome: RunOutcome | null;
+  /** The client that leads the team, if it is another one. */
+  running_in_words?: string;
 }
 
 interface RunEvent {
@@ -197,7 +199,7 @@ interface Route {
 interface TeamSummary {
   name: string;
   description?: string;
-  state: "running" | "stopped" | "archived";
+  state: "running" | "unknown" | "stopped" | "archived";
   archive?: string;
   members?: string[];
   problem?: string;

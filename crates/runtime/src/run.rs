@@ -36,7 +36,7 @@ mod end;
 mod limits;
 mod permissions;
 
-pub use end::{Limit, OpenWork, RunEnd, Shortfall, TaskSummary};
+pub use end::{Limit, OpenWork, RESUMABLE, RunEnd, Shortfall, TaskSummary};
 pub use limits::RunLimits;
 pub use permissions::{Answers, Granted, RunPermissions};
 

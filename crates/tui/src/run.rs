@@ -188,7 +188,14 @@ pub async fn run(options: FaceOptions<'_>) -> Result<Left, FaceError> {
         Some(News::TeamGone) => {
             return Ok(Left::TeamGone { team: name_of(team.as_ref()).unwrap_or_default() });
         }
-        Some(News::Open(_) | News::Snapshot(_) | News::Event(_) | News::Unwatched(_)) | None => {}
+        Some(
+            News::Open(_)
+            | News::Snapshot(_)
+            | News::Event(_)
+            | News::Recorded(_)
+            | News::Unwatched(_),
+        )
+        | None => {}
     }
     let name = name_of(team.as_ref());
     let can_start = if start.is_some() { CanStart::Yes } else { CanStart::No };
@@ -233,7 +240,11 @@ fn is_last(news: &News) -> bool {
     match news {
         News::TeamGone => true,
         News::Event(event) => matches!(event.what, What::Ended(_)),
-        News::Open(_) | News::Snapshot(_) | News::Nobody | News::Unwatched(_) => false,
+        News::Open(_)
+        | News::Snapshot(_)
+        | News::Recorded(_)
+        | News::Nobody
+        | News::Unwatched(_) => false,
     }
 }
 

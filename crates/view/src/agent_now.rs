@@ -6,8 +6,11 @@ use std::path::Path;
 use pitcrew_agent::Role;
 use pitcrew_protocol::{AgentName, ApiError, LEAD_NAME, Status};
 use pitcrew_runtime::client_conversation;
+use pitcrew_runtime::run::RESUMABLE;
 use pitcrew_team::TeamRecords;
-use pitcrew_team::store::{JournalSummary, LogName, MemberSummary, Spent};
+use pitcrew_team::store::{
+    JournalSummary, LogName, MemberSummary, RunsSummary, Spent, TEAM_DELETED,
+};
 use serde::Serialize;
 
 use crate::conversation::Conversation;
@@ -118,10 +121,9 @@ impl AgentNow {
         root: &Path,
     ) -> Result<Vec<Self>, ApiError> {
         let mut agents = Vec::new();
-        for (name, member) in records.summary().await?.members {
-            let process =
-                processes.iter().find(|process| process.name().as_str() == host_of(&name));
-            let mut agent = Self::of(name, &member, process);
+        let JournalSummary { members, runs, .. } = records.summary().await?;
+        for (name, member) in members {
+            let mut agent = Self::of(name, &member, &runs, processes);
             if agent.runs && agent.state == Some(Status::Active) && agent.reason.is_none() {
                 agent.tool = current_call(records, &agent.name, root).await?;
             }
@@ -133,10 +135,16 @@ impl AgentNow {
         Ok(agents)
     }
 
-    /// Returns the state that the journal and the agent's process tell. `process` is the process of
-    /// the agent, and for a subagent that of its caller.
+    /// Returns the state that the journal, the runs of the team and the agent's process tell.
     #[must_use]
-    pub fn of(name: AgentName, member: &MemberSummary, process: Option<&MemberStatus>) -> Self {
+    pub fn of(
+        name: AgentName,
+        member: &MemberSummary,
+        runs: &RunsSummary,
+        processes: &[MemberStatus],
+    ) -> Self {
+        let is_resumable = ends_resumable(runs);
+        let process = processes.iter().find(|process| process.name().as_str() == host_of(&name));
         let last = member
             .states
             .iter()
@@ -155,15 +163,14 @@ impl AgentNow {
                 (open.is_some(), open.map(|open| asks(&open.tool)))
             }
         };
-        Self {
-            role,
-            name,
-            state,
-            runs,
-            tool: None,
-            reason: waits_for.or(detail.flatten()),
-            spending: Spending::of(member.spent.values()),
+        let mut reason = waits_for.or(detail.flatten());
+        let mut state = state;
+        // The journal has no state of an agent that was cancelled at the end of its run.
+        if !has_process && is_resumable && state.is_some_and(can_be_cancelled) {
+            (state, reason) = (Some(Status::Killed), Some(RESUMABLE.to_owned()));
         }
+        let spending = Spending::of(member.spent.values());
+        Self { role, name, state, runs, tool: None, reason, spending }
     }
 
     /// Returns the state, the current tool call and the reason as one line of text.
@@ -222,6 +229,24 @@ async fn current_call(
         }
     };
     Ok(conversation.open_calls().next().map(|call| brief(&call.tool, &call.input)))
+}
+
+/// Whether the last run of the team has ended in such a way that another run can go on with it.
+fn ends_resumable(runs: &RunsSummary) -> bool {
+    let end = runs.ended.as_ref().and_then(|ended| ended.end.as_deref());
+    end.is_some_and(|end| !["completed", "shut_down", TEAM_DELETED].contains(&end))
+}
+
+/// Whether the end of a run cancels an agent in this state. The journal records each other end.
+fn can_be_cancelled(state: Status) -> bool {
+    match state {
+        Status::Pending
+        | Status::Active
+        | Status::Idle
+        | Status::AwaitingPlanApproval
+        | Status::ShutdownRequested => true,
+        Status::Parked | Status::Completed | Status::Failed | Status::Killed => false,
+    }
 }
 
 /// Returns the name of the agent in whose process an agent works: its caller, if it is a subagent.

@@ -282,7 +282,8 @@ fn fold_config(state: &mut TeamState, config: &TeamConfig) {
         let at = known.iter().position(|agent| agent.name == member.name);
         let agent = at.map_or_else(|| AgentState::new(member.name.clone()), |at| known.remove(at));
         // The config has no mode for a member whose mode was never changed.
-        let mode = mode_of(member).or_else(|| agent.mode.clone());
+        let spawned = || mode_in_words(&SpawnRecord::of(member)?.mode?);
+        let mode = mode_of(member).or_else(|| agent.mode.clone()).or_else(spawned);
         state.agents.push(AgentState {
             color: member.color.as_deref().and_then(color_of),
             agent_type: member.agent_type.clone(),

@@ -2,7 +2,9 @@
 //! of a stopped team, and of a team in the archive.
 //!
 //! This module only reads. Nothing in the records is trusted: a part that cannot be read is left out
-//! and named.
+//! and named. `present` adds what the processes of the team tell.
+
+mod present;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -10,19 +12,22 @@ use std::path::Path;
 use pitcrew_model::Usage;
 use pitcrew_protocol::{AgentName, ApiError, LEAD_NAME, chain};
 use pitcrew_team::TeamRecords;
-use pitcrew_team::store::{JournalFault, JournalSummary, LineCheck, LogName, MemberSummary, Spent};
+use pitcrew_team::store::{JournalFault, JournalSummary, LineCheck, LogName, Spent};
 
-use crate::agent_now::{AgentNow, Spending};
+use crate::agent_now::Spending;
 use crate::conversation::Conversation;
 use crate::fold::{ViewEvent, fold};
-use crate::state::{AgentState, Happened, ModelUse, SessionSummary, TeamState, TimelineEntry};
+use crate::state::{Happened, ModelUse, SessionSummary, TeamState, TimelineEntry};
 use crate::team_log::{LogEntry, TeamLog, merged};
+
+use present::Present;
+pub use present::of_files;
 
 /// About how many bytes at the end of a transcript are read.
 const TRANSCRIPT_BYTES: u64 = 1024 * 1024;
 
 /// The outcome of a run whose end is not recorded.
-pub(crate) const NO_END: &str = "the end of the last run is not recorded";
+const NO_END: &str = "the end of the last run is not recorded";
 
 /// A team, as its records show it.
 #[derive(Debug, Default)]
@@ -41,6 +46,7 @@ impl Recorded {
     pub async fn read(records: &TeamRecords) -> Result<Self, ApiError> {
         let mut recorded = Self::default();
         let config = records.config().await?;
+        let present = Present::of(records, &config).await.unwrap_or_default();
         let mut state = fold(TeamState::default(), &ViewEvent::Config(&config));
         let mut log = TeamLog::default();
         if let Some(tasks) = recorded.known("the tasks", records.tasks().await) {
@@ -56,15 +62,14 @@ impl Recorded {
         };
         if has_journal && let Some(summary) = recorded.known("the journal", records.summary().await)
         {
-            add_journal(&mut state, &summary);
+            present.add_journal(&mut state, &summary);
         }
         for entry in recorded.log(records, log, has_journal).await? {
             if !entry.kind.is_detail() {
                 add_entry(&mut state, entry);
             }
         }
-        // The lead of another client's team has no spawn in the journal.
-        state.lead = state.agents.iter().find(|it| it.name.as_str() == LEAD_NAME).map(name_of);
+        state.lead = lead_of(&state);
         Ok(Self { state, ..recorded })
     }
 
@@ -145,46 +150,15 @@ fn last_of(mut lines: Vec<String>) -> Vec<String> {
     lines.split_off(lines.len() - kept.max(1).min(lines.len()))
 }
 
-fn name_of(agent: &AgentState) -> AgentName {
-    agent.name.clone()
+/// Returns the name of the lead. The lead of another client's team has no spawn in the journal.
+fn lead_of(state: &TeamState) -> Option<AgentName> {
+    let lead = state.agents.iter().find(|agent| agent.name.as_str() == LEAD_NAME);
+    lead.map(|lead| lead.name.clone())
 }
 
 fn add_entry(state: &mut TeamState, entry: LogEntry) {
     let line = state.timeline.count() + 1;
     state.timeline.push(TimelineEntry { line, what: Happened::Logged(Box::new(entry)) });
-}
-
-/// Adds what the journal says about the agents and the runs.
-fn add_journal(state: &mut TeamState, summary: &JournalSummary) {
-    for (name, member) in &summary.members {
-        if state.agent(name).is_none() {
-            state.agents.push(AgentState::new(name.clone()));
-        }
-        if let Some(agent) = state.agent_mut(name) {
-            add_member(agent, member);
-        }
-    }
-    if summary.runs.count > 0 {
-        state.session = Some(session(summary));
-    }
-}
-
-fn add_member(agent: &mut AgentState, member: &MemberSummary) {
-    let now = AgentNow::of(agent.name.clone(), member, None);
-    agent.role = Some(now.role);
-    agent.status = now.state.unwrap_or_default();
-    agent.reason = now.reason;
-    agent.turns = now.spending.turns;
-    agent.tool_calls = now.spending.tool_calls;
-    agent.cost_usd = now.spending.cost_usd.unwrap_or_default();
-    agent.has_price = member.spent.values().all(|spent| spent.unpriced_turns == 0);
-    agent.usage = Usage::default();
-    for spent in member.spent.values() {
-        agent.usage += usage_of(spent);
-    }
-    if agent.model.is_none() {
-        agent.model = member.spent.keys().next_back().cloned();
-    }
 }
 
 /// Returns the summary of all runs of the team.

@@ -7,12 +7,14 @@
 //!   the differences. So every replay is folded here, and a user interface only replaces fields.
 //! - `team` and `journal` bring the records of a team into the order of their times. `step_times`
 //!   finds the times of a transcript's steps.
+//! - `first_modes` finds the permission modes in which the members began.
 //! - `conversation_changes` finds what is new in a conversation.
 //!
 //! A replay is bounded: [`Replay::EVENTS_MOST`] and [`Replay::BYTES_MOST`]. Its oldest events leave
 //! first, and [`Replay::left_out`] counts them.
 
 mod conversation_changes;
+mod first_modes;
 mod journal;
 mod recorder;
 mod step_times;

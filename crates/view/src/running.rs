@@ -71,6 +71,18 @@ impl Running {
         if is_ours { Self::No } else { Self::Unknown }
     }
 
+    /// Returns true unless it is certain that no process runs the team.
+    #[must_use]
+    pub fn may_run(&self) -> bool {
+        match self {
+            Self::ByPitcrew { .. }
+            | Self::BySession { .. }
+            | Self::Elsewhere { .. }
+            | Self::Unknown => true,
+            Self::Stale { .. } | Self::No => false,
+        }
+    }
+
     /// Checks whether the process of a session's lead still runs: a process with this id must
     /// exist, and it must have the same start time if the start time is known.
     fn of_session(process: &LeadProcess) -> Self {

@@ -183,12 +183,13 @@ const LINKS = {
 
 /** @param {{store: TeamStore}} props */
 function TeamState({ store }) {
-  const { team, outcome } = use(store.host);
+  const { team, outcome, running_in_words: led } = use(store.host);
   const [link, isArchived] = [use(store.link), use(store.isArchived)];
   const endedAt = use(store.endedAt);
-  const known = isArchived ? "archived" : outcome ? "ended" : LINKS[link];
+  const known = isArchived ? "archived" : outcome ? "ended"
+    : (link === "live" && led) || LINKS[link];
   const words = team.cleanup === "cleaned_up" ? "cleaned_up" : known;
-  return link !== "missing" && html`<span class=${`state s-${link}`}>${words}${
+  return link !== "missing" && html`<span class=${`state s-${link}`}>${visible(words)}${
     isArchived && endedAt && ` ${new Date(endedAt).toLocaleString()}`}</span>`;
 }
 

@@ -9,6 +9,7 @@ import { counted, dollars } from "./words.js";
 
 const STATES = /** @type {const} */ ([
   ["running", "Running"],
+  ["unknown", "Led by another client"],
   ["stopped", "Stopped"],
   ["archived", "Archived"],
 ]);

@@ -2,21 +2,16 @@
 
 use std::time::Duration;
 
-use pitcrew_protocol::AgentName;
 use pitcrew_runtime::control_socket::KnockError;
 use pitcrew_team::{Team, TeamRecords};
-use pitcrew_view::agent_now::AgentNow;
 use pitcrew_view::client::{Following, FromHost, follow};
 use pitcrew_view::host::HostState;
 use pitcrew_view::lead::LeadError;
-use pitcrew_view::member_status::MemberStatus;
-use pitcrew_view::recorded::usage_of;
+use pitcrew_view::recorded::of_files;
 use pitcrew_view::running::Running;
-use pitcrew_view::{AgentState, TeamState, ViewEvent, fold};
 use serde::Serialize;
 use tokio::time::sleep;
 
-use crate::app::App;
 use crate::failure::Failure;
 
 /// How long a host may take for its first snapshot.
@@ -31,7 +26,9 @@ const PAUSE: Duration = Duration::from_millis(50);
 pub(crate) enum TeamStatus {
     /// A process runs the team.
     Running,
-    /// The team is in its place, and as far as known no process runs it.
+    /// Another client leads the team, and it is not known whether a process of it still runs.
+    Unknown,
+    /// The team is in its place, and no process runs it.
     Stopped,
     /// The team is in the archive.
     Archived,
@@ -41,9 +38,8 @@ impl TeamStatus {
     fn of(running: &Running) -> Self {
         match running {
             Running::ByPitcrew { .. } | Running::BySession { .. } => Self::Running,
-            Running::Stale { .. } | Running::Elsewhere { .. } | Running::No | Running::Unknown => {
-                Self::Stopped
-            }
+            Running::Elsewhere { .. } | Running::Unknown => Self::Unknown,
+            Running::Stale { .. } | Running::No => Self::Stopped,
         }
     }
 }
@@ -79,10 +75,10 @@ pub(crate) enum OfHost {
 /// # Errors
 /// `not_running` if a pitcrew process runs the team and does not answer. The files do not know its
 /// open questions, so they are not read in its place.
-pub(crate) async fn state(app: &App, records: &TeamRecords) -> Result<HostState, Failure> {
+pub(crate) async fn state(records: &TeamRecords) -> Result<HostState, Failure> {
     match of_host(records, PATIENCE).await? {
         OfHost::State(state) => Ok(*state),
-        OfHost::NoHost => of_files(app, records).await,
+        OfHost::NoHost => Ok(of_files(records).await?),
         OfHost::Silent => Err(Failure::silent(records.config().await?.name.as_str())),
     }
 }
@@ -120,52 +116,4 @@ async fn followed(team: &Team) -> Result<Option<Following>, LeadError> {
             followed => return followed,
         }
     }
-}
-
-/// Computes the state of a team from its files.
-pub(crate) async fn of_files(app: &App, records: &TeamRecords) -> Result<HostState, Failure> {
-    let config = records.config().await?;
-    let tasks = records.tasks().await?;
-    let processes = match records {
-        TeamRecords::Live(team) => {
-            MemberStatus::of(team, &config, &Running::of(team, &config).await?).await?
-        }
-        TeamRecords::Archived(..) => Vec::new(),
-    };
-    let mut state = fold(TeamState::default(), &ViewEvent::Config(&config));
-    state = fold(state, &ViewEvent::Tasks(&tasks));
-    state = fold(state, &ViewEvent::Located(&processes));
-    state.team = config.name.to_string();
-    let summary = records.summary().await?;
-    for now in AgentNow::of_team(records, &processes, &app.root).await? {
-        let spent = summary.members.get(&now.name).map(|member| &member.spent);
-        let agent = agent_in(&mut state, &now.name);
-        recorded(agent, now);
-        for spent in spent.into_iter().flat_map(|by_model| by_model.values()) {
-            agent.usage += usage_of(spent);
-            agent.has_price &= spent.unpriced_turns == 0;
-        }
-    }
-    Ok(HostState { next_seq: 0, team: state, tasks, questions: Vec::new() })
-}
-
-/// Returns the agent of this name. Adds one that is no member any more.
-fn agent_in<'a>(state: &'a mut TeamState, name: &AgentName) -> &'a mut AgentState {
-    let at = state.agents.iter().position(|agent| agent.name == *name);
-    let at = at.unwrap_or(state.agents.len());
-    if at == state.agents.len() {
-        state.agents.push(AgentState::new(name.clone()));
-    }
-    #[expect(clippy::indexing_slicing, reason = "the entry was found or added just now")]
-    &mut state.agents[at]
-}
-
-fn recorded(agent: &mut AgentState, now: AgentNow) {
-    agent.role.get_or_insert(now.role);
-    agent.status = now.state.unwrap_or(agent.status);
-    agent.reason = now.reason.or(agent.reason.take());
-    agent.turns = now.spending.turns;
-    agent.tool_calls = now.spending.tool_calls;
-    agent.cost_usd = now.spending.cost_usd.unwrap_or_default();
-    agent.has_price = now.spending.cost_usd.is_some() || now.spending.turns == 0;
 }

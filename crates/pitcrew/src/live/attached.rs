@@ -87,7 +87,7 @@ enum Wake {
 enum JsonLine<'a> {
     /// The connection is open.
     Attached { team: &'a str, version: &'a str },
-    /// The state of the host. It replaces everything that earlier lines said.
+    /// The state of the host, or after its end that of the team's files. It replaces everything that earlier lines said.
     Snapshot { state: &'a HostState },
     /// An event.
     Event(&'a HostEvent),
@@ -219,7 +219,7 @@ impl Attached {
     fn heard(&mut self, news: News) -> Result<Option<Left>, Failure> {
         match news {
             News::Open(version) => self.opened(&version),
-            News::Snapshot(state) => self.replaced(*state),
+            News::Snapshot(state) | News::Recorded(state) => self.replaced(*state),
             News::Event(event) => self.happened(*event),
             News::Nobody => self.lost(),
             News::TeamGone => Ok(Some(Left::TeamGone)),

@@ -20,6 +20,7 @@ use crate::test_env::TestEnv;
 
 mod browser;
 mod elsewhere;
+mod without_host;
 
 use browser::{Browser, EventStream};
 

@@ -8,6 +8,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::events::optional_ms;
 
+/// The reason for the end of an agent that was cancelled and can be resumed.
+pub const RESUMABLE: &str = "it was stopped, and can be resumed";
+
 /// How a run ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]

@@ -9,10 +9,7 @@ use pitcrew_protocol::{AgentName, LEAD_NAME, Status};
 use pitcrew_team::store::{MemberSummary, Spent};
 
 use crate::events::Spending;
-use crate::run::{AgentSummary, ModelTotal, Totals};
-
-/// The reason for the end of an agent that was cancelled and can be resumed.
-const RESUMABLE: &str = "it was stopped, and can be resumed";
+use crate::run::{AgentSummary, ModelTotal, RESUMABLE, Totals};
 
 /// A character that every subagent's name contains, and that no member's name contains.
 const SUBAGENT_MARK: char = '#';

@@ -21,7 +21,7 @@ impl App {
     pub(super) fn heard(&mut self, news: News) -> Vec<Action> {
         match news {
             News::Open(version) => self.opened(&version),
-            News::Snapshot(state) => self.replaced(*state),
+            News::Snapshot(state) | News::Recorded(state) => self.replaced(*state),
             News::Event(event) => self.happened(*event),
             News::Nobody => self.lost(),
             News::TeamGone => self.team_gone(),

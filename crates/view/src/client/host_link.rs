@@ -5,15 +5,16 @@ use std::time::Duration;
 
 use futures_util::StreamExt as _;
 use pitcrew_runtime::control_socket::{KnockError, Notifies};
-use pitcrew_team::Team;
 use pitcrew_team::store::{Change, StoreError, Watch};
+use pitcrew_team::{Team, TeamRecords};
 use tokio::time::{Instant, sleep_until};
 
 use super::{Following, FromHost, Since};
 use crate::ViewError;
-use crate::host::{HostEvent, HostState};
+use crate::host::{HostEvent, HostState, What};
 use crate::lead::LeadError;
 use crate::notification::Notification;
+use crate::recorded::of_files;
 
 /// The first pause before this process knocks again at a host that does not open its socket yet.
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
@@ -34,6 +35,17 @@ pub struct HostLink {
     /// The pause before the next connection, if the present one ends before it says anything. With a
     /// host that breaks every connection, this process must not connect without end.
     pause: Duration,
+    /// Whether the caller does not know the end of the host, or knows no state at all.
+    is_behind: bool,
+    /// The news that is next, before which the caller may need the state from the team's files.
+    ending: Option<Ending>,
+}
+
+/// The news that there is no host.
+#[derive(Clone, Copy)]
+enum Ending {
+    Nobody,
+    TeamGone,
 }
 
 enum Connection {
@@ -62,6 +74,9 @@ pub enum News {
     Snapshot(Box<HostState>),
     /// The next event.
     Event(Box<HostEvent>),
+    /// The state of the team as its files have it. It replaces everything that was known. It comes
+    /// if the host is gone before the caller has its last event.
+    Recorded(Box<HostState>),
     /// No pitcrew process runs the team. From now on, this connection waits for one.
     Nobody,
     /// The team is no longer in its place: it was archived or deleted.
@@ -76,7 +91,23 @@ impl HostLink {
     pub fn new(team: Team) -> Self {
         let connection = Connection::Closed { knock: Some(Knock::now()) };
         let notifies = Notifies::No;
-        Self { team, notifies, changes: None, connection, since: None, pause: FIRST_PAUSE }
+        Self {
+            team,
+            notifies,
+            changes: None,
+            connection,
+            since: None,
+            pause: FIRST_PAUSE,
+            is_behind: false,
+            ending: None,
+        }
+    }
+
+    /// Says that the caller knows no state, or an old one. Without a host, it then gets the state
+    /// from the team's files first.
+    #[must_use]
+    pub fn behind(self) -> Self {
+        Self { is_behind: true, ..self }
     }
 
     /// Goes on at this place in the host's events, without a snapshot if the host still has them.
@@ -115,6 +146,19 @@ impl HostLink {
     /// Returns an error if the host refuses this process, or if the team cannot be read.
     pub async fn next(&mut self) -> Result<News, LeadError> {
         loop {
+            if let Some(ending) = self.ending {
+                if self.is_behind
+                    && let Some(state) = recorded(&self.team).await
+                {
+                    self.is_behind = false;
+                    return Ok(News::Recorded(Box::new(state)));
+                }
+                self.ending = None;
+                return Ok(match ending {
+                    Ending::Nobody => News::Nobody,
+                    Ending::TeamGone => News::TeamGone,
+                });
+            }
             match &mut self.connection {
                 Connection::Open(following) => match following.next().await {
                     FromHost::Snapshot(state) => {
@@ -123,6 +167,7 @@ impl HostLink {
                     }
                     FromHost::Event(event) => {
                         self.pause = FIRST_PAUSE;
+                        self.is_behind = !matches!(event.what, What::Ended(_));
                         return Ok(News::Event(event));
                     }
                     FromHost::Gone(_) => {
@@ -141,7 +186,10 @@ impl HostLink {
                         Some(changes) => changes,
                         changes @ None => match self.team.watch().await {
                             Ok(watch) => changes.insert(watch),
-                            Err(StoreError::NoTeam { .. }) => return Ok(News::TeamGone),
+                            Err(StoreError::NoTeam { .. }) => {
+                                self.ending = Some(Ending::TeamGone);
+                                continue;
+                            }
                             Err(source) => {
                                 let team = self.team.dir().clone();
                                 return Err(ViewError::Store { team, source }.into());
@@ -163,7 +211,10 @@ impl HostLink {
     /// Handles a change of a team to which there is no connection.
     fn changed(&mut self, change: Option<Change>) -> Option<News> {
         match change {
-            Some(Change::Gone) | None => Some(News::TeamGone),
+            Some(Change::Gone) | None => {
+                self.ending = Some(Ending::TeamGone);
+                None
+            }
             Some(Change::Unwatched { reason }) => Some(News::Unwatched(reason)),
             Some(
                 Change::Lease(_)
@@ -191,12 +242,14 @@ impl HostLink {
             Ok(Some(following)) => {
                 let version = following.version().to_owned();
                 self.changes = None;
+                self.is_behind = true;
                 self.connection = Connection::Open(Box::new(following));
                 Ok(Some(News::Open(version)))
             }
             Ok(None) => {
                 self.connection = Connection::Closed { knock: None };
-                Ok(Some(News::Nobody))
+                self.ending = Some(Ending::Nobody);
+                Ok(None)
             }
             // A host holds the lease of the team, and is just starting, ending or suspended.
             Err(LeadError::Unreachable {
@@ -208,7 +261,10 @@ impl HostLink {
             }
             Err(LeadError::View(ViewError::Store {
                 source: StoreError::NoTeam { .. }, ..
-            })) => Ok(Some(News::TeamGone)),
+            })) => {
+                self.ending = Some(Ending::TeamGone);
+                Ok(None)
+            }
             Err(error) => Err(error),
         }
     }
@@ -223,6 +279,17 @@ impl Knock {
         let pause = (self.pause * 2).min(LONGEST_PAUSE);
         Self { at: Instant::now() + self.pause, pause }
     }
+}
+
+/// Reads the state of a team that has no host, from its place or from the archive. Returns `None` if
+/// it cannot be read.
+async fn recorded(team: &Team) -> Option<HostState> {
+    if let Ok(state) = of_files(&TeamRecords::Live(team.clone())).await {
+        return Some(state);
+    }
+    let teams = team.teams();
+    let archived = teams.find_archived(team.dir().as_str()).await.ok()??;
+    of_files(&TeamRecords::Archived(teams.clone(), Box::new(archived))).await.ok()
 }
 
 /// Waits until a time. Without a time, this function waits forever.

@@ -24,7 +24,7 @@ impl Session {
     pub(super) fn ended(&mut self, state: &mut TeamState, line: &Line<'_>) {
         let lead = lead(state);
         let summary = summary(line);
-        let status = if summary.is_error { Status::Failed } else { Status::Idle };
+        let status = if summary.is_error { Status::Failed } else { Status::Completed };
         let room = DENIALS_MOST.saturating_sub(state.denials.len());
         for denied in line.permission_denials.iter().take(room) {
             let (agent, call) = (lead.clone(), denied.tool_use_id.id().unwrap_or_default());

@@ -56,7 +56,11 @@ impl Session {
     /// Folds an event of pitcrew into the state of the team.
     pub(super) fn team_event(&mut self, state: &mut TeamState, line: &Line<'_>) {
         self.has_team_events = true;
-        self.in_team(state, &line.team_name.text().unwrap_or_default());
+        let team = line.team_name.text().unwrap_or_default();
+        // The lead goes on after it has deleted its team. Only a call makes a team of that name again.
+        if state.team != team {
+            self.in_team(state, &team);
+        }
         let Some(agent) = line.teammate_id.text().as_deref().and_then(name_of) else { return };
         let data: Data<'_> = line.data.object().unwrap_or_default();
         let event = line.event.text().unwrap_or_default();

@@ -14,6 +14,7 @@ use pitcrew_team::store::{
     Event, JournalEntry, MemberChange, PermissionOutcome, TaskChangeKind, Turn,
 };
 
+use super::first_modes::FirstModes;
 use crate::fold::{ViewEvent, fold, fold_run};
 use crate::state::{AgentState, TeamState};
 use crate::wording::mode_in_words;
@@ -29,13 +30,22 @@ pub(super) struct JournalFold {
     members: BTreeMap<AgentName, AgentState>,
     /// The tasks at the end.
     tasks: BTreeMap<TaskId, Task>,
+    modes: FirstModes,
 }
 
 impl JournalFold {
     /// Returns the state before the first entry: the members and tasks whose beginning the journal
     /// does not have.
-    pub(super) fn new(config: &TeamConfig, tasks: &[Task], journal: &[JournalEntry]) -> Self {
-        let last = fold(TeamState::default(), &ViewEvent::Config(config));
+    pub(super) fn new(
+        config: &TeamConfig,
+        tasks: &[Task],
+        journal: &[JournalEntry],
+        modes: FirstModes,
+    ) -> Self {
+        let mut last = fold(TeamState::default(), &ViewEvent::Config(config));
+        for agent in &mut last.agents {
+            agent.mode = modes.get(&agent.name);
+        }
         let begins = |agent: &AgentState| journal.iter().any(|entry| begins(&entry.event, agent));
         let is_made = |task: &Task| journal.iter().any(|entry| makes(&entry.event, task));
         let agents = last.agents.iter().filter(|agent| !begins(agent)).cloned();
@@ -49,6 +59,7 @@ impl JournalFold {
             state,
             members: last.agents.into_iter().map(|agent| (agent.name.clone(), agent)).collect(),
             tasks: tasks.iter().map(|task| (task.id.clone(), task.clone())).collect(),
+            modes,
         }
     }
 
@@ -104,6 +115,7 @@ impl JournalFold {
     /// Adds an agent, in place of an earlier one of the same name.
     fn spawned(&mut self, name: &AgentName) {
         let agent = self.agent(name);
+        self.modes.took(name);
         self.state.agents.retain(|earlier| earlier.name != *name);
         self.state.agents.push(agent);
     }
@@ -119,6 +131,7 @@ impl JournalFold {
     fn agent(&self, name: &AgentName) -> AgentState {
         let of_config = self.members.get(name).cloned();
         let mut agent = of_config.unwrap_or_else(|| AgentState::new(name.clone()));
+        agent.mode = self.modes.get(name);
         agent.role = Some(match name.as_str() {
             LEAD_NAME => Role::Lead,
             name if name.contains(SUBAGENT_MARK) => Role::Subagent,

@@ -8,12 +8,13 @@ use pitcrew_team::TeamRecords;
 use pitcrew_team::store::JournalEntry;
 use tokio::task::spawn_blocking;
 
+use super::first_modes::FirstModes;
 use super::journal::JournalFold;
 use super::recorder::{Limits, Recorder};
 use super::step_times::StepTimes;
 use super::{Clock, Replay};
 use crate::conversation::Conversation;
-use crate::recorded::{NO_END, Recorded};
+use crate::recorded::Recorded;
 use crate::running::Running;
 use crate::state::{Happened, TeamState, TimelineEntry};
 use crate::team_log::{LogEntry, TeamLog};
@@ -76,17 +77,23 @@ impl Records {
             .map(|entry| (entry.at_ms, Fact::Journal(entry)))
             .chain(log.into_iter().map(|entry| (entry.at_ms, Fact::Logged(Box::new(entry)))))
             .collect();
+        let mut modes = FirstModes::of(&config, &journal);
         for (name, steps) in &steps {
+            steps.iter().for_each(|(_, step)| modes.read_calls(step));
             facts.extend(steps.iter().map(|(at_ms, step)| (*at_ms, Fact::Step(name, step))));
         }
         // Facts of the same time keep their order: the state, then the log, then the conversations.
         facts.sort_by_key(|(at_ms, _)| *at_ms);
         let mut recorder = Recorder::new(Limits::default());
         let last_ms = facts.last().map_or(0, |(at_ms, _)| *at_ms);
-        let mut fold = JournalFold::new(&config, &tasks, &journal);
+        let mut fold = JournalFold::new(&config, &tasks, &journal, modes);
         tell(&mut recorder, &mut fold, facts);
         if is_running {
             go_on(&mut recorded.state, &fold.state);
+        }
+        for agent in &mut recorded.state.agents {
+            let last = fold.state.agent(&agent.name);
+            agent.mode = agent.mode.take().or_else(|| last?.mode.clone());
         }
         // The records have the end, also where the journal has gaps.
         recorder.state(last_ms, &recorded.state);
@@ -104,10 +111,9 @@ async fn runs(records: &TeamRecords, config: &TeamConfig) -> bool {
     }
 }
 
-/// Changes the last state of a team to that of a team that runs: its run has no end yet, and its
-/// agents still do what they did last, as `now` says.
+/// Changes the last state of a team to that of a team that runs: its agents still do what they did
+/// last, as `now` says.
 fn go_on(last: &mut TeamState, now: &TeamState) {
-    last.session.take_if(|session| session.outcome == NO_END);
     for agent in &mut last.agents {
         if let Some(now) = now.agent(&agent.name) {
             agent.asks.clone_from(&now.asks);

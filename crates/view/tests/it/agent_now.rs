@@ -22,7 +22,8 @@ fn turn(cost_usd: Option<f64>) -> Event {
 #[track_caller]
 fn check(events: Vec<Event>, line: &str, spending: Spending) {
     let summary = summary(events);
-    let agent = AgentNow::of(name("bob"), &summary.members[&name("bob")], None);
+    let member = &summary.members[&name("bob")];
+    let agent = AgentNow::of(name("bob"), member, &summary.runs, &[]);
     assert_eq!((agent.line().as_str(), agent.spending), (line, spending));
     assert_eq!(Spending::of_team(&summary), spending);
 }
@@ -40,6 +41,23 @@ fn an_agent_is_shown_with_its_last_state_and_reason() {
         changed(Status::Failed.into(), Some("no \u{1b}key\nat all")),
     ];
     check(events, "failed: no \u{fffd}key | at all", none);
+}
+
+#[test]
+fn an_agent_that_the_end_of_its_run_cancelled_can_be_resumed() {
+    let ended = |state: Status, end: &str| {
+        let end = Event::RunEnded { end: Some(end.to_owned()), reason: None };
+        vec![Event::RunStarted { goal: None, head: None }, changed(state.into(), None), end]
+    };
+    let none = Spending::default();
+    let resumable = "stopped: it was stopped, and can be resumed";
+    check(ended(Status::Idle, "stalled"), resumable, none);
+    check(ended(Status::Active, "interrupted"), resumable, none);
+    check(ended(Status::Idle, "completed"), "idle", none);
+    check(ended(Status::Completed, "stalled"), "ended", none);
+    let mut resumed = ended(Status::Idle, "stalled");
+    resumed.push(Event::RunStarted { goal: None, head: None });
+    check(resumed, "idle", none);
 }
 
 #[test]

@@ -537,6 +537,38 @@ fn after_the_end_of_a_session_no_agent_works() {
 }
 
 #[test]
+fn after_its_team_is_cleaned_up_the_lead_goes_on_and_no_team_is_made() {
+    let of_lead = |event: &str| {
+        let mut told = told_of_bob(event, &json!({"status": "running"}));
+        told["teammate_id"] = json!("team-lead@work");
+        told
+    };
+    let create = json!({"team_name": "work"});
+    let made =
+        json!({"team_name": "work", "team_file_path": "/t", "lead_agent_id": "team-lead@work"});
+    let script = [
+        block_of("m1", &call_of("c1", "TeamCreate", &create), 1, None),
+        result_of("c1", &made),
+        block_of("m2", &call_of("c2", "TeamDelete", &json!({})), 1, None),
+        result_of("c2", &json!({"success": true, "team_name": "work"})),
+        of_lead("turn_ended"),
+        of_lead("agent_changed"),
+        json!({"type": "result", "subtype": "success", "is_error": false, "result": "done"}),
+        block_of("m3", &call_of("c3", "TeamCreate", &create), 1, None),
+        result_of("c3", &made),
+    ];
+    let entries = |state: &TeamState| -> Vec<String> {
+        state.timeline.entries().map(|entry| entry.text()).collect()
+    };
+    let ended = after(&lines(&script[..7]));
+    let told = ["team work created", "team cleaned up", "session ended: success"];
+    assert_eq!(entries(&ended), told);
+    assert_eq!(of(&ended, "team-lead").status, Status::Completed);
+    // Only another call makes a team of the same name.
+    assert_eq!(entries(&after(&lines(&script)))[3], "team work created");
+}
+
+#[test]
 fn the_number_of_agents_and_the_length_of_texts_are_bounded() {
     let spawn = |n: u32| {
         let id = format!("agent{n}@t");

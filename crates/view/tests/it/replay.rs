@@ -211,6 +211,49 @@ async fn the_replay_of_a_team_ends_in_the_state_of_its_records() {
 }
 
 #[tokio::test]
+async fn a_replay_has_the_mode_in_which_a_member_began_and_each_later_one() {
+    const PLANS: &str = r#"
+agents:
+  team-lead:
+    - tools:
+        - {name: Task, input: {name: ann, description: Wait, prompt: Wait., mode: acceptEdits}}
+        - {name: Task, input: {name: ben, description: Plan, prompt: Plan it., mode: plan}}
+    - wait_for: {contains: plan_approval_request, from: message}
+    - capture:
+        request: {regex: '"requestId":\s*"(plan_approval[^"]+)"', from: message}
+      tools:
+        - {name: SendMessage, input: {type: plan_approval_response, request_id: '${request}', recipient: ben, approve: true}}
+    - wait_for: {contains: My part is done, from: message}
+    - text: All is done.
+  ann:
+    - text: I wait.
+  ben:
+    - tools: [{name: ExitPlanMode, input: {plan: I look and tell.}}]
+    - wait_for: {contains: plan_approval_response}
+    - tools: [{name: SendMessage, input: {type: message, recipient: team-lead, content: My part is done., summary: done}}]
+    - text: Done.
+"#;
+    let mut hosted = Hosted::start(PLANS).await;
+    hosted.until(|what| matches!(what, What::Ended(_))).await;
+    let records = TeamRecords::Live(hosted.team_elsewhere().await);
+    let events = events_of(&Replay::of_records(&records).await.unwrap());
+    let faces = || (0..=events.len()).map(|at| Face::after(&events[..at]));
+    let modes = |name: &str| {
+        let of = |face: Face| face.agents.into_iter().find(|agent| agent["name"] == name);
+        let mut seen: Vec<Value> =
+            faces().filter_map(of).map(|agent| json!([agent["mode"], agent["status"]])).collect();
+        seen.dedup();
+        seen
+    };
+    let of_ben = modes("ben");
+    assert!(of_ben.contains(&json!(["plan", "awaiting_plan_approval"])), "{of_ben:?}");
+    assert_eq!(of_ben.first().unwrap()[0], "plan", "{of_ben:?}");
+    assert_eq!(of_ben.last().unwrap()[0], "default", "{of_ben:?}");
+    let of_ann = modes("ann");
+    assert!(of_ann.iter().all(|it| it[0] == of_ann[0][0] && it[0].is_string()), "{of_ann:?}");
+}
+
+#[tokio::test]
 async fn the_replay_of_a_team_that_runs_has_no_end_and_shows_who_asks() {
     const ASKS: &str = "
 agents:

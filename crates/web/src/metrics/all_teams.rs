@@ -32,6 +32,8 @@ pub(super) struct Reading {
     pub(super) at_ms: i64,
     pub(super) running: u64,
     pub(super) stopped: u64,
+    /// The teams that another client leads, of which it is not known whether they run.
+    pub(super) unknown: u64,
     pub(super) archived: u64,
     /// The teams of which a file cannot be read.
     pub(super) unreadable: u64,
@@ -92,7 +94,7 @@ impl AllTeams {
         reading.left_out += count(teams.len().saturating_sub(TEAMS_MOST));
         teams.truncate(TEAMS_MOST);
         self.journals.keep_only(&teams.iter().map(|(team, _)| team.dir()).collect());
-        let read = |team| async move { team_reading::read(app, &self.journals, &team).await };
+        let read = |team| async move { team_reading::read(&self.journals, &team).await };
         let mut results = stream::iter(teams).map(read).buffer_unordered(AT_A_TIME);
         while let Some(result) = results.next().await {
             match result {
@@ -113,10 +115,9 @@ async fn in_place(app: &App, reading: &mut Reading) -> Result<Vec<(Team, bool)>,
     let mut teams = Vec::new();
     for folder in folders {
         match opened(app, folder.as_str()).await {
-            Ok(Some((team, is_running))) => {
-                let state = if is_running { &mut reading.running } else { &mut reading.stopped };
-                *state += 1;
-                teams.push((team, is_running));
+            Ok(Some((team, status))) => {
+                *reading.of(status) += 1;
+                teams.push((team, status == TeamStatus::Running));
             }
             Ok(None) => {}
             Err(_unreadable) => reading.unreadable += 1,
@@ -125,19 +126,27 @@ async fn in_place(app: &App, reading: &mut Reading) -> Result<Vec<(Team, bool)>,
     Ok(teams)
 }
 
+impl Reading {
+    /// The number of teams in this state.
+    fn of(&mut self, status: TeamStatus) -> &mut u64 {
+        match status {
+            TeamStatus::Running => &mut self.running,
+            TeamStatus::Stopped => &mut self.stopped,
+            TeamStatus::Unknown => &mut self.unknown,
+            TeamStatus::Archived => &mut self.archived,
+        }
+    }
+}
+
 /// Opens a team and looks up whether it runs. Returns `None` if it was deleted meanwhile.
-async fn opened(app: &App, folder: &str) -> Result<Option<(Team, bool)>, Failure> {
+async fn opened(app: &App, folder: &str) -> Result<Option<(Team, TeamStatus)>, Failure> {
     let team = match app.reads.open(folder).await {
         Ok(team) => team,
         Err(error) if error.code == ErrorCode::TeamNotFound => return Ok(None),
         Err(error) => return Err(error.into()),
     };
     let running = records::running(&TeamRecords::Live(team.clone())).await?;
-    let is_running = match records::status(running.as_ref()) {
-        TeamStatus::Running => true,
-        TeamStatus::Stopped | TeamStatus::Archived => false,
-    };
-    Ok(Some((team, is_running)))
+    Ok(Some((team, records::status(running.as_ref()))))
 }
 
 fn count(number: usize) -> u64 {

@@ -30,10 +30,13 @@ pub(crate) async fn scrape(app: &App) -> Result<String, Failure> {
 }
 
 fn write_teams(reading: &Reading, text: &mut Exposition) {
-    let mut teams = text.metric("pitcrew_teams", Kind::Gauge, "Teams by state.");
+    let help =
+        "Teams by state. Unknown is led by another client, which does not say whether it runs.";
+    let mut teams = text.metric("pitcrew_teams", Kind::Gauge, help);
     let by_state = [
         ("running", reading.running),
         ("stopped", reading.stopped),
+        ("unknown", reading.unknown),
         ("archived", reading.archived),
     ];
     for (state, count) in by_state {

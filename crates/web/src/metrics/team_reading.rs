@@ -8,10 +8,10 @@ use pitcrew_protocol::{Status, TaskStatus, TeamDir};
 use pitcrew_team::store::{JournalSummary, Spent};
 use pitcrew_team::{Team, TeamRecords, sent_at_ms};
 use pitcrew_view::host::HostState;
+use pitcrew_view::recorded::of_files;
 
 use super::exposition::label;
 use super::journal_counts::{JournalCounts, MessageCounts};
-use crate::app::App;
 use crate::failure::Failure;
 use crate::records::{self, OfHost};
 
@@ -84,14 +84,13 @@ fn used_by_model(summary: &JournalSummary) -> BTreeMap<String, Spent> {
 /// # Errors
 /// If a file of the team cannot be read.
 pub(super) async fn read(
-    app: &App,
     counts: &JournalCounts,
     (team, is_running): &(Team, bool),
 ) -> Result<TeamReading, Failure> {
     let records = TeamRecords::Live(team.clone());
     let config = records.config().await?;
     let (host, questions) = match is_running {
-        true => state(app, &records).await?,
+        true => state(&records).await?,
         false => (None, Some(Waiting::default())),
     };
     let mut unread = Waiting::default();
@@ -119,14 +118,11 @@ const ALL_TASK_STATES: [TaskStatus; 3] =
 
 /// Asks the host for the state of its team and its open questions. Reads the files if the host does
 /// not answer; then the questions are `None`.
-async fn state(
-    app: &App,
-    records: &TeamRecords,
-) -> Result<(Option<HostState>, Option<Waiting>), Failure> {
+async fn state(records: &TeamRecords) -> Result<(Option<HostState>, Option<Waiting>), Failure> {
     let (state, is_silent) = match records::of_host(records, HOST_PATIENCE).await? {
         OfHost::State(state) => (*state, false),
-        OfHost::NoHost => (records::of_files(app, records).await?, false),
-        OfHost::Silent => (records::of_files(app, records).await?, true),
+        OfHost::NoHost => (of_files(records).await?, false),
+        OfHost::Silent => (of_files(records).await?, true),
     };
     let questions = Waiting::of(state.questions.iter().map(|open| open.since_ms));
     Ok((Some(state), (!is_silent).then_some(questions)))

@@ -158,7 +158,7 @@ fn of_control_bodies() -> Vec<Named> {
 }
 
 fn of_teams() -> Vec<Named> {
-    let state = json!({"enum": ["running", "stopped", "archived"]});
+    let state = json!({"enum": ["running", "unknown", "stopped", "archived"]});
     let counts = object(&[("open", count()), ("done", count())]);
     let at_ms = json!({"type": ["integer", "null"]});
     vec![
@@ -211,6 +211,8 @@ fn of_teams() -> Vec<Named> {
                 ("state", state),
                 ("archive?", text()),
                 ("archived_at_ms?", count()),
+                ("running?", json!({"type": "object"})),
+                ("running_in_words?", text()),
                 ("team", object(&[("team", text()), ("agents", list_of(&reference("Agent")))])),
                 ("tasks", list_of(&reference("TaskFile"))),
                 ("questions", list_of(&reference("Question"))),

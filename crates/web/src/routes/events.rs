@@ -6,6 +6,10 @@
 //! A host can be suspended. The stream begins without it, says that the host does not answer, and
 //! goes on with a snapshot when the host answers again. A browser never opens a stream again after
 //! a 503, so that status is only for a host that this server does not understand.
+//!
+//! A team that another client leads has no host. `led` makes its snapshots from the files.
+
+mod led;
 
 use std::convert::Infallible;
 use std::time::Duration;
@@ -20,6 +24,7 @@ use pitcrew_team::{Team, TeamRecords};
 use pitcrew_view::client::{HostLink, News, Since, follow};
 use pitcrew_view::host::HostState;
 use pitcrew_view::lead::LeadError;
+use pitcrew_view::recorded::of_files;
 use pitcrew_view::running::Running;
 use serde::Serialize;
 use tokio::time::{Instant, sleep_until, timeout};
@@ -29,6 +34,7 @@ use crate::app::Shared;
 use crate::failure::Failure;
 use crate::metrics::OpenStream;
 use crate::records::{self, PATIENCE};
+use led::FileNews;
 
 /// How often an idle stream sends a comment, so that a dead connection is noticed.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
@@ -53,18 +59,23 @@ pub(super) async fn stream(
     headers: HeaderMap,
 ) -> Result<Response, Failure> {
     let records = app.records(&name).await?;
-    let is_hosted = matches!(records::running(&records).await?, Some(Running::ByPitcrew { .. }));
+    let running = records::running(&records).await?;
+    let is_hosted = matches!(running, Some(Running::ByPitcrew { .. }));
+    let is_led = running.as_ref().is_some_and(Running::may_run);
     let last_id = headers.get(LAST_EVENT_ID).and_then(|id| id.to_str().ok());
     match records {
-        TeamRecords::Live(team) if is_hosted => {
-            let mut follower = Follower::new(team, last_id.and_then(after), app.stop.clone());
+        TeamRecords::Live(team) if is_led => {
+            let mut follower = match is_hosted {
+                true => Follower::new(team, last_id.and_then(after), app.stop.clone()),
+                false => Follower::without_host(team, app.stop.clone()),
+            };
             follower.wait_for_refusal().await?;
             Ok(served(follower.events(), app.metrics.requests.open_stream()))
         }
         // With any other status, a browser would come back every few seconds.
         _ if last_id == Some(END) => Ok(StatusCode::NO_CONTENT.into_response()),
         records @ (TeamRecords::Live(_) | TeamRecords::Archived(..)) => {
-            let state = records::of_files(&app, &records).await?;
+            let state = of_files(&records).await?;
             let all = [event("snapshot", &state), event("end", &name).id(END)];
             Ok(served(stream::iter(all.map(Ok)), app.metrics.requests.open_stream()))
         }
@@ -121,6 +132,9 @@ struct Follower {
     host: Host,
     /// The number of the next event of the host.
     next_seq: u64,
+    files: FileNews,
+    /// The event after the one that was sent last, if it is known already.
+    queued: Option<Event>,
     is_over: bool,
 }
 
@@ -133,6 +147,8 @@ enum Host {
     Answers(Instant),
     /// The caller knows that the host does not answer.
     Silent,
+    /// Another client leads the team. The caller gets snapshots of the team's files.
+    OfOthers,
     /// The caller knows that no process runs the team.
     Gone,
 }
@@ -140,9 +156,17 @@ enum Host {
 impl Follower {
     fn new(team: Team, since: Option<Since>, stop: CancellationToken) -> Self {
         let next_seq = since.as_ref().map_or(0, |since| since.seq);
-        let link = HostLink::new(team.clone()).going_on(since);
+        let link = HostLink::new(team.clone()).going_on(since).behind();
         let host = Host::Awaited(Instant::now() + PATIENCE);
-        Self { team, link, stop, first: None, host, next_seq, is_over: false }
+        let files = FileNews::default();
+        let (first, queued) = (None, None);
+        Self { team, link, stop, first, host, next_seq, files, queued, is_over: false }
+    }
+
+    /// Follows a team that another client leads.
+    fn without_host(team: Team, stop: CancellationToken) -> Self {
+        let link = HostLink::new(team.clone());
+        Self { link, host: Host::OfOthers, ..Self::new(team, None, stop) }
     }
 
     /// Waits a moment for the first news, so that a refusal is the answer of the request.
@@ -163,6 +187,9 @@ impl Follower {
     /// Waits for the next event to send. Returns `None` at the end of the stream.
     async fn next(&mut self) -> Option<Event> {
         while !self.is_over {
+            if let Some(event) = self.queued.take() {
+                return Some(event);
+            }
             let place = self.place();
             let news = match self.first.take() {
                 Some(news) => Ok(news),
@@ -176,9 +203,20 @@ impl Follower {
                         }
                         return Some(self.silent());
                     }
+                    () = self.files.due() => {
+                        if let Some(event) = self.files.snapshot(&self.team).await {
+                            return Some(event);
+                        }
+                        continue;
+                    }
                 },
             };
             match news {
+                Ok(News::Nobody) => {
+                    if let Some(event) = self.nobody().await {
+                        return Some(event);
+                    }
+                }
                 Ok(news) => {
                     if let Some(event) = self.told(news) {
                         return Some(event);
@@ -210,12 +248,9 @@ impl Follower {
                 self.next_seq = it.seq.saturating_add(1);
                 Some(event("event", &it).id(id_before(self.run(), self.next_seq)))
             }
-            // The link looks for the host after each change of the team's files.
-            News::Nobody if self.host == Host::Gone => None,
-            News::Nobody => {
-                self.host = Host::Gone;
-                Some(event("gone", &self.run()))
-            }
+            // No event follows it, so it has no id.
+            News::Recorded(state) => Some(event("snapshot", &state)),
+            News::Nobody => self.gone(),
             News::TeamGone => {
                 self.is_over = true;
                 Some(event("end", &self.run()).id(END))
@@ -228,14 +263,40 @@ impl Follower {
         }
     }
 
+    /// Handles that the team has no host. The link looks for the host after each change of the team's
+    /// files, and says each time that there is none.
+    async fn nobody(&mut self) -> Option<Event> {
+        let records = TeamRecords::Live(self.team.clone());
+        let running = records::running(&records).await.ok().flatten();
+        let of_others = |it: &Running| it.may_run() && !matches!(it, Running::ByPitcrew { .. });
+        if running.as_ref().is_some_and(of_others) {
+            self.host = Host::OfOthers;
+            self.files.changed();
+            return None;
+        }
+        let last = match self.host {
+            Host::OfOthers => self.files.snapshot(&self.team).await,
+            Host::Awaited(_) | Host::Answers(_) | Host::Silent | Host::Gone => None,
+        };
+        self.queued = self.gone();
+        last.or_else(|| self.queued.take())
+    }
+
+    fn gone(&mut self) -> Option<Event> {
+        let is_known = self.host == Host::Gone;
+        self.host = Host::Gone;
+        (!is_known).then(|| event("gone", &self.run()))
+    }
+
     fn answered(&mut self) {
+        self.files = FileNews::default();
         self.host = Host::Answers(Instant::now() + ASK_AFTER);
     }
 
     /// Opens the link anew and returns the event that says why. The host then begins with a
     /// snapshot, so the caller learns that it answers again even if nothing has happened.
     fn silent(&mut self) -> Event {
-        self.link = HostLink::new(self.team.clone());
+        self.link = HostLink::new(self.team.clone()).behind();
         self.host = Host::Silent;
         event("silent", &Failure::silent(self.team.name().as_str()).envelope())
     }
@@ -271,7 +332,7 @@ async fn answers(team: &Team, host: Host, place: Option<Since>) -> bool {
                 Err(_) | Ok(Err(LeadError::Unreachable { error: KnockError::Silent { .. }, .. }))
             )
         }
-        Host::Silent | Host::Gone => std::future::pending().await,
+        Host::Silent | Host::OfOthers | Host::Gone => std::future::pending().await,
     }
 }
 

@@ -9,7 +9,7 @@ use pitcrew_view::AgentState;
 use serde::Serialize;
 use serde_json::json;
 
-use crate::app::{App, Shared};
+use crate::app::Shared;
 use crate::etag::tagged;
 use crate::failure::Failure;
 use crate::records;
@@ -26,9 +26,9 @@ struct MemberRow {
     member: Option<Member>,
 }
 
-async fn rows(app: &App, records: &TeamRecords) -> Result<Vec<MemberRow>, Failure> {
+async fn rows(records: &TeamRecords) -> Result<Vec<MemberRow>, Failure> {
     let config = records.config().await?;
-    let agents = records::state(app, records).await?.team.agents;
+    let agents = records::state(records).await?.team.agents;
     let row = |agent: AgentState| {
         let member = config.member(agent.name.as_str()).cloned();
         MemberRow { now: agent.now(), member, agent }
@@ -43,7 +43,7 @@ pub(super) async fn list(
     headers: HeaderMap,
 ) -> Result<Response, Failure> {
     let records = app.records(&team).await?;
-    tagged(&headers, &json!({"members": rows(&app, &records).await?}))
+    tagged(&headers, &json!({"members": rows(&records).await?}))
 }
 
 /// `GET /api/teams/{team}/members/{name}`
@@ -53,7 +53,7 @@ pub(super) async fn show(
     headers: HeaderMap,
 ) -> Result<Response, Failure> {
     let records = app.records(&team).await?;
-    let all = rows(&app, &records).await?;
+    let all = rows(&records).await?;
     // A subagent is in the list and is no member.
     if let Some(row) = all.iter().find(|row| same_name(row.agent.name.as_str(), &name)) {
         return tagged(&headers, row);

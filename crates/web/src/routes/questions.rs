@@ -23,7 +23,7 @@ pub(super) async fn list(
     headers: HeaderMap,
 ) -> Result<Response, Failure> {
     let records = app.records(&team).await?;
-    let state = records::state(&app, &records).await?;
+    let state = records::state(&records).await?;
     tagged(&headers, &json!({"questions": state.questions}))
 }
 

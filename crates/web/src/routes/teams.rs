@@ -212,6 +212,9 @@ struct Shown {
     archived_at_ms: Option<i64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     running: Option<Running>,
+    /// `running` as a text for a person.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    running_in_words: Option<String>,
     description: Option<String>,
     team: TeamState,
     tasks: Vec<Task>,
@@ -229,7 +232,7 @@ pub(super) async fn show(
     let records = app.records(&name).await?;
     let config = records.config().await?;
     let running = records::running(&records).await?;
-    let state = records::state(&app, &records).await?;
+    let state = records::state(&records).await?;
     let shown = Shown {
         name: config.name.to_string(),
         state: records::status(running.as_ref()),
@@ -238,6 +241,7 @@ pub(super) async fn show(
             TeamRecords::Archived(_, archived) => Some(archived.name.to_string()),
         },
         archived_at_ms: archived_at_ms(&records),
+        running_in_words: running.as_ref().map(Running::text),
         running,
         description: config.description,
         team: state.team,
