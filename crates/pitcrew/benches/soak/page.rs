@@ -78,21 +78,25 @@ impl EventStream {
 
     /// Waits for what the page gets next.
     async fn next(&mut self) -> News {
-        let Some(event) = self.next_event().await else {
-            self.connect().await;
-            return News::Reconnected;
-        };
-        self.last_id = event.id.or(self.last_id.take());
-        match event.name.as_str() {
-            "snapshot" => {
-                let state: State = serde_json::from_str(&event.data).expect("a state");
-                News::Snapshot { next_seq: state.next_seq }
+        loop {
+            let Some(event) = self.next_event().await else {
+                self.connect().await;
+                return News::Reconnected;
+            };
+            self.last_id = event.id.or(self.last_id.take());
+            match event.name.as_str() {
+                "snapshot" => {
+                    let state: State = serde_json::from_str(&event.data).expect("a state");
+                    return News::Snapshot { next_seq: state.next_seq };
+                }
+                "event" => {
+                    let event: HostEvent = serde_json::from_str(&event.data).expect("an event");
+                    return News::Event(Box::new(event));
+                }
+                // The host is late, and what comes after this has its lateness.
+                "silent" => {}
+                other => panic!("the team does not run any more: {other:?}"),
             }
-            "event" => {
-                let event: HostEvent = serde_json::from_str(&event.data).expect("an event");
-                News::Event(Box::new(event))
-            }
-            other => panic!("the team does not run any more: {other:?}"),
         }
     }
 
