@@ -181,21 +181,11 @@ pub async fn run(options: FaceOptions<'_>) -> Result<Left, FaceError> {
         opened = first_news(link.as_mut()) => opened?,
         () = &mut end => return Ok(Left::Signal { team: name_of(team.as_ref()) }),
     };
-    match opened {
-        // The run was just started, and is over. The interface shows its end.
-        Some(News::Nobody | News::TeamGone) if start.is_some() => {}
-        Some(News::Nobody) => return Ok(Left::NobodyRuns),
-        Some(News::TeamGone) => {
-            return Ok(Left::TeamGone { team: name_of(team.as_ref()).unwrap_or_default() });
-        }
-        Some(
-            News::Open(_)
-            | News::Snapshot(_)
-            | News::Event(_)
-            | News::Recorded(_)
-            | News::Unwatched(_),
-        )
-        | None => {}
+    // A run that was just started can be over. The interface shows its end.
+    if start.is_none()
+        && let Some(left) = opened.as_ref().and_then(|news| without_host(news, team.as_ref()))
+    {
+        return Ok(left);
     }
     let name = name_of(team.as_ref());
     let can_start = if start.is_some() { CanStart::Yes } else { CanStart::No };
@@ -232,6 +222,19 @@ pub async fn run(options: FaceOptions<'_>) -> Result<Left, FaceError> {
     match face.carry_out(actions)? {
         Some(left) => Ok(left),
         None => face.until_left().await,
+    }
+}
+
+/// Returns why the interface is not opened if the first news is that nobody runs the team.
+fn without_host(first: &News, team: Option<&Team>) -> Option<Left> {
+    match first {
+        News::Nobody => Some(Left::NobodyRuns),
+        News::TeamGone => Some(Left::TeamGone { team: name_of(team).unwrap_or_default() }),
+        News::Open(_)
+        | News::Snapshot(_)
+        | News::Event(_)
+        | News::Recorded(_)
+        | News::Unwatched(_) => None,
     }
 }
 
