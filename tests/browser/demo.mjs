@@ -103,7 +103,7 @@ async function aCallIsAllowed(page) {
 
 /** @param {Page} page */
 async function theRunEnds(page) {
-  const summary = page.getByRole("region", { name: "Run summary" });
+  const summary = page.getByRole("region", { name: "Session summary" });
   await summary.waitFor();
   assert.match(await summary.innerText(), /completed.*the whole suite passes\./s);
   await shot(page, "demo-summary");

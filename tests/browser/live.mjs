@@ -171,7 +171,7 @@ async function theTeamEnds(page) {
   await page.getByRole("combobox", { name: /^To/ }).selectOption("team-lead");
   await page.getByRole("textbox", { name: "Message" }).fill("go home");
   await press(page.getByRole("button", { name: "Send", exact: true }));
-  const summary = page.getByRole("region", { name: "Run summary" });
+  const summary = page.getByRole("region", { name: "Session summary" });
   await summary.waitFor();
   assert.match(await summary.innerText(), /completed.*The notes are written and read\./s);
   await shot(page, "summary");
@@ -187,7 +187,7 @@ async function theArchiveShowsIt(page) {
   assert.match(page.url(), /#\/work-\d+/);
   assert.equal(await page.locator(".top .name").textContent(), "work");
   assert.equal(await page.getByRole("heading", { level: 1 }).textContent(), "Team work");
-  await page.getByRole("region", { name: "Run summary" }).getByText("completed").waitFor();
+  await page.getByRole("region", { name: "Session summary" }).getByText("completed").waitFor();
   await page.getByRole("article", { name: "bob", exact: true }).waitFor();
   assert.equal(await page.getByRole("form", { name: "Message" }).count(), 0);
   assert.equal(await page.getByRole("button", { name: /^Message/ }).count(), 0);

@@ -71,7 +71,7 @@ test("agents, tasks, calls and models can have the names of what every object ha
   await agentsAreShown(page, `${origin}/#/${FIRST}`);
 
   await play(page, FIRST, [TEAM], LOG, [ENDED]);
-  const summary = page.getByRole("region", { name: "Run summary" });
+  const summary = page.getByRole("region", { name: "Session summary" });
   for (const name of NAMES) {
     const row = summary.getByRole("row", { name: new RegExp(`^${name} `) });
     await row.waitFor();

@@ -21,7 +21,7 @@ function OfLog({ end, agents }) {
   if (end.tokens != null) facts.push(["Tokens", short(end.tokens)]);
   if (end.cost_usd != null) facts.push(["Cost", dollars(end.cost_usd)]);
   const outcome = end.text.replace(/^the run ends,? ?/, "");
-  return html`<${Card} title="Run summary" outcome=${outcome} isError=${!/^completed/.test(outcome)}
+  return html`<${Card} title="Session summary" outcome=${outcome} isError=${!/^completed/.test(outcome)}
     facts=${facts} text="" models=${[]} />`;
 }
 
@@ -57,7 +57,7 @@ function OfRun({ outcome }) {
     name,
     cost_usd: use.is_unpriced ? null : use.cost_usd,
   }));
-  return html`<${Card} title="Run summary" outcome=${endInWords(end)}
+  return html`<${Card} title="Session summary" outcome=${endInWords(end)}
     isError=${!["success", "shut_down"].includes(end.kind)} facts=${facts}
     text=${end.text ?? end.reason ?? ""} models=${models} />`;
 }
