@@ -74,8 +74,8 @@ async function scenarios(page, to) {
   assert.equal(await card.count(), 0);
   await to(4);
   await card.waitFor();
-  assert.equal(await card.locator(".color").innerText(), "blue");
-  assert.equal(await card.locator(".model").innerText(), "claude-opus-4-6");
+  assert.equal(await card.locator(".color").textContent(), "blue");
+  assert.equal(await card.locator(".model").textContent(), "claude-opus-4-6");
   // 2: a broadcast is a notification to the team, a message is at its card.
   await to(8);
   const banner = page.getByRole("region", { name: "Message to the team" });
@@ -336,7 +336,8 @@ async function teamIsReplayed(page) {
   }
   assert.deepEqual([...seen], ["#1 Write the notes"], "bob works on the task at some moment");
   await page.getByRole("article", { name: "bob" }).waitFor();
-  assert.match(await page.getByRole("region", { name: "Session summary" }).innerText(), /Turns/);
+  await scrubber(page).press("End");
+  await page.getByRole("region", { name: "Session summary" }).getByText("Turns").waitFor();
   assert.match((await page.locator(".player time").innerText()) ?? "", /^\d{4}-\d\d-\d\d .*\(\+/);
   assert.equal(await page.getByRole("button", { name: /Message/ }).count(), 0);
 }

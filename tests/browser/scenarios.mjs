@@ -24,8 +24,8 @@ test("1: a started teammate yields a new card with its colour and its model", as
   await before.context.close();
   const { page, context, errors, card } = await afterGuide(4);
   await card.waitFor();
-  assert.equal(await card.locator(".color").innerText(), "blue");
-  assert.equal(await card.locator(".model").innerText(), "claude-opus-4-6");
+  assert.equal(await card.locator(".color").textContent(), "blue");
+  assert.equal(await card.locator(".model").textContent(), "claude-opus-4-6");
   assert.equal(await card.locator(".type").innerText(), "general-purpose");
   assert.match((await card.getAttribute("class")) ?? "", /c-blue/);
   await page.getByText("codebase-gap-analysis").first().waitFor();

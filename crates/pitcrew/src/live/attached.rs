@@ -87,7 +87,8 @@ enum Wake {
 enum JsonLine<'a> {
     /// The connection is open.
     Attached { team: &'a str, version: &'a str },
-    /// The state of the host, or after its end that of the team's files. It replaces everything that earlier lines said.
+    /// The state of the host, or after its end that of the team's files. It replaces everything that
+    /// earlier lines said.
     Snapshot { state: &'a HostState },
     /// An event.
     Event(&'a HostEvent),

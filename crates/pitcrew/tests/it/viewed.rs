@@ -63,7 +63,7 @@ fn a_stream_is_printed_as_timeline_team_tasks_and_cost() {
     team probe: not cleaned up: Cannot cleanup team with 1 active member(s): worker. Use requestShutdown to gracefully terminate teammates first.
 
     AGENT      STATE          TYPE             COLOR  MODEL                       TOKENS  COST
-    team-lead  idle           -                -      claude-sonnet-4-5-20250929  121     -
+    team-lead  ended          -                -      claude-sonnet-4-5-20250929  121     -
     worker     shutting down  general-purpose  blue   claude-opus-4-6             -       -
 
     TASK  SUBJECT  STATUS       OWNER   BLOCKED BY

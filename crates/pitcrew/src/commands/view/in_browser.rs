@@ -2,6 +2,7 @@
 
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
+use std::time::Duration;
 
 use pitcrew_process::given_stream::GivenStream;
 use pitcrew_process::worktree::Worktrees;
@@ -12,6 +13,7 @@ use pitcrew_view::replay::{BEGUN_AGAIN, Clock, Replay, StreamReplay};
 use pitcrew_web::{Devices, NewTeams, Options, Piece, Reach, Server, Token, Viewed};
 use serde::Serialize;
 use tokio::sync::oneshot;
+use tokio::time::sleep;
 use uuid::Uuid;
 
 use super::first_lines::FirstLines;
@@ -23,6 +25,9 @@ use crate::output::{self, printable, visible};
 
 /// Programs that open a link in the user's browser, if there is a display.
 const OPENERS: &[&str] = &["xdg-open", "wslview", "open"];
+
+/// How long the server of a stream with nothing to show stays after the end of the stream.
+const PAGE_LEARNS: Duration = Duration::from_millis(500);
 
 /// Opens a link in the user's browser.
 #[derive(Debug)]
@@ -95,7 +100,11 @@ pub(super) async fn stream(
     let replay = StreamReplay::new(name, clock);
     let refused = async {
         match refused.await {
-            Ok(failure) => failure,
+            Ok(failure) => {
+                // A page that is open already learns of the end before its server is gone.
+                sleep(PAGE_LEARNS).await;
+                failure
+            }
             Err(_) => std::future::pending().await,
         }
     };
