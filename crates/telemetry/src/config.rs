@@ -13,12 +13,19 @@ use reqwest::Url;
 use thiserror::Error;
 
 use crate::content::Content;
+use crate::list;
 
 /// The endpoint if an exporter is chosen, but no endpoint.
 const DEFAULT_ENDPOINT: &str = "http://localhost:4318";
 
 /// The only protocol. gRPC would need another stack for HTTP.
 const PROTOCOL: &str = "http/protobuf";
+
+/// A list of headers, for an error.
+const HEADERS: &str = "api-key=KEY,x-team=a%20b";
+
+/// A list of attributes, for an error.
+const ATTRIBUTES: &str = "team=blue,place=room%201";
 
 /// The time limit of one request, if the user sets none.
 const TIMEOUT: Duration = Duration::from_secs(10);
@@ -38,6 +45,10 @@ pub struct Config {
     pub(crate) traces: Option<Target>,
     pub(crate) metrics: Option<Target>,
     pub(crate) content: Content,
+    /// The name of the service. `None` if the user sets none.
+    pub(crate) service_name: Option<String>,
+    /// The further attributes of the service.
+    pub(crate) attributes: Vec<(String, String)>,
     /// The span of another program in which the run happens.
     pub(crate) parent: Option<SpanContext>,
     pub(crate) span_delay: Duration,
@@ -62,6 +73,16 @@ pub enum ConfigError {
         /// The value of the variable, without characters that a terminal obeys.
         value: String,
         /// The possible values.
+        valid: &'static str,
+    },
+    /// An entry of a list cannot be used. It is not repeated, because it can have a key.
+    #[error("entry {number} of {variable} cannot be used; write a list such as {valid}")]
+    Entry {
+        /// The name of the variable.
+        variable: String,
+        /// The number of the entry. The first one is 1.
+        number: usize,
+        /// A list that is valid.
         valid: &'static str,
     },
     /// The value is no address of a collector. It is not repeated, because it can have a password.
@@ -103,12 +124,15 @@ impl Config {
             return Ok(None);
         }
         let wants_content = variables.is_true("OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT");
+        let (service_name, attributes) = variables.service()?;
         let after =
             |name, default| variables.time(name).map(|time| time.unwrap_or(default).max(SHORTEST));
         Ok(Some(Self {
             traces,
             metrics,
             content: if wants_content { Content::Masked(Masker::new()) } else { Content::LeftOut },
+            service_name,
+            attributes,
             parent,
             span_delay: after("OTEL_BSP_SCHEDULE_DELAY", SPAN_DELAY)?,
             metric_interval: after("OTEL_METRIC_EXPORT_INTERVAL", METRIC_INTERVAL)?,
@@ -171,6 +195,19 @@ impl Variables<'_> {
         })
     }
 
+    /// Returns the name of the service, and its further attributes.
+    fn service(&self) -> Result<(Option<String>, Vec<(String, String)>), ConfigError> {
+        let variable = "OTEL_RESOURCE_ATTRIBUTES";
+        let list = self.get(variable).unwrap_or_default();
+        let refused = |number| ConfigError::Entry {
+            variable: variable.to_owned(),
+            number,
+            valid: ATTRIBUTES,
+        };
+        let attributes = list::attributes(list).map_err(refused)?;
+        Ok((self.get("OTEL_SERVICE_NAME").map(str::to_owned), attributes))
+    }
+
     fn target(&self, signal: Signal) -> Result<Option<Target>, ConfigError> {
         let exporter = format!("OTEL_{}_EXPORTER", signal.name());
         let is_chosen = match self.get(&exporter) {
@@ -189,6 +226,13 @@ impl Variables<'_> {
             return Err(refused(&name, value, PROTOCOL));
         }
         let endpoint = endpoint(signal, given)?;
+        if let Some((variable, headers)) = self.of_signal(signal, "HEADERS") {
+            list::check_headers(headers).map_err(|number| ConfigError::Entry {
+                variable,
+                number,
+                valid: HEADERS,
+            })?;
+        }
         let timeout = match self.of_signal(signal, "TIMEOUT") {
             Some((name, _)) => self.time(&name)?,
             None => None,
@@ -308,6 +352,28 @@ mod tests {
                 "OTEL_EXPORTER_OTLP_ENDPOINT has no address such as http://localhost:4318"
             );
         }
+    }
+
+    #[test]
+    fn a_list_that_cannot_be_used_is_refused_and_its_values_are_not_repeated() {
+        let endpoint = ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://c:1");
+        assert_eq!(
+            error(&[endpoint, ("OTEL_EXPORTER_OTLP_HEADERS", "good=1,api-key hunter22=x")]),
+            "entry 2 of OTEL_EXPORTER_OTLP_HEADERS cannot be used; \
+             write a list such as api-key=KEY,x-team=a%20b"
+        );
+        assert_eq!(
+            error(&[endpoint, ("OTEL_EXPORTER_OTLP_METRICS_HEADERS", "x=a\nb")]),
+            "entry 1 of OTEL_EXPORTER_OTLP_METRICS_HEADERS cannot be used; \
+             write a list such as api-key=KEY,x-team=a%20b"
+        );
+        assert_eq!(
+            error(&[endpoint, ("OTEL_RESOURCE_ATTRIBUTES", "team=%zz")]),
+            "entry 1 of OTEL_RESOURCE_ATTRIBUTES cannot be used; \
+             write a list such as team=blue,place=room%201"
+        );
+        let off = ("OTEL_SDK_DISABLED", "true");
+        assert!(config(&[endpoint, off, ("OTEL_EXPORTER_OTLP_HEADERS", "x")]).unwrap().is_none());
     }
 
     #[test]

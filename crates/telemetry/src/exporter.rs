@@ -12,6 +12,7 @@ use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::metrics::Temporality;
 use opentelemetry_sdk::metrics::data::ResourceMetrics;
 use opentelemetry_sdk::metrics::exporter::PushMetricExporter as _;
+use opentelemetry_sdk::resource::TelemetryResourceDetector;
 use opentelemetry_sdk::trace::{SpanData, SpanExporter as _};
 use reqwest::Url;
 use thiserror::Error;
@@ -23,9 +24,6 @@ const SERVICE_NAME: &str = "service.name";
 
 /// The name of the service if the user sets none.
 const PITCREW: &str = "pitcrew";
-
-/// The beginning of the name that the SDK uses if the user sets none.
-const UNKNOWN_SERVICE: &str = "unknown_service";
 
 /// Time limit for opening a connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
@@ -83,16 +81,19 @@ impl Exporter {
     }
 }
 
-/// Returns the resource of all signals: the attributes of the environment and the version.
-pub(crate) fn resource() -> Resource {
-    let found = Resource::builder().build();
-    let name = found.get(&SERVICE_NAME.into()).map(|name| name.to_string()).unwrap_or_default();
-    let builder = Resource::builder()
-        .with_attribute(KeyValue::new("service.version", env!("CARGO_PKG_VERSION")));
-    match name.is_empty() || name.starts_with(UNKNOWN_SERVICE) {
-        true => builder.with_service_name(PITCREW).build(),
-        false => builder.build(),
-    }
+/// Returns the resource of all signals: the attributes of the environment and the version. The SDK
+/// would read the environment itself, but it decodes no value.
+pub(crate) fn resource(config: &Config) -> Resource {
+    let attribute = |(name, value): &(String, String)| KeyValue::new(name.clone(), value.clone());
+    let of_attributes = config.attributes.iter().rev().find(|(name, _)| name == SERVICE_NAME);
+    let name = config.service_name.as_ref().or(of_attributes.map(|(_, value)| value));
+    let name = name.filter(|name| !name.is_empty()).map_or(PITCREW, String::as_str).to_owned();
+    Resource::builder_empty()
+        .with_detector(Box::new(TelemetryResourceDetector))
+        .with_attributes(config.attributes.iter().map(attribute))
+        .with_attribute(KeyValue::new("service.version", env!("CARGO_PKG_VERSION")))
+        .with_service_name(name)
+        .build()
 }
 
 fn span_exporter(target: &Target) -> Result<SpanExporter, ExporterError> {
@@ -137,4 +138,31 @@ fn install_crypto() {
             tracing::debug!("a TLS provider is installed already");
         }
     });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn attribute(variables: &[(&str, &str)], name: &'static str) -> Option<String> {
+        let endpoint = [("OTEL_EXPORTER_OTLP_ENDPOINT", "http://c:1")];
+        let own = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
+        let config = Config::of(&endpoint.iter().chain(variables).map(own).collect());
+        let found = resource(&config.unwrap().unwrap()).get(&name.into());
+        found.map(|value| value.to_string())
+    }
+
+    #[test]
+    fn the_attributes_of_the_service_are_sent_decoded() {
+        let team = ("OTEL_RESOURCE_ATTRIBUTES", "team=x%20y,service.name=a%2Fb");
+        assert_eq!(attribute(&[team], "team").as_deref(), Some("x y"));
+        assert_eq!(attribute(&[team], "service.name").as_deref(), Some("a/b"));
+        let name = ("OTEL_SERVICE_NAME", "mine");
+        assert_eq!(attribute(&[team, name], "service.name").as_deref(), Some("mine"));
+        assert_eq!(attribute(&[], "service.name").as_deref(), Some(PITCREW));
+        assert_eq!(attribute(&[], "telemetry.sdk.language").as_deref(), Some("rust"));
+        let version =
+            attribute(&[("OTEL_RESOURCE_ATTRIBUTES", "service.version=0")], "service.version");
+        assert_eq!(version.as_deref(), Some(env!("CARGO_PKG_VERSION")));
+    }
 }

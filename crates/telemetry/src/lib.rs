@@ -10,9 +10,9 @@
 //! - `team_feed` reads the team's journal and tasks.
 //! - [`Telemetry`] connects these modules in a task of its own. The run never waits for the task.
 //!
-//! This crate never prints. The values of `OTEL_EXPORTER_OTLP_HEADERS`, `..._COMPRESSION` and
-//! `..._METRICS_TEMPORALITY_PREFERENCE`, and the attributes of the resource, are read from the
-//! environment of the process by the crates of OpenTelemetry.
+//! This crate never prints. The crates of OpenTelemetry read `OTEL_EXPORTER_OTLP_HEADERS`, which
+//! `list` checks, `..._COMPRESSION` and `..._METRICS_TEMPORALITY_PREFERENCE` from the environment of
+//! the process.
 
 #![cfg_attr(
     test,
@@ -23,6 +23,7 @@ mod config;
 mod content;
 mod conventions;
 mod exporter;
+mod list;
 mod message_fold;
 mod metrics;
 mod model_name;

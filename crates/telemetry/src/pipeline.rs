@@ -122,7 +122,7 @@ impl Telemetry {
     /// # Errors
     /// If the configuration is refused. The run can go on without telemetry.
     pub fn open(config: &Config, team: Team) -> Result<Self, ExporterError> {
-        let resource = resource();
+        let resource = resource(config);
         let exporter = Exporter::open(config, &resource)?;
         let metrics = exporter
             .temporality()

@@ -59,7 +59,7 @@ async fn every_step_of_the_demo_is_a_span_with_a_parent() {
         let room = TestEnv::new();
         let mut demo = room.command(&["demo", "--dir", "demo", "--json"]);
         demo.env(ENDPOINT, &url).env("OTEL_EXPORTER_OTLP_HEADERS", "x-team=a%20b");
-        demo.env("OTEL_RESOURCE_ATTRIBUTES", "deployment.environment.name=test");
+        demo.env("OTEL_RESOURCE_ATTRIBUTES", "deployment.environment.name=a%20test");
         let ran = Ran::of(demo.output().unwrap());
         assert!(ran.code == 0 && !ran.stderr.contains("telemetry"), "{ran:?}");
         let archive = room.work().join("demo/root/pitcrew/archive");
@@ -86,7 +86,7 @@ fn check_resource(received: &Received) {
         let of = |name| text(&resource.attributes, name).unwrap_or_default();
         assert_eq!(of("service.name"), "pitcrew");
         assert_eq!(of("service.version"), env!("CARGO_PKG_VERSION"));
-        assert_eq!(of("deployment.environment.name"), "test");
+        assert_eq!(of("deployment.environment.name"), "a test");
     }
 }
 
