@@ -15,6 +15,7 @@ use pitcrew_view::markdown_export::{
 };
 use pitcrew_view::masking::{Masked, Masker};
 use pitcrew_view::member_status::MemberStatus;
+use pitcrew_view::missing_records::missing;
 use pitcrew_view::running::Running;
 
 use crate::archive::day_and_time;
@@ -98,19 +99,21 @@ async fn run_record(
     };
     let agents = AgentNow::of_team(records, &processes, &context.root).await?;
     let past = PastRun::of(String::new(), records).await?;
+    let (log, mut unread) = log::entries(records.clone()).await?;
+    unread.extend(missing(records, config).await);
     let time = |at_ms: i64| time_of_day(at_ms).unwrap_or_default();
     Ok(RunRecord {
         team: config.name.to_string(),
         facts: past.as_ref().map(facts).unwrap_or_default(),
         agents: agents.into_iter().map(|agent| row(agent, config)).collect(),
         tasks: records.tasks().await?,
-        log: log::entries(records.clone())
-            .await?
+        log: log
             .into_iter()
             .filter(|entry| !entry.kind.is_detail())
             .map(|entry| (time(entry.at_ms), entry))
             .collect(),
         conversations,
+        unread,
     })
 }
 

@@ -156,9 +156,14 @@ impl Teams {
         self.backend().remove_archive(archive).await.map_err(refusal::of_store)
     }
 
-    /// If the team is in the archive, adds this fact to the "team not found" error.
+    /// If the team is in the archive, adds this fact to the "team not found" error. If an archived
+    /// team that `given` may mean cannot be read, adds the reason.
     pub(crate) async fn with_archived(&self, given: &str, error: ApiError) -> ApiError {
-        let Ok(Some(archived)) = self.find_archived(given).await else { return error };
+        let archived = match self.find_archived(given).await {
+            Ok(Some(archived)) => archived,
+            Ok(None) => return self.with_unread_archive(given, error).await,
+            Err(_) => return error,
+        };
         let since = archived
             .archived_at_ms
             .map(|at| format!(" since {}", wire_time(at)))
@@ -166,6 +171,32 @@ impl Teams {
         let message = format!("Team '{given}' is in the archive{since}");
         ApiError { message, ..error }.with("archive", archived.name.to_string())
     }
+
+    /// Adds the reason why the newest archived team with the folder name of `given` cannot be read.
+    async fn with_unread_archive(&self, given: &str, error: ApiError) -> ApiError {
+        let dir = TeamDir::of(given);
+        let Ok(archives) = self.backend().archives().await else { return error };
+        for archive in archives.iter().rev().filter(|archive| is_of(archive, &dir)) {
+            if let Err(unread) = self.backend().archived_team(archive).await {
+                let unread = refusal::of_store(unread);
+                let ApiError { code, message, mut details } = error;
+                let message = format!(
+                    "{message}; in the archive, {archive} cannot be read: {}",
+                    unread.message
+                );
+                // The details name the file, and a face makes its hint from them.
+                details.extend(unread.details);
+                return ApiError { code, message, details };
+            }
+        }
+        error
+    }
+}
+
+/// Whether an archive is one of a team with this folder name. The name of an archive ends with a
+/// time and an id.
+fn is_of(archive: &ArchiveName, dir: &TeamDir) -> bool {
+    archive.to_string().rsplitn(3, '-').nth(2) == Some(dir.as_str())
 }
 
 impl Team {

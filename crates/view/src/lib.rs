@@ -11,7 +11,8 @@
 //! - [`team_log`] tells what happened in a team, from its journal and mail.
 //! - [`mod@conversation`] reads the conversation of an agent, for a person who reads it.
 //! - [`agent_now`] tells the present state, the tokens and the cost of each agent.
-//! - [`recorded`] computes the state of a finished or stopped team from its records.
+//! - [`recorded`] computes the state of a finished or stopped team from its records;
+//!   [`missing_records`] finds records that should be there.
 //! - [`replay`] tells a run as timed events, so that a user interface shows it as it was.
 //! - [`host`] numbers the events of a run and sends them to every user interface that follows it.
 //! - [`client`] follows the host of a team from another process.
@@ -40,6 +41,7 @@ pub mod lead;
 pub mod markdown_export;
 pub mod masking;
 pub mod member_status;
+pub mod missing_records;
 pub mod notification;
 pub mod orphans;
 pub mod outcome;

@@ -68,6 +68,8 @@ pub struct RunRecord {
     pub log: Vec<(String, LogEntry)>,
     /// The conversations.
     pub conversations: Vec<AgentConversation>,
+    /// What of the records is missing or cannot be read, as texts for a person.
+    pub unread: Vec<String>,
 }
 
 /// A document in markdown.
@@ -77,7 +79,7 @@ pub struct Exported {
     pub text: String,
     /// The secrets that were masked in it.
     pub masked: Vec<Masked>,
-    /// The conversations with lines that cannot be read, as texts for a person.
+    /// What is missing or cannot be read, as texts for a person.
     pub unread: Vec<String>,
 }
 
@@ -102,6 +104,7 @@ pub fn run(record: &RunRecord, detail: Detail, masker: Masker) -> Exported {
     let mut document = Document::new(detail, masker);
     document.line(&format!("# Team {}", cell(&record.team)));
     document.facts(&record.facts);
+    document.unread(&record.unread);
     document.agents(&record.agents);
     document.tasks(&record.tasks);
     document.log(&record.log);
@@ -173,6 +176,15 @@ impl Document {
                 }
             }
         }
+    }
+
+    /// Says what is missing in the document. The texts have names and paths.
+    fn unread(&mut self, unread: &[String]) {
+        for text in unread {
+            let said = self.cell(text);
+            self.line(&format!("*{said}*"));
+        }
+        self.unread.extend_from_slice(unread);
     }
 
     fn agents(&mut self, agents: &[AgentRow]) {

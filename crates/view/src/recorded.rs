@@ -17,6 +17,7 @@ use pitcrew_team::store::{JournalFault, JournalSummary, LineCheck, LogName, Spen
 use crate::agent_now::Spending;
 use crate::conversation::Conversation;
 use crate::fold::{ViewEvent, fold};
+use crate::missing_records::missing;
 use crate::state::{Happened, ModelUse, SessionSummary, TeamState, TimelineEntry};
 use crate::team_log::{LogEntry, TeamLog, merged};
 
@@ -73,11 +74,12 @@ impl Recorded {
         Ok(Self { state, ..recorded })
     }
 
-    /// Looks for lines of the members' transcripts that cannot be read.
+    /// Looks for lines of the members' transcripts that cannot be read, and for conversations and
+    /// tasks that are not there.
     ///
     /// # Errors
     /// `team_not_found`, or `internal_error` if the members cannot be read.
-    pub async fn check_conversations(&mut self, records: &TeamRecords) -> Result<(), ApiError> {
+    pub async fn check_records(&mut self, records: &TeamRecords) -> Result<(), ApiError> {
         for name in records.all_members().await? {
             let what = format!("the conversation of {name}");
             let lines = records.transcript(&name).await;
@@ -87,6 +89,8 @@ impl Recorded {
                 Err(newer) => self.unread.push(format!("{what} cannot be read: {newer}")),
             }
         }
+        let config = records.config().await?;
+        self.unread.extend(missing(records, &config).await);
         Ok(())
     }
 

@@ -5,6 +5,7 @@
 //! the other checks still run. Each check is one file in `doctor/`; [`check`] lists them. The store
 //! defines the kinds of damage that files can have.
 
+mod archives;
 mod check;
 mod configs;
 mod fault;

@@ -70,7 +70,7 @@ struct Written {
     markdown: Option<String>,
     /// What was masked.
     masked: Vec<Masked>,
-    /// The conversations with lines that cannot be read.
+    /// What is missing or cannot be read, as texts for a person.
     unread: Vec<String>,
 }
 

@@ -172,17 +172,15 @@ impl Log {
     }
 }
 
-/// Returns all entries of a team's log that can be read.
+/// Returns all entries of a team's log that can be read, and what cannot be read, as texts for a
+/// person.
 ///
 /// # Errors
 /// Returns an error if the names of the members or the journal cannot be read.
-pub(crate) async fn entries(records: TeamRecords) -> Result<Vec<LogEntry>, Failure> {
+pub(crate) async fn entries(records: TeamRecords) -> Result<(Vec<LogEntry>, Vec<String>), Failure> {
     let mut reading = Reading::of(records).await?;
     let entries = reading.all().await?;
-    for text in reading.take_unread() {
-        output::remark(&format!("warning: {text}"));
-    }
-    Ok(entries)
+    Ok((entries, reading.take_unread()))
 }
 
 /// Warns about what cannot be read. In JSON each warning is an entry of the log too, whatever the

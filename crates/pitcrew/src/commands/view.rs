@@ -154,7 +154,7 @@ impl View {
             return in_browser::records(context, &records, opener).await;
         }
         let mut recorded = Recorded::read(&records).await?;
-        recorded.check_conversations(&records).await?;
+        recorded.check_records(&records).await?;
         if matches!(face, Face::Terminal) {
             return viewed::records(context, records, recorded).await;
         }

@@ -1,5 +1,7 @@
 //! Hints that tell the user how to solve a problem.
 
+use std::borrow::Cow;
+use std::ffi::OsStr;
 use std::path::Path;
 
 use pitcrew_protocol::ApiError;
@@ -76,22 +78,71 @@ pub(crate) fn hint_of(error: &StoreError) -> Option<String> {
 }
 
 fn hint_of_corrupt(path: &Path) -> String {
-    match path.ends_with("config.json") {
-        true => {
-            let team = path
-                .parent()
-                .and_then(Path::file_name)
-                .map(|name| name.to_string_lossy())
-                .unwrap_or_default();
-            let team = shell_word(&team);
-            format!(
-                "a config is put right by hand; `pitcrew team delete {team} --force` clears the team away"
-            )
-        }
-        false => "`pitcrew doctor --repair` repairs it; files that it removes are kept for a week"
-            .to_owned(),
+    if let Some(archived) = archived_of(path) {
+        let folder = shell_word(&archived.to_string_lossy()).into_owned();
+        return format!(
+            "no command repairs a team in the archive; put the file right by hand, or remove {folder} by hand to give the archived team up"
+        );
     }
+    if let Some(team) = team_of_config(path) {
+        let team = shell_word(&team);
+        return format!(
+            "a config is put right by hand; `pitcrew team delete {team} --force` clears the team away"
+        );
+    }
+    "`pitcrew doctor --repair` repairs it; files that it removes are kept for a week".to_owned()
+}
+
+/// Returns the folder of the archived team that a file belongs to. Such a folder is in
+/// `pitcrew/archive/`, and the files are in its folders `team` and `tasks`.
+fn archived_of(file: &Path) -> Option<&Path> {
+    file.ancestors().skip(1).find_map(|part| {
+        let is_part = part.ends_with("team") || part.ends_with("tasks");
+        let archived = part.parent().filter(|_| is_part)?;
+        archived.parent()?.ends_with("pitcrew/archive").then_some(archived)
+    })
+}
+
+/// Returns the folder name of the team whose config the file is: `teams/<dir>/config.json`.
+fn team_of_config(file: &Path) -> Option<Cow<'_, str>> {
+    let team = file.parent().filter(|_| file.ends_with("config.json"))?;
+    let is_team = team.parent()?.ends_with("teams");
+    team.file_name().filter(|_| is_team).map(OsStr::to_string_lossy)
 }
 
 /// The hint for a path that must be a folder but is something else.
 const NO_FOLDER: &str = "move it away by hand; a folder that is missing is made when it is needed (only the root itself may be a link)";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_config_of_a_team_in_its_place_gets_a_command_that_deletes_the_team() {
+        let deleted = |path: &str| {
+            let hint = hint_of_corrupt(Path::new(path));
+            hint.contains("team delete").then_some(hint)
+        };
+        let of_team = deleted("/root/teams/crew/config.json").unwrap();
+        assert!(of_team.contains("`pitcrew team delete crew --force`"), "{of_team}");
+        for path in [
+            "/root/pitcrew/archive/crew-20261120T134500Z-12345678/team/config.json",
+            "/root/pitcrew/archive/teams-20261120T134500Z-12345678/team/config.json",
+            "/root/teams/crew/inboxes/config.json",
+            "/elsewhere/crew/config.json",
+            "config.json",
+        ] {
+            assert_eq!(deleted(path), None, "{path}");
+        }
+    }
+
+    #[test]
+    fn a_file_of_an_archived_team_gets_a_hint_with_the_folder_of_that_team() {
+        let archived = "/root/pitcrew/archive/crew-20261120T134500Z-12345678";
+        for file in ["team/config.json", "team/pitcrew/secrets.json", "tasks/1.json"] {
+            let hint = hint_of_corrupt(Path::new(&format!("{archived}/{file}")));
+            assert!(hint.contains(&format!("remove {archived} by hand")), "{file}: {hint}");
+            assert!(!hint.contains("doctor"), "{file}: {hint}");
+        }
+    }
+}

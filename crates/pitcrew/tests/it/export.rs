@@ -142,6 +142,35 @@ fn lines_that_cannot_be_read_are_told() {
 }
 
 #[test]
+fn conversations_and_tasks_that_are_missing_are_told() {
+    let room = completed();
+    let all = room.ok(&["export", "work", "--markdown"]);
+    assert_eq!(all.stderr, "", "nothing is missing yet");
+    fs::remove_file(room.find("teams/work/pitcrew/transcripts/bob.ndjson")).unwrap();
+    fs::remove_file(room.find("tasks/work/1.json")).unwrap();
+    let words = [
+        ["export", "work", "--markdown"].as_slice(),
+        &["export", "work", "--html", "run.html", "--force"],
+        &["view", "work"],
+    ];
+    for words in words {
+        let unread = room.json(words)["unread"].clone();
+        let unread: Vec<String> = serde_json::from_value(unread).unwrap();
+        let [bob, task] = unread.as_slice() else { panic!("{words:?}: {unread:?}") };
+        assert!(bob.starts_with("the conversation of bob is not there; it had "), "{bob}");
+        assert_eq!(task, "the file of task #1 is not there");
+        let said = room.ok(words).stderr;
+        for text in &unread {
+            assert!(said.contains(&format!("warning: {text}")), "{words:?}: {said}");
+        }
+    }
+    let document = room.ok(&["export", "work", "--markdown"]).stdout;
+    assert!(document.contains("*the conversation of bob is not there; it had "), "{document}");
+    let page = fs::read_to_string(room.work().join("run.html")).unwrap();
+    assert!(page.contains("the conversation of bob is not there"));
+}
+
+#[test]
 fn a_document_is_a_new_file_of_the_user_and_never_in_place_of_another() {
     let room = completed();
     let file = room.work().join("bob.md");

@@ -1,5 +1,7 @@
 //! The command `pitcrew team`, and how a command finds the team that it uses.
 
+use std::fs;
+
 use insta::assert_snapshot;
 
 use crate::test_env::TestEnv;
@@ -150,4 +152,36 @@ fn a_team_with_a_broken_config_is_listed_with_the_reason() {
     sound  1        -       [date]  -       -
     torn   0        -       -           -       -     config.json is not readable: at name: EOF while p…
     "#);
+}
+
+#[test]
+fn the_hint_for_a_damaged_archive_never_names_a_team_in_its_place() {
+    let room = TestEnv::with_crew();
+    room.ok(&["team", "delete", "crew", "--force"]);
+    // The folder of an archived team has a folder `team`, and so is a team of the user called.
+    room.ok(&["team", "create", "team"]);
+    let config = room.find("teams/crew/config.json");
+    let text = fs::read_to_string(&config).unwrap();
+    fs::write(&config, &text[..40]).unwrap();
+    let folder = config.ancestors().nth(2).unwrap().to_owned();
+    let id = folder.file_name().unwrap().to_str().unwrap();
+    let by_hand = format!("or remove {} by hand", folder.display());
+    for words in
+        [["team", "show", id].as_slice(), &["export", id, "--markdown"], &["team", "show", "crew"]]
+    {
+        let ran = room.run(words);
+        assert_ne!(ran.code, 0, "{words:?}");
+        assert!(ran.stderr.contains("config.json is not readable: "), "{words:?}: {}", ran.stderr);
+        assert!(ran.stderr.contains(&by_hand), "{words:?}: {}", ran.stderr);
+        assert!(!ran.stderr.contains("team delete"), "{words:?}: {}", ran.stderr);
+    }
+    let known = format!("Team 'crew' does not exist; in the archive, {id} cannot be read: ");
+    let missing = room.run(&["team", "show", "crew"]);
+    assert!(missing.stderr.contains(&known), "{}", missing.stderr);
+    let looked = room.run(&["doctor"]);
+    let found = format!("bad archive {}: this archived team cannot be read: ", folder.display());
+    assert!(looked.stdout.contains(&found), "{}", looked.stdout);
+    assert_eq!(looked.code, 1);
+    fs::write(&config, text).unwrap();
+    room.ok(&["doctor"]);
 }

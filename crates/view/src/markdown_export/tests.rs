@@ -113,6 +113,7 @@ fn a_run_has_its_facts_agents_tasks_and_events() {
         tasks: vec![serde_json::from_value(task).unwrap()],
         log: vec![("10:00:00".to_owned(), LogEntry::unread("a line"))],
         conversations: vec![talk(Vec::new())],
+        unread: vec!["the conversation of *ann* is not there".to_owned()],
     };
     insta::assert_snapshot!(run(&record, Detail::Brief, Masker::new()).text, @r"
     # Team work
@@ -123,6 +124,8 @@ fn a_run_has_its_facts_agents_tasks_and_events() {
     > it all
 
     **end**: completed
+
+    *the conversation of \*ann\* is not there*
 
     ## Agents
 
@@ -168,6 +171,7 @@ fn no_html_and_no_image_of_an_agent_has_an_effect() {
         facts: vec![("goal", forged.to_owned()), ("end", format!("{forged}\n{forged}"))],
         log: vec![("10:00:00".to_owned(), LogEntry::unread(forged))],
         conversations: vec![talk(parts)],
+        unread: vec![forged.to_owned()],
         ..RunRecord::default()
     };
     for detail in [Detail::Brief, Detail::Whole] {

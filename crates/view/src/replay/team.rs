@@ -56,7 +56,7 @@ impl Replay {
 impl Records {
     async fn read(records: &TeamRecords) -> Result<Self, ApiError> {
         let mut recorded = Recorded::read(records).await?;
-        recorded.check_conversations(records).await?;
+        recorded.check_records(records).await?;
         let config = records.config().await?;
         // What cannot be read was named by `Recorded`.
         let (journal, _) = records.journal().await.unwrap_or_default();

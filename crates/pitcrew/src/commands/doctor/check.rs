@@ -13,8 +13,8 @@ use super::fault::Fault;
 use super::report::Finding;
 use super::rooms::{Rooms, TeamView};
 use super::{
-    configs, files, mail, members, missing, overwritten, owners, processes, records, tasks,
-    worktrees,
+    archives, configs, files, mail, members, missing, overwritten, owners, processes, records,
+    tasks, worktrees,
 };
 use crate::failure::Failure;
 
@@ -109,7 +109,8 @@ pub(super) fn files(rooms: &Rooms) -> Files {
     Files { faults, teams: looked.teams, unread: looked.others, known }
 }
 
-/// Runs every check on every team, and looks for processes of archived teams. If a check itself fails, that failure becomes a fault.
+/// Runs every check on every team. Then checks whether archived teams can be read, and looks for
+/// processes of theirs. If a check itself fails, that failure becomes a fault.
 pub(super) async fn teams(rooms: &Rooms, files: Files) -> (Vec<Fault>, Worktrees) {
     let Files { teams, unread, known, .. } = files;
     let (mut faults, mut worktrees) = (Vec::new(), Worktrees { unread, ..Worktrees::default() });
@@ -136,9 +137,11 @@ pub(super) async fn teams(rooms: &Rooms, files: Files) -> (Vec<Fault>, Worktrees
             }
         }
     }
-    match processes::in_archive(rooms).await {
-        Ok(found) => faults.extend(found),
-        Err(error) => faults.push(unchecked("the archive", &error)),
+    for of_archive in [archives::look(rooms).await, processes::in_archive(rooms).await] {
+        match of_archive {
+            Ok(found) => faults.extend(found),
+            Err(error) => faults.push(unchecked("the archive", &error)),
+        }
     }
     (faults, worktrees)
 }
