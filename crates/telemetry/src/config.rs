@@ -124,15 +124,14 @@ impl Config {
             return Ok(None);
         }
         let wants_content = variables.is_true("OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT");
-        let (service_name, attributes) = variables.service()?;
         let after =
             |name, default| variables.time(name).map(|time| time.unwrap_or(default).max(SHORTEST));
         Ok(Some(Self {
             traces,
             metrics,
             content: if wants_content { Content::Masked(Masker::new()) } else { Content::LeftOut },
-            service_name,
-            attributes,
+            service_name: variables.get("OTEL_SERVICE_NAME").map(str::to_owned),
+            attributes: variables.attributes()?,
             parent,
             span_delay: after("OTEL_BSP_SCHEDULE_DELAY", SPAN_DELAY)?,
             metric_interval: after("OTEL_METRIC_EXPORT_INTERVAL", METRIC_INTERVAL)?,
@@ -195,8 +194,8 @@ impl Variables<'_> {
         })
     }
 
-    /// Returns the name of the service, and its further attributes.
-    fn service(&self) -> Result<(Option<String>, Vec<(String, String)>), ConfigError> {
+    /// Returns the further attributes of the service.
+    fn attributes(&self) -> Result<Vec<(String, String)>, ConfigError> {
         let variable = "OTEL_RESOURCE_ATTRIBUTES";
         let list = self.get(variable).unwrap_or_default();
         let refused = |number| ConfigError::Entry {
@@ -204,8 +203,7 @@ impl Variables<'_> {
             number,
             valid: ATTRIBUTES,
         };
-        let attributes = list::attributes(list).map_err(refused)?;
-        Ok((self.get("OTEL_SERVICE_NAME").map(str::to_owned), attributes))
+        list::attributes(list).map_err(refused)
     }
 
     fn target(&self, signal: Signal) -> Result<Option<Target>, ConfigError> {
