@@ -231,6 +231,7 @@ fn word_length(rest: &str, ends: &[char]) -> usize {
 /// sign of code after it. Otherwise it is the rest of the line.
 fn setting_length(rest: &str, is_plain: bool) -> usize {
     const CODE: [char; 13] = ['"', '\'', '`', '$', '<', '>', '(', ')', '{', '}', '[', ']', '\\'];
+    const QUOTES: [char; 4] = ['"', '\'', '`', '\\'];
     let line = line_of(rest, SETTING_BYTES);
     if !line.contains(char::is_whitespace) && !line.contains(CODE) {
         return word_length(rest, &['&', ';', ',']);
@@ -238,8 +239,14 @@ fn setting_length(rest: &str, is_plain: bool) -> usize {
     let value = line.split(" #").next().unwrap_or_default().trim_end_matches([' ', '\t', ',', ';']);
     let first = word_length(value, &['&', ';', ',']);
     if value.contains(CODE) {
-        // A call or an index of code: `token = parser.token(1)`.
-        return if value.get(..first).is_some_and(|it| it.contains(CODE)) { 0 } else { first };
+        let word = value.get(..first).unwrap_or_default();
+        return match word.find(CODE) {
+            // A call or an index of code: `token = parser.token(1)`.
+            Some(at) if !word.get(at..).is_some_and(|sign| sign.starts_with(QUOTES)) => 0,
+            // The end of a string that has the setting: `{"said": "password=..."}`.
+            Some(at) => at,
+            None => first,
+        };
     }
     if is_plain { first } else { value.len() }
 }

@@ -172,7 +172,7 @@ fn the_result_is_the_summary_of_the_session_by_model() {
 fn a_recorded_session_is_a_team_with_tasks_and_a_timeline() {
     insta::assert_snapshot!(shown(&after(LIFECYCLE)), @r"
     team probe: Cannot cleanup team with 1 active member(s): worker. Use requestShutdown to gracefully terminate teammates first.
-      team-lead [claude-sonnet-4-5-20250929, acceptEdits] idle                            121 tokens
+      team-lead [claude-sonnet-4-5-20250929, acceptEdits] ended                           121 tokens
       worker [blue, general-purpose, claude-opus-4-6, acceptEdits] shutting down
       #1 Do A (in_progress, worker) blocked by; blocks #2
       #2 Do B (pending, nobody) blocked by #1; blocks
@@ -195,7 +195,7 @@ fn a_recorded_session_is_a_team_with_tasks_and_a_timeline() {
 fn a_recorded_session_with_errors_shows_only_what_happened() {
     insta::assert_snapshot!(shown(&after(ERRORS)), @r"
     team probe: open
-      team-lead [claude-sonnet-4-5-20250929, acceptEdits] idle                            121 tokens
+      team-lead [claude-sonnet-4-5-20250929, acceptEdits] ended                           121 tokens
       planner [blue, general-purpose, claude-opus-4-6, plan] idle
       worker [green, general-purpose, claude-opus-4-6, acceptEdits] shutting down
       worker-2 [yellow, general-purpose, claude-opus-4-6, acceptEdits] shutting down
@@ -491,6 +491,8 @@ fn a_stream_of_pitcrew_with_its_team_events_is_read_back() {
         }
     }
     let read = after(&written);
+    // A stream has no limits.
+    state.agents.iter_mut().for_each(|agent| agent.max_turns = None);
     assert_eq!(read.agents, state.agents);
     assert_eq!((read.team, read.counts, read.denials), (state.team, state.counts, state.denials));
 }

@@ -216,7 +216,7 @@ async fn a_replay_has_the_mode_in_which_a_member_began_and_each_later_one() {
 agents:
   team-lead:
     - tools:
-        - {name: Task, input: {name: ann, description: Wait, prompt: Wait., mode: acceptEdits}}
+        - {name: Task, input: {name: ann, description: Wait, prompt: Wait., mode: default}}
         - {name: Task, input: {name: ben, description: Plan, prompt: Plan it., mode: plan}}
     - wait_for: {contains: plan_approval_request, from: message}
     - capture:
