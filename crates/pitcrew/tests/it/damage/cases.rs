@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime};
 
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 
-use super::scene::{ID, Scene, paths};
+use super::scene::{ARCHIVED_CONFIG, ID, Scene, paths};
 use super::{Damage, Expect};
 
 const CREW: &str = "root/teams/crew";
@@ -267,6 +267,14 @@ fn unfinished() -> Vec<Damage> {
             // the tasks.
             scene.no_loss("root/tasks/crew");
             paths(&["root/tasks/crew"])
+        },
+    ));
+    all.push(Damage::new(
+        "an archived team whose configuration is cut",
+        Expect::Named("bad_archive"),
+        |scene| {
+            scene.write(ARCHIVED_CONFIG, "{\"name\": \"ol");
+            Vec::new()
         },
     ));
     all

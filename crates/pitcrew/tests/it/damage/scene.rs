@@ -91,6 +91,10 @@ static TEMPLATE: LazyLock<TestEnv> = LazyLock::new(|| {
     room
 });
 
+/// The configuration of an archived team.
+pub(super) const ARCHIVED_CONFIG: &str =
+    "root/pitcrew/archive/old-20200101T000000Z-12345678/team/config.json";
+
 /// Healthy foreign files at every place below the root, each with its content. None of these files
 /// may ever change.
 const FOREIGN: [(&str, &str); 16] = [
@@ -106,7 +110,7 @@ const FOREIGN: [(&str, &str); 16] = [
     ("root/tasks/5a5a5a5a-session/1.json", "{\"id\":"),
     ("root/tasks/5a5a5a5a-session/1.json.lock", ""),
     ("root/projects/mine/session.jsonl", "{}"),
-    ("root/pitcrew/archive/old-20200101T000000Z-12345678/team/config.json", "{}"),
+    (ARCHIVED_CONFIG, r#"{"name": "old", "createdAt": 1577836800000, "members": []}"#),
     ("root/pitcrew/archive/.repair-of-my-bike/kept.ndjson", "mine"),
     ("outside/Cargo.lock", "version = 4"),
     ("outside/inboxes/data.json", "[1, 2"),
