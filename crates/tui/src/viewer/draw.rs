@@ -80,9 +80,11 @@ impl Viewer {
         let mut spans = vec![
             Span::styled(" pitcrew ", self.theme.accent),
             Span::styled(in_one_line(name), self.theme.heading),
-            Span::raw("  "),
-            Span::styled(counts(&self.state, |_| false), self.theme.dim),
         ];
+        let counts = counts(&self.state, |_| false);
+        if !counts.is_empty() {
+            spans.push(Span::styled(format!("  {counts}"), self.theme.dim));
+        }
         match &self.state.cleanup {
             Some(Cleanup::CleanedUp) => spans.push(Span::styled("  cleaned_up", self.theme.text)),
             Some(Cleanup::Failed(_)) => {

@@ -339,7 +339,7 @@ fn the_result_is_the_summary_of_the_session_by_model() {
     person.ends(End::Reached);
     person.types("5");
     assert_snapshot!(person.sees(SMALL), @r"
-     pitcrew codebase-gap-analysis  1 idle  cleaned_up  ended: success
+     pitcrew codebase-gap-analysis  cleaned_up  ended: success
      team-lead to @team (swift-expert, rust-expert): URGENT: Write findings to fil…
     session ━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━
     team cleaned_up
@@ -365,7 +365,7 @@ fn the_result_is_the_summary_of_the_session_by_model() {
      session.ndjson  13 lines; the stream has ended              ?: keys  q: leaves
     ");
     assert_snapshot!(person.sees(LARGE), @r"
-     pitcrew codebase-gap-analysis  1 idle  cleaned_up  ended: success
+     pitcrew codebase-gap-analysis  cleaned_up  ended: success
      team-lead to @team (swift-expert, rust-expert): URGENT: Write findings to file now
      team-lead ──────────────────────────────────────────────────────────────── session ━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━
         missing features                                                        team cleaned_up
@@ -413,7 +413,7 @@ fn a_recorded_session_is_read_from_its_first_call_to_its_end() {
     let mut person = Person::watching(LIFECYCLE);
     person.types("2");
     assert_snapshot!(person.sees(SMALL), @r#"
-     pitcrew probe  1 idle, 1 asked to leave  not cleaned up  ended: success
+     pitcrew probe  1 asked to leave  not cleaned up  ended: success
      team-lead to @team (worker): greeting everyone
      team-lead ─────────────────────────────────────────────────────────────────────
         /home/dev/.claude/tasks/probe/2.json
@@ -443,7 +443,7 @@ fn a_recorded_session_is_read_from_its_first_call_to_its_end() {
     assert!(first.contains("● TeamCreate"), "{first}");
     person.types("3");
     assert_snapshot!(person.sees(LARGE), @r#"
-     pitcrew probe  1 idle, 1 asked to leave  not cleaned up  ended: success
+     pitcrew probe  1 asked to leave  not cleaned up  ended: success
      team-lead to @team (worker): greeting everyone
      team-lead ──────────────────────────────────────────────────────────────── tasks  0 of 2 completed ━━━━━━━━━━━━━━━━━━━━
     ● TeamCreate                                                                in progress (1)

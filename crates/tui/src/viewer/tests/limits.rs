@@ -35,7 +35,7 @@ fn the_display_sends_nothing_and_says_so() {
     assert_eq!(person.actions, []);
     person.types("?");
     assert_snapshot!(person.sees(SMALL), @r"
-     pitcrew probe  1 idle, 1 asked to leave  not cleaned up  ended: success
+     pitcrew probe  1 asked to leave  not cleaned up  ended: success
      team-lead to @team (worker): greeting everyone
      Tab, Shift-Tab, 1 to 5  team, conversation, tasks, timeline, session
      Ctrl-T, Ctrl-K, Ctrl-L  team, tasks, timeline; again: the conversation
