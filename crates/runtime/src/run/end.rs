@@ -182,6 +182,9 @@ pub struct OpenWork {
     pub plans: Vec<AgentName>,
     /// The tasks that were open but whose file is missing or damaged.
     pub lost: Vec<TaskId>,
+    /// Why the tasks cannot be read, for example because the disk is full. It is then not known
+    /// whether all tasks are completed, so that counts as open work.
+    pub unread: Option<String>,
     /// The teammates that could not be started, and the teammates that failed before the first
     /// answer of their model.
     pub never_started: Vec<AgentName>,
@@ -206,10 +209,10 @@ impl OpenWork {
         self.has_no_tasks() && self.plans.is_empty() && self.has_all_teammates()
     }
 
-    /// Returns true if every task is completed and no task is lost.
+    /// Returns true if it is known that every task is completed and no task is lost.
     #[must_use]
     pub fn has_no_tasks(&self) -> bool {
-        self.tasks.is_empty() && self.lost.is_empty()
+        self.tasks.is_empty() && self.lost.is_empty() && self.unread.is_none()
     }
 
     /// Returns true if every teammate was able to start its work and to continue it.
@@ -236,6 +239,8 @@ impl OpenWork {
                 tasks.join("; ")
             ));
         }
+        lines
+            .extend(self.unread.iter().map(|reason| format!("the tasks cannot be read: {reason}")));
         lines.extend(self.lost.iter().map(|id| {
             format!(
                 "task #{id} was open, and its file is gone or cannot be read: `pitcrew doctor` tells more, and \

@@ -11,11 +11,12 @@ use pitcrew_team::store::Event as Noted;
 use pitcrew_team::{AnotherTeam, KnownMode};
 use pitcrew_tools::ToolOutcome;
 
+use super::open_work::TasksNow;
 use super::recovery::Unremoved;
 use super::run_machine::EndReason;
 use super::start::{TeamCreateState, store_error};
 use super::take_lead::{holder_of_ours, holder_with_key, lease_of};
-use super::team_loop::{DeletedTasks, TeamLoop};
+use super::team_loop::TeamLoop;
 use crate::run::{RunEnd, RunError};
 use crate::team_tools::{answer, refusal};
 
@@ -106,7 +107,7 @@ impl TeamLoop {
     /// Discards the run's state about the members, mail and tasks of the deleted team.
     fn forget_deleted_team(&mut self) {
         self.team_create = TeamCreateState::Yes;
-        self.deleted = DeletedTasks::default();
+        self.deleted = TasksNow::default();
         self.agents.forget_team();
         self.plan_questions.forget_all();
         self.unremoved = Unremoved::default();

@@ -2,6 +2,7 @@
 
 use pitcrew_team::SpawnRecord;
 
+use super::open_work::TasksNow;
 use super::run_machine::EndReason;
 use super::start::TeamCreateState;
 use super::start::discard;
@@ -38,7 +39,7 @@ impl TeamLoop {
         // noticed this.
         let is_gone =
             self.team_create != TeamCreateState::Deleted && self.run_context.team.is_gone().await;
-        let tasks = if is_gone { Vec::new() } else { self.tasks_now().await };
+        let tasks = if is_gone { TasksNow::default() } else { self.tasks_now().await };
         let left_open = if is_gone { OpenWork::default() } else { self.open_among(&tasks).await };
         let end = match self.run_end(is_gone, &left_open) {
             // An unreadable record is more important than the open work, because nobody can work
@@ -68,7 +69,7 @@ impl TeamLoop {
             end,
             agents: self.agents.summaries(),
             totals,
-            tasks,
+            tasks: tasks.tasks,
             open,
             kept: self.kept,
             team_deleted: is_gone || self.team_create == TeamCreateState::Deleted,

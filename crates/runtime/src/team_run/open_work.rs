@@ -5,16 +5,39 @@ use std::collections::BTreeSet;
 
 use pitcrew_agent::Event;
 use pitcrew_agent::transcript::AnswerFault;
-use pitcrew_protocol::{AgentName, Member, Program, TaskId, TeamDeleted, chain, neutralised};
+use pitcrew_protocol::{
+    AgentName, ApiError, Member, Program, TaskId, TeamDeleted, chain, neutralised,
+};
 use pitcrew_team::{RequestKind, SpawnRecord};
 use pitcrew_tools::ToolOutcome;
 
 use super::run_machine::{EndReason, Reminder};
 use super::start::TeamCreateState;
-use super::team_loop::{DeletedTasks, TeamLoop};
+use super::team_loop::TeamLoop;
 use crate::prompts::Prompt;
 use crate::run::{OpenWork, RunEnd, Shortfall, TaskSummary};
 use crate::team_tools::answer;
+
+/// The tasks of a team at one moment.
+#[derive(Clone, Debug, Default)]
+pub(super) struct TasksNow {
+    pub(super) tasks: Vec<TaskSummary>,
+    /// The tasks that were open but can no longer be read.
+    lost: Vec<TaskId>,
+    /// Why the tasks cannot be read.
+    unread: Option<String>,
+}
+
+impl TasksNow {
+    /// Returns what of these tasks is open.
+    fn open(&self) -> OpenWork {
+        OpenWork {
+            lost: self.lost.clone(),
+            unread: self.unread.clone(),
+            ..OpenWork::of_tasks(&self.tasks)
+        }
+    }
+}
 
 impl TeamLoop {
     /// Returns the team's open work, for example open tasks and teammates that failed. First tries
@@ -25,16 +48,15 @@ impl TeamLoop {
         self.open_among(&tasks).await
     }
 
-    /// Returns the team's open work. The caller passes the team's tasks in `tasks`.
-    pub(super) async fn open_among(&mut self, tasks: &[TaskSummary]) -> OpenWork {
+    /// Returns the team's open work. The caller passes what [`Self::tasks_now`] has returned.
+    pub(super) async fn open_among(&mut self, tasks: &TasksNow) -> OpenWork {
         let OpenWork { never_started, left_behind, failures, .. } = self.agents.open_work();
         OpenWork {
-            lost: self.lost_tasks().await,
             never_started,
             left_behind,
             failures,
             plans: self.plans_of_clients().await,
-            ..OpenWork::of_tasks(tasks)
+            ..tasks.open()
         }
     }
 
@@ -56,33 +78,36 @@ impl TeamLoop {
     /// Returns the tasks that were open but can no longer be read. If another client runs a
     /// teammate, returns no tasks, because pitcrew's journal does not show which tasks that client
     /// has deleted.
-    async fn lost_tasks(&mut self) -> Vec<TaskId> {
-        if self.team_create == TeamCreateState::Deleted {
-            return self.deleted.lost.clone();
-        }
+    async fn lost_tasks(&mut self) -> Result<Vec<TaskId>, ApiError> {
         let config = self.run_context.team.config().await;
         let is_ours = |member: &Member| {
             SpawnRecord::of(member).is_some_and(|record| record.program == Program::Pitcrew)
         };
         if config.is_ok_and(|config| !config.teammates().all(is_ours)) {
-            return Vec::new();
+            return Ok(Vec::new());
         }
-        self.run_context.team.lost_tasks().await.unwrap_or_default()
+        self.run_context.team.lost_tasks().await
     }
 
     /// Returns the team's current tasks. If the lead has deleted the team, returns the tasks at the
     /// time of the deletion.
-    pub(super) async fn tasks_now(&mut self) -> Vec<TaskSummary> {
+    pub(super) async fn tasks_now(&mut self) -> TasksNow {
         if self.team_create == TeamCreateState::Deleted {
-            return self.deleted.tasks.clone();
+            return self.deleted.clone();
         }
+        let mut now = TasksNow::default();
         match self.run_context.team.tasks().await {
-            Ok(tasks) => tasks.iter().map(TaskSummary::from).collect(),
-            Err(error) => {
-                self.warn(format!("cannot read which tasks are open: {}", chain(&error))).await;
-                Vec::new()
-            }
+            Ok(tasks) => now.tasks = tasks.iter().map(TaskSummary::from).collect(),
+            Err(error) => now.unread = Some(chain(&error)),
         }
+        match self.lost_tasks().await {
+            Ok(lost) => now.lost = lost,
+            Err(error) => now.unread = now.unread.or_else(|| Some(chain(&error))),
+        }
+        if let Some(reason) = &now.unread {
+            self.warn(format!("cannot read which tasks are open: {reason}")).await;
+        }
+        now
     }
 
     /// Checks all records and inboxes of the team. If one of them cannot be read, returns the error
@@ -135,10 +160,8 @@ impl TeamLoop {
     /// Returns a refusal that lists the open tasks when the lead is about to delete its team.
     /// Returns `None` if no task is open, or if the lead was already reminded.
     pub(super) async fn reminded_at_deletion(&mut self) -> Option<ToolOutcome> {
-        let tasks = self.tasks_now().await;
-        let lost = self.lost_tasks().await;
-        let open = OpenWork { lost: lost.clone(), ..OpenWork::of_tasks(&tasks) };
-        self.deleted = DeletedTasks { tasks, lost };
+        self.deleted = self.tasks_now().await;
+        let open = self.deleted.open();
         let team = self.run_context.team.name().as_str();
         let refused = || TeamDeleted::refused_for_open_work(team, &open.in_words().join("; "));
         self.machine.reminds_of(&open).then(|| answer(&refused().into()))

@@ -18,6 +18,7 @@ use super::agent_spec::AgentSpec;
 use super::agents::{AgentKind, Agents, RunningAgent};
 use super::backends::Backends;
 use super::in_process::InProcess;
+use super::open_work::TasksNow;
 use super::plan_questions::PlanQuestions;
 use super::recovery::Unremoved;
 use super::run_context::{RunContext, can_start};
@@ -25,7 +26,7 @@ use super::run_machine::RunMachine;
 use super::start_notices::{goes_on_after_all, left_running, passed_over, recorded_goal};
 use super::subagents::SubagentRuns;
 use super::take_lead::{Led, led, team_of};
-use super::team_loop::{DeletedTasks, EventSources, LeadEnd, TeamLoop};
+use super::team_loop::{EventSources, LeadEnd, TeamLoop};
 use super::usage_totals::UsageTotals;
 use super::wake::{LoopHandle, REPORTS_WAITING};
 use crate::control_socket::{VISITORS_WAITING, Visitor};
@@ -114,7 +115,7 @@ async fn start_in(led: Led, options: RunOptions) -> Result<RunHandle, RunError> 
         limits,
         kept: Vec::new(),
         lead_end: LeadEnd::default(),
-        deleted: DeletedTasks::default(),
+        deleted: TasksNow::default(),
         began: (Instant::now(), Duration::ZERO),
         goal: begin.goal().map(recorded_goal),
         head: None,

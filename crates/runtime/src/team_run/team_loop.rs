@@ -9,9 +9,7 @@ use futures_util::StreamExt;
 use futures_util::future::{Aborted, BoxFuture, OptionFuture};
 use futures_util::stream::FuturesUnordered;
 use pitcrew_agent::{Event, Mail};
-use pitcrew_protocol::{
-    AgentName, Frame, LEAD_NAME, Member, PermissionMode, Status, TaskId, chain,
-};
+use pitcrew_protocol::{AgentName, Frame, LEAD_NAME, Member, PermissionMode, Status, chain};
 use pitcrew_team::store::{Change, Lease, PermissionOutcome, Watch};
 use pitcrew_team::{ModeLook, RefusedMode, RunBounds};
 use tokio::sync::mpsc;
@@ -21,6 +19,7 @@ use super::agents::{Agents, Answers, RunningAgent};
 use super::answers::Pending;
 use super::backends::Backends;
 use super::client_turns::client_seen;
+use super::open_work::TasksNow;
 use super::plan_questions::{PlanDecision, PlanQuestions};
 use super::recovery::Unremoved;
 use super::remote::{RemoteReport, TURN_SHOWS_WITHIN};
@@ -33,7 +32,7 @@ use super::wake::{Decision, LoopHandle, Request, Wake};
 use crate::control_socket::{ControlServer, Visitor};
 use crate::driver::{Announcement, Report, ReportKind};
 use crate::events::RunEvent;
-use crate::run::{KeptWorktree, RunLimits, Shortfall, Stopper, TaskSummary};
+use crate::run::{KeptWorktree, RunLimits, Shortfall, Stopper};
 
 /// The loop of one team, with all the state that the loop owns.
 pub(super) struct TeamLoop {
@@ -46,7 +45,8 @@ pub(super) struct TeamLoop {
     pub(super) limits: RunLimits,
     pub(super) kept: Vec<KeptWorktree>,
     pub(super) lead_end: LeadEnd,
-    pub(super) deleted: DeletedTasks,
+    /// If the lead has deleted its team: the team's tasks at the time of the deletion.
+    pub(super) deleted: TasksNow,
     /// The start time of this run, and the total duration of the earlier runs.
     pub(super) began: (Instant, Duration),
     /// The beginning of the user's instruction for this run, for the journal.
@@ -91,14 +91,6 @@ pub(super) struct LeadEnd {
     /// The waiting time that the model's provider asks for. It is set only if the lead stopped
     /// because its model is unavailable.
     pub(super) retry_after: Option<Duration>,
-}
-
-/// If the lead has deleted its team: the team's tasks at the time of the deletion.
-#[derive(Default)]
-pub(super) struct DeletedTasks {
-    pub(super) tasks: Vec<TaskSummary>,
-    /// The tasks that were open but could not be read.
-    pub(super) lost: Vec<TaskId>,
 }
 
 /// All event sources of the loop.

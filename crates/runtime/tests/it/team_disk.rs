@@ -6,7 +6,7 @@ use std::fs::{self, File};
 use std::path::PathBuf;
 
 use pitcrew_runtime::events::RunEvent;
-use pitcrew_runtime::run::{RunHandle, Runtime};
+use pitcrew_runtime::run::{RunEnd, RunHandle, Runtime};
 use serde_json::Value;
 
 use crate::team_env::{TestRun, WAITER, finish, until};
@@ -88,6 +88,33 @@ async fn the_user_learns_when_the_disk_refuses_the_journal_and_when_it_takes_it_
     assert_eq!(again, 1, "it is told once that the journal is written again: {:#?}", ran.events);
     let kept = fs::read_to_string(&journal).unwrap();
     assert!(kept.contains("bob"), "what was refused is written later: {kept}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_run_whose_tasks_cannot_be_read_is_not_complete() {
+    let setting = TestRun::in_files();
+    let script = "
+agents:
+  team-lead:
+    - tools: [{name: TaskCreate, input: {subject: Paint, description: Paint it.}}]
+    - tools: [{name: Bash, input: {command: 'until [ -e go ]; do sleep 0.01; done'}}]
+    - text: It is painted.
+    - text: It surely is.
+";
+    let mut options = setting.options(script);
+    options.agent_options.mode = PermissionMode::BypassPermissions;
+    let mut handle = Runtime::start(options).await.unwrap();
+    let is_bash =
+        |event: &RunEvent| matches!(event, RunEvent::ToolStarted { tool, .. } if tool == "Bash");
+    until(&mut handle, is_bash).await;
+    let (tasks, aside) = (setting.root.join("tasks/probe"), setting.cwd.join("aside"));
+    // A file in place of the folder cannot be read as tasks.
+    fs::rename(&tasks, &aside).unwrap();
+    fs::write(&tasks, "").unwrap();
+    go(&setting);
+    let ran = finish(handle).await;
+    let RunEnd::Broken { reason } = &ran.outcome.end else { panic!("{:?}", ran.outcome.end) };
+    assert!(reason.contains("tasks/probe"), "{reason}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -214,9 +214,11 @@ fn a_lead_is_asked_once_more_for_an_answer_that_was_cut_off_or_empty_but_not_for
 }
 
 #[test]
-fn a_lead_that_says_nothing_while_tasks_are_open_or_lost_is_stalled_and_not_empty() {
+fn a_lead_that_says_nothing_while_tasks_are_open_lost_or_unknown_is_stalled_and_not_empty() {
     let lost = OpenWork { lost: vec![TaskId::from_number(1)], ..OpenWork::default() };
-    for open in [open_task(), lost] {
+    let unknown =
+        OpenWork { unread: Some("no space left on device".to_owned()), ..OpenWork::default() };
+    for open in [open_task(), lost, unknown] {
         let mut play = Play::new(&[]);
         let again = Reminder { fault: Some(AnswerFault::Empty), ..of_work(&open) };
         play.then(RunInput::LeadAnswered(Some(AnswerFault::Empty)), &[])
