@@ -1,5 +1,6 @@
 //! The state of a team, from its host or from its files.
 
+use std::io::ErrorKind;
 use std::time::Duration;
 
 use pitcrew_runtime::control_socket::KnockError;
@@ -110,10 +111,17 @@ pub(crate) async fn of_host(records: &TeamRecords, patience: Duration) -> Result
 async fn followed(team: &Team) -> Result<Option<Following>, LeadError> {
     loop {
         match follow(team, None).await {
-            Err(LeadError::Unreachable { error: KnockError::Closed { .. }, .. }) => {
-                sleep(PAUSE).await;
-            }
+            Err(LeadError::Unreachable { error, .. }) if is_passing(&error) => sleep(PAUSE).await,
             followed => return followed,
         }
+    }
+}
+
+/// Whether the host begins or ends. A host that ends also breaks the connections that wait for it.
+fn is_passing(error: &KnockError) -> bool {
+    match error {
+        KnockError::Closed { .. } => true,
+        KnockError::Silent { source, .. } => source.kind() != ErrorKind::TimedOut,
+        KnockError::Refused(_) => false,
     }
 }
