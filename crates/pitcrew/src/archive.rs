@@ -2,6 +2,7 @@
 //! of the archive.
 
 use std::path::Path;
+use std::time::Duration;
 
 use jiff::Timestamp;
 use pitcrew_process::identity::ProcessIdentity;
@@ -13,6 +14,11 @@ use pitcrew_team::store::{ArchivedTeam, JournalFault, LeaseHolder, LeaseName};
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::output::{self, shell_word};
+
+/// How long a resume waits for the process of an earlier run that has ended. This process may still
+/// call the user's notification command and send telemetry, which takes a few seconds at most. It
+/// takes longer only if somebody has stopped it.
+const LAST_ACTS: Duration = Duration::from_secs(15);
 
 /// Moves the team of a completed run into the archive. Returns the name of the archived team, or
 /// `None` if the team was not moved. The team is not moved in these cases: the team was deleted,
@@ -81,7 +87,8 @@ fn own_hold(team: &Team) -> LeaseHolder {
 /// Restores the team that `--resume` names from the archive. Returns whether the team was restored.
 /// If a team outside of the archive has the name given to `--resume`, that team is used and nothing
 /// is restored. If the team was restored, this function changes `begin` so that `begin` names the
-/// team by its folder.
+/// team by its folder. If the team's last run has ended and its process has not, this function waits
+/// for that process, because it may be about to move the team into the archive.
 ///
 /// # Errors
 /// Returns an error if neither a team nor an archived team has this name. Also returns an error if
@@ -89,14 +96,28 @@ fn own_hold(team: &Team) -> LeaseHolder {
 /// archived team.
 pub(crate) async fn bring_back(context: &Context, begin: &mut Begin) -> Result<bool, Failure> {
     let Begin::Resume { team: name, .. } = begin else { return Ok(false) };
+    let teams = context.teams()?;
+    if let Ok(team) = teams.open(name).await {
+        last_acts(&team).await;
+    }
     let (team, is_restored) =
-        context.teams()?.open_or_restore(name).await.map_err(|error| taken(error, name))?;
+        teams.open_or_restore(name).await.map_err(|error| taken(error, name))?;
     if is_restored {
         // The user is allowed to give the id of the archived team instead of its name. After the
         // team is restored, that id names nothing.
         *name = team.dir().to_string();
     }
     Ok(is_restored)
+}
+
+/// Waits for the process of the team's last run, if the run has ended and the process has not.
+async fn last_acts(team: &Team) {
+    let Ok((journal, _)) = team.journal_summary().await else { return };
+    let Ok(Some(holder)) = team.last_holder(&LeaseName::Run).await else { return };
+    let process = ProcessIdentity { pid: holder.pid, start_ticks: holder.start_ticks };
+    if journal.runs.ended.is_some() && process != ProcessIdentity::own() {
+        let _ended_or_stuck = tokio::time::timeout(LAST_ACTS, process.ended()).await;
+    }
 }
 
 fn taken(error: pitcrew_protocol::ApiError, name: &str) -> Failure {
