@@ -47,6 +47,8 @@ impl Stream {
                 self.is_new = true;
             }
             Some("snapshot") => return self.snapshot(&value["state"]),
+            // The state of the files after the end of the host. Nobody can answer any more.
+            Some("recorded") => self.open.clear(),
             Some("event") => return self.event(&value),
             Some(_) => return Err(format!("a line of an unknown type: {line}")),
             None => self.error = Some(value),

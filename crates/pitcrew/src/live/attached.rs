@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use crossterm::event::Event as Key;
-use pitcrew_protocol::LEAD_NAME;
+use pitcrew_protocol::{LEAD_NAME, Task};
 use pitcrew_runtime::control_socket::Notifies;
 use pitcrew_runtime::events::RunEvent;
 use pitcrew_runtime::run::RunOutcome;
@@ -87,9 +87,11 @@ enum Wake {
 enum JsonLine<'a> {
     /// The connection is open.
     Attached { team: &'a str, version: &'a str },
-    /// The state of the host, or after its end that of the team's files. It replaces everything that
-    /// earlier lines said.
+    /// The state of the host. It replaces everything that earlier lines said.
     Snapshot { state: &'a HostState },
+    /// The state of the team's files, if the host was gone before its last event. It replaces
+    /// everything that earlier lines said. Its numbers are not those of the host's events.
+    Recorded { team: &'a TeamState, tasks: &'a [Task] },
     /// An event.
     Event(&'a HostEvent),
 }
@@ -220,7 +222,11 @@ impl Attached {
     fn heard(&mut self, news: News) -> Result<Option<Left>, Failure> {
         match news {
             News::Open(version) => self.opened(&version),
-            News::Snapshot(state) | News::Recorded(state) => self.replaced(*state),
+            News::Snapshot(state) => self.replaced(*state, |state| JsonLine::Snapshot { state }),
+            News::Recorded(state) => self.replaced(*state, |state| JsonLine::Recorded {
+                team: &state.team,
+                tasks: &state.tasks,
+            }),
             News::Event(event) => self.happened(*event),
             News::Nobody => self.lost(),
             News::TeamGone => Ok(Some(Left::TeamGone)),
@@ -270,9 +276,13 @@ impl Attached {
         self.show(&texts.map(Remark::of_run).collect::<Vec<_>>())
     }
 
-    fn replaced(&mut self, state: HostState) -> Result<Option<Left>, Failure> {
+    fn replaced(
+        &mut self,
+        state: HostState,
+        line: impl FnOnce(&HostState) -> JsonLine<'_>,
+    ) -> Result<Option<Left>, Failure> {
         if self.face == AttachFace::Lines {
-            return print(&JsonLine::Snapshot { state: &state });
+            return print(&line(&state));
         }
         self.state = state.team;
         self.questions.replace(state.questions);

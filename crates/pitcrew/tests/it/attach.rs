@@ -362,8 +362,8 @@ fn with_json_the_display_is_a_stream_of_lines() {
             break next;
         }
     };
-    assert_eq!(recorded["type"], "snapshot", "{recorded:#}");
-    assert_eq!(recorded["state"]["questions"], json!([]), "{recorded:#}");
+    assert_eq!(recorded["type"], "recorded", "{recorded:#}");
+    assert_eq!(recorded["team"]["team"], "work", "{recorded:#}");
     let last = line();
     assert_eq!(
         (&last["success"], &last["error"], &last["exit_code"]),
