@@ -44,8 +44,7 @@ agents:
           - delay_ms: 200
             tools: [{name: TaskList}]
   bob:
-    - text: I wait.
-    - wait_for: {contains: shutdown_request}
+    - {wait_for: {contains: shutdown_request}, text: I wait.}
     - capture:
         request: {from: message, regex: '\"requestId\":\"(shutdown-[^\"]+)\"'}
       tools:
@@ -113,8 +112,7 @@ agents:
   bob:
     - wait_for: {contains: task_assignment}
     - tools: [{name: SendMessage, input: {type: message, recipient: team-lead, content: from bob, summary: hello}}]
-    - text: I wait.
-    - wait_for: {contains: shutdown_request}
+    - {wait_for: {contains: shutdown_request}, text: I wait.}
     - capture:
         request: {from: message, regex: '\"requestId\":\"(shutdown-[^\"]+)\"'}
       tools:

@@ -6,7 +6,7 @@
 //! takes the inbox's lock and empties the inbox file. It uses only the well-formed messages, and
 //! the malformed messages are lost.
 
-use std::fs;
+use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -28,16 +28,22 @@ const TEAM: &str = "session-6132882e";
 struct Session {
     room: TestEnv,
     lead: Child,
+    /// The lock that lets the tests of sessions go one after the other. pitcrew finds a teammate by
+    /// its command line, which names the session, and the session of each test has the same name.
+    _turn: File,
 }
 
 impl Session {
     fn led() -> Self {
+        let turn =
+            File::create(Path::new(env!("CARGO_TARGET_TMPDIR")).join("session.turn")).unwrap();
+        turn.lock().unwrap();
         let room = TestEnv::new();
         let recorded = Path::new(env!("CARGO_MANIFEST_DIR"))
             .join("../../fixtures/claude-2.1.329/session-team");
         copy(&recorded, &room.root());
         let lead = Command::new("sleep").arg("600").stdin(Stdio::null()).spawn().unwrap();
-        let session = Self { room, lead };
+        let session = Self { room, lead, _turn: turn };
         let pid = session.lead.id();
         let process = json!({"pid": pid, "pidSpace": pid_space(), "claimedAt": 1, "procStart": start_of(pid)});
         session.claim(&process);
