@@ -153,6 +153,8 @@ async fn a_state_that_the_disk_refuses_is_in_the_journal_when_the_disk_takes_it(
     options.agent_options.mode = PermissionMode::BypassPermissions;
     let mut handle = start(options).await;
     until(&mut handle, |event| matches!(event, RunEvent::ToolStarted { .. })).await;
+    let last = async |wanted| states(&team).await.last().filter(|state| *state == wanted).cloned();
+    patience::until("the state before is in the journal", async || last("running").await).await;
     let journal = setting.root.join("teams/probe/pitcrew/journal.ndjson");
     let aside = journal.with_extension("aside");
     // A folder replaces the journal file. Then every write to the journal fails, also for root.
@@ -162,8 +164,7 @@ async fn a_state_that_the_disk_refuses_is_in_the_journal_when_the_disk_takes_it(
     until_it_is(&mut handle, Status::Idle).await;
     std::fs::remove_dir(&journal).unwrap();
     std::fs::rename(&aside, &journal).unwrap();
-    let idle = async || states(&team).await.last().filter(|state| *state == "idle").cloned();
-    patience::until("its state is in the journal", idle).await;
+    patience::until("its state is in the journal", async || last("idle").await).await;
     assert_eq!(states(&team).await, ["spawned", "running", "idle"]);
     dismiss(&team, "bob").await;
     finish(handle).await;
