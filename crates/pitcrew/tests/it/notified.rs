@@ -9,9 +9,9 @@ use std::process::{Command, Stdio};
 
 use serde_json::{Value, json};
 
-use crate::detached::Detached;
+use crate::detached::{Detached, hosts};
 use crate::patience::until;
-use crate::test_env::{Ran, TestEnv};
+use crate::test_env::{Ran, TestEnv, journal_in};
 
 /// The script of a lead that asks permission for one command.
 const ASKS: &str = "
@@ -280,4 +280,31 @@ fn a_run_on_a_terminal_rings_itself_and_a_run_without_one_notifies_nobody() {
 
     let ran = room.ok(&["run", "go", "--team", "other", "--model", &model, "--yes"]);
     assert!(!ran.stderr.contains('\u{7}') && !ran.stdout.contains('\u{7}'), "{ran:?}");
+}
+
+#[test]
+fn a_resume_waits_for_the_last_acts_of_the_run_before() {
+    let room = TestEnv::new();
+    let told = room.temporary().join("told");
+    let slow = room.temporary().join("slow");
+    // In the first run, it ends only at the deadline for the user's command.
+    program(
+        &slow,
+        &format!("grep -q '\"kind\":\"ended\"' && mkdir {} && exec sleep 60", told.display()),
+    );
+    settings(&room, &json!({"command": [slow], "terminal": [], "desktop": false}));
+    let script = "agents: {team-lead: [{text: First.}, {text: Second.}]}";
+    let (detached, _host) = Detached::start_in(room, script, &[]);
+    until("the end", || told.exists().then_some(()), String::new);
+    let model = detached.room.script(script);
+    let again = ["run", "--resume", "work", "and now?", "--model", &model, "--output-format"];
+    let ran = detached.room.run(&[&again[..], &["json"]].concat());
+    assert_eq!(ran.code, 0, "{ran:?}");
+    assert_eq!(hosts(&detached.room), [0; 0]);
+    let journal = journal_in(&detached.room.find("teams/work/pitcrew/journal.ndjson"));
+    let runs = journal.iter().filter_map(|entry| entry["event"].as_str());
+    let runs: Vec<&str> =
+        runs.filter(|it| it.starts_with("run_") || it.starts_with("team_a")).collect();
+    let one = ["run_started", "run_ended", "team_archived"];
+    assert_eq!(runs, [one, one].concat());
 }
