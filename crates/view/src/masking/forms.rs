@@ -6,8 +6,18 @@ use regex::{Captures, Regex};
 
 use super::{can_be_password, is_secret, sign};
 
-/// The name of the group of a pattern that is masked. Without this group, all is masked.
+/// The name of the group of a pattern that is masked. Without this group, all but [`START`] is masked.
 const SECRET: &str = "secret";
+
+/// The name of the group of [`START`].
+const BEFORE: &str = "before";
+
+/// The beginning of a key, which the patterns call `<start>`. The end of an escape stands before many
+/// keys: of a line break in JSON, of a colour, or of a character in an address. Its last letter would
+/// be a part of the same word.
+const START: &str = r"(?x: \b | (?P<before>
+    \\ (?: [abefnrtv0] | u[0-9A-Fa-f]{4} | x[0-9A-Fa-f]{2} ) | %[0-9A-Fa-f]{2}
+    | \x1b? \[ [0-9;]* [A-Za-z] | _ ) )";
 
 /// A form of secrets.
 pub(super) struct Form {
@@ -41,11 +51,15 @@ const PATTERNS: &[(&str, Check, &str)] = &[
             [\s\S]*?
             (?: -----END\x20 [A-Z0-9\x20]* PRIVATE\x20KEY (?:\x20BLOCK)? ----- | \z)",
     ),
-    ("private key", Check::Any, r"\bAGE-SECRET-KEY-1[A-Z0-9]{16,}"),
-    ("Anthropic key", Check::Any, r"\bsk-ant-[A-Za-z0-9_-]{8,}"),
-    ("GitHub token", Check::Any, r"\b(?:gh[pousr]_[A-Za-z0-9]{16,}|github_pat_[A-Za-z0-9_]{16,})"),
-    ("GitLab token", Check::Any, r"\bgl(?:pat|cbt|dt|rt|soat)-[A-Za-z0-9_.-]{16,}"),
-    ("Slack token", Check::Any, r"\bx(?:ox[abeoprs]|app)-[A-Za-z0-9-]{10,}"),
+    ("private key", Check::Any, r"<start>AGE-SECRET-KEY-1[A-Z0-9]{16,}"),
+    ("Anthropic key", Check::Any, r"<start>sk-ant-[A-Za-z0-9_-]{8,}"),
+    (
+        "GitHub token",
+        Check::Any,
+        r"<start>(?:gh[pousr]_[A-Za-z0-9]{16,}|github_pat_[A-Za-z0-9_]{16,})",
+    ),
+    ("GitLab token", Check::Any, r"<start>gl(?:pat|cbt|dt|rt|soat)-[A-Za-z0-9_.-]{16,}"),
+    ("Slack token", Check::Any, r"<start>x(?:ox[abeoprs]|app)-[A-Za-z0-9-]{10,}"),
     (
         "Slack webhook",
         Check::Secret,
@@ -55,48 +69,48 @@ const PATTERNS: &[(&str, Check, &str)] = &[
     (
         "AWS secret key",
         Check::Mixed,
-        r"(?x) \b (?:AKIA|ASIA) [0-9A-Z]{16} \b [\s\S]{0,100}? [^A-Za-z0-9/+]
+        r"(?x) (?:AKIA|ASIA) [0-9A-Z]{16} \b [\s\S]{0,100}? [^A-Za-z0-9/+]
             (?P<secret> [A-Za-z0-9/+]{40} ) (?: [^A-Za-z0-9/+=] | \z )",
     ),
     (
         "AWS secret key",
         Check::Mixed,
         r"(?x) (?: \A | [^A-Za-z0-9/+] ) (?P<secret> [A-Za-z0-9/+]{40} ) [^A-Za-z0-9/+=]
-            [\s\S]{0,100}? \b (?:AKIA|ASIA) [0-9A-Z]{16} \b",
+            [\s\S]{0,100}? (?:AKIA|ASIA) [0-9A-Z]{16} \b",
     ),
-    ("AWS key id", Check::Any, r"\b(?:AKIA|ASIA|ABIA|ACCA)[0-9A-Z]{16}\b"),
+    ("AWS key id", Check::Any, r"<start>(?:AKIA|ASIA|ABIA|ACCA)[0-9A-Z]{16}\b"),
     (
         "Google key",
         Check::Any,
-        r"\b(?:AIza[0-9A-Za-z_-]{30,}|ya29\.[0-9A-Za-z_-]{16,}|GOCSPX-[0-9A-Za-z_-]{16,})",
+        r"<start>(?:AIza[0-9A-Za-z_-]{30,}|ya29\.[0-9A-Za-z_-]{16,}|GOCSPX-[0-9A-Za-z_-]{16,})",
     ),
     (
         "Stripe key",
         Check::Any,
-        r"\b(?:[sr]k_(?:live|test)_[0-9A-Za-z]{10,}|whsec_[0-9A-Za-z+/=]{16,})",
+        r"<start>(?:[sr]k_(?:live|test)_[0-9A-Za-z]{10,}|whsec_[0-9A-Za-z+/=]{16,})",
     ),
     (
         "package registry token",
         Check::Any,
-        r"(?x) \b (?:
+        r"(?x) <start> (?:
             npm_[A-Za-z0-9]{30,} | pypi-[A-Za-z0-9_-]{30,} | cio[A-Za-z0-9]{32}\b
             | dckr_pat_[A-Za-z0-9_-]{20,} )",
     ),
-    ("Hugging Face token", Check::Any, r"\bhf_[A-Za-z0-9]{20,}"),
-    ("SendGrid key", Check::Any, r"\bSG\.[A-Za-z0-9_-]{16,}\.[A-Za-z0-9_-]{16,}"),
-    ("Vault token", Check::Any, r"\bhv[sbr]\.[A-Za-z0-9_-]{8,}"),
-    ("DigitalOcean token", Check::Any, r"\bdo[opr]_v1_[a-f0-9]{32,}"),
+    ("Hugging Face token", Check::Any, r"<start>hf_[A-Za-z0-9]{20,}"),
+    ("SendGrid key", Check::Any, r"<start>SG\.[A-Za-z0-9_-]{16,}\.[A-Za-z0-9_-]{16,}"),
+    ("Vault token", Check::Any, r"<start>hv[sbr]\.[A-Za-z0-9_-]{8,}"),
+    ("DigitalOcean token", Check::Any, r"<start>do[opr]_v1_[a-f0-9]{32,}"),
     (
         "API key",
         Check::Any,
-        r"\b(?:sk-[A-Za-z0-9_-]{20,}|gsk_[A-Za-z0-9]{20,}|xai-[A-Za-z0-9]{20,})",
+        r"<start>(?:sk-[A-Za-z0-9_-]{20,}|gsk_[A-Za-z0-9]{20,}|xai-[A-Za-z0-9]{20,})",
     ),
-    ("web token", Check::Any, r"\beyJ[A-Za-z0-9_-]{8,}\.eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*"),
+    ("web token", Check::Any, r"<start>eyJ[A-Za-z0-9_-]{8,}\.eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*"),
     // The beginning of a key in a text that was cut.
     (
         "cut key",
         Check::Any,
-        r"(?x) \b (?: sk- | gh[pousr]_ | github_pat_ | glpat- | xox[abeoprs]- | AKIA | AIza
+        r"(?x) <start> (?: sk- | gh[pousr]_ | github_pat_ | glpat- | xox[abeoprs]- | AKIA | AIza
             | npm_ | pypi- | hf_ | eyJ )
             [A-Za-z0-9_.-]{4,} …",
     ),
@@ -152,7 +166,11 @@ const OTHER_OPTIONS: &[&str] = &["ath", "erm", "rint", "rint0", "rintf", "rune"]
 /// All forms, ready for texts.
 pub(super) static FORMS: LazyLock<Vec<Form>> = LazyLock::new(|| {
     let form = |(kind, check, pattern): &(&'static str, Check, &str)| {
-        Some(Form { kind, check: *check, regex: Regex::new(pattern).ok()? })
+        Some(Form {
+            kind,
+            check: *check,
+            regex: Regex::new(&pattern.replace("<start>", START)).ok()?,
+        })
     };
     PATTERNS.iter().filter_map(form).collect()
 });
@@ -167,7 +185,7 @@ impl Form {
                 return whole.to_owned();
             }
             count += 1;
-            masked_in(found, self.kind)
+            masked_in(found, whole, self.kind)
         });
         (replaced.into_owned(), count)
     }
@@ -191,12 +209,15 @@ impl Form {
 }
 
 /// Returns a match in which the secret is replaced. The text around the secret stays.
-fn masked_in(found: &Captures<'_>, kind: &str) -> String {
-    let (Some(whole), Some(secret)) = (found.get(0), found.name(SECRET)) else { return sign(kind) };
-    let text = whole.as_str();
-    let before = text.get(..secret.start() - whole.start()).unwrap_or_default();
-    let after = text.get(secret.end() - whole.start()..).unwrap_or_default();
-    format!("{before}{}{after}", sign(kind))
+fn masked_in(found: &Captures<'_>, whole: &str, kind: &str) -> String {
+    let begin = found.get(0).map_or(0, |whole| whole.start());
+    let (from, to) = match (found.name(SECRET), found.name(BEFORE)) {
+        (Some(secret), _) => (secret.start() - begin, secret.end() - begin),
+        (None, Some(before)) => (before.end() - begin, whole.len()),
+        (None, None) => (0, whole.len()),
+    };
+    let (before, after) = (whole.get(..from), whole.get(to..));
+    format!("{}{}{}", before.unwrap_or_default(), sign(kind), after.unwrap_or_default())
 }
 
 #[cfg(test)]
