@@ -7,6 +7,7 @@ import { recipient } from "./compose.js";
 import { observed } from "./list.js";
 import { Text } from "./long.js";
 import { link } from "./route.js";
+import { useNoRun } from "./run.js";
 import { useMay } from "./session.js";
 import { typed, use } from "./signal.js";
 import { oneLine, visible } from "./text.js";
@@ -40,11 +41,20 @@ export function Member({ store, name }) {
         <${Parts} key=${name} parts=${store.parts(name)} />`
       : html`<p class="note">${numbers(agent)} · <a
           href=${link(store.name, "review", name)}>changes</a></p>
-        ${mayControl && html`<${Controls} team=${store.name} agent=${agent}
-          isLead=${name === team.lead} />`}
+        ${mayControl && html`<${OfRun} store=${store}><${Controls} team=${store.name} agent=${agent}
+          isLead=${name === team.lead} /><//>`}
         <${Conversation} key=${name} store=${store} name=${name}
           version=${`${agent.turns} ${agent.status}`} />`}
   </div>`;
+}
+
+/**
+ * Shows what only a run can do, or says that there is none.
+ * @param {{store: LiveStore, children?: unknown}} props
+ */
+function OfRun({ store, children }) {
+  const noRun = useNoRun(store);
+  return noRun ? html`<p class="note">${noRun}</p>` : children;
 }
 
 /** @param {{team: string, agent: Agent, isLead: boolean}} props */

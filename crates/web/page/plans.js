@@ -6,6 +6,7 @@ import { html, useLayoutEffect, useRef, useState } from "./vendor/preact-htm.js"
 import { call, inWords, ofTeam } from "./api.js";
 import { MOVED_MS } from "./questions.js";
 import { useReading } from "./reading.js";
+import { useNoRun } from "./run.js";
 import { useMay } from "./session.js";
 import { typed, use } from "./signal.js";
 import { visible } from "./text.js";
@@ -42,7 +43,8 @@ export function OpenPlans({ store }) {
 /** @param {{plan: Plan, store: LiveStore, movedAt: {current: number}}} props */
 function Plan({ plan, store, movedAt }) {
   const { box, isRead, skip } = useReading(`${plan.request_id} ${plan.plan ?? ""}`);
-  const mayAnswer = useMay("answer");
+  const noRun = useNoRun(store);
+  const mayAnswer = useMay("answer") && !noRun;
   const [remarks, setRemarks] = useState("");
   const [said, setSaid] = useState("");
   const [isSent, setIsSent] = useState(false);
@@ -90,6 +92,6 @@ function Plan({ plan, store, movedAt }) {
       <button class="no" aria-disabled=${isSent}
         onClick=${() => answer(false)}>Send back with remarks</button>
     </div>`}
-    <p class="said" role="status">${said}</p>
+    <p class="said" role="status">${said || noRun}</p>
   </article>`;
 }

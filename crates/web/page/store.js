@@ -194,6 +194,9 @@ const LIST_MS = 2_000;
 /** A long list takes the server longer. The pause is then so many times the time of a read. */
 const LIST_PAUSE = 20;
 
+/** The longest pause between two reads, in milliseconds. A read can be slow only once. */
+const LIST_MS_MOST = 10_000;
+
 /** The tag of the list that was read last. */
 let tag = "";
 
@@ -224,7 +227,8 @@ export function followTeams() {
     const began = performance.now();
     const goesOn = await readTeams();
     isReading = false;
-    const pause = Math.max(LIST_MS, LIST_PAUSE * (performance.now() - began));
+    const longer = Math.min(LIST_MS_MOST, LIST_PAUSE * (performance.now() - began));
+    const pause = Math.max(LIST_MS, longer);
     if (goesOn && !isOver) next = setTimeout(look, pause);
   }
   document.addEventListener("visibilitychange", look);

@@ -33,10 +33,13 @@ function OfSession({ session }) {
   if (session.duration_api_ms != null) facts.push(["Model time", duration(session.duration_api_ms)]);
   if (session.turns != null) facts.push(["Turns", String(session.turns)]);
   if (session.cost_usd != null) facts.push(["Cost", dollars(session.cost_usd)]);
-  facts.push(["Tokens of the lead", short(tokensOf(session.usage))]);
+  const models = session.models ?? [];
+  const all = models.reduce((sum, use) => sum + tokensOf(use.usage), 0);
+  facts.push(models.length > 0 ? ["Tokens", short(all)]
+    : ["Tokens of the lead", short(tokensOf(session.usage))]);
   return html`<${Card} title="Session summary" outcome=${session.outcome}
     isError=${session.is_error} facts=${facts} text=${session.result}
-    models=${(session.models ?? []).map((use) => ({ ...use, name: use.model }))} />`;
+    models=${models.map((use) => ({ ...use, name: use.model }))} />`;
 }
 
 /** @param {{outcome: RunOutcome}} props */

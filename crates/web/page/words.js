@@ -148,7 +148,8 @@ export function numbers(agent) {
   if (agent.is_counted === false) return "not counted";
   const tokens = tokensOf(agent.usage);
   const limit = agent.max_turns == null ? "" : ` (limit ${agent.max_turns})`;
-  const parts = [counted(agent.turns, "turn") + limit];
+  // Of an agent of another client, the turns are often not known.
+  const parts = agent.turns > 0 || limit ? [counted(agent.turns, "turn") + limit] : [];
   if (tokens > 0) parts.push(`${short(tokens)} tokens`);
   if (tokens > 0 && agent.has_price !== false) parts.push(dollars(agent.cost_usd));
   return parts.join(" · ");

@@ -164,7 +164,8 @@ impl Holder {
         }
     }
 
-    fn reader(&self) -> Reader {
+    /// Returns the holder as it is counted.
+    pub(crate) fn reader(&self) -> Reader {
         match self {
             Self::Token => Reader::Token,
             Self::Session(id) => Reader::Session(id.clone()),
@@ -328,7 +329,7 @@ async fn check_request(app: &App, request: &Parts) -> Result<Holder, Failure> {
     let connection = request.extensions.get::<Connection>();
     check_caller(connection)?;
     if let Some(connection) = connection {
-        connection.permit.mark_authorized();
+        connection.permit.mark_authorized(&holder.reader());
     }
     check_rate(app, &holder, request)?;
     Ok(holder)

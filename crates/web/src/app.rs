@@ -10,6 +10,7 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
 use crate::access::Keys;
+use crate::device_streams::DeviceStreams;
 use crate::devices::Devices;
 use crate::failure::Failure;
 use crate::logs::Logs;
@@ -37,6 +38,7 @@ pub(crate) struct App {
     pub(crate) metrics: Metrics,
     pub(crate) logs: Logs,
     pub(crate) devices: Devices,
+    pub(crate) device_streams: DeviceStreams,
     pub(crate) pair_tries: Tries,
     pub(crate) read_rates: ReadRates,
     /// Cancelled when the server ends. Event streams end then.

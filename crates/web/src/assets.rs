@@ -48,6 +48,7 @@ const ASSETS: &[Asset] = assets![
     "replaying.js",
     "review.js",
     "route.js",
+    "run.js",
     "session.js",
     "signal.js",
     "store.js",

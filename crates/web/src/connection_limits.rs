@@ -6,6 +6,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio_util::sync::CancellationToken;
 
+use crate::read_rates::Reader;
+
 /// The maximum number of connections.
 const CONNECTIONS_MOST: usize = 256;
 
@@ -14,6 +16,10 @@ const OF_PROCESS_MOST: usize = 128;
 
 /// The maximum number of connections of another machine. Several devices can share its address.
 const OF_MACHINE_MOST: usize = 64;
+
+/// The maximum number of connections on which one device has sent its token. Then the oldest one of
+/// these ends, so that no device takes the connections of the others.
+const OF_DEVICE_MOST: usize = 64;
 
 /// The maximum number of connections of all callers together that may not call anyway.
 const OF_REFUSED_MOST: usize = 16;
@@ -71,8 +77,8 @@ struct Connections {
 struct Open {
     id: u64,
     origin: Origin,
-    /// Whether a request on it had a valid key.
-    has_key: bool,
+    /// The holder of the valid key that a request on it had.
+    holder: Option<Reader>,
     /// Cancelled when the connection must end, because another one needs its permit.
     revoked: CancellationToken,
 }
@@ -98,13 +104,13 @@ impl ConnectionLimits {
             return None;
         }
         if all.len() >= CONNECTIONS_MOST {
-            let at = all.iter().position(|open| !open.has_key)?;
+            let at = all.iter().position(|open| open.holder.is_none())?;
             all.remove(at)?.revoked.cancel();
         }
         let id = *next_id;
         *next_id = id.wrapping_add(1);
         let revoked = CancellationToken::new();
-        all.push_back(Open { id, origin, has_key: false, revoked: revoked.clone() });
+        all.push_back(Open { id, origin, holder: None, revoked: revoked.clone() });
         Some(Permit(Arc::new(Admitted { limits: self.clone(), id, revoked })))
     }
 
@@ -115,9 +121,21 @@ impl ConnectionLimits {
 
 impl Permit {
     /// Records that a request on the connection had a valid key.
-    pub(crate) fn mark_authorized(&self) {
-        if let Some(open) = self.0.limits.lock().all.iter_mut().find(|open| open.id == self.0.id) {
-            open.has_key = true;
+    pub(crate) fn mark_authorized(&self, holder: &Reader) {
+        let mut open = self.0.limits.lock();
+        let Some(own) = open.all.iter_mut().find(|open| open.id == self.0.id) else { return };
+        if own.holder.as_ref() == Some(holder) {
+            return;
+        }
+        own.holder = Some(holder.clone());
+        if !matches!(holder, Reader::Device(_)) {
+            return;
+        }
+        let of_device = |open: &&Open| open.holder.as_ref() == Some(holder);
+        if open.all.iter().filter(of_device).count() > OF_DEVICE_MOST
+            && let Some(oldest) = open.all.iter().find(of_device)
+        {
+            oldest.revoked.cancel();
         }
     }
 
@@ -167,16 +185,35 @@ mod tests {
             let number = u8::try_from(number % 200).unwrap();
             permits.push(limits.admit(machine(number)).unwrap());
         }
-        permits[0].mark_authorized();
+        permits[0].mark_authorized(&Reader::Token);
         let new = limits.admit(machine(250)).unwrap();
         let ended = |permit: &Permit| permit.0.revoked.is_cancelled();
         assert_eq!([&permits[0], &permits[1], &permits[2]].map(ended), [false, true, false]);
         // The ended connection does not count already.
         drop(permits.remove(1));
         assert_eq!(limits.lock().all.len(), CONNECTIONS_MOST);
-        permits.iter().for_each(Permit::mark_authorized);
-        new.mark_authorized();
+        permits.iter().for_each(|permit| permit.mark_authorized(&Reader::Token));
+        new.mark_authorized(&Reader::Token);
         assert!(limits.admit(machine(251)).is_none(), "all have a key");
+    }
+
+    #[test]
+    fn a_device_ends_its_own_oldest_connection_and_no_other() {
+        let limits = ConnectionLimits::default();
+        let device = |name: &str| Reader::Device(name.to_owned());
+        let open = |holder: &Reader, number: u8| {
+            let permit = limits.admit(machine(number)).unwrap();
+            permit.mark_authorized(holder);
+            permit.mark_authorized(holder);
+            permit
+        };
+        let others = [open(&Reader::Token, 1), open(&device("tablet"), 2)];
+        let of_phone: Vec<Permit> =
+            (0..=OF_DEVICE_MOST).map(|n| open(&device("phone"), n as u8 + 3)).collect();
+        let ended = |permit: &Permit| permit.0.revoked.is_cancelled();
+        assert!(!others.iter().any(ended));
+        assert_eq!(of_phone.iter().map(ended).filter(|ended| *ended).count(), 1);
+        assert!(ended(&of_phone[0]));
     }
 
     #[test]

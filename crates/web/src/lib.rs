@@ -7,7 +7,7 @@
 //!
 //! - [`Server`] binds its address, takes the connections and ends them.
 //! - `reach` and `site` are the addresses of the server, `tls` its certificate.
-//! - `connection_limits` limits connections, `read_rates` reads.
+//! - `connection_limits` limits connections, `read_rates` reads, `device_streams` event streams.
 //! - `access` decides who may call, `devices` what a paired device may do.
 //! - `routes` has one file for each group of operations.
 //! - `openapi` describes the operations as an OpenAPI document.
@@ -26,6 +26,7 @@ mod body;
 mod caller;
 mod connection_limits;
 mod connections;
+mod device_streams;
 mod devices;
 mod error_page;
 mod etag;

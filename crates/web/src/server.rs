@@ -18,6 +18,7 @@ use crate::access::Keys;
 use crate::app::{App, NewTeams, Shared};
 use crate::caller::Callers;
 use crate::connections::{self, ConnectionService, Tls};
+use crate::device_streams::DeviceStreams;
 use crate::devices::Devices;
 use crate::logs::Logs;
 use crate::metrics::Metrics;
@@ -114,6 +115,7 @@ impl Server {
             metrics: Metrics::default(),
             logs: Logs::default(),
             devices,
+            device_streams: DeviceStreams::default(),
             pair_tries: Tries::default(),
             read_rates: ReadRates::default(),
             stop: CancellationToken::new(),

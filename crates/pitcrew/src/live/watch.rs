@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use crossterm::event::Event as Key;
 use pitcrew_protocol::{LEAD_NAME, SendMessageInput};
 use pitcrew_runtime::events::RunEvent;
-use pitcrew_runtime::run::{Ask, RunHandle, RunOutcome};
+use pitcrew_runtime::run::{Ask, RunEnd, RunHandle, RunOutcome};
 use pitcrew_team::{Actor, Team};
 use pitcrew_tui::Keys;
 use pitcrew_view::TeamState;
@@ -188,6 +188,11 @@ impl Watching {
             What::Run(event) => return self.happened_in_run(event),
             What::QuestionOpened(question) => self.questions.opened(OpenQuestion::clone(question)),
             What::QuestionClosed { id, .. } => self.questions.closed(id),
+            // A run can be complete before an agent has done anything. Its starter then learns that it
+            // ran. Any other end is an error of the start.
+            What::Ended(outcome) if matches!(outcome.end, RunEnd::Success { .. }) => {
+                return self.announce();
+            }
             // The display shows what the run reports. The outcome is shown after the display.
             What::Tasks(_) | What::Config(_) | What::Notify(_) | What::Ended(_) => return Ok(()),
         }

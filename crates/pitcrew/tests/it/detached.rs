@@ -377,3 +377,13 @@ fn a_reader_of_the_starters_output_does_not_wait_for_the_run() {
     assert!(ran.stdout.ends_with("ended\n"), "{ran:?}");
     assert_eq!(hosts(&detached.room).len(), 1, "the team goes on: {ran:?}");
 }
+
+#[test]
+fn a_run_that_has_nothing_to_do_has_run() {
+    let room = TestEnv::new();
+    let model = room.script("agents: {team-lead: [{text: First.}]}");
+    room.ok(&["run", "go", "--team", "work", "--model", &model]);
+    let again = room.ok(&["run", "--resume", "work", "--detach", "--model", &model]);
+    assert_eq!(again.stdout, "work\n", "{again:?}");
+    assert!(!again.stderr.contains("warning"), "{again:?}");
+}

@@ -23,7 +23,10 @@ const REFUSED: &str = "the client refused the call";
 impl Session {
     pub(super) fn ended(&mut self, state: &mut TeamState, line: &Line<'_>) {
         let lead = lead(state);
-        let summary = summary(line);
+        let mut summary = summary(line);
+        if let Some(earlier) = &state.session {
+            add_earlier(&mut summary, earlier);
+        }
         let status = if summary.is_error { Status::Failed } else { Status::Completed };
         let room = DENIALS_MOST.saturating_sub(state.denials.len());
         for denied in line.permission_denials.iter().take(room) {
@@ -59,6 +62,19 @@ fn none_works(state: &mut TeamState) {
     for agent in &at_work {
         set_status(state, agent, Status::Idle);
     }
+}
+
+/// Adds what the earlier results of the session told. A client whose lead takes mail after its result
+/// has further results. Cost, model time and models are those of the whole session in each of them, and
+/// the rest is that of the latest part.
+fn add_earlier(summary: &mut SessionSummary, earlier: &SessionSummary) {
+    let sum = |now: Option<u64>, before: Option<u64>| match (now, before) {
+        (Some(now), Some(before)) => Some(now.saturating_add(before)),
+        (now, before) => now.or(before),
+    };
+    summary.duration_ms = sum(summary.duration_ms, earlier.duration_ms);
+    summary.turns = sum(summary.turns, earlier.turns);
+    summary.usage = [summary.usage, earlier.usage].into_iter().sum();
 }
 
 fn summary(line: &Line<'_>) -> SessionSummary {

@@ -11,6 +11,7 @@ use pitcrew_protocol::{AgentName, PermissionMode, Status, TaskId};
 use pitcrew_runtime::events::{AgentStarted, RunEvent, Spending, ToolEnded};
 use serde_json::Value;
 
+use super::calls::{Ask, Call};
 use super::ending::DENIALS_MOST;
 use super::fact::{StreamFact, tell};
 use super::input::CallInput;
@@ -94,6 +95,9 @@ impl Session {
             });
             let doing = brief_with(&tool, telling.as_deref());
             tell(state, StreamFact::CallStarted(&agent, doing));
+            if let Some(id) = data.tool_use_id.id() {
+                self.call_began(id.into_owned(), &agent, &tool, &data.tool_input.input);
+            }
             return;
         }
         if event == "tool_ended" {
@@ -103,6 +107,12 @@ impl Session {
             self.converse(|conversations| {
                 conversations.call_ended(&agent, call, text.to_owned(), is_error);
             });
+            let id = call.id().unwrap_or_default();
+            if let Some(Call { ask: Ask::ChangeTask(input), .. }) =
+                self.calls.take(&id).filter(|_| !is_error)
+            {
+                self.own_task_changed(state, &agent, input);
+            }
         }
         if let Some(event) = event_of(&event, agent, &data) {
             if let RunEvent::TaskChanged { agent, task, change } = &event {

@@ -16,6 +16,7 @@ use pitcrew_runtime::run::RunLimits;
 use super::calls::{Ask, Call, Calls};
 use super::conversations::Conversations;
 use super::fact::{StreamFact, tell};
+use super::input::Input;
 use super::line::{Block, CallTokens, Line, Message, ResultData};
 use super::raw::{Content, Raw};
 use super::results::name_of;
@@ -259,13 +260,23 @@ impl Session {
 
     fn called(&mut self, state: &mut TeamState, agent: &AgentName, block: &Block<'_>) {
         let (Some(id), Some(tool)) = (block.id.id(), block.name.id()) else { return };
-        let traits = ToolTraits::of(&tool);
         let input = &block.input.input;
-        let ask = Ask::of(&tool, traits, input);
         let doing = brief_with(&tool, input.telling().as_deref());
         tell(state, StreamFact::CallStarted(agent, doing));
-        let call = Call { agent: agent.clone(), effect: traits.effect, ask };
-        self.calls.put(id.into_owned(), call);
+        self.call_began(id.into_owned(), agent, &tool, input);
+    }
+
+    /// Keeps what is needed of a call until its result.
+    pub(super) fn call_began(
+        &mut self,
+        id: String,
+        agent: &AgentName,
+        tool: &str,
+        input: &Input<'_>,
+    ) {
+        let traits = ToolTraits::of(tool);
+        let ask = Ask::of(tool, traits, input);
+        self.calls.put(id, Call { agent: agent.clone(), effect: traits.effect, ask });
     }
 
     fn told(&mut self, state: &mut TeamState, line: &Line<'_>, message: &Message<'_>) {

@@ -60,6 +60,22 @@ impl Session {
         self.note(state, Happened::Task { id, by: by.clone(), change });
     }
 
+    /// Folds a change by a teammate of pitcrew, whose results the stream does not have. A task that
+    /// is not known stays unknown. A task without an owner belongs to the teammate that begins it.
+    pub(super) fn own_task_changed(
+        &mut self,
+        state: &mut TeamState,
+        by: &AgentName,
+        mut input: TaskUpdateInput,
+    ) {
+        let is_it = |task: &&Task| task.id.as_str() == input.task_id;
+        let Some(task) = state.tasks.iter().find(is_it) else { return };
+        if task.owner.is_none() && input.status == Some(StatusChange::To(TaskStatus::InProgress)) {
+            input.owner.get_or_insert_with(|| by.to_string());
+        }
+        self.task_changed(state, by, input);
+    }
+
     fn task_changed(&mut self, state: &mut TeamState, by: &AgentName, input: TaskUpdateInput) {
         let Some(id) = TaskId::parse(&input.task_id) else { return };
         let change = in_words(&input);

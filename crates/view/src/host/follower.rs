@@ -85,7 +85,7 @@ impl Followers {
         greeting: Arc<str>,
     ) {
         if self.busy.len() >= FOLLOWERS_MOST {
-            let says = format!("{FOLLOWERS_MOST} processes follow this run already");
+            let says = format!("this run has {FOLLOWERS_MOST} followers already");
             let error = ApiError::new(ErrorCode::RateLimit, says).with("followers", FOLLOWERS_MOST);
             self.busy.push(Box::pin(async move {
                 caller.answer(Err(error)).await;

@@ -216,8 +216,7 @@ agents:
   bob:
     - tools: [{name: TaskCreate, input: {subject: s, description: d}}]
     - tools: [{name: SendMessage, input: {type: message, recipient: team-lead, content: I am bob, summary: s}}]
-    - text: I wait.
-    - wait_for: {contains: shutdown_request}
+    - {wait_for: {contains: shutdown_request}, text: I wait.}
     - capture:
         request: {from: message, regex: '\"requestId\":\"(shutdown-[^\"]+)\"'}
       tools:
@@ -271,7 +270,7 @@ async fn a_follower_too_many_is_refused_with_the_number() {
     let team = hosted.team_elsewhere().await;
     let error = refused(follow(&team, None).await.map(|it| it.is_some()));
     assert_eq!((error.code, &error.details["followers"]), (ErrorCode::RateLimit, &json!(64)));
-    assert!(error.message.contains("64 processes follow"), "{error}");
+    assert!(error.message.contains("64 followers already"), "{error}");
     followers.pop();
     // The host notices the end of a connection although nothing happens in the run.
     let again = async {

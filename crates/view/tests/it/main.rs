@@ -37,4 +37,6 @@ mod stream;
 #[cfg(test)]
 mod stream_conversations;
 #[cfg(test)]
+mod stream_ends;
+#[cfg(test)]
 mod team_log;

@@ -14,7 +14,7 @@ mod scrape;
 mod team_reading;
 
 pub(crate) use all_teams::AllTeams;
-pub(crate) use requests::{OpenStream, Requests, count};
+pub(crate) use requests::{Requests, count};
 pub(crate) use scrape::{TEXT_FORMAT, scrape};
 
 /// What the server remembers from one scrape to the next.

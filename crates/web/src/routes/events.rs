@@ -7,6 +7,9 @@
 //! goes on with a snapshot when the host answers again. A browser never opens a stream again after
 //! a 503, so that status is only for a host that this server does not understand.
 //!
+//! A team that is stopped has no host yet. Its stream waits for one. Only the stream of an archived
+//! team ends at once.
+//!
 //! A team that another client leads has no host. `led` makes its snapshots from the files.
 
 mod led;
@@ -14,7 +17,7 @@ mod led;
 use std::convert::Infallible;
 use std::time::Duration;
 
-use axum::extract::{Path, State};
+use axum::extract::{Extension, Path, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse as _, Response};
@@ -30,9 +33,10 @@ use serde::Serialize;
 use tokio::time::{Instant, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 
-use crate::app::Shared;
+use crate::access::{Holder, too_often};
+use crate::app::{App, Shared};
+use crate::device_streams::{DeviceStream, STREAMS_MOST};
 use crate::failure::Failure;
-use crate::metrics::OpenStream;
 use crate::records::{self, PATIENCE};
 use led::FileNews;
 
@@ -46,6 +50,9 @@ const GRACE: Duration = Duration::from_millis(300);
 /// After this time without an event, the host is asked whether it still answers.
 const ASK_AFTER: Duration = Duration::from_secs(10);
 
+/// When a device that has too many streams can try again.
+const COMES_BACK: Duration = Duration::from_secs(5);
+
 /// The header with which a browser says which event it has got last.
 const LAST_EVENT_ID: &str = "last-event-id";
 
@@ -56,25 +63,27 @@ const END: &str = "end";
 pub(super) async fn stream(
     State(app): State<Shared>,
     Path(name): Path<String>,
+    Extension(holder): Extension<Holder>,
     headers: HeaderMap,
 ) -> Result<Response, Failure> {
     let records = app.records(&name).await?;
     let running = records::running(&records).await?;
-    let is_hosted = matches!(running, Some(Running::ByPitcrew { .. }));
-    let is_led = running.as_ref().is_some_and(Running::may_run);
+    let is_of_others = running.as_ref().is_some_and(is_of_others);
     let last_id = headers.get(LAST_EVENT_ID).and_then(|id| id.to_str().ok());
     match records {
-        TeamRecords::Live(team) if is_led => {
-            let mut follower = match is_hosted {
-                true => Follower::new(team, last_id.and_then(after), app.stop.clone()),
-                false => Follower::without_host(team, app.stop.clone()),
+        TeamRecords::Live(team) => {
+            let of_device = counted(&app, &holder, &team)?;
+            let mut follower = match is_of_others {
+                false => Follower::new(team, last_id.and_then(after), app.stop.clone()),
+                true => Follower::without_host(team, app.stop.clone()),
             };
             follower.wait_for_refusal().await?;
-            Ok(served(follower.events(), app.metrics.requests.open_stream()))
+            let open = (app.metrics.requests.open_stream(), of_device);
+            Ok(served(follower.events(), open))
         }
         // With any other status, a browser would come back every few seconds.
         _ if last_id == Some(END) => Ok(StatusCode::NO_CONTENT.into_response()),
-        records @ (TeamRecords::Live(_) | TeamRecords::Archived(..)) => {
+        records @ TeamRecords::Archived(..) => {
             let state = of_files(&records).await?;
             let all = [event("snapshot", &state), event("end", &name).id(END)];
             Ok(served(stream::iter(all.map(Ok)), app.metrics.requests.open_stream()))
@@ -82,9 +91,26 @@ pub(super) async fn stream(
     }
 }
 
+/// Counts the stream of a device. Returns `None` for other callers, who have no limit.
+fn counted(app: &App, holder: &Holder, team: &Team) -> Result<Option<DeviceStream>, Failure> {
+    let Holder::Device(device) = holder else { return Ok(None) };
+    match app.device_streams.open(&device.name, team.dir()) {
+        Some(stream) => Ok(Some(stream)),
+        None => {
+            let message = format!("a device can follow a team {STREAMS_MOST} times at once");
+            Err(too_often(&message, COMES_BACK).with("limit", STREAMS_MOST))
+        }
+    }
+}
+
+/// Whether another client leads the team, or may lead it.
+fn is_of_others(running: &Running) -> bool {
+    running.may_run() && !matches!(running, Running::ByPitcrew { .. })
+}
+
 fn served(
     events: impl Stream<Item = Result<Event, Infallible>> + Send + 'static,
-    open: OpenStream,
+    open: impl Send + 'static,
 ) -> Response {
     // The body of the answer owns the stream. So the stream is counted until the caller is gone.
     let events = events.inspect(move |_| {
@@ -268,8 +294,7 @@ impl Follower {
     async fn nobody(&mut self) -> Option<Event> {
         let records = TeamRecords::Live(self.team.clone());
         let running = records::running(&records).await.ok().flatten();
-        let of_others = |it: &Running| it.may_run() && !matches!(it, Running::ByPitcrew { .. });
-        if running.as_ref().is_some_and(of_others) {
+        if running.as_ref().is_some_and(is_of_others) {
             self.host = Host::OfOthers;
             self.files.changed();
             return None;

@@ -116,6 +116,8 @@ async fn each_operation_answers_as_documented() {
     env.team("work", &["bob"]).await;
     let task = json!({"subject": "parse", "description": "do it"});
     env.client.post("/api/teams/work/tasks", &task).await.of(201);
+    // The stream of a team that is not in the archive waits for its next run.
+    env.team("past", &[]).await.archive().await.unwrap().unwrap();
     let documented = documented(&env).await;
     let mut statuses = std::collections::BTreeMap::new();
     // The deletion of the team would come before others.
@@ -125,7 +127,8 @@ async fn each_operation_answers_as_documented() {
         if let (Some(schema), Some(body)) = (operation.body_schema(), operation.body()) {
             documented.check(schema, &body, operation.path);
         }
-        let answer = env.client.send(operation.whole_request("work")).await;
+        let team = if operation.path.ends_with("/events") { "past" } else { "work" };
+        let answer = env.client.send(operation.whole_request(team)).await;
         documented.answers(operation, &answer);
         statuses.insert(format!("{} {}", operation.method, operation.path), answer.status);
     }

@@ -269,18 +269,11 @@ fn unfinished() -> Vec<Damage> {
             paths(&["root/tasks/crew"])
         },
     ));
-    all.push(Damage::new(
-        "an archived team whose configuration is cut",
-        Expect::Named("bad_archive"),
-        |scene| {
-            scene.write(ARCHIVED_CONFIG, "{\"name\": \"ol");
-            Vec::new()
-        },
-    ));
     all
 }
 
-/// Damages in which a file is at the path of a folder, or a folder is at the path of a file.
+/// Damages in which a file is at the path of a folder, or a folder is at the path of a file, and an
+/// archive that cannot be read.
 fn roots() -> Vec<Damage> {
     let mut all = Vec::new();
     for (folder, expect) in [
@@ -301,6 +294,14 @@ fn roots() -> Vec<Damage> {
             Vec::new()
         }));
     }
+    all.push(Damage::new(
+        "an archived team whose configuration is cut",
+        Expect::Named("bad_archive"),
+        |scene| {
+            scene.write(ARCHIVED_CONFIG, "{\"name\": \"ol");
+            Vec::new()
+        },
+    ));
     all.push(Damage::new("a counter is a folder", Expect::Mended("torn"), |scene| {
         scene.remove("root/pitcrew/rates/calls");
         scene.folder("root/pitcrew/rates/calls");

@@ -60,7 +60,16 @@ fn after_a_host_that_was_killed_a_stream_has_the_state_of_the_files() {
     // A caller that comes later gets the same state.
     let mut later = browser.events("work", None);
     assert_eq!(later.next().unwrap().data, last.data);
-    assert_eq!(later.next().unwrap().name, "end");
+    assert_eq!(later.next().unwrap().name, "gone");
+    // The streams wait for the next run.
+    let model = detached.room.script(ASKS);
+    let again = ["run", "--resume", "work", "go on", "--detach", "--model", &model];
+    detached.room.ok(&again);
+    for waits in [&mut stream, &mut later] {
+        let back = waits.next().unwrap();
+        assert_eq!(back.name, "snapshot", "{back:?}");
+        assert!(!back.id.is_empty());
+    }
     drop(server);
 }
 

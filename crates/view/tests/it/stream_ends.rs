@@ -1,0 +1,63 @@
+//! What a stream tells at its end: the tasks that teammates of pitcrew have changed, and the summary
+//! of a session with several results.
+
+use pitcrew_protocol::TaskStatus;
+use pitcrew_view::TeamState;
+use pitcrew_view::client_stream::ClientStream;
+use serde_json::{Value, json};
+
+fn after(lines: &[Value]) -> TeamState {
+    let (mut reader, mut state) = (ClientStream::new(), TeamState::default());
+    let text: String = lines.iter().map(|line| format!("{line}\n")).collect();
+    reader.feed(&mut state, text.as_bytes());
+    reader.finish(&mut state);
+    state
+}
+
+#[test]
+fn the_calls_of_a_teammate_change_the_tasks() {
+    let call = |id: &str, name: &str, input: Value| json!({"type": "assistant", "message": {"role": "assistant", "content": [{"type": "tool_use", "id": id, "name": name, "input": input}]}});
+    let result = |id: &str, data: Value| json!({"type": "user", "message": {"role": "user", "content": [{"type": "tool_result", "tool_use_id": id, "content": "done"}]}, "tool_use_result": data});
+    let event = |event: &str, data: Value| json!({"type": "system", "subtype": "pitcrew_team_event", "event": event, "team_name": "t", "teammate_id": "bob@t", "data": data});
+    let began = |id: &str, task: &str, status: &str| {
+        event(
+            "tool_started",
+            json!({"tool_use_id": id, "tool_name": "TaskUpdate", "tool_input": {"taskId": task, "status": status}}),
+        )
+    };
+    let ended = |id: &str, is_error: bool| {
+        event(
+            "tool_ended",
+            json!({"tool_use_id": id, "tool_name": "TaskUpdate", "is_error": is_error}),
+        )
+    };
+    let mut lines = vec![
+        call("a", "TaskCreate", json!({"subject": "Greet", "description": "Say hello."})),
+        result("a", json!({"task": {"id": "1", "subject": "Greet"}})),
+        event("agent_started", json!({"model": "m"})),
+        began("b", "1", "in_progress"),
+        ended("b", false),
+    ];
+    let task = |state: &TeamState| (state.tasks[0].status, state.tasks[0].owner.clone());
+    assert_eq!(task(&after(&lines)), (TaskStatus::InProgress, Some("bob".to_owned())));
+    lines.extend([began("c", "1", "completed"), ended("c", true)]);
+    assert_eq!(task(&after(&lines)).0, TaskStatus::InProgress);
+    lines.extend([began("d", "1", "completed"), ended("d", false)]);
+    lines.extend([began("e", "99", "completed"), ended("e", false)]);
+    let state = after(&lines);
+    assert_eq!(task(&state), (TaskStatus::Completed, Some("bob".to_owned())));
+    assert_eq!(state.tasks.len(), 1, "a task that nobody has made is none");
+}
+
+#[test]
+fn the_results_of_one_session_have_one_summary() {
+    let result = |ms: u64, turns: u64, cost: f64| {
+        json!({"type": "result", "subtype": "success", "is_error": false, "duration_ms": ms, "duration_api_ms": 9_500,
+            "num_turns": turns, "total_cost_usd": cost, "result": "Done.", "usage": {"input_tokens": 10, "output_tokens": 5}})
+    };
+    let state = after(&[result(14_513, 6, 0.5), result(68, 1, 0.6), result(20, 1, 0.7)]);
+    let session = state.session.unwrap();
+    assert_eq!((session.duration_ms, session.turns), (Some(14_601), Some(8)));
+    assert_eq!((session.duration_api_ms, session.cost_usd), (Some(9_500), Some(0.7)));
+    assert_eq!((session.usage.input_tokens, session.usage.output_tokens), (30, 15));
+}
