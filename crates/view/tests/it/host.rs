@@ -11,7 +11,7 @@ use pitcrew_runtime::run::RunEnd;
 use pitcrew_team::Team;
 use pitcrew_view::asking::Chosen;
 use pitcrew_view::client::{Following, FromHost, answer, follow, interrupt};
-use pitcrew_view::host::{Closed, HostEvent, What};
+use pitcrew_view::host::{Closed, HostEvent, HostState, OpenQuestion, What};
 use pitcrew_view::lead::LeadError;
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
@@ -176,14 +176,21 @@ fn as_sent(event: &HostEvent) -> Value {
 /// Follows a host and answers its permission requests. Leaves after every third event, and comes
 /// back. Returns the number of the first event, and all events.
 async fn leaves_after_every_third(team: &Team, mut following: Following) -> (u64, Vec<HostEvent>) {
-    let first = snapshot(&mut following).await.next_seq;
+    let allow = async |question: &OpenQuestion| {
+        let chosen = Chosen { question: question.clone(), choice: Choice::Once };
+        answer(team, &chosen).await.unwrap();
+    };
+    let HostState { next_seq: first, questions, .. } = snapshot(&mut following).await;
+    // The question may have been opened before the follower came.
+    for question in &questions {
+        allow(question).await;
+    }
     let mut seen: Vec<HostEvent> = Vec::new();
     loop {
         match next(&mut following).await {
             FromHost::Event(event) => {
                 if let What::QuestionOpened(question) = &event.what {
-                    let question = question.as_ref().clone();
-                    answer(team, &Chosen { question, choice: Choice::Once }).await.unwrap();
+                    allow(question).await;
                 }
                 seen.push(*event);
             }
