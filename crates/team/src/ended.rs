@@ -1,7 +1,7 @@
 //! The former members of a team. pitcrew remembers their names, so that mail to a former member is
 //! reported as dead and not as mail to a wrong name.
 
-use pitcrew_protocol::{AgentName, ApiError, same_name};
+use pitcrew_protocol::{AgentName, ApiError, Member, same_name};
 use serde::{Deserialize, Serialize};
 
 use crate::Team;
@@ -18,7 +18,7 @@ impl Document for Ended {
     const NAME: &'static str = "ended";
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct EndedMember {
     pub(crate) name: AgentName,
     pub(crate) at_ms: i64,
@@ -27,6 +27,9 @@ pub(crate) struct EndedMember {
     pub(crate) settled: bool,
     #[serde(default, skip_serializing_if = "MemberEnd::is_left")]
     pub(crate) end: MemberEnd,
+    /// What the config had of the member, without its prompt. Earlier versions did not keep it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) member: Option<Member>,
 }
 
 /// The way in which a member ended, as reported to the other members.
@@ -108,7 +111,12 @@ impl Team {
         name: &AgentName,
         end: MemberEnd,
     ) -> Result<(), ApiError> {
-        let noted = EndedMember { name: name.clone(), at_ms: self.now_ms(), settled: false, end };
+        // Another program may have removed the member from the config already.
+        let config = self.config().await.ok();
+        let member = config.and_then(|config| config.member(name.as_str()).cloned());
+        let member = member.map(|member| Member { prompt: None, ..member });
+        let (name, at_ms) = (name.clone(), self.now_ms());
+        let noted = EndedMember { name, at_ms, settled: false, end, member };
         self.edit_document(move |ended: &mut Ended| {
             match ended.members.iter_mut().find(|m| m.name == noted.name) {
                 Some(there) => {
@@ -117,6 +125,9 @@ impl Team {
                     // recorded way stays.
                     if there.end == MemberEnd::Left {
                         there.end = noted.end;
+                    }
+                    if noted.member.is_some() {
+                        there.member.clone_from(&noted.member);
                     }
                 }
                 None => ended.members.push(noted.clone()),

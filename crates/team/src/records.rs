@@ -153,6 +153,24 @@ impl TeamRecords {
         Ok(mail)
     }
 
+    /// Returns the config with the members that have left the team, after those that are in it.
+    ///
+    /// # Errors
+    /// `team_not_found`, or `internal_error` if the config cannot be read. Former members that cannot
+    /// be read are left out.
+    pub async fn config_with_former(&self) -> Result<TeamConfig, ApiError> {
+        let mut config = self.config().await?;
+        let ended = match self {
+            Self::Live(team) => team.ended().await,
+            Self::Archived(..) => self.document().await,
+        };
+        let former = ended.unwrap_or_default().members.into_iter().filter_map(|it| it.member);
+        let former: Vec<_> =
+            former.filter(|member| config.member(member.name.as_str()).is_none()).collect();
+        config.members.extend(former);
+        Ok(config)
+    }
+
     /// Returns the lines of a member's transcript. The list is empty if pitcrew never ran the member.
     ///
     /// # Errors

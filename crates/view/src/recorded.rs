@@ -48,7 +48,7 @@ impl Recorded {
         let mut recorded = Self::default();
         let config = records.config().await?;
         let present = Present::of(records, &config).await.unwrap_or_default();
-        let mut state = fold(TeamState::default(), &ViewEvent::Config(&config));
+        let mut state = present::all_members(records, &config).await?;
         let mut log = TeamLog::default();
         if let Some(tasks) = recorded.known("the tasks", records.tasks().await) {
             state = fold(state, &ViewEvent::Tasks(&tasks));

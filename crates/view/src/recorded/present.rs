@@ -2,7 +2,7 @@
 //! that shows a team without its host takes it from here, so all of them show the same end.
 
 use pitcrew_agent::Role;
-use pitcrew_protocol::{Status, TeamConfig};
+use pitcrew_protocol::{ApiError, Status, TeamConfig};
 use pitcrew_team::TeamRecords;
 use pitcrew_team::store::{JournalSummary, MemberSummary, RunsSummary};
 
@@ -35,7 +35,7 @@ pub async fn of_files(records: &TeamRecords) -> Result<HostState, ViewError> {
     let config = records.config().await?;
     let tasks = records.tasks().await?;
     let present = Present::of(records, &config).await?;
-    let mut team = fold(TeamState::default(), &ViewEvent::Config(&config));
+    let mut team = all_members(records, &config).await?;
     team = fold(team, &ViewEvent::Tasks(&tasks));
     team = fold(team, &ViewEvent::Located(&present.processes));
     for member in &config.members {
@@ -46,6 +46,25 @@ pub async fn of_files(records: &TeamRecords) -> Result<HostState, ViewError> {
     present.add_journal(&mut team, &records.summary().await?);
     team.lead = lead_of(&team);
     Ok(HostState { next_seq: 0, team, tasks, questions: Vec::new() })
+}
+
+/// Returns the state of a team with its members, also those that have left it.
+///
+/// # Errors
+/// `team_not_found`, or `internal_error` if the config cannot be read.
+pub(super) async fn all_members(
+    records: &TeamRecords,
+    config: &TeamConfig,
+) -> Result<TeamState, ApiError> {
+    let with_former = records.config_with_former().await?;
+    let mut state = fold(TeamState::default(), &ViewEvent::Config(&with_former));
+    for former in with_former.members.iter().filter(|it| config.member(it.name.as_str()).is_none())
+    {
+        if let Some(agent) = state.agent_mut(&former.name) {
+            agent.status = Status::Completed;
+        }
+    }
+    Ok(state)
 }
 
 /// Returns the state of a member that the config tells. Another client records no other state.

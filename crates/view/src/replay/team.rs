@@ -57,7 +57,7 @@ impl Records {
     async fn read(records: &TeamRecords) -> Result<Self, ApiError> {
         let mut recorded = Recorded::read(records).await?;
         recorded.check_records(records).await?;
-        let config = records.config().await?;
+        let config = records.config_with_former().await?;
         // What cannot be read was named by `Recorded`.
         let (journal, _) = records.journal().await.unwrap_or_default();
         let tasks = records.tasks().await.unwrap_or_default();

@@ -2,6 +2,7 @@
 
 use std::fs;
 
+use pitcrew_protocol::AgentName;
 use serde_json::{Value, json};
 
 use crate::client::{Answer, Request};
@@ -97,6 +98,29 @@ async fn a_log_names_an_inbox_that_cannot_be_read() {
     let text = log["entries"][0]["text"].as_str().unwrap();
     assert!(text.starts_with("the mail of bob cannot be read: "), "{log}");
     assert_eq!(log["entries"][1]["event"], "team_created", "{log}");
+}
+
+#[tokio::test]
+async fn a_member_that_has_left_keeps_its_color_and_type() {
+    let env = ServerEnv::new().await;
+    let team = env.team("work", &["bob"]).await;
+    let client = &env.client;
+    let bob = async || {
+        let shown = client.get("/api/teams/work").await.of(200);
+        let agents = shown["team"]["agents"].as_array().unwrap();
+        agents.iter().find(|agent| agent["name"] == "bob").unwrap().clone()
+    };
+    let before = bob().await;
+    assert!(before["color"].is_string() && before["agent_type"].is_string(), "{before}");
+    let badges = |agent: &Value| [agent["color"].clone(), agent["agent_type"].clone()];
+    team.leave(&AgentName::new("bob").unwrap()).await.unwrap();
+    let left = bob().await;
+    assert_eq!((badges(&left), &left["status"]), (badges(&before), &json!("completed")));
+    team.archive().await.unwrap().unwrap();
+    assert_eq!(badges(&bob().await), badges(&before));
+    let replay = client.get("/api/teams/work/replay").await.of(200);
+    let text = replay.to_string();
+    assert!(text.contains(&format!("\"color\":{}", before["color"])), "{text}");
 }
 
 #[tokio::test]
