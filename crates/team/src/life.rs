@@ -8,6 +8,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use pitcrew_store::{ArchiveName, JournalEntry, JournalSummary};
+use tokio::sync::watch;
 
 /// Maximum number of journal entries that are kept while the disk refuses them. Beyond the limit
 /// the oldest entries are lost.
@@ -15,7 +16,12 @@ const UNWRITTEN_MOST: usize = 1_000;
 
 /// Whether a handle's team exists or was deleted, shared by all clones of the handle.
 #[derive(Clone, Debug)]
-pub(crate) struct Life(Arc<Mutex<State>>);
+pub(crate) struct Life {
+    state: Arc<Mutex<State>>,
+    /// Whether the journal lacks entries that the disk refused. It stays true while they are
+    /// written again, and changes only with [`State::unwritten`] locked.
+    is_behind: watch::Sender<bool>,
+}
 
 #[derive(Debug)]
 struct State {
@@ -43,11 +49,12 @@ pub(crate) struct Deleted {
 impl Life {
     pub(crate) fn of(born_ms: Option<i64>) -> Self {
         let unwritten = Vec::new();
-        Self(Arc::new(Mutex::new(State { born_ms, deleted: None, is_followed: false, unwritten })))
+        let state = State { born_ms, deleted: None, is_followed: false, unwritten };
+        Self { state: Arc::new(Mutex::new(state)), is_behind: watch::Sender::new(false) }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn born_ms(&self) -> Option<i64> {
@@ -101,8 +108,22 @@ impl Life {
     }
 
     /// Whether the journal lacks entries that the disk refused.
-    pub(crate) fn has_unwritten(&self) -> bool {
-        !self.state().unwritten.is_empty()
+    pub(crate) fn is_behind(&self) -> bool {
+        *self.is_behind.borrow()
+    }
+
+    /// Waits until the journal lacks entries that the disk refused.
+    pub(crate) async fn fell_behind(&self) {
+        // This handle holds the sender, so the wait cannot fail.
+        let _ = self.is_behind.subscribe().wait_for(|is_behind| *is_behind).await;
+    }
+
+    /// Records that the disk has taken the entries of [`Life::with_unwritten`], or that they have no
+    /// journal any more.
+    pub(crate) fn caught_up(&self) {
+        let state = self.state();
+        let is_behind = !state.unwritten.is_empty();
+        self.is_behind.send_if_modified(|was| std::mem::replace(was, is_behind) != is_behind);
     }
 
     /// Returns all entries to write now: first the kept entries that the disk refused, then
@@ -120,5 +141,6 @@ impl Life {
         entries.append(&mut state.unwritten);
         let surplus = entries.len().saturating_sub(UNWRITTEN_MOST);
         state.unwritten = entries.split_off(surplus);
+        self.is_behind.send_if_modified(|was| !std::mem::replace(was, true));
     }
 }

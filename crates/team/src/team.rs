@@ -188,10 +188,14 @@ impl Team {
         if entries.is_empty() {
             return;
         }
-        if let Err(error) = self.backend().record(&self.dir, &entries).await {
-            tracing::warn!(team = %self.dir, error = &error as &dyn std::error::Error, "cannot write the journal");
-            if !matches!(error, StoreError::NoTeam { .. }) {
-                self.life.keep_unwritten(entries);
+        match self.backend().record(&self.dir, &entries).await {
+            Ok(_) => self.life.caught_up(),
+            Err(error) => {
+                tracing::warn!(team = %self.dir, error = &error as &dyn std::error::Error, "cannot write the journal");
+                match error {
+                    StoreError::NoTeam { .. } => self.life.caught_up(),
+                    _ => self.life.keep_unwritten(entries),
+                }
             }
         }
     }
@@ -200,6 +204,11 @@ impl Team {
     /// without a new event, writes them.
     #[must_use]
     pub fn is_journal_behind(&self) -> bool {
-        self.life.has_unwritten()
+        self.life.is_behind()
+    }
+
+    /// Waits until the journal lacks entries that the disk refused.
+    pub async fn journal_fell_behind(&self) {
+        self.life.fell_behind().await;
     }
 }
