@@ -22,6 +22,7 @@ pub mod hosting;
 pub mod member_pane;
 pub mod prompts;
 pub mod question;
+mod refused_entries;
 pub mod run;
 mod solo;
 pub mod supervision;

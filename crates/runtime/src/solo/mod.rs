@@ -11,7 +11,6 @@ mod deferred;
 mod ends;
 mod lead;
 mod options;
-mod refused_notes;
 mod solo_loop;
 mod start;
 mod subagents;

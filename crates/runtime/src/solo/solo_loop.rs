@@ -24,6 +24,7 @@ use super::lead::{Lead, Look};
 use super::options::Entry;
 use crate::driver::{AgentSender, Announcement, Driver, Report, ReportKind, Start};
 use crate::events::{AgentStarted, RunEvent, RunStarted, Spending, waiting_for_model};
+use crate::refused_entries::RefusedEntries;
 use crate::run::{Asks, Limit, RunEnd, RunLimits, RunOutcome, Stopper};
 use crate::team_run::{
     Account, InProcess, LoopHandle, Pending, PersonSaid, Request, RunContext, SubagentRun,
@@ -117,14 +118,12 @@ pub(super) struct EventSources {
     reports: mpsc::Receiver<Report>,
     requests: mpsc::Receiver<Request>,
     pub(super) watch: Option<Watch>,
+    refused_entries: RefusedEntries,
     lead: Lead,
     answers: FuturesUnordered<BoxFuture<'static, Result<LocalAnswer, Aborted>>>,
     /// The check of this machine's capabilities. `None` after the check has finished.
     machine: Option<JoinHandle<Vec<String>>>,
     pub(super) grace: Option<Pin<Box<Sleep>>>,
-    /// The pause before the journal entries whose write failed are written again, and the timer
-    /// that ends after this pause. `None` if no such entries are left.
-    pub(super) noting: Option<(Duration, Pin<Box<Sleep>>)>,
     was_stopped: bool,
     was_killed: bool,
 }
@@ -152,12 +151,13 @@ enum Wake {
     Killed,
     /// The agent had a limited time to end, and this time has passed.
     GraceOver,
-    /// It is time to write those journal entries again whose first write failed.
-    NotesDue,
+    /// The disk refused entries of the journal, or it is time to write them again.
+    EntriesRefused,
 }
 
 impl EventSources {
     pub(super) fn new(
+        team: &Team,
         stopper: Stopper,
         (reports, requests): (mpsc::Receiver<Report>, mpsc::Receiver<Request>),
         watch: Watch,
@@ -168,11 +168,11 @@ impl EventSources {
             reports,
             requests,
             watch: Some(watch),
+            refused_entries: RefusedEntries::of(team),
             lead,
             answers: FuturesUnordered::new(),
             machine: None,
             grace: None,
-            noting: None,
             was_stopped: false,
             was_killed: false,
         }
@@ -192,7 +192,7 @@ impl EventSources {
             () = self.lead.next_look() => Wake::LeadLookDue,
             Some(known) = OptionFuture::from(self.machine.as_mut()) => Wake::MachineKnown(known.unwrap_or_default()),
             Some(()) = OptionFuture::from(self.grace.as_mut()) => Wake::GraceOver,
-            Some(()) = OptionFuture::from(self.noting.as_mut().map(|(_, due)| due)) => Wake::NotesDue,
+            () = self.refused_entries.next() => Wake::EntriesRefused,
         }
     }
 }
@@ -207,7 +207,9 @@ impl SoloLoop {
             }
             let wake = self.sources.next().await;
             self.woken(wake).await;
-            self.look_at_journal().await;
+            if let Some(text) = self.sources.refused_entries.look().await {
+                self.warn(text.to_owned()).await;
+            }
         };
         self.close(end).await
     }
@@ -261,7 +263,8 @@ impl SoloLoop {
                 self.drop_agent(DropReason::Interrupted);
             }
             Wake::GraceOver => self.end = Some(self.end_of_drop()),
-            Wake::NotesDue => self.run_context.team.note([]).await,
+            // The loop looks at the refused entries after each event.
+            Wake::EntriesRefused => {}
         }
     }
 

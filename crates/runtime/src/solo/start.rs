@@ -153,7 +153,7 @@ impl Arrival {
             loop_handle,
             why: None,
             end: None,
-            sources: EventSources::new(stopper, (reported, requests), watch, lead),
+            sources: EventSources::new(&as_reader, stopper, (reported, requests), watch, lead),
             _lease: lease,
         };
         let BuiltAgent { driver, start, passed_over, .. } = built;

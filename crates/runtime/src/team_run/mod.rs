@@ -54,7 +54,7 @@ pub(crate) use agent_spec::{AgentSpec, BuiltAgent};
 pub(crate) use answers::{Pending, PersonSaid};
 pub(crate) use in_process::InProcess;
 pub(crate) use mode::says_mode;
-pub(crate) use recovery::{JOURNAL_REFUSED, JOURNAL_WRITTEN, TRY_AFTER, TRY_AT_MOST};
+pub(crate) use recovery::{TRY_AFTER, TRY_AT_MOST};
 pub(crate) use run_context::RunContext;
 pub(crate) use start::{EVENTS_WAITING, start, store_error};
 pub(crate) use subagents::{Sending, SubagentAnswer, SubagentRun, SubagentRuns, outcome};

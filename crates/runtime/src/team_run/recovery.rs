@@ -25,13 +25,6 @@ pub(crate) const TRY_AFTER: Duration = Duration::from_millis(250);
 /// Longest pause between two tries of a failed write.
 pub(crate) const TRY_AT_MOST: Duration = Duration::from_secs(10);
 
-/// What the user learns when the disk refuses entries of the journal.
-pub(crate) const JOURNAL_REFUSED: &str = "the team's journal cannot be written, perhaps because \
-    the disk is full; what happens now is written when the disk takes it";
-
-/// What the user learns when the disk takes entries of the journal again.
-pub(crate) const JOURNAL_WRITTEN: &str = "the team's journal is written again";
-
 /// The members that ended but could not be removed from the team yet, each with its worktree.
 #[derive(Debug, Default)]
 pub(super) struct Unremoved {
@@ -96,16 +89,12 @@ impl TeamLoop {
         }
     }
 
-    /// Tells the user when the disk refuses entries of the journal, and when it takes them again. An
-    /// action that only the journal shows would otherwise fail without a word.
+    /// Writes journal entries again that the disk refused, and tells the user about it. An action
+    /// that only the journal shows would otherwise fail without a word.
     pub(super) async fn look_at_journal(&mut self) {
-        let is_behind = self.run_context.team.is_journal_behind();
-        if is_behind == self.is_journal_behind {
-            return;
+        if let Some(text) = self.sources.refused_entries.look().await {
+            self.warn(text.to_owned()).await;
         }
-        self.is_journal_behind = is_behind;
-        let text = if is_behind { JOURNAL_REFUSED } else { JOURNAL_WRITTEN };
-        self.warn(text.to_owned()).await;
     }
 
     /// Breaks the locks that killed processes left in the team's files.

@@ -96,8 +96,8 @@ async fn start_in(led: Led, options: RunOptions) -> Result<RunHandle, RunError> 
     let model = run_context.model(&name).map_err(|source| RunError::Model { name, source })?;
     let stopper = Stopper::default();
     let (visitors, visiting) = mpsc::channel(VISITORS_WAITING);
-    let sources =
-        EventSources::new(stopper.clone(), reported, remote_reports, requests, watch, visitors);
+    let incoming = (reported, remote_reports, requests, watch);
+    let sources = EventSources::new(&team, stopper.clone(), incoming, visitors);
     let backends = Backends {
         here: InProcess::default(),
         hosting,
@@ -123,7 +123,6 @@ async fn start_in(led: Led, options: RunOptions) -> Result<RunHandle, RunError> 
         team_create: TeamCreateState::NotYet,
         is_resumed: begin.is_resumed(),
         journal_position: 0,
-        is_journal_behind: false,
         plan_questions: PlanQuestions::default(),
         subagents: SubagentRuns::default(),
         sources,

@@ -11,7 +11,7 @@ use futures_util::stream::FuturesUnordered;
 use pitcrew_agent::{Event, Mail};
 use pitcrew_protocol::{AgentName, Frame, LEAD_NAME, Member, PermissionMode, Status, chain};
 use pitcrew_team::store::{Change, Lease, PermissionOutcome, Watch};
-use pitcrew_team::{ModeLook, RefusedMode, RunBounds};
+use pitcrew_team::{ModeLook, RefusedMode, RunBounds, Team};
 use tokio::sync::mpsc;
 use tokio::time::Sleep;
 
@@ -32,6 +32,7 @@ use super::wake::{Decision, LoopHandle, Request, Wake};
 use crate::control_socket::{ControlServer, Visitor};
 use crate::driver::{Announcement, Report, ReportKind};
 use crate::events::RunEvent;
+use crate::refused_entries::RefusedEntries;
 use crate::run::{KeptWorktree, RunLimits, Shortfall, Stopper};
 
 /// The loop of one team, with all the state that the loop owns.
@@ -60,8 +61,6 @@ pub(super) struct TeamLoop {
     pub(super) is_resumed: bool,
     /// The position up to which the journal has been read.
     pub(super) journal_position: u64,
-    /// Whether the user knows that the disk refuses entries of the journal.
-    pub(super) is_journal_behind: bool,
     /// The plans about which a person is asked.
     pub(super) plan_questions: PlanQuestions,
     /// The run's subagents.
@@ -100,6 +99,7 @@ pub(super) struct EventSources {
     pub(super) remote_reports: mpsc::Receiver<RemoteReport>,
     pub(super) requests: mpsc::Receiver<Request>,
     pub(super) watch: Option<Watch>,
+    pub(super) refused_entries: RefusedEntries,
     pub(super) control: Option<ControlServer>,
     /// Requests through the control socket that the host of the run carries out.
     pub(super) visitors: mpsc::Sender<Visitor>,
@@ -121,14 +121,16 @@ pub(super) struct EventSources {
     pub(super) was_killed: bool,
 }
 
+/// The reports of agents here and elsewhere, the requests of tools, and the changes of the files.
+pub(super) type Incoming =
+    (mpsc::Receiver<Report>, mpsc::Receiver<RemoteReport>, mpsc::Receiver<Request>, Watch);
+
 impl EventSources {
     /// Creates the event sources that every run has. The run adds other sources when it needs them.
     pub(super) fn new(
+        team: &Team,
         stopper: Stopper,
-        reports: mpsc::Receiver<Report>,
-        remote_reports: mpsc::Receiver<RemoteReport>,
-        requests: mpsc::Receiver<Request>,
-        watch: Watch,
+        (reports, remote_reports, requests, watch): Incoming,
         visitors: mpsc::Sender<Visitor>,
     ) -> Self {
         Self {
@@ -137,6 +139,7 @@ impl EventSources {
             remote_reports,
             requests,
             watch: Some(watch),
+            refused_entries: RefusedEntries::of(team),
             control: None,
             visitors,
             decisions: FuturesUnordered::new(),
@@ -174,6 +177,7 @@ impl EventSources {
             Some(()) = OptionFuture::from(self.removing.as_mut()) => Wake::RemovalDue,
             Some(()) = OptionFuture::from(self.answer_due.as_mut()) => Wake::AnswerOverdue,
             Some(()) = OptionFuture::from(self.turn_due.as_mut()) => Wake::TurnOverdue,
+            () = self.refused_entries.next() => Wake::EntriesRefused,
         }
     }
 }
@@ -214,7 +218,8 @@ impl TeamLoop {
                 Vec::new()
             }
             Wake::PlanDecided(decision) => self.plan_decided(decision).await,
-            Wake::TakenBack => Vec::new(),
+            // The loop looks at the refused entries after each event.
+            Wake::TakenBack | Wake::EntriesRefused => Vec::new(),
             Wake::Interrupted => self.interrupt_lead(),
             Wake::StopAsked => {
                 self.sources.was_stopped = true;

@@ -60,6 +60,8 @@ pub(super) enum Wake {
     /// A teammate of another client may have begun a turn, and the config has had enough time to
     /// show the turn.
     TurnOverdue,
+    /// The disk refused entries of the journal, or it is time to write them again.
+    EntriesRefused,
     /// The time limit of a shutdown step has passed.
     GraceOver,
 }

@@ -20,7 +20,7 @@ use crate::solo_env::{
     AGREES, bob, dismiss, idle_notices, lead_lease, lead_mail, start, tell, until_it_is,
     until_the_config_says,
 };
-use crate::team_env::{TestRun, finish, until};
+use crate::team_env::{Blocked, TestRun, finish, until};
 
 /// The script of a member that does one thing, and shuts down when the lead asks for it.
 fn worker() -> String {
@@ -156,22 +156,11 @@ async fn a_state_that_the_disk_refuses_is_in_the_journal_when_the_disk_takes_it(
     let last = async |wanted| states(&team).await.last().filter(|state| *state == wanted).cloned();
     patience::until("the state before is in the journal", async || last("running").await).await;
     let journal = setting.root.join("teams/probe/pitcrew/journal.ndjson");
-    let aside = journal.with_extension("aside");
-    // A folder replaces the journal file. Then every write to the journal fails, also for root.
-    std::fs::rename(&journal, &aside).unwrap();
-    std::fs::create_dir(&journal).unwrap();
+    let blocked = Blocked::file(&journal);
     std::fs::write(setting.cwd.join("go"), "").unwrap();
     until_it_is(&mut handle, Status::Idle).await;
-    std::fs::remove_dir(&journal).unwrap();
-    std::fs::rename(&aside, &journal).unwrap();
-    // The refusal may come after the last wake of the member. Its next one writes the entry.
-    let (inbox, same) = (setting.root.join("teams/probe/inboxes/bob.json"), setting.cwd.join("b"));
-    let idle = async || {
-        std::fs::copy(&inbox, &same).unwrap();
-        std::fs::rename(&same, &inbox).unwrap();
-        last("idle").await
-    };
-    patience::until("its state is in the journal", idle).await;
+    drop(blocked);
+    patience::until("its state is in the journal", async || last("idle").await).await;
     assert_eq!(states(&team).await, ["spawned", "running", "idle"]);
     dismiss(&team, "bob").await;
     finish(handle).await;

@@ -9,7 +9,7 @@ use pitcrew_runtime::events::RunEvent;
 use pitcrew_runtime::run::{RunEnd, RunHandle, Runtime};
 use serde_json::Value;
 
-use crate::team_env::{TestRun, WAITER, finish, until};
+use crate::team_env::{Blocked, TestRun, WAITER, finish, until};
 
 /// Starts a run with a lead. The lead spawns the teammate `bob` as soon as the file `go` exists.
 /// `bob` then reads `file`, and waits until it is shut down.
@@ -74,14 +74,10 @@ async fn the_user_learns_when_the_disk_refuses_the_journal_and_when_it_takes_it_
     fs::write(setting.cwd.join("a.txt"), "a").unwrap();
     let mut handle = before_bob(&setting, "a.txt").await;
     let journal = team_folder(&setting).join("pitcrew/journal.ndjson");
-    let aside = setting.cwd.join("aside");
-    // A folder in place of the file takes no line, as a full disk does.
-    fs::rename(&journal, &aside).unwrap();
-    fs::create_dir(&journal).unwrap();
+    let blocked = Blocked::file(&journal);
     go(&setting);
     until(&mut handle, |event| warns(event, "the team's journal cannot be written")).await;
-    fs::remove_dir(&journal).unwrap();
-    fs::rename(&aside, &journal).unwrap();
+    drop(blocked);
     let ran = finish(handle).await;
     ran.success();
     let again = ran.events.iter().filter(|event| warns(event, "the team's journal")).count();

@@ -21,6 +21,7 @@ use pitcrew_runtime::run::{
 };
 use pitcrew_team::store::{Backend, FileBackend, FileOptions, MemoryBackend};
 use pitcrew_team::{RunBounds, SystemClock, Team, Teams};
+use rustix::fs::{CWD, RenameFlags, renameat_with};
 use tempfile::TempDir;
 
 use crate::patience::PATIENCE;
@@ -208,6 +209,35 @@ impl TestRun {
 }
 
 /// Reads the events of a run until the run ends.
+/// A file that cannot be written until this is dropped: a folder has taken its place. Then every
+/// write fails as on a full disk, also for root. The file comes back with its content.
+pub(crate) struct Blocked {
+    file: PathBuf,
+    aside: PathBuf,
+}
+
+impl Blocked {
+    pub(crate) fn file(file: &Path) -> Self {
+        let aside = file.with_extension("aside");
+        std::fs::create_dir(&aside).unwrap();
+        let blocked = Self { file: file.to_owned(), aside };
+        blocked.exchange();
+        blocked
+    }
+
+    /// The exchange is one step, because a writer must not find the place empty.
+    fn exchange(&self) {
+        renameat_with(CWD, &self.file, CWD, &self.aside, RenameFlags::EXCHANGE).unwrap();
+    }
+}
+
+impl Drop for Blocked {
+    fn drop(&mut self) {
+        self.exchange();
+        std::fs::remove_dir(&self.aside).unwrap();
+    }
+}
+
 pub(crate) async fn finish(mut handle: RunHandle) -> Ran {
     let mut events = Vec::new();
     let reading = async {
