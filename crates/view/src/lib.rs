@@ -32,6 +32,7 @@ pub mod asking;
 pub mod caller;
 pub mod changes;
 pub mod client;
+mod client_mail;
 pub mod client_stream;
 pub mod conversation;
 mod error;

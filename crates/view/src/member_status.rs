@@ -143,6 +143,11 @@ impl MemberStatus {
         self.pid
     }
 
+    /// Sets what the member waits for. pitcrew has no record of a request between other clients.
+    pub(crate) fn wait_for(&mut self, asked: String) {
+        self.waits_for = Some(asked);
+    }
+
     /// Returns what the member waits for, as text: a permission, or an answer to its plan.
     pub fn waits_for(&self) -> Option<&str> {
         self.waits_for.as_deref()

@@ -61,8 +61,13 @@ impl Recorded {
             }
             None => true,
         };
-        if has_journal && let Some(summary) = recorded.known("the journal", records.summary().await)
-        {
+        let summary = match has_journal {
+            true => recorded.known("the journal", records.summary().await),
+            false => None,
+        };
+        let known = summary.clone().unwrap_or_default();
+        present.add_clients(&mut state, records, (&config, &known)).await;
+        if let Some(summary) = summary {
             present.add_journal(&mut state, &summary);
         }
         for entry in recorded.log(records, log, has_journal).await? {

@@ -1,29 +1,36 @@
 //! The end of each agent and of the team, from the journal and the processes. Every user interface
 //! that shows a team without its host takes it from here, so all of them show the same end.
 
+use std::collections::BTreeMap;
+
 use pitcrew_agent::Role;
-use pitcrew_protocol::{ApiError, Status, TeamConfig};
+use pitcrew_protocol::{AgentName, ApiError, Status, TeamConfig};
 use pitcrew_team::TeamRecords;
 use pitcrew_team::store::{JournalSummary, MemberSummary, RunsSummary};
 
 use super::{NO_END, lead_of, session, usage_of};
 use crate::ViewError;
 use crate::agent_now::AgentNow;
+use crate::client_mail::{client_members, fold_mail, mail_of};
 use crate::fold::{ViewEvent, fold};
 use crate::host::HostState;
-use crate::member_status::MemberStatus;
+use crate::member_status::{MemberStatus, ProcessState};
 use crate::running::Running;
 use crate::state::{AgentState, TeamState};
+use crate::wording::asks;
 
 /// The reason of an agent whose process ended in a turn, if the end of the run is not recorded.
 const LOST: &str = "its process ended in a turn; it can be resumed";
+
+/// The reason of an agent of another client whose process has ended.
+const GONE: &str = "its process has ended";
 
 /// The processes of a team.
 #[derive(Debug, Default)]
 pub(super) struct Present {
     processes: Vec<MemberStatus>,
-    /// Whether a process may run the team.
-    may_run: bool,
+    /// The process that runs the team. `None` for an archived team.
+    running: Option<Running>,
 }
 
 /// Returns the state of a team from its files, in the form in which a host sends its own. Without a
@@ -38,12 +45,9 @@ pub async fn of_files(records: &TeamRecords) -> Result<HostState, ViewError> {
     let mut team = all_members(records, &config).await?;
     team = fold(team, &ViewEvent::Tasks(&tasks));
     team = fold(team, &ViewEvent::Located(&present.processes));
-    for member in &config.members {
-        if let Some(agent) = team.agent_mut(&member.name) {
-            agent.status = of_config(member.is_active).unwrap_or(agent.status);
-        }
-    }
-    present.add_journal(&mut team, &records.summary().await?);
+    let summary = records.summary().await?;
+    present.add_clients(&mut team, records, (&config, &summary)).await;
+    present.add_journal(&mut team, &summary);
     team.lead = lead_of(&team);
     Ok(HostState { next_seq: 0, team, tasks, questions: Vec::new() })
 }
@@ -67,18 +71,93 @@ pub(super) async fn all_members(
     Ok(state)
 }
 
-/// Returns the state of a member that the config tells. Another client records no other state.
-fn of_config(is_active: Option<bool>) -> Option<Status> {
-    is_active.map(|is_active| if is_active { Status::Active } else { Status::Idle })
-}
-
 impl Present {
     /// Finds the processes of a team. An archived team has none.
     pub(super) async fn of(records: &TeamRecords, config: &TeamConfig) -> Result<Self, ViewError> {
         let TeamRecords::Live(team) = records else { return Ok(Self::default()) };
         let running = Running::of(team, config).await?;
         let processes = MemberStatus::of(team, config, &running).await?;
-        Ok(Self { processes, may_run: running.may_run() })
+        Ok(Self { processes, running: Some(running) })
+    }
+
+    /// Whether a process may run the team.
+    fn may_run(&self) -> bool {
+        self.running.as_ref().is_some_and(Running::may_run)
+    }
+
+    /// Adds what the config and the mail say about the agents that another client runs.
+    pub(super) async fn add_clients(
+        &self,
+        state: &mut TeamState,
+        records: &TeamRecords,
+        (config, summary): (&TeamConfig, &JournalSummary),
+    ) {
+        let is_recorded = |name: &AgentName| {
+            let states = summary.members.get(name).map_or(&[][..], |member| &member.states);
+            states.iter().any(|change| change.state.status().is_some())
+        };
+        let members = client_members(&config.members, is_recorded);
+        for mail in mail_of(records, &members).await {
+            fold_mail(state, &members, &mail);
+        }
+        for member in config.members.iter().filter(|member| members.contains(&member.name)) {
+            if let Some(agent) = state.agent_mut(&member.name) {
+                self.add_client(agent, member.is_active);
+            }
+        }
+        if let Some(lead) = state.agent_mut(&AgentName::lead())
+            && !is_recorded(&lead.name)
+        {
+            self.add_lead(lead);
+        }
+    }
+
+    /// Adds what the config and the processes say about an agent that another client runs.
+    fn add_client(&self, agent: &mut AgentState, is_active: Option<bool>) {
+        agent.status = match (is_active, agent.status) {
+            // The client keeps a member active that has ended the turn of a message.
+            (Some(true), Status::Pending) => Status::Active,
+            (Some(false), Status::Pending | Status::Active) if agent.asks.is_empty() => {
+                Status::Idle
+            }
+            (Some(_) | None, status) => status,
+        };
+        agent.role.get_or_insert(Role::Teammate);
+        if self.running.is_none() && !agent.status.is_over() {
+            agent.status = Status::Completed;
+        }
+        let process = self.processes.iter().find(|process| *process.name() == agent.name);
+        if process.is_some_and(|process| process.state() == ProcessState::Gone)
+            && !agent.status.is_over()
+        {
+            (agent.status, agent.reason) = (Status::Killed, Some(GONE.to_owned()));
+            (agent.doing, agent.asks) = (None, BTreeMap::new());
+        }
+        let asked = agent.asks.values().next().map(|tool| asks(tool));
+        if let (Some(process), Some(asked)) = (&mut agent.process, asked) {
+            process.wait_for(asked);
+        }
+    }
+
+    /// Adds what the processes say about a lead that another client runs. It records no states.
+    fn add_lead(&self, lead: &mut AgentState) {
+        lead.role.get_or_insert(Role::Lead);
+        let place = match &self.running {
+            Some(Running::BySession { .. }) => {
+                lead.status = Status::Active;
+                "works in a session of its own"
+            }
+            Some(Running::Elsewhere { .. }) => "in a session elsewhere",
+            Some(Running::Unknown) => "in another client",
+            Some(Running::Stale { .. }) => {
+                (lead.status, lead.reason) = (Status::Completed, Some(GONE.to_owned()));
+                return;
+            }
+            Some(Running::ByPitcrew { .. } | Running::No) => return,
+            // The team is in the archive.
+            None => return lead.status = Status::Completed,
+        };
+        lead.doing = Some(place.to_owned());
     }
 
     /// Adds what the journal says about the agents and the runs.
@@ -94,7 +173,7 @@ impl Present {
         if summary.runs.count > 0 {
             // A run that goes on has no end yet.
             let session = session(summary);
-            state.session = Some(session).filter(|it| it.outcome != NO_END || !self.may_run);
+            state.session = Some(session).filter(|it| it.outcome != NO_END || !self.may_run());
         }
     }
 
@@ -103,7 +182,7 @@ impl Present {
         agent.role = Some(now.role);
         agent.status = now.state.unwrap_or(agent.status);
         agent.reason = now.reason;
-        let is_over = !now.runs && !self.may_run;
+        let is_over = !now.runs && !self.may_run();
         if is_over && agent.status == Status::Active {
             (agent.status, agent.reason) = (Status::Killed, Some(LOST.to_owned()));
         }

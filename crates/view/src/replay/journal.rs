@@ -3,18 +3,20 @@
 //! The journal does not have everything: of a task it names only the fields that have changed, and of
 //! a member not its color. These come from the last records of the team.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use pitcrew_agent::Role;
 use pitcrew_model::Usage;
 use pitcrew_protocol::{AgentName, LEAD_NAME, Task, TaskId, TaskStatus, TeamConfig};
 use pitcrew_runtime::events::{RunEvent, Spending};
+use pitcrew_team::Mail;
 use pitcrew_team::store::{
     Event, JournalEntry, MemberChange, PermissionOutcome, TaskChangeKind, Turn,
 };
 
 use super::first_modes::FirstModes;
+use crate::client_mail::fold_mail;
 use crate::fold::{ViewEvent, fold, fold_run};
 use crate::state::{AgentState, TeamState};
 use crate::wording::mode_in_words;
@@ -31,6 +33,8 @@ pub(super) struct JournalFold {
     /// The tasks at the end.
     tasks: BTreeMap<TaskId, Task>,
     modes: FirstModes,
+    /// The members that another client runs.
+    clients: BTreeSet<AgentName>,
 }
 
 impl JournalFold {
@@ -39,8 +43,8 @@ impl JournalFold {
     pub(super) fn new(
         config: &TeamConfig,
         tasks: &[Task],
-        journal: &[JournalEntry],
-        modes: FirstModes,
+        (journal, modes): (&[JournalEntry], FirstModes),
+        clients: &BTreeSet<AgentName>,
     ) -> Self {
         let mut last = fold(TeamState::default(), &ViewEvent::Config(config));
         for agent in &mut last.agents {
@@ -48,7 +52,11 @@ impl JournalFold {
         }
         let begins = |agent: &AgentState| journal.iter().any(|entry| begins(&entry.event, agent));
         let is_made = |task: &Task| journal.iter().any(|entry| makes(&entry.event, task));
-        let agents = last.agents.iter().filter(|agent| !begins(agent)).cloned();
+        let agents = last
+            .agents
+            .iter()
+            .filter(|agent| !begins(agent) && !clients.contains(&agent.name))
+            .cloned();
         let there = tasks.iter().filter(|task| !is_made(task)).cloned().collect::<Vec<_>>();
         let state =
             TeamState { team: last.team.clone(), agents: agents.collect(), ..TeamState::default() };
@@ -60,6 +68,7 @@ impl JournalFold {
             members: last.agents.into_iter().map(|agent| (agent.name.clone(), agent)).collect(),
             tasks: tasks.iter().map(|task| (task.id.clone(), task.clone())).collect(),
             modes,
+            clients: clients.clone(),
         }
     }
 
@@ -95,6 +104,11 @@ impl JournalFold {
         }
     }
 
+    /// Folds a message from or to a member that another client runs.
+    pub(super) fn add_mail(&mut self, mail: &(AgentName, Mail)) {
+        fold_mail(&mut self.state, &self.clients, mail);
+    }
+
     fn member_changed(&mut self, name: &AgentName, change: &MemberChange, detail: Option<String>) {
         match change {
             MemberChange::Spawned | MemberChange::Joined => self.spawned(name),
@@ -121,7 +135,7 @@ impl JournalFold {
     }
 
     /// Adds an agent that the journal has not begun.
-    fn known(&mut self, name: &AgentName) {
+    pub(super) fn known(&mut self, name: &AgentName) {
         if self.state.agent(name).is_none() {
             let agent = self.agent(name);
             self.state.agents.push(agent);
@@ -190,6 +204,12 @@ impl JournalFold {
         }
         self.state = fold(std::mem::take(&mut self.state), &ViewEvent::Tasks(&tasks));
     }
+}
+
+/// Whether the event is a state of the agent.
+pub(super) fn is_state_of(event: &Event, agent: &AgentName) -> bool {
+    matches!(event, Event::MemberChanged { member, state, .. }
+        if member == agent && state.status().is_some())
 }
 
 /// Whether the event is the beginning of the agent.

@@ -1,18 +1,19 @@
 //! The replay of a team, from its records.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use pitcrew_agent::transcript::{Step, read};
 use pitcrew_protocol::{AgentName, ApiError, ErrorCode, Task, TeamConfig};
-use pitcrew_team::TeamRecords;
 use pitcrew_team::store::JournalEntry;
+use pitcrew_team::{Mail, TeamRecords, sent_at_ms};
 use tokio::task::spawn_blocking;
 
 use super::first_modes::FirstModes;
-use super::journal::JournalFold;
+use super::journal::{JournalFold, is_state_of};
 use super::recorder::{Limits, Recorder};
 use super::step_times::StepTimes;
 use super::{Clock, Replay};
+use crate::client_mail::{client_members, mail_of};
 use crate::conversation::Conversation;
 use crate::recorded::Recorded;
 use crate::running::Running;
@@ -27,6 +28,8 @@ struct Records {
     tasks: Vec<Task>,
     log: Vec<LogEntry>,
     steps: Vec<(AgentName, Vec<(i64, Step)>)>,
+    /// The members that another client runs, and their mail.
+    clients: (BTreeSet<AgentName>, Vec<(AgentName, Mail)>),
     /// Whether a pitcrew process runs the team.
     is_running: bool,
 }
@@ -36,6 +39,10 @@ enum Fact<'a> {
     Journal(&'a JournalEntry),
     Step(&'a AgentName, &'a Step),
     Logged(Box<LogEntry>),
+    /// A member that another client runs joined the team.
+    Joined(&'a AgentName),
+    /// A member that another client runs sent or got a message.
+    Mailed(&'a (AgentName, Mail)),
 }
 
 impl Replay {
@@ -66,12 +73,25 @@ impl Records {
         let mut named = Recorded::default();
         let log = named.log(records, log, !journal.is_empty()).await?;
         let steps = steps(records, &journal).await?;
+        let members = client_members(&config.members, |name| {
+            journal.iter().any(|entry| is_state_of(&entry.event, name))
+        });
+        let mail = mail_of(records, &members).await;
         let is_running = runs(records, &config).await;
-        Ok(Self { recorded, config, journal, tasks, log, steps, is_running })
+        Ok(Self {
+            recorded,
+            config,
+            journal,
+            tasks,
+            log,
+            steps,
+            clients: (members, mail),
+            is_running,
+        })
     }
 
     fn replay(self) -> Replay {
-        let Self { mut recorded, config, journal, tasks, log, steps, is_running } = self;
+        let Self { mut recorded, config, journal, tasks, log, steps, clients, is_running } = self;
         let mut facts: Vec<(i64, Fact<'_>)> = journal
             .iter()
             .map(|entry| (entry.at_ms, Fact::Journal(entry)))
@@ -82,11 +102,21 @@ impl Records {
             steps.iter().for_each(|(_, step)| modes.read_calls(step));
             facts.extend(steps.iter().map(|(at_ms, step)| (*at_ms, Fact::Step(name, step))));
         }
+        let (members, mail) = clients;
+        facts.extend(mail.iter().map(|mail| (sent_at_ms(&mail.1), Fact::Mailed(mail))));
+        let times = || facts.iter().map(|(at_ms, _)| *at_ms);
+        let (first_ms, last_ms) =
+            (times().min().unwrap_or_default(), times().max().unwrap_or_default());
+        let of_clients = config.members.iter().filter(|member| members.contains(&member.name));
+        let joined = of_clients.map(|member| {
+            let at_ms = member.joined_at_ms.unwrap_or_default();
+            (at_ms.clamp(first_ms, last_ms), Fact::Joined(&member.name))
+        });
+        facts.splice(..0, joined.collect::<Vec<_>>());
         // Facts of the same time keep their order: the state, then the log, then the conversations.
         facts.sort_by_key(|(at_ms, _)| *at_ms);
         let mut recorder = Recorder::new(Limits::default());
-        let last_ms = facts.last().map_or(0, |(at_ms, _)| *at_ms);
-        let mut fold = JournalFold::new(&config, &tasks, &journal, modes);
+        let mut fold = JournalFold::new(&config, &tasks, (&journal, modes), &members);
         tell(&mut recorder, &mut fold, facts);
         if is_running {
             go_on(&mut recorded.state, &fold.state);
@@ -138,6 +168,14 @@ fn tell(recorder: &mut Recorder, fold: &mut JournalFold, facts: Vec<(i64, Fact<'
                 entries += 1;
                 let what = Happened::Logged(entry);
                 recorder.happened(at_ms, TimelineEntry { line: entries, what });
+            }
+            Fact::Joined(name) => {
+                fold.known(name);
+                recorder.state(at_ms, &fold.state);
+            }
+            Fact::Mailed(mail) => {
+                fold.add_mail(mail);
+                recorder.state(at_ms, &fold.state);
             }
             Fact::Step(name, step) => {
                 let conversation = conversations.entry(name.clone()).or_default();

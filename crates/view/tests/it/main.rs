@@ -7,6 +7,8 @@ mod agent_now;
 #[cfg(test)]
 mod changes;
 #[cfg(test)]
+mod client_mail;
+#[cfg(test)]
 mod client_stream;
 #[cfg(test)]
 mod conversation;

@@ -85,7 +85,11 @@ async fn the_records_of_a_team_are_its_state_with_tasks_mail_and_conversations()
     let mut expected = happened;
     expected.push("team probe moves to the archive".to_owned());
     assert_eq!(timeline(&archived), expected);
-    assert_eq!(archived.state.agents, recorded.state.agents[..1]);
+    let [lead] = &archived.state.agents[..] else { panic!("{:?}", archived.state.agents) };
+    assert_eq!(
+        (lead.name.as_str(), lead.status, lead.now().as_str()),
+        ("team-lead", Status::Completed, "ended")
+    );
     assert_eq!(conversation(&records, &name("bob")).await.unwrap().parts.len(), 1);
 }
 

@@ -149,7 +149,14 @@ fn a_team_that_another_client_leads_is_followed_by_its_files() {
     assert_eq!(first.data["running"], json!({"state": "unknown"}));
     assert_eq!(first.data["running_in_words"], words);
     let states = |event: &Value| ends(event["team"]["agents"].as_array().unwrap(), "status");
-    assert_eq!(states(&first.data)["planner"].0, "idle");
+    assert_eq!(states(&first.data)["planner"].0, "awaiting_plan_approval");
+    let inbox = room.root().join("teams/probe/inboxes/team-lead.json");
+    let mut mail: Vec<Value> = serde_json::from_str(&fs::read_to_string(&inbox).unwrap()).unwrap();
+    // Without the second plan, and with the end of the turn.
+    mail.truncate(2);
+    fs::write(&inbox, json!(mail).to_string()).unwrap();
+    let changed = stream.until(|event| states(&event.data)["planner"].0 == "idle");
+    assert_eq!(changed.name, "snapshot");
     let config = room.root().join("teams/probe/config.json");
     let now_active = |is_active: bool| {
         let text = fs::read_to_string(&config).unwrap();
