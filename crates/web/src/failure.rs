@@ -9,6 +9,7 @@ use pitcrew_runtime::control_socket::KnockError;
 use pitcrew_team::store::StoreError;
 use pitcrew_view::ViewError;
 use pitcrew_view::lead::LeadError;
+use pitcrew_view::running::Running;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
@@ -81,6 +82,16 @@ impl Failure {
     pub(crate) fn invalid(message: impl Into<String>) -> Self {
         let code = pitcrew_protocol::ErrorCode::InvalidRequest;
         Self::new(StatusCode::BAD_REQUEST, code.as_str(), message)
+    }
+
+    /// The error for an action that only a pitcrew process can do, and another client leads the team.
+    pub(crate) fn led_by_another(team: &str, running: &Running) -> Self {
+        let message = format!(
+            "team '{team}' is {}, and only a pitcrew process that runs a team can do this",
+            running.text()
+        );
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, code::NOT_RUNNING, message)
+            .with("team_name", team)
     }
 
     /// The error for an action that only the process of the team can do.

@@ -8,6 +8,7 @@ use pitcrew_protocol::SendMessageInput;
 use pitcrew_runtime::control_socket::ControlRequest;
 use pitcrew_team::{Actor, SentView, Team};
 use pitcrew_view::lead;
+use pitcrew_view::running::Running;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -21,8 +22,18 @@ type MemberPath = Path<(String, String)>;
 
 /// Asks the process of a team.
 pub(super) async fn asked(team: &Team, request: ControlRequest) -> Result<Json<Value>, Failure> {
-    let answer = lead::ask(team, &request).await?;
-    answer.map(Json).ok_or_else(|| Failure::not_running(team.name().as_str()))
+    if let Some(answer) = lead::ask(team, &request).await? {
+        return Ok(Json(answer));
+    }
+    let running = Running::of(team, team.config().await?.as_ref()).await?;
+    let name = team.name().as_str();
+    Err(match running {
+        Running::ByPitcrew { .. } | Running::No => Failure::not_running(name),
+        Running::BySession { .. }
+        | Running::Stale { .. }
+        | Running::Elsewhere { .. }
+        | Running::Unknown => Failure::led_by_another(name, &running),
+    })
 }
 
 /// `POST /api/teams/{team}/members`

@@ -143,6 +143,11 @@ fn a_team_that_another_client_leads_is_followed_by_its_files() {
     for line in ["pitcrew_teams{state=\"unknown\"} 1", "pitcrew_teams{state=\"stopped\"} 0"] {
         assert!(metrics.lines().any(|it| it == line), "{metrics}");
     }
+    let (status, refused) =
+        browser.post("/api/teams/probe/members/planner/interrupt", &Value::Null);
+    let said =
+        format!("team 'probe' is {words}, and only a pitcrew process that runs a team can do this");
+    assert_eq!((status, &refused["message"]), (503, &json!(said)), "{refused}");
     let mut stream = browser.events("probe", None);
     let first = stream.next().unwrap();
     assert_eq!((first.name.as_str(), first.id.as_str()), ("snapshot", ""));
