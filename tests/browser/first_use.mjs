@@ -184,7 +184,7 @@ test("a review begins with the first changes, and shows the comments that were s
   await page.route(`${origin}/api/teams/reviewed/members/*/changes`, (route) => {
     const isOfLead = route.request().url().includes("team-lead");
     const files = isOfLead ? [] : [{ path: "a.txt", diff }, { path: "b.txt", diff }];
-    return route.fulfill({ json: { files, branch: null, left_out: 0, counts } });
+    return route.fulfill({ json: { folder: "/w", files, branch: null, left_out: 0, counts } });
   });
   await play(page, "reviewed", [TEAM]);
   await page.goto(`${origin}/#/reviewed/review`);
@@ -212,6 +212,70 @@ test("a review begins with the first changes, and shows the comments that were s
   await members.getByRole("link", { name: /^ann/ }).click();
   await file.getByText("sent to ann: Why two?").waitFor();
   assert.deepEqual(errors, []);
+  await context.close();
+});
+
+test("new changes wait until the person asks for them, and a merge is offered above them", async () => {
+  const { page, context, errors } = await open();
+  const diff = "@@ -0,0 +1 @@\n+one\n";
+  const branch = { name: "work", base: "main", commit: "abc", behind: 0, uncommitted: [] };
+  let json = { folder: "/w", files: [{ path: "a.txt", diff }], branch: { ...branch, ahead: 1 } };
+  await page.route(`${origin}/api/teams/merged/members/*/changes`, (route) => route.fulfill({ json }));
+  await page.route(`${origin}/api/teams/merged/members/ann/merge`, (route) => {
+    assert.deepEqual(route.request().postDataJSON(), { commit: "abd" });
+    json = { folder: "/w", files: [], branch: { ...branch, commit: "abd", ahead: 0 } };
+    return route.fulfill({ json: { success: true, branch: "main" } });
+  });
+  await play(page, "merged", [TEAM]);
+  await page.goto(`${origin}/#/merged/review/ann`);
+  const merge = page.getByRole("button", { name: "Merge work into main" });
+  await merge.click();
+  await page.getByRole("table", { name: "Diff of a.txt" }).waitFor();
+  // Ann commits more, and the person comes back to the page.
+  json = {
+    folder: "/w",
+    files: [{ path: "a.txt", diff }, { path: "b.txt", diff }],
+    branch: { ...branch, commit: "abd", ahead: 2 },
+  };
+  await page.evaluate(() => dispatchEvent(new Event("focus")));
+  const show = page.getByRole("button", { name: "Show them" });
+  await show.waitFor();
+  assert.equal(await page.getByRole("table", { name: "Diff of b.txt" }).count(), 0);
+  await show.click();
+  await page.getByRole("table", { name: "Diff of b.txt" }).waitFor();
+  // The first click was for the other commit.
+  await merge.click();
+  await page.getByRole("button", { name: "Click again to merge work into main" }).click();
+  await page.getByRole("status").getByText("work was merged into main.").waitFor({ state: "attached" });
+  await page.getByText("0 changed files on branch work, 0 commits ahead of main").waitFor();
+  assert.equal(await page.getByRole("button", { name: /^Merge/ }).count(), 0);
+  assert.equal(await page.getByText("has no worktree").count(), 0);
+  assert.deepEqual(errors, []);
+  await context.close();
+});
+
+test("the controls of an agent stay above its conversation", async () => {
+  const { page, context } = await open();
+  const parts = Array.from({ length: 60 }, (_, n) => ({ part: "text", text: `part ${n}\n`.repeat(4) }));
+  await page.route(`${origin}/api/teams/long/members/ann/conversation*`, (route) =>
+    route.fulfill({ json: { entries: parts, total: parts.length } }));
+  await play(page, "long", [TEAM]);
+  await page.goto(`${origin}/#/long/member/ann`);
+  await page.getByText("part 59").first().waitFor();
+  const isInView = () => page.evaluate(() => {
+    const button = [...document.querySelectorAll("button")].find((it) => it.textContent?.includes("Interrupt"));
+    const { top = -1 } = button?.getBoundingClientRect() ?? {};
+    return top >= 0 && top < innerHeight;
+  });
+  assert.ok(await isInView());
+  // On a phone they open when they are wanted.
+  await page.setViewportSize({ width: 390, height: 844 });
+  await page.reload();
+  await page.getByText("part 59").first().waitFor();
+  assert.equal(await page.getByRole("button", { name: "Interrupt" }).isVisible(), false);
+  await page.getByText("Controls").click();
+  await page.getByRole("button", { name: "Interrupt" }).waitFor();
+  assert.ok(await isInView());
   await context.close();
 });
 

@@ -227,6 +227,8 @@ interface Branch {
 }
 
 interface MemberChanges {
+  /** Where the files are. A member that has left the team has none. */
+  folder?: string;
   branch?: Branch | null;
   files: ChangedFile[];
   left_out?: number;

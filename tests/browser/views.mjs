@@ -183,7 +183,7 @@ for (const scope of ["watch", "answer", "everything"]) {
     page.on("request", (it) => it.method() !== "GET" && sent.push(`${it.method()} ${it.url()}`));
     await page.route(`${origin}/api/session`, (route) => route.fulfill({ json: { scope } }));
     await page.route(`${origin}/api/teams/*/members/**`, (route) =>
-      route.fulfill({ json: { entries: [], total: 0, files: [CHANGED], branch: null } }),
+      route.fulfill({ json: { entries: [], total: 0, folder: "/w", files: [CHANGED], branch: null } }),
     );
     await play(page, "scoped", [{ ...TEAM, agents: [AGENT] }], [], [{ question_opened: REQUEST }]);
     const question = page.getByRole("article", { name: /bob asks permission for Bash/ });
@@ -193,6 +193,8 @@ for (const scope of ["watch", "answer", "everything"]) {
     for (const view of ["member/bob", "review/bob"]) {
       await page.goto(`${origin}/#/scoped/${view}`);
       await page.locator(".conversation, .diff").first().waitFor();
+      const controls = page.locator("main summary", { hasText: "Controls" });
+      if ((await controls.count()) > 0) await controls.click();
       for (const text of await page.locator("main button").allInnerTexts()) offered.add(text);
       if (scope === "watch") assert.deepEqual(await violations(page), [], view);
     }

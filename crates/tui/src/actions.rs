@@ -196,7 +196,8 @@ async fn done(team: Team, action: Outside) -> Done {
         }
         Outside::ReadChanges(worktrees) => {
             let all = changes::of_team(&TeamRecords::Live(team), &worktrees).await;
-            Done::Changes(all.map_err(|error| chain(&error)))
+            let changed = |all: Vec<MemberChanges>| all.into_iter().filter(MemberChanges::is_any);
+            Done::Changes(all.map(|all| changed(all).collect()).map_err(|error| chain(&error)))
         }
         Outside::ReadVersions { changes, file, worktrees } => {
             let result = changes::versions(&changes, &file, &worktrees).await;

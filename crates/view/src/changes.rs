@@ -36,7 +36,7 @@ pub struct MemberChanges {
     pub failure: Option<String>,
 }
 
-/// Reads the changes of all members of a team. Members without changes are left out.
+/// Reads the changes of all members of a team, also of those that have changed nothing.
 ///
 /// # Errors
 /// `team_not_found`, or `internal_error` for files of the team that cannot be read.
@@ -48,12 +48,12 @@ pub async fn of_team(
     let repository = repository(&config);
     let mut all = Vec::new();
     for member in config.members {
-        all.extend(MemberChanges::of(member, repository.clone(), records, worktrees).await?);
+        all.push(MemberChanges::of(member, repository.clone(), records, worktrees).await?);
     }
     Ok(all)
 }
 
-/// Reads the changes of one member of a team. Returns `None` if there are none.
+/// Reads the changes of one member of a team. Returns `None` if it is not in the team.
 ///
 /// # Errors
 /// The errors of [`of_team`].
@@ -67,7 +67,7 @@ pub async fn of_member(
     let Some(member) = config.members.into_iter().find(|member| member.name == *name) else {
         return Ok(None);
     };
-    MemberChanges::of(member, repository, records, worktrees).await
+    MemberChanges::of(member, repository, records, worktrees).await.map(Some)
 }
 
 /// Returns the folder in which the lead works.
@@ -122,13 +122,20 @@ pub fn comment(file: &str, line: Option<usize>, quoted: &str, text: &str) -> Str
 }
 
 impl MemberChanges {
-    /// Reads the changes of a member. Returns `None` if there are none.
+    /// Whether there is something to review.
+    #[must_use]
+    pub fn is_any(&self) -> bool {
+        let has_commits = self.branch.as_ref().is_some_and(|branch| branch.ahead > 0);
+        has_commits || !self.files.is_empty() || self.failure.is_some()
+    }
+
+    /// Reads the changes of a member.
     async fn of(
         member: Member,
         repository: Option<PathBuf>,
         records: &TeamRecords,
         worktrees: &Worktrees,
-    ) -> Result<Option<Self>, ApiError> {
+    ) -> Result<Self, ApiError> {
         let mut changes = Self {
             author: member.name,
             color: member.color.as_deref().and_then(color_of),
@@ -144,9 +151,7 @@ impl MemberChanges {
                 changes.in_folder(PathBuf::from(member.cwd.unwrap_or_default()), records).await?;
             }
         }
-        let has_commits = changes.branch.as_ref().is_some_and(|branch| branch.ahead > 0);
-        let is_there = has_commits || !changes.files.is_empty() || changes.failure.is_some();
-        Ok(is_there.then_some(changes))
+        Ok(changes)
     }
 
     /// Returns the manager of the worktrees of the lead's repository.

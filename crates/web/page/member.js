@@ -1,6 +1,6 @@
 // One member: its state, its controls and its conversation.
 
-import { html, useEffect, useLayoutEffect, useRef, useState } from "./vendor/preact-htm.js";
+import { html, useEffect, useLayoutEffect, useMemo, useRef, useState } from "./vendor/preact-htm.js";
 import { call, get, inWords, ofTeam } from "./api.js";
 import { Badges, colorClass, needs } from "./cards.js";
 import { recipient } from "./compose.js";
@@ -34,15 +34,17 @@ export function Member({ store, name }) {
       <a href=${link(store.name)}>All agents</a></p></div>`;
   }
   return html`<div class=${`page member ${colorClass(agent)}`}>
-    <h1>${visible(name)} <small>${needs(agent, questions) || now(agent)}</small></h1>
+    <header class="over">
+      <h1>${visible(name)} <small>${needs(agent, questions) || now(agent)}</small></h1>
+      ${mayControl && !store.isReplay && html`<${OfRun} store=${store}><${Controls}
+        team=${store.name} agent=${agent} isLead=${name === team.lead} /><//>`}
+    </header>
     <${Badges} agent=${agent} />
     ${store.isReplay
       ? html`<p class="note">${numbers(agent)}</p>
         <${Parts} key=${name} parts=${store.parts(name)} />`
       : html`<p class="note">${numbers(agent)} · <a
           href=${link(store.name, "review", name)}>changes</a></p>
-        ${mayControl && html`<${OfRun} store=${store}><${Controls} team=${store.name} agent=${agent}
-          isLead=${name === team.lead} /><//>`}
         <${Conversation} key=${name} store=${store} name=${name}
           version=${`${agent.turns} ${agent.status}`} />`}
   </div>`;
@@ -80,7 +82,10 @@ function Controls({ team, agent, isLead }) {
   const twice = (word, action) => () => (sure === word ? action() : setSure(word));
   const leave = twice("leave", () => void act("DELETE", [], {}, "It was asked to shut down."));
   const stop = twice("stop", () => void act("POST", ["stop"], {}, "It was stopped."));
-  return html`<div class="controls" role="group" aria-label="Controls">
+  // On a small screen they would hide the conversation below them.
+  const isOpen = useMemo(() => matchMedia("(min-width: 720px)").matches, []);
+  return html`<details class="of-run" open=${isOpen}><summary>Controls</summary>
+    <div class="controls" role="group" aria-label="Controls">
     <button class="quiet" onClick=${() => recipient(agent.name)}>Message</button>
     <button class="quiet" onClick=${() => act("POST", ["interrupt"], {}, "Interrupted.")}>
       Interrupt</button>
@@ -97,7 +102,7 @@ function Controls({ team, agent, isLead }) {
       <button class="no" onClick=${stop}>${
       sure === "stop" ? "Click again to stop it at once" : "Stop"}</button>`}
     <p class="said" role="status">${said}</p>
-  </div>`;
+  </div></details>`;
 }
 
 /** @param {{model: string, set: (model: string) => void}} props */

@@ -42,28 +42,50 @@ export function Review({ store, chosen }) {
         counts && html` <span class="note" title=${counted(counts.get(agent.name) ?? 0, "changed file")}
           >${counts.get(agent.name) ?? 0}</span>`}</a>`)}</nav>
     ${shown && html`<${Changes} key=${shown.name} team=${store.name} name=${shown.name}
-      know=${know} />`}
+      know=${know} version=${shown.status} />`}
   </div>`;
 }
 
-/** @param {{team: string, name: string, know: (changes: MemberChanges) => void}} props */
-function Changes({ team, name, know }) {
+/**
+ * The changes of a member. `version` is another one when the member may have changed more.
+ * @param {{team: string, name: string, version: string, know: (changes: MemberChanges) => void}} props
+ */
+function Changes({ team, name, version, know }) {
   const [changes, setChanges] = useState(/** @type {MemberChanges | null} */ (null));
+  // Newer changes. They are shown when the person asks: lines must not move under a comment or click.
+  const [newer, setNewer] = useState(/** @type {MemberChanges | null} */ (null));
   const [error, setError] = useState("");
-  async function read() {
+  /** @param {MemberChanges} changes */
+  function show(changes) {
+    setChanges(changes);
+    setNewer(null);
+  }
+  /** @param {boolean} isAsked */
+  async function read(isAsked) {
     try {
-      const changes = await get(ofTeam(team, "members", name, "changes"));
-      know(changes);
-      setChanges(changes);
+      const now = await get(ofTeam(team, "members", name, "changes"));
+      know(now);
+      const isSame = changes !== null && essence(changes) === essence(now);
+      if (changes === null || isAsked || isSame) show(now);
+      else setNewer(now);
       setError("");
     } catch (failure) {
       setError(inWords(failure));
     }
   }
-  useEffect(() => void read(), []);
+  useEffect(() => void read(false), [version]);
+  // Nothing tells of a merge elsewhere. A person who merges in a terminal comes back to the page.
+  useEffect(() => {
+    const look = () => void read(false);
+    addEventListener("focus", look);
+    return () => removeEventListener("focus", look);
+  });
   const [mayComment, mayMerge] = [useMay("answer"), useMay("everything")];
   if (error) return html`<p class="error" role="alert">${error}</p>`;
   if (!changes) return html`<p class="loading">Loading…</p>`;
+  if (changes.folder === undefined) {
+    return html`<p class="note">${visible(name)} has left the team, so its files are not known here.</p>`;
+  }
   const { branch, files, problem, left_out } = changes;
   return html`<div class="changes">
     <p class="note">${counted(files.length, "changed file")}${
@@ -71,7 +93,11 @@ function Changes({ team, name, know }) {
         counted(branch.ahead ?? 0, "commit")} ahead of <code>${visible(branch.base)}</code>${
         (branch.behind ?? 0) > 0 && `, ${branch.behind} behind`}${
         notCommitted(branch.uncommitted)}`}${
-      " "}<button class="quiet" onClick=${read}>Refresh</button></p>
+      " "}<button class="quiet" onClick=${() => read(true)}>Refresh</button></p>
+    <p class="said" role="status">${newer && html`There are other changes now. <button class="quiet"
+      onClick=${() => show(newer)}>Show them</button>`}</p>
+    ${mayMerge && branch && (branch.ahead ?? 0) > 0 && html`<${Merge} team=${team} name=${name}
+      branch=${branch} read=${() => read(true)} />`}
     ${problem && html`<p class="error">${visible(problem)}</p>`}
     ${!branch && html`<p class="note">${visible(name)} has no worktree, so these are the files that
       its file tools wrote. A file that only a command changed is not here.</p>`}
@@ -80,9 +106,15 @@ function Changes({ team, name, know }) {
     ${files.map((file) => html`<${File} key=${file.path} team=${team} name=${name} file=${file}
       mayComment=${mayComment} />`)}
     ${(left_out ?? 0) > 0 && html`<p class="note">${counted(left_out ?? 0, "more file")} changed.</p>`}
-    ${mayMerge && branch?.commit && html`<${Merge} team=${team} name=${name} branch=${branch}
-      read=${read} />`}
   </div>`;
+}
+
+/**
+ * Returns what a person sees of changes.
+ * @param {MemberChanges} changes
+ */
+function essence({ branch, files, problem, left_out }) {
+  return JSON.stringify([branch, files, problem, left_out]);
 }
 
 /** @param {{team: string, name: string, file: ChangedFile, mayComment: boolean}} props */
@@ -188,7 +220,8 @@ function Merge({ team, name, branch, read }) {
     setSure("");
     try {
       await call("POST", ofTeam(team, "members", name, "merge"), { commit: branch.commit });
-      setSaid("Merged.");
+      // The button goes when nothing is left to merge.
+      news.value = `${branch.name} was merged into ${branch.base}.`;
       read();
     } catch (failure) {
       setSaid(`Not merged: ${inWords(failure)}`);

@@ -61,8 +61,10 @@ pub(super) async fn list(
     let member = records.member(&name).await?;
     let of_all = changes::of_team(&records, &app.worktrees).await?;
     let count = |it: &MemberChanges| json!({"member": it.author, "files": it.files.len()});
-    let counts: Vec<Value> = of_all.iter().map(count).collect();
+    let changed = of_all.iter().filter(|it| it.is_any());
+    let counts: Vec<Value> = changed.map(count).collect();
     let Some(all) = of_all.into_iter().find(|it| it.author == member) else {
+        // The member has left the team.
         let nothing =
             json!({"member": member, "branch": null, "files": [], "left_out": 0, "counts": counts});
         return tagged(&headers, &nothing);
@@ -154,7 +156,7 @@ pub(super) async fn merge(
     let (team, member) = app.member(&team, &name).await?;
     let all = changes::of_member(&TeamRecords::Live(team), &member, &app.worktrees).await?;
     let refused = |why: String| Failure::new(StatusCode::CONFLICT, code::CHANGED, why);
-    let Some(all) = all else {
+    let Some(all) = all.filter(MemberChanges::is_any) else {
         return Err(refused(format!("{member} has no changes")));
     };
     // Only the commit that was shown is merged.
