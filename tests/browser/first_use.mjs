@@ -312,7 +312,7 @@ test("a browser that was removed learns it, at once and after a reload", async (
   await page.route(`${origin}/api/**`, (route) => route.fulfill({ status: 401, json: refused }));
   // A read that the page makes by itself can be refused before the message is.
   await page.keyboard.press("Enter");
-  const told = page.getByRole("alert").getByText("This browser is no longer paired.");
+  const told = page.getByRole("alert").getByText("The server does not know this browser");
   for (const _ of ["at once", "after a reload"]) {
     await told.waitFor();
     assert.equal(await page.getByRole("form").count(), 0);
@@ -337,7 +337,7 @@ test("a used link and a wrong code are explained in a page", async () => {
     assert.deepEqual(await violationsInBothThemes(page), [], words);
   }
   await page.getByRole("link", { name: "Open the page" }).click();
-  await page.getByRole("alert").getByText("This browser is no longer paired.").waitFor();
+  await page.getByRole("alert").getByText("The server does not know this browser").waitFor();
   await context.close();
   // A browser that is paired is sent on.
   const paired = await open();
@@ -377,6 +377,18 @@ test("the answers to a request close each other, and Escape closes both", async 
   await offers.waitFor();
   await page.keyboard.press("Escape");
   await offers.waitFor({ state: "detached" });
+  // A request that is answered goes. The keyboard goes on from what is next.
+  await question.getByRole("button", { name: "Allow once" }).focus();
+  await page.evaluate((id) => {
+    const channel = new BroadcastChannel("pitcrew events asked");
+    channel.postMessage({
+      kind: "event",
+      data: { seq: 9, at_ms: 0, what: { question_closed: { id, answer: null } } },
+    });
+    channel.close();
+  }, REQUEST.id);
+  await question.waitFor({ state: "detached" });
+  await page.waitForFunction(() => document.activeElement?.id === "main");
   assert.deepEqual(errors, []);
   await context.close();
 });

@@ -85,7 +85,7 @@ test("errors have no fault in either theme", async () => {
   await context.clearCookies();
   await page.goto(`${origin}/#/`);
   await page.reload();
-  await page.getByRole("alert").getByText("This browser is no longer paired.").waitFor();
+  await page.getByRole("alert").getByText("The server does not know this browser").waitFor();
   assert.deepEqual(await violationsInBothThemes(page), [], "not signed in");
   await context.close();
 });

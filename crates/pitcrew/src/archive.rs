@@ -153,8 +153,10 @@ pub(crate) fn day_and_time(at_ms: Option<i64>) -> Option<String> {
 }
 
 /// Returns a hint with the commands that show and resume an archived team. `word` is the name of
-/// the team or the id of the archived team.
-pub(crate) fn hint(word: &str) -> String {
+/// the team or the id of the archived team, and `root` the flag of [`Context::root_flag`].
+pub(crate) fn hint(root: &str, word: &str) -> String {
     let word = shell_word(word);
-    format!("`pitcrew team show {word}` shows it, `pitcrew run --resume {word}` goes on with it")
+    format!(
+        "`pitcrew{root} team show {word}` shows it, `pitcrew{root} run --resume {word}` goes on with it"
+    )
 }

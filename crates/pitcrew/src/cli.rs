@@ -166,7 +166,7 @@ pub(crate) fn start() -> ExitCode {
     let args = with_command(surroundings.args.clone(), is_interactive);
     let cli = match Cli::try_parse_from(&args) {
         Ok(cli) => cli,
-        Err(error) => return not_understood(with_suggestions(error), &args),
+        Err(error) => return not_understood(with_suggestions(error, &args), &args),
     };
     let output = Output::new(asked_form(&surroundings.args), cli.shared.color.into());
     surroundings.listen();
@@ -269,8 +269,9 @@ fn asked_form(args: &[OsString]) -> Form {
 }
 
 /// Removes the hidden commands, which only pitcrew itself calls, from the suggestions in a clap
-/// error. Adds the suggestion to start a team with an unknown word as its goal.
-fn with_suggestions(mut error: clap::Error) -> clap::Error {
+/// error. Adds the suggestion to start a team with an unknown word as its goal. In place of an unknown
+/// subcommand of a command, it names the known ones.
+fn with_suggestions(mut error: clap::Error, args: &[OsString]) -> clap::Error {
     if let Some(ContextValue::Strings(names)) = error.get(ContextKind::ValidSubcommand) {
         let all = definition();
         let is_hidden =
@@ -280,16 +281,31 @@ fn with_suggestions(mut error: clap::Error) -> clap::Error {
     }
     if let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidSubcommand) {
         // The former suggestions of clap stay. This one is for a goal of a single word.
-        let start =
-            format!("`pitcrew {} {}` starts a team with this goal", start::NAME, shell_word(word));
+        let hint = known_subcommands(word, args).unwrap_or_else(|| {
+            format!("`pitcrew {} {}` starts a team with this goal", start::NAME, shell_word(word))
+        });
         let mut hints = match error.remove(ContextKind::Suggested) {
             Some(ContextValue::StyledStrs(hints)) => hints,
             Some(_) | None => Vec::new(),
         };
-        hints.push(start.into());
+        hints.push(hint.into());
         error.insert(ContextKind::Suggested, ContextValue::StyledStrs(hints));
     }
     error
+}
+
+/// Returns the names of the subcommands of the command whose subcommand `unknown` would be. Returns
+/// `None` if `unknown` is in the place of a command.
+fn known_subcommands(unknown: &str, args: &[OsString]) -> Option<String> {
+    let all = definition();
+    let before = args.iter().take_while(|arg| *arg != unknown);
+    let command = before.fold(&all, |command, arg| command.find_subcommand(arg).unwrap_or(command));
+    if command.get_name() == all.get_name() {
+        return None;
+    }
+    let shown = command.get_subcommands().filter(|it| !it.is_hide_set());
+    let names: Vec<_> = shown.map(|it| format!("'{}'", it.get_name())).collect();
+    Some(format!("the subcommands of '{}' are {}", command.get_name(), names.join(", ")))
 }
 
 /// Handles a clap error. Help and version are printed as answers. Every other clap error is

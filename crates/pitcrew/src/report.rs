@@ -33,18 +33,26 @@ const SCRIPTED: &str = "script:";
 const REASON_CHARS: usize = 50;
 
 /// Formats the result of a whole team. `archive` is the name of the archived team, or `None` if the
-/// team was not archived.
-pub(crate) fn summary(outcome: &RunOutcome, work: &Work, archive: Option<&str>) -> String {
+/// team was not archived. The commands in the text have the flag `root` ([`Context::root_flag`]).
+///
+/// [`Context::root_flag`]: crate::context::Context::root_flag
+pub(crate) fn summary(
+    root: &str,
+    outcome: &RunOutcome,
+    work: &Work,
+    archive: Option<&str>,
+) -> String {
     let mut text = table(outcome);
     for line in work.lines(outcome) {
         let _ = write!(text, "\n{line}");
     }
     if archive.is_some() {
-        let _ = write!(text, "\nthe team is in the archive: {}", archive::hint(&outcome.team));
-    } else if let Some(resume) = resume(outcome) {
+        let _ =
+            write!(text, "\nthe team is in the archive: {}", archive::hint(root, &outcome.team));
+    } else if let Some(resume) = resume(root, outcome) {
         let _ = write!(text, "\nthe team is still there: {resume}");
     }
-    if let Some(again) = work.look_again(&outcome.team) {
+    if let Some(again) = work.look_again(root, &outcome.team) {
         let _ = write!(text, "\n{again}");
     }
     text
@@ -97,8 +105,9 @@ pub(crate) fn refused<'a>(rules: impl Iterator<Item = &'a str>) -> Option<String
 }
 
 /// Returns the command that resumes the team. Returns `None` if the team was deleted.
-pub(crate) fn resume(outcome: &RunOutcome) -> Option<String> {
-    (!outcome.team_deleted).then(|| format!("pitcrew run --resume {}", shell_word(&outcome.team)))
+pub(crate) fn resume(root: &str, outcome: &RunOutcome) -> Option<String> {
+    let team = shell_word(&outcome.team);
+    (!outcome.team_deleted).then(|| format!("pitcrew{root} run --resume {team}"))
 }
 
 fn cells(agent: &AgentState, end: &RunEnd) -> [String; 7] {

@@ -439,7 +439,7 @@ async fn none_there(context: &Context, teams: &Teams) -> Failure {
                 printable(name),
                 archive::since(&archived)
             );
-            failure.hint(ended + &archive::hint(name))
+            failure.hint(ended + &archive::hint(&context.root_flag(), name))
         }
         None => {
             failure.hint("`pitcrew run \"GOAL\"` makes one, and so does `pitcrew team create NAME`")

@@ -6,7 +6,8 @@ import { Signal } from "./signal.js";
 export const isUnpaired = new Signal(false);
 
 export const UNPAIRED =
-  "This browser is no longer paired. Ask for a new link or code: `pitcrew devices add` makes both.";
+  "The server does not know this browser: it was removed, or the server was started again. " +
+  "`pitcrew serve` prints a link when it starts, and `pitcrew devices add` makes one that lasts.";
 
 /** A request that the server refused, or that did not reach it. */
 export class Failure extends Error {

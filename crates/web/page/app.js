@@ -10,13 +10,13 @@ import { allowed, askToNotify, news, watch } from "./notify.js";
 import { OpenPlans, Plans } from "./plans.js";
 import { Questions } from "./questions.js";
 import { REPLAY, VIEWS, link, route } from "./route.js";
+import { Colours } from "./settings.js";
 import { readScope, scope, useMay } from "./session.js";
 import { TeamStore } from "./store.js";
 import { use } from "./signal.js";
 import { Tasks } from "./tasks.js";
 import { Teams } from "./teams.js";
 import { oneLine, visible } from "./text.js";
-import { nextTheme, theme } from "./theme.js";
 import { Timeline } from "./timeline.js";
 
 function App() {
@@ -62,17 +62,13 @@ function Overview() {
 }
 
 function Settings() {
-  const [permission, colours] = [use(allowed), use(theme)];
+  const permission = use(allowed);
   return html`<span class="settings">
     ${permission === "default" && html`<button class="quiet"
       onClick=${askToNotify}>Notify me</button>`}
-    <button class="quiet" onClick=${nextTheme}
-      aria-label=${`Colours: ${colours}`}>${THEME_MARKS[colours] ?? "◐"}</button>
+    <${Colours} />
   </span>`;
 }
-
-/** @type {Record<string, string>} */
-const THEME_MARKS = { system: "◐", dark: "●", light: "○" };
 
 /** @param {{name: string}} props */
 function Team({ name }) {

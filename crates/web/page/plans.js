@@ -4,6 +4,7 @@
 
 import { html, useLayoutEffect, useRef, useState } from "./vendor/preact-htm.js";
 import { call, inWords, ofTeam } from "./api.js";
+import { useKeptFocus } from "./focus.js";
 import { MOVED_MS } from "./questions.js";
 import { useReading } from "./reading.js";
 import { useNoRun } from "./run.js";
@@ -36,8 +37,9 @@ export function OpenPlans({ store }) {
   useLayoutEffect(() => {
     movedAt.current = performance.now();
   }, [open.map((plan) => plan.request_id).join()]);
-  return html`${open.map((plan) => html`<${Plan} key=${plan.request_id} plan=${plan}
-    store=${store} movedAt=${movedAt} />`)}`;
+  const kept = useKeptFocus(open.map((plan) => plan.request_id).join());
+  return html`<div ...${kept}>${open.map((plan) => html`<${Plan} key=${plan.request_id} plan=${plan}
+    store=${store} movedAt=${movedAt} />`)}</div>`;
 }
 
 /** @param {{plan: Plan, store: LiveStore, movedAt: {current: number}}} props */

@@ -7,6 +7,7 @@
 
 import { html, useEffect, useLayoutEffect, useRef, useState } from "./vendor/preact-htm.js";
 import { call, inWords, ofTeam } from "./api.js";
+import { useKeptFocus } from "./focus.js";
 import { useReading } from "./reading.js";
 import { link } from "./route.js";
 import { useMay } from "./session.js";
@@ -29,9 +30,10 @@ export function Questions({ team, questions, plans }) {
   useLayoutEffect(() => {
     movedAt.current = performance.now();
   }, [shown?.id]);
+  const kept = useKeptFocus(shown?.id ?? "");
   if (!shown) return null;
   const others = questions.filter((question) => question !== shown);
-  return html`<section class="waiting" aria-label="Permission requests">
+  return html`<section class="waiting" aria-label="Permission requests" ...${kept}>
     <${Question} key=${shown.id} team=${team} open=${shown} movedAt=${movedAt} />
     ${others.length + plans.length > 0 &&
     html`<ul class="others" aria-label=${counted(others.length + plans.length, "more request")}>

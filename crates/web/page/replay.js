@@ -9,6 +9,7 @@ import { Member } from "./member.js";
 import { Player } from "./player.js";
 import { ReplayStore } from "./replaying.js";
 import { VIEWS, link, route } from "./route.js";
+import { Colours } from "./settings.js";
 import { use } from "./signal.js";
 import { Summary } from "./summary.js";
 import { Tasks } from "./tasks.js";
@@ -101,6 +102,7 @@ function Header({ store, back, team: ofTeam }) {
       <b class="name">${visible(team.team || name)}</b>
       <span class=${`state s-${state}`}>${state}</span>
       <span class="note totals">${totals(team, questions)}</span>
+      <span class="settings"><${Colours} /></span>
     </div>
     <nav aria-label="Views">${VIEWS.filter(([id]) => SHOWN.includes(id)).map(
       ([id, title]) => html`<a key=${id} href=${link(store.name, id === "team" ? "" : id)}

@@ -124,14 +124,15 @@ pub(crate) async fn end(
     let (root, word) = (context.root_flag(), shell_word(team).into_owned());
     match left {
         Left::Ended { outcome, state } => {
-            let resume = report::resume(&outcome);
+            let resume = report::resume(&context.root_flag(), &outcome);
             if face == AttachFace::Lines {
                 return report::ended(&outcome, None, resume.as_deref());
             }
             until_host_ended(context, team).await;
             let work = report::Work::of(context, &outcome).await;
             let archive = in_archive(context, &outcome).await;
-            let summary = report::summary(&outcome, &work, archive.as_deref());
+            let summary =
+                report::summary(&context.root_flag(), &outcome, &work, archive.as_deref());
             let watched = Watched {
                 outcome: *outcome,
                 signal: None,

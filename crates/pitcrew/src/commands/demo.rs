@@ -199,13 +199,15 @@ impl Demo {
             Some(_) => Showcase::find(place.path()).await?,
             None => Showcase::unpack(place.path()).await?,
         };
+        // Without cargo the demo ends here, before a link is printed.
+        let tests_before = showcase.test().await?;
         if !self.serve {
             let Played { shown, ended, .. } =
-                self.run_team(context, place, &showcase, signals).await?;
+                self.run_team(context, place, (&showcase, tests_before), signals).await?;
             return Ok((shown, ended));
         }
         let served = Served::open(context).await?;
-        let played = self.run_team(context, place, &showcase, signals).await;
+        let played = self.run_team(context, place, (&showcase, tests_before), signals).await;
         if played.as_ref().is_ok_and(|played| played.signal.is_none()) {
             served.until_signal().await?;
         }
@@ -217,11 +219,10 @@ impl Demo {
         &self,
         context: &Context,
         place: &Place,
-        showcase: &Showcase,
+        (showcase, tests_before): (&Showcase, Tests),
         signals: Signals,
     ) -> Result<Played, Failure> {
         let begin = begin(context, self.goal()).await?;
-        let tests_before = showcase.test().await?;
         if matches!(begin, Begin::New { .. }) && tests_before.failed == 0 {
             let shown = self.shown(place, showcase, (tests_before, tests_before), None).await?;
             return Ok(Played { shown, ended: Ok(()), signal: None });

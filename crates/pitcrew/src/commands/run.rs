@@ -420,8 +420,9 @@ impl RunArgs {
                 true => Work::of(context, &watched.outcome).await,
                 false => Work::default(),
             };
-            let summary = report::summary(&watched.outcome, &work, archive.as_deref());
-            let resume = report::resume(&watched.outcome);
+            let summary =
+                report::summary(&context.root_flag(), &watched.outcome, &work, archive.as_deref());
+            let resume = report::resume(&context.root_flag(), &watched.outcome);
             shown(watched, format, (&summary, &work), resume.as_deref())
         })
     }

@@ -8,7 +8,7 @@ use pitcrew_process::job::TAG_VARIABLE;
 use pitcrew_process::worktree::Worktrees;
 use pitcrew_protocol::{ApiError, ErrorCode};
 use pitcrew_team::SystemClock;
-use pitcrew_team::store::FileBackend;
+use pitcrew_team::store::WebServerRecord;
 use pitcrew_web::{Certificate, Devices, NewTeams, Options, Reach, ServeError, Server, Token};
 use serde::Serialize;
 
@@ -72,8 +72,9 @@ struct ServedCertificate {
 /// What is known of a server when it is bound.
 pub(super) struct Bound {
     pub(super) server: Server,
-    files: FileBackend,
     pub(super) serving: Serving,
+    /// The record by which `pitcrew devices add` finds the server, until it is dropped.
+    pub(super) record: Option<WebServerRecord>,
 }
 
 impl Serve {
@@ -87,11 +88,7 @@ impl Serve {
             // The handlers are there before the line is printed, so that a caller that has read it
             // can end the server.
             let mut signals = Signals::listen()?;
-            let Bound { server, files, serving } = self.open(context).await?;
-            let _record = match serving.is_read_only {
-                true => None,
-                false => web_servers::recorded(&files, &serving.record()).await,
-            };
+            let Bound { server, serving, record: _record } = self.open(context).await?;
             context.output.item(&serving, Serving::text)?;
             server.serve(async { _ = signals.next().await }).await;
             Ok(())
@@ -138,7 +135,11 @@ impl Serve {
         let (url, link) = (server.url().to_owned(), server.link());
         let is_read_only = token.is_read_only;
         let serving = Serving { url, link, token_file, certificate, is_read_only, is_behind_proxy };
-        Ok(Bound { server, files, serving })
+        let record = match is_read_only {
+            true => None,
+            false => web_servers::recorded(&files, &serving.record()).await,
+        };
+        Ok(Bound { server, serving, record })
     }
 }
 

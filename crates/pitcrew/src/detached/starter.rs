@@ -209,7 +209,11 @@ async fn stopped(context: &Context, signal: EndSignal, ran: Option<String>) -> F
         Err(_) => false,
     };
     match is_there {
-        true => failure.hint(format!("pitcrew run --resume {}", shell_word(&team))),
+        true => failure.hint(format!(
+            "pitcrew{} run --resume {}",
+            context.root_flag(),
+            shell_word(&team)
+        )),
         false => failure,
     }
 }

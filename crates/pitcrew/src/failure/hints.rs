@@ -48,7 +48,7 @@ pub(super) fn hints_in(error: &ApiError) -> Vec<String> {
     if let (Some(name), Some(_)) =
         (error.details.get("team_name").and_then(Value::as_str), error.details.get("archive"))
     {
-        hints.push(archive::hint(name));
+        hints.push(archive::hint("", name));
     }
     if error.details.contains_key("corrupt") {
         let path = error.details.get("path").and_then(Value::as_str).unwrap_or_default();

@@ -143,10 +143,12 @@ impl Work {
     }
 
     /// Returns the commands that show the run again. Returns `None` if the team is not on disk.
-    pub(super) fn look_again(&self, team: &str) -> Option<String> {
+    pub(super) fn look_again(&self, root: &str, team: &str) -> Option<String> {
         let team = shell_word(team);
         self.is_recorded.then(|| {
-            format!("look again: `pitcrew log {team}`, `pitcrew transcript AGENT --team {team}`")
+            format!(
+                "look again: `pitcrew{root} log {team}`, `pitcrew{root} transcript AGENT --team {team}`"
+            )
         })
     }
 }

@@ -135,6 +135,9 @@ fn check_demo(device: &str) {
     }
     let room = TestEnv::new();
     let serving = Serving::start(&room, &["--json", "demo", "--serve", "--dir", "demo"]);
+    let root = room.work().join("demo/root");
+    let added = room.json(&["--root", root.to_str().unwrap(), "devices", "add", "--name", "phone"]);
+    assert_eq!(added["url"].as_str(), Some(serving.link.split("/open/").next().unwrap()));
     let mut node = tester(&room, &serving, device);
     node.env("PITCREW_DEMO", "1");
     must_pass(node);

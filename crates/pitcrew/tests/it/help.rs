@@ -304,3 +304,17 @@ fn what_is_not_understood_is_a_malformed_request_in_the_form_asked_for() {
     assert_eq!(answer["error"], "invalid_request");
     assert_eq!(room.run(&["--json", "send"]).stderr, "");
 }
+
+#[test]
+fn an_unknown_subcommand_is_answered_with_the_known_ones() {
+    let room = TestEnv::new();
+    let ran = room.run(&["devices", "list"]);
+    assert_eq!(ran.code, 2, "{ran:?}");
+    assert!(
+        ran.stderr.contains("tip: the subcommands of 'devices' are 'add', 'remove'"),
+        "{ran:?}"
+    );
+    assert!(!ran.stderr.contains("pitcrew start"), "{ran:?}");
+    let goal = room.run(&["refactor"]).stderr;
+    assert!(goal.contains("tip: `pitcrew start refactor` starts a team with this goal"), "{goal}");
+}

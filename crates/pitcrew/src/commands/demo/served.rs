@@ -1,6 +1,7 @@
 //! `pitcrew demo --serve`: the page of the demo, which this process serves while the team runs and
 //! until a signal after that.
 
+use pitcrew_team::store::WebServerRecord;
 use tokio::task::JoinHandle;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
@@ -22,6 +23,7 @@ pub(super) struct Served {
     serving: JoinHandle<()>,
     /// Ends the server when it is dropped.
     stop: DropGuard,
+    _record: Option<WebServerRecord>,
     /// The address of the page.
     url: String,
 }
@@ -32,11 +34,16 @@ impl Served {
     /// # Errors
     /// The errors of [`Serve::open`].
     pub(super) async fn open(context: &Context) -> Result<Self, Failure> {
-        let Bound { server, serving, .. } = Serve::on_free_port().open(context).await?;
+        let Bound { server, serving, record } = Serve::on_free_port().open(context).await?;
         context.output.item(&serving, text)?;
         let stop = CancellationToken::new();
         let serving_task = tokio::spawn(server.serve(stop.clone().cancelled_owned()));
-        Ok(Self { serving: serving_task, stop: stop.drop_guard(), url: serving.url })
+        Ok(Self {
+            serving: serving_task,
+            stop: stop.drop_guard(),
+            _record: record,
+            url: serving.url,
+        })
     }
 
     /// Waits for a signal after the run has ended. Until then the page shows the archived team.
