@@ -136,8 +136,11 @@ fn check_demo(device: &str) {
     let room = TestEnv::new();
     let serving = Serving::start(&room, &["--json", "demo", "--serve", "--dir", "demo"]);
     let root = room.work().join("demo/root");
-    let added = room.json(&["--root", root.to_str().unwrap(), "devices", "add", "--name", "phone"]);
-    assert_eq!(added["url"].as_str(), Some(serving.link.split("/open/").next().unwrap()));
+    let root = root.to_str().unwrap();
+    let args = ["--root", root, "devices", "add", "--name", "phone", "--scope", "watch"];
+    let added = room.json(&args);
+    let url = serving.link.split("/open/").next();
+    assert_eq!(added["url"].as_str(), url, "{added}");
     let mut node = tester(&room, &serving, device);
     node.env("PITCREW_DEMO", "1");
     must_pass(node);
