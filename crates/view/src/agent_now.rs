@@ -4,6 +4,7 @@
 use std::path::Path;
 
 use pitcrew_agent::Role;
+use pitcrew_model::in_dollars;
 use pitcrew_protocol::{AgentName, ApiError, LEAD_NAME, Status};
 use pitcrew_runtime::client_conversation;
 use pitcrew_runtime::run::RESUMABLE;
@@ -104,7 +105,7 @@ impl Spending {
     /// Returns the cost as text. It is `-` if no price is known.
     #[must_use]
     pub fn cost_in_words(&self) -> String {
-        self.cost_usd.map_or_else(|| "-".to_owned(), |usd| format!("${usd:.2}"))
+        self.cost_usd.map_or_else(|| "-".to_owned(), in_dollars)
     }
 }
 

@@ -16,8 +16,8 @@ agents:
     - tools: [{name: Bash, input: {command: echo one >> counted}}]
     - delay_ms: 400
       tools: [{name: Bash, input: {command: echo two >> counted}}]
-    - text: I counted to two.
     - wait_for: {contains: shutdown_request}
+      text: I counted to two.
     - capture:
         request: {from: message, regex: '"requestId":"(shutdown-[^"]+)"'}
       tools:

@@ -34,8 +34,8 @@ agents:
     - wait_for: {contains: look again}
     - text: I looked again.
   bob:
-    - text: I wait.
     - wait_for: {contains: shutdown_request}
+      text: I wait.
     - capture:
         request: {from: message, regex: '"requestId":"(shutdown-[^"]+)"'}
       tools:

@@ -195,8 +195,8 @@ agents:
     - wait_for: {contains: has shut down}
     - text: That is all.
   bob:
-    - text: I wait.
     - wait_for: {contains: shutdown_request}
+      text: I wait.
     - capture:
         request: {from: message, regex: '\"requestId\":\"(shutdown-[^\"]+)\"'}
       tools: [{name: SendMessage, input: {type: shutdown_response, request_id: '${request}', approve: true}}]

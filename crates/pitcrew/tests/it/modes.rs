@@ -27,8 +27,8 @@ agents:
     - text: It is done.
   bob:
     - tools: [{name: Bash, input: {command: seq 1 90000}}]
-    - text: done
     - wait_for: {contains: shutdown_request}
+      text: done
     - capture:
         request: {from: message, regex: '\"requestId\":\"(shutdown-[^\"]+)\"'}
       tools:

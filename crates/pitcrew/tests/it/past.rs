@@ -28,8 +28,8 @@ agents:
     - tools: [{name: Bash, input: {command: "printf 'one\\ntwo\\n\\033[2Jthree\\n'"}}]
     - tools: [{name: TaskUpdate, input: {taskId: '1', status: completed}}]
     - tools: [{name: SendMessage, input: {type: message, recipient: team-lead, content: it is written, summary: done}}]
-    - text: Done.
     - wait_for: {contains: shutdown_request}
+      text: Done.
     - capture:
         request: {regex: '"requestId":\s*"([^"]+)"'}
       tools:
@@ -496,8 +496,8 @@ agents:
   bob:
     - tools: [{name: Bash, input: {command: "echo 1 > one && git add one && git -c user.name=t -c user.email=t@t commit -qm 'Add one' && echo 2 > two"}}]
     - tools: [{name: SendMessage, input: {type: message, recipient: team-lead, content: it is there, summary: done}}]
-    - text: Done.
     - wait_for: {contains: shutdown_request}
+      text: Done.
     - capture:
         request: {regex: '"requestId":\s*"([^"]+)"'}
       tools:

@@ -230,8 +230,8 @@ agents:
     - tools: [{name: TaskUpdate, input: {taskId: '1', status: completed}}]
     - text: A is done.
     - wait_for: {contains: Thank you}
-    - text: You are welcome.
     - wait_for: {contains: shutdown_request}
+      text: You are welcome.
     - capture:
         request: {from: message, regex: '"requestId":"(shutdown-[^"]+)"'}
       tools:

@@ -211,8 +211,8 @@ agents:
     - text: It is gone.
   busy:
     - tools: [{name: Write, input: {file_path: new.txt, content: new}}]
-    - text: Written.
     - wait_for: {contains: shutdown_request}
+      text: Written.
     - capture:
         request: {regex: '"requestId":\s*"(shutdown[^"]+)"'}
       tools:

@@ -117,8 +117,8 @@ agents:
       text: I wait.
     - text: Finished.
   bob:
-    - text: I wait.
     - wait_for: {contains: shutdown_request}
+      text: I wait.
     - tools: [{name: Bash, input: {command: test -e wake-up || sleep 1000}}]
     - wait_for: {contains: is void}
     - tools: [{name: SendMessage, input: {type: message, recipient: team-lead, content: I go on, summary: going on}}]

@@ -100,8 +100,8 @@ agents:
     - text: Thank you.
   bob:
     - tools: [{name: Glob, input: {pattern: '*'}}]
-    - text: I counted 42.
     - wait_for: {contains: shutdown_request}
+      text: I counted 42.
     - capture:
         request: {regex: '"requestId":\s*"([^"]+)"'}
       tools:

@@ -30,8 +30,8 @@ agents:
         - {name: Edit, input: {file_path: a.txt, old_string: a, new_string: b}}
         - {name: Task, input: {name: more, description: x, prompt: x}}
         - {name: TeamDelete}
-    - text: I tried.
     - wait_for: {contains: shutdown_request}
+      text: I tried.
     - capture:
         request: {regex: '"requestId":\s*"([^"]+)"'}
       tools:

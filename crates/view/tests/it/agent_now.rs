@@ -95,4 +95,5 @@ fn the_cost_is_known_as_far_as_prices_are() {
     check(vec![turn(None), turn(Some(0.5))], "-", used(2, Some(0.5)));
     assert_eq!(used(1, None).cost_in_words(), "-");
     assert_eq!(used(1, Some(0.5)).cost_in_words(), "$0.50");
+    assert_eq!(used(1, Some(0.0042)).cost_in_words(), "$0.0042");
 }

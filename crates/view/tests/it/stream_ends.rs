@@ -7,8 +7,11 @@ use pitcrew_view::client_stream::ClientStream;
 use serde_json::{Value, json};
 
 fn after(lines: &[Value]) -> TeamState {
+    after_text(&lines.iter().map(|line| format!("{line}\n")).collect::<String>())
+}
+
+fn after_text(text: &str) -> TeamState {
     let (mut reader, mut state) = (ClientStream::new(), TeamState::default());
-    let text: String = lines.iter().map(|line| format!("{line}\n")).collect();
     reader.feed(&mut state, text.as_bytes());
     reader.finish(&mut state);
     state
@@ -60,4 +63,21 @@ fn the_results_of_one_session_have_one_summary() {
     assert_eq!((session.duration_ms, session.turns), (Some(14_601), Some(8)));
     assert_eq!((session.duration_api_ms, session.cost_usd), (Some(9_500), Some(0.7)));
     assert_eq!((session.usage.input_tokens, session.usage.output_tokens), (30, 15));
+}
+
+#[test]
+fn an_absurd_cost_is_not_known() {
+    let ended = |cost: &str| {
+        let usage = format!(r#"{{"opus":{{"inputTokens":1,"outputTokens":1,"costUSD":{cost}}}}}"#);
+        let line = format!(
+            r#"{{"type":"result","subtype":"success","total_cost_usd":{cost},"modelUsage":{usage}}}"#
+        );
+        let session = after_text(&format!("{line}\n")).session.unwrap();
+        (session.cost_usd, session.models[0].cost())
+    };
+    for absurd in ["1e300", "-1", "-0.5", "1e999", "\"NaN\"", "\"1\"", "null", "[1]"] {
+        assert_eq!(ended(absurd), (None, "-".to_owned()), "{absurd}");
+    }
+    assert_eq!(ended("1.5"), (Some(1.5), "$1.50".to_owned()));
+    assert_eq!(ended("0").0, Some(0.0));
 }
