@@ -1,9 +1,12 @@
 //! Devices: how they are paired, what each scope opens, and how they are removed.
 
 use std::os::unix::fs::PermissionsExt as _;
+use std::time::Duration;
 
 use pitcrew_web::{DeviceError, Scope};
 use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
 
 use crate::client::{Answer, Client, Request};
 use crate::server_env::ServerEnv;
@@ -79,6 +82,43 @@ async fn a_device_that_watches_cannot_write_and_one_that_answers_can() {
     let new = json!({"subject": "parse", "description": "do it"});
     answers.post(task, &new).await.error(403, "forbidden");
     paired(&env, "desk", Scope::Everything).await.post(task, &new).await.of(201);
+}
+
+/// Opens an event stream, and returns it after the head of the answer.
+async fn stream(client: &Client, path: &str) -> (String, TcpStream) {
+    let mut stream = TcpStream::connect(client.address).await.unwrap();
+    stream.write_all(&Request::new("GET", path).bytes(client)).await.unwrap();
+    let mut head = Vec::new();
+    while !head.ends_with(b"\r\n\r\n") {
+        head.push(stream.read_u8().await.unwrap());
+    }
+    let head = String::from_utf8(head).unwrap();
+    (head.lines().next().unwrap().to_owned(), stream)
+}
+
+#[tokio::test]
+async fn a_device_follows_a_team_eight_times_at_once() {
+    let env = ServerEnv::new().await;
+    env.team("work", &["bob"]).await;
+    let path = "/api/teams/work/events";
+    let phone = paired(&env, "phone", Scope::Watch).await;
+    let mut open = Vec::new();
+    for _ in 0..8 {
+        let (status, stream) = stream(&phone, path).await;
+        assert_eq!(status, "HTTP/1.1 200 OK");
+        open.push(stream);
+    }
+    let refused = phone.get(path).await;
+    assert_eq!(refused.error(429, "rate_limit")["details"]["limit"], 8);
+    assert!(refused.header("Retry-After").is_some());
+    // The others have their own room.
+    let tablet = paired(&env, "tablet", Scope::Watch).await;
+    assert_eq!(stream(&tablet, path).await.0, "HTTP/1.1 200 OK");
+    drop(open.pop());
+    // The server learns of the end of a stream with a delay.
+    while stream(&phone, path).await.0 != "HTTP/1.1 200 OK" {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
 }
 
 #[tokio::test]
