@@ -19,6 +19,7 @@ mod dropped;
 pub mod events;
 pub mod hooks;
 pub mod hosting;
+mod member_conversation;
 pub mod member_pane;
 pub mod prompts;
 pub mod question;
@@ -31,3 +32,4 @@ mod team_tools;
 pub mod user_program;
 
 pub use client_conversation::client_conversation;
+pub use member_conversation::member_conversation;

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use pitcrew_protocol::{AgentName, ApiError, ErrorCode, LEAD_NAME, TeamConfig};
-use pitcrew_runtime::client_conversation;
+use pitcrew_runtime::{client_conversation, member_conversation};
 use pitcrew_team::{SpawnRecord, TeamRecords};
 
 use super::Conversation;
@@ -46,6 +46,14 @@ pub async fn recorded_by_client(
         .member(LEAD_NAME)
         .is_some_and(|lead| lead.name == *agent && SpawnRecord::of(lead).is_none());
     let session = config.lead_session_id.clone().filter(|_| is_its_lead);
-    let text = recorded.or(session).and_then(|id| client_conversation(root, &id, most));
+    // The config does not have the conversations of its members.
+    let found = || {
+        let member = config.member(agent.as_str()).filter(|it| SpawnRecord::of(it).is_none())?;
+        member_conversation(root, config.name.as_str(), member, most)
+    };
+    let text = match recorded.or(session) {
+        Some(id) => client_conversation(root, &id, most),
+        None => found(),
+    };
     Ok(text.map(|text| Conversation::of_client(&text)))
 }
