@@ -112,7 +112,7 @@ impl TeamLoop {
     /// Interrupts the lead's turn. Its subagents in the foreground are part of the turn.
     pub(super) fn interrupt_lead(&self) -> Vec<RunInput> {
         self.interrupt(&AgentName::lead());
-        vec![RunInput::LeadInterrupted]
+        vec![RunInput::Interrupted(AgentName::lead())]
     }
 
     fn interrupt(&self, name: &AgentName) {
@@ -128,7 +128,7 @@ impl TeamLoop {
         }
         self.member_here(&name, "which only the keys of its pane can interrupt")?;
         self.interrupt(&name);
-        Ok((answer, Vec::new()))
+        Ok((answer, vec![RunInput::Interrupted(name)]))
     }
 
     /// Returns the answer to a request to end the team.

@@ -88,8 +88,8 @@ pub(super) enum RunInput {
     LeadAnswered(Option<AnswerFault>),
     /// The lead was sent a message. It will start a turn when it reads the message.
     LeadTold,
-    /// The user interrupted the lead's turn.
-    LeadInterrupted,
+    /// The user interrupted an agent's turn.
+    Interrupted(AgentName),
     /// The lead ended.
     LeadEnded(Status, Option<String>),
     /// The teammates' mail was checked. Contains what was observed, sorted by teammate name.
@@ -206,9 +206,9 @@ pub(super) struct RunMachine {
     reminded: Reminded,
     /// What is wrong with the lead's last answer, if anything is wrong.
     fault: Option<AnswerFault>,
-    /// Whether the user interrupted the lead and has not yet said how to continue. During that time
-    /// nobody wakes the lead, and the run does not end by itself.
-    is_held: bool,
+    /// The agents that the user interrupted, until each has another turn. The user will say how to
+    /// continue. During that time nobody wakes the lead, and the run does not end by itself.
+    held: BTreeSet<AgentName>,
     /// The inbox whose next change makes the loop check the teammates' mail again. `None` if no
     /// change of an inbox can end what the run waits for.
     looks_again_at: Option<InboxFile>,
@@ -230,7 +230,7 @@ impl RunMachine {
             is_calling: false,
             reminded: Reminded::default(),
             fault: None,
-            is_held: false,
+            held: BTreeSet::new(),
             looks_again_at: None,
             grace,
             end_reason: None,
@@ -276,6 +276,7 @@ impl RunMachine {
             RunInput::Left(name) => {
                 self.mates.remove(&name);
                 self.unavailable.remove(&name);
+                self.held.remove(&name);
                 self.lead_has_looked = false;
                 self.after_a_loss()
             }
@@ -288,8 +289,13 @@ impl RunMachine {
                 self.is_calling = false;
                 Vec::new()
             }
-            RunInput::LeadInterrupted => {
-                self.is_held = self.lead_status != Status::Idle;
+            RunInput::Interrupted(name) => {
+                let status = self.mates.get(&name).copied();
+                let status = if name == self.lead { Some(self.lead_status) } else { status };
+                // An agent that is in no turn has nothing to interrupt.
+                if status.is_some_and(|status| status != Status::Idle) {
+                    self.held.insert(name);
+                }
                 Vec::new()
             }
             RunInput::LeadEnded(status, reason) => self.lead_ended(status, reason),
@@ -315,7 +321,6 @@ impl RunMachine {
             // wake-up.
             self.lead_has_looked = std::mem::take(&mut self.is_calling) && status == Status::Idle;
             self.lead_status = status;
-            self.is_held &= status == Status::Idle;
         } else if let Some(known) = self.mates.get_mut(name) {
             *known = status;
             self.lead_has_looked = false;
@@ -323,12 +328,15 @@ impl RunMachine {
                 self.unavailable.remove(name);
             }
         }
+        if status != Status::Idle {
+            self.held.remove(name);
+        }
         self.look_around()
     }
 
     fn is_at_rest(&self) -> bool {
         let rests = |status: &Status| matches!(status, Status::Idle | Status::AwaitingPlanApproval);
-        let lead_rests = self.lead_status == Status::Idle && !self.is_held;
+        let lead_rests = self.lead_status == Status::Idle && self.held.is_empty();
         self.phase == Phase::Working && lead_rests && self.mates.values().all(rests)
     }
 

@@ -108,10 +108,27 @@ fn a_lead_that_ends_its_turn_while_a_teammate_works_waits() {
 #[test]
 fn a_lead_that_the_user_cut_off_is_not_called_before_it_is_told_something() {
     let mut play = Play::new(&[]);
-    play.then(RunInput::LeadInterrupted, &[])
+    play.then(RunInput::Interrupted(AgentName::lead()), &[])
         .then(told("team-lead", Status::Idle), &[])
         .then(told("team-lead", Status::Active), &[])
         .then(told("team-lead", Status::Idle), &[RunAction::LookAround]);
+}
+
+#[test]
+fn a_run_waits_for_what_the_user_says_to_a_teammate_that_it_cut_off() {
+    let mut play = Play::new(&["bob", "cat"]);
+    play.then(told("cat", Status::Idle), &[])
+        .then(told("team-lead", Status::Idle), &[])
+        .then(RunInput::Interrupted(name("bob")), &[])
+        .then(told("bob", Status::Idle), &[])
+        // Nothing is cut off of an agent that is in no turn.
+        .then(RunInput::Interrupted(name("cat")), &[])
+        .then(told("bob", Status::Active), &[])
+        .then(told("bob", Status::Idle), &[RunAction::LookAround])
+        .then(told("bob", Status::Active), &[])
+        .then(RunInput::Interrupted(name("bob")), &[])
+        .then(told("bob", Status::Idle), &[])
+        .then(RunInput::Left(name("bob")), &[RunAction::LookAround]);
 }
 
 #[test]
