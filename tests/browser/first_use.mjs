@@ -230,11 +230,20 @@ test("new changes wait until the person asks for them, and a merge is offered ab
   await page.goto(`${origin}/#/merged/review/ann`);
   const merge = page.getByRole("button", { name: "Merge work into main" });
   await merge.click();
-  await page.getByRole("table", { name: "Diff of a.txt" }).waitFor();
+  const file = page.getByRole("table", { name: "Diff of a.txt" });
+  await file.getByTitle("Comment on this line").click();
+  await page.getByRole("textbox", { name: "Comment for ann" }).fill("about one");
+  // Another view does not lose the comment.
+  await page.getByRole("link", { name: "Tasks" }).click();
+  await page.getByRole("link", { name: "Review" }).click();
+  await page.getByRole("link", { name: /^ann/ }).click();
+  assert.equal(await page.getByRole("textbox", { name: "Comment for ann" }).inputValue(), "about one");
+  await merge.click();
   // Ann commits more, and the person comes back to the page.
+  const moved = "@@ -0,0 +1,2 @@\n+zero\n+one\n";
   json = {
     folder: "/w",
-    files: [{ path: "a.txt", diff }, { path: "b.txt", diff }],
+    files: [{ path: "a.txt", diff: moved }, { path: "b.txt", diff }],
     branch: { ...branch, commit: "abd", ahead: 2 },
   };
   await page.evaluate(() => dispatchEvent(new Event("focus")));
@@ -243,6 +252,9 @@ test("new changes wait until the person asks for them, and a merge is offered ab
   assert.equal(await page.getByRole("table", { name: "Diff of b.txt" }).count(), 0);
   await show.click();
   await page.getByRole("table", { name: "Diff of b.txt" }).waitFor();
+  // No comment is sent about a line that it was not written for.
+  await page.getByText("The line of your comment has changed. You wrote: about one").waitFor();
+  assert.equal(await page.getByRole("textbox", { name: "Comment for ann" }).count(), 0);
   // The first click was for the other commit.
   await merge.click();
   await page.getByRole("button", { name: "Click again to merge work into main" }).click();

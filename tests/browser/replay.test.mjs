@@ -66,7 +66,7 @@ test("an agent that asks for a permission needs a person at that moment, and onl
   });
   const shown = [1, 2, 3].map((count) => {
     const { team, questions } = it.moment(count).host;
-    return [groupOf(team.agents[0], questions), needs(team.agents[0], questions)];
+    return [groupOf(team.agents[0], questions, []), needs(team.agents[0], questions, [])];
   });
   const works = ["working", ""];
   assert.deepEqual(shown, [works, ["input", "asks permission for Write"], works]);

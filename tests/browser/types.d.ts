@@ -226,6 +226,12 @@ interface Branch {
   uncommitted?: string[];
 }
 
+/** A warning of a run. */
+interface Warning {
+  at_ms: number;
+  text: string;
+}
+
 interface MemberChanges {
   /** Where the files are. A member that has left the team has none. */
   folder?: string;

@@ -255,7 +255,7 @@ fn host_of(name: &AgentName) -> &str {
     name.as_str().split_once(SUBAGENT_MARK).map_or(name.as_str(), |(caller, _)| caller)
 }
 
-fn role_of(name: &AgentName) -> Role {
+pub(crate) fn role_of(name: &AgentName) -> Role {
     match name.as_str() {
         LEAD_NAME => Role::Lead,
         name if name.contains(SUBAGENT_MARK) => Role::Subagent,

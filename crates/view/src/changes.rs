@@ -36,7 +36,8 @@ pub struct MemberChanges {
     pub failure: Option<String>,
 }
 
-/// Reads the changes of all members of a team, also of those that have changed nothing.
+/// Reads the changes of all members and former members of a team, also of those that have changed
+/// nothing. A run keeps the worktree of a member that left with changes.
 ///
 /// # Errors
 /// `team_not_found`, or `internal_error` for files of the team that cannot be read.
@@ -44,16 +45,23 @@ pub async fn of_team(
     records: &TeamRecords,
     worktrees: &Worktrees,
 ) -> Result<Vec<MemberChanges>, ApiError> {
-    let config = records.config().await?;
-    let repository = repository(&config);
+    let (config, with_former) = (records.config().await?, records.config_with_former().await?);
     let mut all = Vec::new();
-    for member in config.members {
-        all.push(MemberChanges::of(member, repository.clone(), records, worktrees).await?);
+    for member in with_former.members {
+        let is_former = config.member(member.name.as_str()).is_none();
+        let mut changes =
+            MemberChanges::of(member, repository(&config), records, worktrees).await?;
+        if is_former && changes.branch.is_none() && changes.failure.take().is_some() {
+            // Its worktree had no changes, and is removed.
+            changes.files.clear();
+        }
+        all.push(changes);
     }
     Ok(all)
 }
 
-/// Reads the changes of one member of a team. Returns `None` if it is not in the team.
+/// Reads the changes of one member or former member of a team. Returns `None` if there is none of
+/// this name.
 ///
 /// # Errors
 /// The errors of [`of_team`].
@@ -62,7 +70,7 @@ pub async fn of_member(
     name: &AgentName,
     worktrees: &Worktrees,
 ) -> Result<Option<MemberChanges>, ApiError> {
-    let config = records.config().await?;
+    let config = records.config_with_former().await?;
     let repository = repository(&config);
     let Some(member) = config.members.into_iter().find(|member| member.name == *name) else {
         return Ok(None);

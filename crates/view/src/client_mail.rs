@@ -7,9 +7,7 @@
 
 use std::collections::BTreeSet;
 
-use pitcrew_protocol::{
-    AgentName, Frame, LEAD_NAME, Member, PermissionResponse, Status, same_name,
-};
+use pitcrew_protocol::{AgentName, Frame, LEAD_NAME, Member, PermissionResponse, Status};
 use pitcrew_runtime::events::RunEvent;
 use pitcrew_team::{Mail, SpawnRecord, TeamRecords, sent_at_ms};
 
@@ -49,12 +47,13 @@ pub(crate) async fn mail_of(
         let is_theirs = |mail: &Mail| name.as_str() != LEAD_NAME || sender(members, mail).is_some();
         all.extend(mail.into_iter().filter(is_theirs).map(|mail| (name.clone(), mail)));
     }
-    all.sort_by_key(|(_, mail)| sent_at_ms(mail));
+    all.sort_by_cached_key(|(_, mail)| sent_at_ms(mail));
     all
 }
 
 fn sender<'a>(members: &'a BTreeSet<AgentName>, mail: &Mail) -> Option<&'a AgentName> {
-    members.iter().find(|name| same_name(name.as_str(), &mail.message.from))
+    // The client writes the name as the config has it.
+    members.get(&AgentName::foreign(&mail.message.from))
 }
 
 /// Folds a message of [`mail_of`].

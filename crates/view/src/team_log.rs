@@ -20,6 +20,10 @@ pub use entry::{LogEntry, LogKind};
 /// The longest time between the copies of one broadcast, in milliseconds.
 const BROADCAST_MS: i64 = 2_000;
 
+/// The largest number of entries between the copies of one broadcast. Other programs can write any
+/// number of messages with one time.
+const BROADCAST_ENTRIES: usize = 200;
+
 /// Converts journal entries into log entries. It knows the tasks and the mail of the team, and it
 /// counts the tokens and the cost of each agent.
 #[derive(Clone, Debug, Default)]
@@ -116,7 +120,7 @@ impl TeamLog {
     #[must_use]
     pub fn foreign_mail(&self) -> Vec<LogEntry> {
         let mut mail: Vec<&(AgentName, Mail)> = self.untold().collect();
-        mail.sort_by(|(_, a), (_, b)| (sent_at_ms(a), &a.id.0).cmp(&(sent_at_ms(b), &b.id.0)));
+        mail.sort_by_cached_key(|(_, mail)| (sent_at_ms(mail), mail.id.0.clone()));
         let mut entries = Vec::new();
         for (to, mail) in mail {
             let frame = mail.frame.as_ref().map(pitcrew_protocol::Frame::kind);
@@ -142,7 +146,7 @@ pub fn merged(mut one: Vec<LogEntry>, other: Vec<LogEntry>) -> Vec<LogEntry> {
 /// Adds an entry to the log. A copy of a broadcast is added to the entry of the broadcast.
 fn add(entries: &mut Vec<LogEntry>, entry: LogEntry) {
     let is_copy = |earlier: &&mut LogEntry| earlier.is_broadcast_of(&entry);
-    let recent = entries.iter_mut().rev();
+    let recent = entries.iter_mut().rev().take(BROADCAST_ENTRIES);
     let mut recent = recent.take_while(|earlier| earlier.at_ms + BROADCAST_MS >= entry.at_ms);
     match recent.find(is_copy) {
         Some(broadcast) => broadcast.add_receivers(entry.to),

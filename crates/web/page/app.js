@@ -18,6 +18,8 @@ import { Tasks } from "./tasks.js";
 import { Teams } from "./teams.js";
 import { oneLine, visible } from "./text.js";
 import { Timeline } from "./timeline.js";
+import { Warnings } from "./warnings.js";
+import { endInWords } from "./words.js";
 
 function App() {
   const { team } = use(route);
@@ -142,14 +144,14 @@ function Header({ store }) {
   const { view } = use(route);
   const [error, connection] = [use(store.error), use(store.link)];
   const { team, questions } = use(store.host);
-  const plans = use(store.plans).filter((plan) => plan.state === "open").length;
-  const waiting = questions.length + plans;
+  const open = use(store.plans).filter((plan) => plan.state === "open");
+  const waiting = questions.length + open.length;
   return html`<header class="top">
     <div class="line">
       <a class="brand" href=${link()}><span aria-hidden="true">‹</span> Teams</a>
       <b class="name">${nameOf(store)}</b>
       <${TeamState} store=${store} />
-      <span class="note totals">${totals(team, questions)}</span>
+      <span class="note totals">${totals(team, questions, open)}</span>
       <${Settings} />
     </div>
     ${connection !== "missing" && html`<nav aria-label="Views">${VIEWS.map(([id, title]) => html`<a key=${id}
@@ -160,6 +162,7 @@ function Header({ store }) {
       href=${link(REPLAY + store.name)}>Replay</a></nav>`}
     <p class="said" role="status">${connection === "silent" &&
       "The run does not answer; it may be suspended."}</p>
+    <${Warnings} store=${store} />
     ${error && html`<p class="error" role="alert">${error}</p>`}
     ${team.cleanup?.failed && html`<p class="error" role="alert">The team was not cleaned up: ${
       oneLine(team.cleanup.failed, 500)}</p>`}
@@ -182,7 +185,7 @@ function TeamState({ store }) {
   const { team, outcome, running_in_words: led } = use(store.host);
   const [link, isArchived] = [use(store.link), use(store.isArchived)];
   const endedAt = use(store.endedAt);
-  const known = isArchived ? "archived" : outcome ? "ended"
+  const known = isArchived ? "archived" : outcome ? endInWords(outcome.end)
     : (link === "live" && led) || LINKS[link];
   const words = team.cleanup === "cleaned_up" ? "cleaned_up" : known;
   return link !== "missing" && html`<span class=${`state s-${link}`}>${visible(words)}${

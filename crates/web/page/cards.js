@@ -26,15 +26,18 @@ const ORDER = /** @type {Group[]} */ (Object.keys(GROUPS));
  * Returns why the agent waits for a person. Returns an empty text if it does not.
  * @param {Agent} agent
  * @param {OpenQuestion[]} questions
+ * @param {Plan[]} plans
  */
-export function needs(agent, questions) {
+export function needs(agent, questions, plans) {
   const asked = questions.filter((open) => open.question.asker === agent.name);
   const first = asked[0];
   if (first) {
     const more = asked.length > 1 ? ` (and ${asked.length - 1} more)` : "";
     return asksFor(first.question.tool) + more;
   }
-  if (agent.status === "awaiting_plan_approval") return "its plan waits for an answer";
+  // The card of a member that another client runs does not have this state.
+  const hasPlan = plans.some((plan) => plan.state === "open" && plan.member === agent.name);
+  if (hasPlan || agent.status === "awaiting_plan_approval") return "its plan waits for an answer";
   const isOver = ["completed", "killed", "failed"].includes(agent.status);
   return isOver ? "" : (agent.process?.waits_for ?? "");
 }
@@ -42,10 +45,11 @@ export function needs(agent, questions) {
 /**
  * @param {Agent} agent
  * @param {OpenQuestion[]} questions
+ * @param {Plan[]} plans
  * @returns {Group}
  */
-export function groupOf(agent, questions) {
-  if (needs(agent, questions)) return "input";
+export function groupOf(agent, questions, plans) {
+  if (needs(agent, questions, plans)) return "input";
   if (agent.status === "failed") return "failed";
   if (agent.status === "shutdown_requested") return "leaving";
   if (agent.status === "running") return "working";
@@ -57,23 +61,24 @@ export function groupOf(agent, questions) {
  * Returns the agents in the order of the cards. Within a group they keep the order of the team.
  * @param {Agent[]} agents
  * @param {OpenQuestion[]} questions
+ * @param {Plan[]} plans
  */
-export function inOrder(agents, questions) {
-  const placed = agents.map((agent) => ({ agent, group: groupOf(agent, questions) }));
+export function inOrder(agents, questions, plans) {
+  const placed = agents.map((agent) => ({ agent, group: groupOf(agent, questions, plans) }));
   return placed.sort((a, b) => ORDER.indexOf(a.group) - ORDER.indexOf(b.group));
 }
 
 /** @param {{store: Store}} props */
 export function Cards({ store }) {
   const { team, questions, writing } = use(store.host);
-  const mail = use(store.log.mail);
+  const [mail, plans] = [use(store.log.mail), use(store.plans)];
   // Nobody reads the mail of an archived team, or of a replay.
   const isOver = use(store.isArchived);
   const mayWrite = useMay("answer") && !isOver;
   return html`<ul class="cards" aria-label=${`Agents of team ${visible(team.team)}`}>
-    ${inOrder(team.agents, questions).map(({ agent, group }) => html`<li key=${agent.name}>
+    ${inOrder(team.agents, questions, plans).map(({ agent, group }) => html`<li key=${agent.name}>
       <${Card} team=${store.name} agent=${agent} group=${group} lead=${team.lead}
-        needs=${needs(agent, questions)} writing=${writing.get(agent.name) ?? ""}
+        needs=${needs(agent, questions, plans)} writing=${writing.get(agent.name) ?? ""}
         mail=${mail.get(agent.name)} mayWrite=${mayWrite} /></li>`)}
   </ul>`;
 }
@@ -158,10 +163,11 @@ export function Badges({ agent }) {
  * Returns the numbers of the whole team.
  * @param {TeamView} team
  * @param {OpenQuestion[]} questions
+ * @param {Plan[]} plans
  */
-export function totals(team, questions) {
+export function totals(team, questions, plans) {
   const { agents } = team;
-  const working = agents.filter((agent) => groupOf(agent, questions) === "working").length;
+  const working = agents.filter((agent) => groupOf(agent, questions, plans) === "working").length;
   const tokens = agents.reduce((sum, agent) => sum + tokensOf(agent.usage), 0);
   const parts = [`${working} of ${counted(agents.length, "agent")} working`, costOf(team)];
   if (tokens > 0) parts.splice(1, 0, `${short(tokens)} tokens`);

@@ -26,6 +26,7 @@ export function Member({ store, name }) {
   // Each entry of a replay can be a part of the conversation.
   const _drawnAgain = use(store.log.version);
   const { team, questions } = use(store.host);
+  const plans = use(store.plans);
   const isOver = use(store.isArchived);
   const mayControl = useMay("everything") && !isOver;
   const agent = team.agents.find((agent) => agent.name === name);
@@ -35,7 +36,7 @@ export function Member({ store, name }) {
   }
   return html`<div class=${`page member ${colorClass(agent)}`}>
     <header class="over">
-      <h1>${visible(name)} <small>${needs(agent, questions) || now(agent)}</small></h1>
+      <h1>${visible(name)} <small>${needs(agent, questions, plans) || now(agent)}</small></h1>
       ${mayControl && !store.isReplay && html`<${OfRun} store=${store}><${Controls}
         team=${store.name} agent=${agent} isLead=${name === team.lead} /><//>`}
     </header>

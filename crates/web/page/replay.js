@@ -101,7 +101,7 @@ function Header({ store, back, team: ofTeam }) {
       ${back && html`<a class="brand" href=${back}><span aria-hidden="true">‹</span> Back</a>`}
       <b class="name">${visible(team.team || name)}</b>
       <span class=${`state s-${state}`}>${state}</span>
-      <span class="note totals">${totals(team, questions)}</span>
+      <span class="note totals">${totals(team, questions, [])}</span>
       <span class="settings"><${Colours} /></span>
     </div>
     <nav aria-label="Views">${VIEWS.filter(([id]) => SHOWN.includes(id)).map(

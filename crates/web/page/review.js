@@ -1,7 +1,7 @@
 // The review of what each member has changed: diffs, comments on lines that become messages to the
 // author, and the merge of a branch.
 
-import { html, useEffect, useMemo, useState } from "./vendor/preact-htm.js";
+import { html, useEffect, useMemo, useRef, useState } from "./vendor/preact-htm.js";
 import { RequestKey, call, get, inWords, ofTeam } from "./api.js";
 import { comment, linesOf, notCommitted } from "./diff.js";
 import { news } from "./notify.js";
@@ -20,11 +20,23 @@ const LINES_MOST = 1_000;
  */
 const sent = new Map();
 
+/**
+ * The comments that are written and not sent, by the same places. They stay with their lines while
+ * the changes change, and while another view is shown.
+ * @type {Map<string, string>}
+ */
+const drafts = new Map();
+
+/** The time between two looks at the changes while the page is visible, in milliseconds. */
+const LOOK_MS = 10_000;
+
 /** @param {{store: Store, chosen: string}} props */
 export function Review({ store, chosen }) {
   const agents = use(store.host).team.agents.filter((agent) => agent.role !== "subagent");
   const [counts, setCounts] = useState(/** @type {Map<string, number> | null} */ (null));
   const [first, setFirst] = useState("");
+  // Nobody reads the mail of an archived team.
+  const isOver = use(store.isArchived);
   /** @param {string} name */
   const named = (name) => agents.find((agent) => agent.name === name);
   const shown = named(chosen) ?? named(first) ?? agents[0];
@@ -42,15 +54,16 @@ export function Review({ store, chosen }) {
         counts && html` <span class="note" title=${counted(counts.get(agent.name) ?? 0, "changed file")}
           >${counts.get(agent.name) ?? 0}</span>`}</a>`)}</nav>
     ${shown && html`<${Changes} key=${shown.name} team=${store.name} name=${shown.name}
-      know=${know} version=${shown.status} />`}
+      know=${know} version=${shown.status} isOver=${isOver} />`}
   </div>`;
 }
 
 /**
  * The changes of a member. `version` is another one when the member may have changed more.
- * @param {{team: string, name: string, version: string, know: (changes: MemberChanges) => void}} props
+ * @param {{team: string, name: string, version: string, isOver: boolean,
+ *   know: (changes: MemberChanges) => void}} props
  */
-function Changes({ team, name, version, know }) {
+function Changes({ team, name, version, isOver, know }) {
   const [changes, setChanges] = useState(/** @type {MemberChanges | null} */ (null));
   // Newer changes. They are shown when the person asks: lines must not move under a comment or click.
   const [newer, setNewer] = useState(/** @type {MemberChanges | null} */ (null));
@@ -74,13 +87,17 @@ function Changes({ team, name, version, know }) {
     }
   }
   useEffect(() => void read(false), [version]);
-  // Nothing tells of a merge elsewhere. A person who merges in a terminal comes back to the page.
+  // Nothing tells of a commit or a merge in a terminal.
   useEffect(() => {
-    const look = () => void read(false);
+    const look = () => void (document.hidden || read(false));
+    const timer = setInterval(look, LOOK_MS);
     addEventListener("focus", look);
-    return () => removeEventListener("focus", look);
+    return () => {
+      clearInterval(timer);
+      removeEventListener("focus", look);
+    };
   });
-  const [mayComment, mayMerge] = [useMay("answer"), useMay("everything")];
+  const [mayComment, mayMerge] = [useMay("answer") && !isOver, useMay("everything") && !isOver];
   if (error) return html`<p class="error" role="alert">${error}</p>`;
   if (!changes) return html`<p class="loading">Loading…</p>`;
   if (changes.folder === undefined) {
@@ -120,30 +137,41 @@ function essence({ branch, files, problem, left_out }) {
 /** @param {{team: string, name: string, file: ChangedFile, mayComment: boolean}} props */
 function File({ team, name, file, mayComment }) {
   const [isWhole, setIsWhole] = useState(false);
-  const [open, setOpen] = useState(-1);
   const lines = useMemo(() => linesOf(file.diff ?? ""), [file.diff]);
   const shown = isWhole ? lines : lines.slice(0, LINES_MOST);
   const path = visible(file.path);
   /** @param {import("./diff.js").DiffLine} line */
   const place = (line) => JSON.stringify([team, name, file.path, line]);
+  const [open, setOpen] = useState(() => lines.map(place).find((it) => drafts.has(it)) ?? "");
+  // The line of the open comment is not among the changes any more.
+  const isLost = open !== "" && !lines.some((line) => place(line) === open);
+  /** @param {string} at */
+  function close(at) {
+    drafts.delete(at);
+    setOpen("");
+  }
   /** @param {import("./diff.js").DiffLine} line @param {string} text */
   function keep(line, text) {
     sent.set(place(line), [...(sent.get(place(line)) ?? []), text]);
     news.value = `The comment was sent to ${visible(name)}.`;
-    setOpen(-1);
+    close(place(line));
   }
   return html`<details class="file" open>
     <summary><code>${path}</code>${" "}<span class="plus">+${counts(lines, "added")}</span>${" "}<span
       class="minus">−${counts(lines, "removed")}</span></summary>
+    ${isLost && html`<p class="error">The line of your comment has changed. You wrote:
+      <q>${visible(drafts.get(open) ?? "")}</q> <button class="quiet"
+      onClick=${() => close(open)}>Put away</button></p>`}
     ${file.not_shown && html`<p class="note">${visible(file.not_shown)}</p>`}
     <div class="diff" role="table" aria-label=${`Diff of ${path}`}>
-      ${shown.map((line, n) => html`<${Line} key=${n} line=${line} isOpen=${n === open}
-        mayComment=${mayComment} toggle=${() => setOpen(n === open ? -1 : n)} />
+      ${shown.map((line, n) => html`<${Line} key=${n} line=${line}
+        isOpen=${place(line) === open} mayComment=${mayComment}
+        toggle=${() => setOpen(place(line) === open ? "" : place(line))} />
         ${sent.get(place(line))?.map((text) => html`<div role="row"><div role="cell" class="sent"><span
           class="note">sent to ${visible(name)}:</span> ${visible(text)}</div></div>`)}
-        ${n === open && html`<div role="row"><div role="cell"><${Comment} team=${team} name=${name}
-          file=${file.path} line=${line} close=${() => setOpen(-1)}
-          keep=${(/** @type {string} */ text) => keep(line, text)} /></div></div>`}`)}
+        ${place(line) === open && mayComment && html`<div role="row" key=${open}><div role="cell"><${Comment}
+          team=${team} name=${name} file=${file.path} line=${line} place=${open}
+          close=${() => close(open)} keep=${(/** @type {string} */ text) => keep(line, text)} /></div></div>`}`)}
     </div>
     ${lines.length > shown.length && html`<button class="quiet"
       onClick=${() => setIsWhole(true)}>Show all ${lines.length} lines</button>`}
@@ -178,12 +206,24 @@ function Line({ line, isOpen, mayComment, toggle }) {
 
 /**
  * @param {{team: string, name: string, file: string, line: import("./diff.js").DiffLine,
- *   close: () => void, keep: (text: string) => void}} props
+ *   place: string, close: () => void, keep: (text: string) => void}} props
  */
-function Comment({ team, name, file, line, close, keep }) {
-  const [text, setText] = useState("");
+function Comment({ team, name, file, line, place, close, keep }) {
+  const [text, setText] = useState(drafts.get(place) ?? "");
+  /** @param {string} text */
+  function write(text) {
+    drafts.set(place, text);
+    setText(text);
+  }
+  /** @param {KeyboardEvent} event */
+  function pressed(event) {
+    if (event.key === "Escape") close();
+    if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) void submit(event);
+  }
   const [said, setSaid] = useState("");
   const key = useMemo(() => new RequestKey(), []);
+  const box = useRef(/** @type {HTMLTextAreaElement | null} */ (null));
+  useEffect(() => box.current?.focus(), []);
   /** @param {Event} event */
   async function submit(event) {
     event.preventDefault();
@@ -196,10 +236,9 @@ function Comment({ team, name, file, line, close, keep }) {
       setSaid(`Not sent: ${inWords(failure)}`);
     }
   }
-  return html`<form class="comment" onSubmit=${submit}>
+  return html`<form class="comment" onSubmit=${submit} onKeyDown=${pressed}>
     <label>Comment for ${visible(name)}
-      <textarea rows="2" value=${text} ref=${(/** @type {any} */ it) => it?.focus()}
-        onInput=${typed(setText)} /></label>
+      <textarea rows="2" value=${text} ref=${box} onInput=${typed(write)} /></label>
     <div class="actions"><button class="yes">Send the comment</button>
       <button type="button" class="quiet" onClick=${close}>Cancel</button></div>
     <p class="said" role="status">${said}</p>
@@ -212,6 +251,8 @@ function Merge({ team, name, branch, read }) {
   const [sure, setSure] = useState("");
   const isSure = sure === branch.commit;
   const [said, setSaid] = useState("");
+  // What was said of another commit is no longer true.
+  useEffect(() => setSaid(""), [branch.commit]);
   async function merge() {
     if (!isSure) {
       setSure(branch.commit ?? "");

@@ -6,6 +6,7 @@ import { Failure, get, getChanged, inWords, ofTeam } from "./api.js";
 import { EMPTY, fold, ofSnapshot } from "./fold.js";
 import { Log, OVERLAP } from "./log.js";
 import { follow } from "./stream.js";
+import { withWarnings } from "./warnings.js";
 
 /** The time that requests for the log and the plans wait for further events, in milliseconds. */
 const SETTLE_MS = 150;
@@ -26,6 +27,7 @@ export class TeamStore {
     this.link = new Signal(/** @type {Link} */ ("connecting"));
     this.plans = new Signal(/** @type {Plan[]} */ ([]));
     this.error = new Signal("");
+    this.warnings = new Signal(/** @type {Warning[]} */ ([]));
     this.isArchived = new Signal(false);
     /** Whether nobody reads a message before the team is resumed. */
     this.isUnread = false;
@@ -102,8 +104,10 @@ export class TeamStore {
     this.waiting = [];
     let state = this.host.value;
     let isNews = false;
+    // Another tab can pass on an event that its snapshot contains already.
+    const known = state.next_seq;
+    this.warnings.value = withWarnings(this.warnings.value, events.filter((it) => it.seq >= known));
     for (const event of events) {
-      // Another tab can pass on an event that its snapshot contains already.
       if (event.seq < state.next_seq) continue;
       state = fold(state, event);
       isNews ||= !SILENT.includes(event.what.run?.event ?? "");

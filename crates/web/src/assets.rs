@@ -65,6 +65,7 @@ const ASSETS: &[Asset] = assets![
     "timeline.js",
     "view.html",
     "view.js",
+    "warnings.js",
     "words.js",
     "vendor/preact-htm.js",
 ];

@@ -8,6 +8,7 @@ use pitcrew_protocol::{AgentName, ApiError, Task, TaskId, chain};
 use pitcrew_team::store::JournalEntry;
 use pitcrew_team::{Mail, TeamRecords};
 use pitcrew_view::team_log::{LogEntry, TeamLog};
+use tokio::sync::Semaphore;
 
 use crate::failure::Failure;
 
@@ -18,9 +19,18 @@ const LOGS_MOST: usize = 8;
 const ENTRIES_MOST: usize = 100_000;
 
 /// The logs that were read lately, the latest one last.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Logs {
     known: Mutex<VecDeque<(LogId, Arc<Mutex<Known>>)>>,
+    /// A reader has its permit from the beginning to the end. A long log takes a processor for
+    /// seconds, and other requests must not wait for that.
+    reading: Semaphore,
+}
+
+impl Default for Logs {
+    fn default() -> Self {
+        Self { known: Mutex::default(), reading: Semaphore::new(1) }
+    }
 }
 
 /// Names the log of one team. Another team can have the same folder later.
@@ -53,6 +63,7 @@ impl Logs {
         records: &TeamRecords,
         use_log: impl FnOnce(Vec<&LogEntry>) -> T,
     ) -> Result<T, Failure> {
+        let _permit = self.reading.acquire().await.map_err(|error| Failure::internal(&error))?;
         let log = self.of(records).await?;
         let tasks = records.tasks().await?;
         let mut unread = Unread::default();

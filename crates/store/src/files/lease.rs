@@ -121,9 +121,7 @@ impl Files {
                 Ok(()) => break,
                 Err(TryLockError::WouldBlock) if tried < TRIES => thread::sleep(PAUSE),
                 Err(TryLockError::WouldBlock) => {
-                    let reason = "somebody holds the lease without a name".to_owned();
-                    return Ok(Err(read_holder(path)?
-                        .ok_or(StoreError::Corrupt { path: path.to_owned(), reason })?));
+                    return Ok(Err(read_holder(path)?.ok_or_else(|| nameless(path))?));
                 }
                 Err(TryLockError::Error(error)) => return Err(failed("lock", path)(error)),
             }
@@ -156,19 +154,20 @@ impl Files {
     }
 
     /// If the file of a held lease was removed, takes the lease again. Otherwise another process
-    /// could take the lease while this process still holds it. Returns the number of leases taken
-    /// again.
+    /// could take the lease while this process still holds it. If another program has overwritten the
+    /// holder record, writes it again. Returns the number of leases taken or named again.
     pub(crate) fn renew_leases(&self, team: &TeamDir) -> usize {
         let mut renewed = 0;
         for held in self.held_leases(team) {
             let path = self.paths.lease(team, &held.lease);
             let mut locked = held.locked.lock().unwrap_or_else(PoisonError::into_inner);
+            if is_at(&locked.file, &path) {
+                renewed += usize::from(renamed(&locked, &path));
+                continue;
+            }
             // If the team no longer exists, nothing is renewed, because that would create the
             // team's folder again.
-            if is_at(&locked.file, &path)
-                || !self.has_config(team)
-                || self.must_have_folders(Some(team)).is_err()
-            {
+            if !self.has_config(team) || self.must_have_folders(Some(team)).is_err() {
                 continue;
             }
             let again = self.make_ours(team).and_then(|()| self.lock_lease(&path, &locked.holder));
@@ -213,7 +212,8 @@ impl Files {
             // Another process has locked the lease but has not written its holder record yet.
             thread::sleep(PAUSE);
         }
-        Ok(None)
+        // A process runs the team. To say that nobody does would let another one take the team away.
+        Err(nameless(&path))
     }
 
     /// Returns the holder record in the file of the lease. The file stays after the lease has
@@ -233,6 +233,29 @@ fn write_holder(mut file: &File, path: &Path, holder: &LeaseHolder) -> Result<()
     let text = serde_json::to_vec(holder).map_err(|e| failed("write", path)(e.into()))?;
     let written = file.set_len(0).and_then(|()| file.rewind()).and_then(|()| file.write_all(&text));
     written.map_err(failed("write", path))
+}
+
+/// Writes the holder record again if the file does not have it. Returns whether it was written.
+fn renamed(locked: &Locked, path: &Path) -> bool {
+    if read_holder(path).is_ok_and(|there| there.as_ref() == Some(&locked.holder)) {
+        return false;
+    }
+    let written = write_holder(&locked.file, path, &locked.holder);
+    match &written {
+        Ok(()) => {
+            tracing::warn!(path = %path.display(), "the lease was damaged, and is named again")
+        }
+        Err(error) => {
+            tracing::warn!(path = %path.display(), %error, "a damaged lease cannot be named again")
+        }
+    }
+    written.is_ok()
+}
+
+/// The error for a lease that is held by a process whose record cannot be read.
+fn nameless(path: &Path) -> StoreError {
+    let reason = "somebody holds the lease without a name".to_owned();
+    StoreError::Corrupt { path: path.to_owned(), reason }
 }
 
 /// Whether the open file is still the file at `path`.

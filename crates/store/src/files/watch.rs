@@ -199,7 +199,14 @@ impl Subscription {
                 None => Some(told.recv().await),
             };
             match told {
-                Some(Ok(Told::Change(change))) => self.due.push_back(change),
+                Some(Ok(Told::Change(change))) => {
+                    // Another program may have overwritten the record of a lease of this process.
+                    let is_lease = matches!(change, Change::Lease(_));
+                    self.due.push_back(change);
+                    if is_lease && self.files.holds_leases(&self.team) {
+                        self.look().await;
+                    }
+                }
                 Some(Err(broadcast::error::RecvError::Closed)) => return None,
                 // If notices were lost (`Lagged`), one of them was possibly about a folder, so all
                 // folders are checked.

@@ -236,6 +236,24 @@ async fn a_lease_whose_file_is_removed_stays_with_its_holder() {
     }
 }
 
+#[tokio::test]
+async fn a_lease_whose_record_is_overwritten_has_its_holder_again_and_never_none() {
+    let scene = Scene::new().await;
+    let holder =
+        LeaseHolder { pid: 1, start_ticks: 7, since_ms: 8, verify_key: None, prepares: false };
+    let (run, path) = (LeaseName::Run, scene.path("teams/probe/pitcrew/lease"));
+    let other = open(scene.root());
+    let _held = scene.backend.take_lease(&scene.team, &run, &holder).await.unwrap().unwrap();
+    fs::write(&path, "x").unwrap();
+    // Without a watcher nobody mends it. It is held all the same.
+    let damaged = other.lease_holder(&scene.team, &run).await;
+    assert!(matches!(damaged, Err(StoreError::Corrupt { .. })), "{damaged:?}");
+    let mut watch = scene.backend.watch(&scene.team).await.unwrap();
+    fs::write(&path, "").unwrap();
+    told(&mut watch, &Change::Unsure).await;
+    assert_eq!(other.lease_holder(&scene.team, &run).await.unwrap(), Some(holder));
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn nothing_fails_while_the_inboxes_are_removed_again_and_again() {
     let scene = Scene::new().await;

@@ -10,7 +10,7 @@ use pitcrew_team::store::{JournalSummary, MemberSummary, RunsSummary};
 
 use super::{NO_END, lead_of, session, usage_of};
 use crate::ViewError;
-use crate::agent_now::AgentNow;
+use crate::agent_now::{AgentNow, role_of};
 use crate::client_mail::{client_members, fold_mail, mail_of};
 use crate::fold::{ViewEvent, fold};
 use crate::host::HostState;
@@ -164,7 +164,12 @@ impl Present {
     pub(super) fn add_journal(&self, state: &mut TeamState, summary: &JournalSummary) {
         for (name, member) in &summary.members {
             if state.agent(name).is_none() {
-                state.agents.push(AgentState::new(name.clone()));
+                let mut agent = AgentState::new(name.clone());
+                // Another client ran it, and it has left: it got mail, and has no state.
+                if role_of(name) == Role::Teammate {
+                    agent.status = Status::Completed;
+                }
+                state.agents.push(agent);
             }
             if let Some(agent) = state.agent_mut(name) {
                 self.add_member(agent, member, &summary.runs);

@@ -17,10 +17,13 @@ use crate::records;
 /// The shortest time between two snapshots of a team.
 const PAUSE: Duration = Duration::from_secs(1);
 
+/// The longest time between two looks at a team. The end of a client changes no file.
+const LOOK_AFTER: Duration = Duration::from_secs(10);
+
 /// What the caller has of the files of a team.
 #[derive(Debug, Default)]
 pub(super) struct FileNews {
-    /// When the files are to be read. `None` if nothing has changed.
+    /// When the files are to be read. `None` before the first change.
     due: Option<Instant>,
     /// When the files can be read again.
     next: Option<Instant>,
@@ -41,7 +44,8 @@ impl FileNews {
     /// Handles a change of the team's files.
     pub(super) fn changed(&mut self) {
         let now = Instant::now();
-        self.due.get_or_insert(self.next.map_or(now, |next| next.max(now)));
+        let soon = self.next.map_or(now, |next| next.max(now));
+        self.due = Some(self.due.map_or(soon, |due| due.min(soon)));
     }
 
     /// Waits until the files are to be read. It is cancel-safe.
@@ -54,8 +58,8 @@ impl FileNews {
 
     /// Reads the files. Returns `None` if the caller has this state, or if a file cannot be read.
     pub(super) async fn snapshot(&mut self, team: &Team) -> Option<Event> {
-        self.due = None;
-        self.next = Some(Instant::now() + PAUSE);
+        let now = Instant::now();
+        (self.due, self.next) = (Some(now + LOOK_AFTER), Some(now + PAUSE));
         let text = match snapshot(team).await {
             Ok(text) => text?,
             Err(error) => {
