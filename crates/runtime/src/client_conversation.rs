@@ -14,6 +14,8 @@
 //! `queue-operation` entry says that the message was part of a model request (the message was
 //! "absorbed"). Source: `docs/interop.md`, "Conversations".
 
+mod open_turn;
+
 use std::path::{Path, PathBuf};
 
 use pitcrew_process::given_file::Given;
@@ -21,6 +23,8 @@ use pitcrew_protocol::{Frame, attribute};
 use pitcrew_team::Mail;
 use serde::Deserialize;
 use serde_json::Value;
+
+pub(crate) use open_turn::has_open_turn;
 
 /// Maximum number of bytes read from the end of a conversation file. One day of work makes about
 /// ten megabytes.

@@ -16,6 +16,7 @@ use pitcrew_team::store::{Event as Noted, JournalSummary, Turn};
 use super::remote::{RemoteEvent, RemoteSpec, RemoteSupervisor, TURN_SHOWS_WITHIN};
 use super::run_machine::RunInput;
 use super::team_loop::TeamLoop;
+use crate::client_conversation::has_open_turn;
 use crate::client_usage::{ClientCall, UsageReader};
 use crate::events::RunEvent;
 use crate::hosting::LaunchStage;
@@ -138,6 +139,14 @@ impl RemoteSupervisor {
         }
     }
 
+    /// Whether the client's conversation shows a turn that the config does not show.
+    async fn has_open_turn(&self) -> bool {
+        let known = self.spec.team.client_conversation(self.name()).await;
+        let Ok(Some(known)) = known else { return false };
+        let (root, id) = (self.spec.root.clone(), known.id);
+        tokio::task::spawn_blocking(move || has_open_turn(&root, &id)).await.unwrap_or_default()
+    }
+
     /// Reports whether the reference client (Claude Code) is in a turn. `taken` is the number of
     /// messages that the client has taken so far. The client takes mail, begins a turn, and records
     /// the turn in the config a little later. A client that has just taken mail therefore counts as
@@ -153,6 +162,10 @@ impl RemoteSupervisor {
                 Status::Active
             }
             Some(false) | None if self.turn_due.is_some() => Status::Active,
+            // The next check comes with that of the model calls.
+            Some(false) if self.seen.1 == Status::Active && self.has_open_turn().await => {
+                Status::Active
+            }
             Some(false) => Status::Idle,
             None => return,
         };

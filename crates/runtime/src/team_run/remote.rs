@@ -417,7 +417,7 @@ impl RemoteSupervisor {
                     self.turn_due = None;
                     self.look().await;
                 }
-                () = due(&mut self.calls_due) => self.note_calls().await,
+                () = due(&mut self.calls_due) => self.look().await,
                 // The process has approved its shutdown but did not exit in time. It is stopped,
                 // and its approval still counts.
                 () = due(&mut self.gone_by) => return RemoteEvent::Gone { exit: None, screen: None },

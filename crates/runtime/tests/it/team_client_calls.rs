@@ -3,6 +3,7 @@
 
 use std::fs;
 use std::io::Write as _;
+use std::time::Duration;
 
 use pitcrew_agent::Role;
 use pitcrew_protocol::{AgentName, Program, Status};
@@ -26,6 +27,22 @@ fn bob() -> AgentName {
 enum Answer {
     Calls,
     Ends,
+}
+
+/// Appends mail to the conversation file of bob's client.
+async fn is_told(setting: &TestRun, text: &str) {
+    let team = setting.team().await;
+    let conversation = team.client_conversation(&bob()).await.unwrap().unwrap().id;
+    let folder = setting.root.join("projects/-work");
+    fs::create_dir_all(&folder).unwrap();
+    let file = folder.join(format!("{conversation}.jsonl"));
+    let mail = format!("<teammate-message teammate_id=\"team-lead\">\n{text}\n</teammate-message>");
+    let line = json!({
+        "type": "user", "uuid": text, "sessionId": conversation,
+        "message": {"role": "user", "content": mail},
+    });
+    let mut file = fs::File::options().create(true).append(true).open(file).unwrap();
+    writeln!(file, "{line}").unwrap();
 }
 
 /// Appends an answer of the model to the conversation file of bob's client. With `subagent`,
@@ -195,4 +212,29 @@ async fn of_a_client_without_a_conversation_nothing_is_counted_and_the_limits_sa
     let ran = finish(handle).await;
     assert_eq!(ran.success(), "All is done.");
     assert!(!of(&ran, "bob").is_counted);
+}
+
+/// Version 2.1.39 begins the next turn with the mail that came in a turn, and then records the end of
+/// the earlier turn. The config says during the whole next turn that there is none.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_turn_that_only_the_conversation_shows_keeps_its_client_at_work() {
+    let setting = TestRun::in_files();
+    let panes = ProcessPanes::new();
+    let options = with_client(&setting, &panes, ONE);
+    let (mut handle, bob) = at_work(&setting, options).await;
+    let is_idle = |event: &RunEvent| matches!(event, RunEvent::AgentChanged { agent, status: Status::Idle, .. } if agent.as_str() == "bob");
+    is_told(&setting, "Do task 1.").await;
+    answers(&setting, None, "m1", Answer::Ends).await;
+    is_told(&setting, "And this.").await;
+    bob.is_done().await;
+    bob.is_active(false).await;
+    bob.is_idle().await;
+    let early = tokio::time::timeout(Duration::from_secs(5), until(&mut handle, is_idle)).await;
+    assert!(early.is_err(), "it works, and its turn is not over");
+    answers(&setting, None, "m2", Answer::Ends).await;
+    until(&mut handle, is_idle).await;
+    bob.is_idle().await;
+    bob.says_goodbye().await;
+    let _either = panes.processes()[0].signal(Signal::TERM).unwrap();
+    assert_eq!(finish(handle).await.success(), "All is done.");
 }
