@@ -56,6 +56,10 @@ for (const [size, device] of /** @type {const} */ ([
         assert.deepEqual(await violations(page), [], `${view} ${size} ${colorScheme}`);
         await fits(page, view);
       }
+      // A team that goes on has no summary above its cards.
+      await play(page, "going", [{ ...TEAM, session: null }]);
+      await page.locator(".cards").waitFor();
+      assert.deepEqual(await violations(page), [], `going ${size} ${colorScheme}`);
       await page.goto(`${origin}/#/`);
       await page.getByRole("heading", { name: "Teams" }).waitFor();
       assert.deepEqual(await violations(page), [], `teams ${size} ${colorScheme}`);

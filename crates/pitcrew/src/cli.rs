@@ -172,7 +172,7 @@ pub(crate) fn start() -> ExitCode {
     surroundings.listen();
     let ended = limits::without_panic(|| {
         let context = Context::new(surroundings, &cli.shared, output)?;
-        cli.command.run(&context)
+        cli.command.run(&context).map_err(|failure| failure.at_root(&context))
     });
     match ended {
         Ok(()) => ExitCode::SUCCESS,

@@ -233,6 +233,11 @@ impl Context {
         }
     }
 
+    /// Adds the flag of [`Context::root_flag`] to the commands in a text. They are in backticks.
+    pub(crate) fn with_root_flag(&self, text: &str) -> String {
+        with_root(&self.root_flag(), text)
+    }
+
     /// Opens the file store below the root.
     ///
     /// # Errors
@@ -549,4 +554,10 @@ fn in_words(stray: &Stray) -> String {
         stray.process,
         stray.words.join(" ")
     )
+}
+
+/// Adds the flag `root` to the commands in a text that do not have it.
+pub(crate) fn with_root(root: &str, text: &str) -> String {
+    let once = format!("`pitcrew{root} ");
+    text.replace("`pitcrew ", &once).replace(&format!("`pitcrew{root}{root} "), &once)
 }

@@ -16,6 +16,7 @@ use pitcrew_view::ViewError;
 use pitcrew_view::lead::LeadError;
 use serde_json::{Map, Value};
 
+use crate::context::{Context, with_root};
 use crate::output::shell_word;
 
 mod hints;
@@ -170,18 +171,20 @@ pub(crate) struct Failure {
     pub(crate) kind: FailureKind,
     error: Box<dyn Error + Send + Sync>,
     hints: Vec<String>,
+    /// The flag of [`Context::root_flag`](crate::context::Context::root_flag).
+    root: String,
 }
 
 impl Failure {
     /// Builds a failure of this kind.
     pub(crate) fn new(kind: FailureKind, error: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
-        Self { kind, error: error.into(), hints: Vec::new() }
+        Self { kind, error: error.into(), hints: Vec::new(), root: String::new() }
     }
 
     /// Builds a failure that the command has already printed as part of its result. Only the exit
     /// code of the failure is still needed.
     pub(crate) fn told(kind: FailureKind) -> Self {
-        Self { kind, error: String::new().into(), hints: Vec::new() }
+        Self { kind, error: String::new().into(), hints: Vec::new(), root: String::new() }
     }
 
     /// Whether the failure was already printed.
@@ -223,7 +226,7 @@ impl Failure {
         let kind = Self::kind_of_code(code).unwrap_or(FailureKind::Internal);
         let hints = document.get("hints").and_then(Value::as_array).into_iter().flatten();
         let hints = hints.filter_map(Value::as_str).map(str::to_owned).collect();
-        Self { kind, error: Described(document).into(), hints }
+        Self { kind, error: Described(document).into(), hints, root: String::new() }
     }
 
     fn kind_of_code(code: Option<u64>) -> Option<FailureKind> {
@@ -234,6 +237,11 @@ impl Failure {
     pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hints.push(hint.into());
         self
+    }
+
+    /// Adds the flag for the root of the context to the commands in the hints.
+    pub(crate) fn at_root(self, context: &Context) -> Self {
+        Self { root: context.root_flag(), ..self }
     }
 
     /// Returns the exit code of the process.
@@ -251,7 +259,8 @@ impl Failure {
         let limit = system_error(&*self.error).and_then(io::Error::raw_os_error);
         let limit = limit.and_then(limit_hint).map(str::to_owned);
         let of_store = self.error.downcast_ref::<StoreError>().and_then(hint_of);
-        limit.into_iter().chain(self.hints.iter().cloned()).chain(of_store).collect()
+        let hints = limit.into_iter().chain(self.hints.iter().cloned()).chain(of_store);
+        hints.map(|hint| with_root(&self.root, &hint)).collect()
     }
 
     /// Formats the failure as a JSON document: the API's error envelope with the exit code and the
@@ -288,7 +297,8 @@ impl Failure {
 impl From<ApiError> for Failure {
     fn from(error: ApiError) -> Self {
         let hints = hints_in(&error);
-        Self { kind: FailureKind::of(error.code), error: error.into(), hints }
+        let kind = FailureKind::of(error.code);
+        Self { kind, error: error.into(), hints, root: String::new() }
     }
 }
 

@@ -75,7 +75,7 @@ export function Cards({ store }) {
   // Nobody reads the mail of an archived team, or of a replay.
   const isOver = use(store.isArchived);
   const mayWrite = useMay("answer") && !isOver;
-  return html`<ul class="cards" aria-label=${`Agents of team ${visible(team.team)}`}>
+  return html`<h2 class="hidden">Agents</h2><ul class="cards" aria-label=${`Agents of team ${visible(team.team)}`}>
     ${inOrder(team.agents, questions, plans).map(({ agent, group }) => html`<li key=${agent.name}>
       <${Card} team=${store.name} agent=${agent} group=${group} lead=${team.lead}
         needs=${needs(agent, questions, plans)} writing=${writing.get(agent.name) ?? ""}

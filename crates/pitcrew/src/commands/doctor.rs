@@ -95,6 +95,7 @@ impl Doctor {
         findings.extend(self.settled(&rooms, of_teams, &mut keep).await);
         let of_worktrees = check::worktrees(&rooms, &worktrees).await;
         findings.extend(self.settled(&rooms, of_worktrees, &mut keep).await);
+        let findings = findings.into_iter().map(|finding| finding.at_root(context)).collect();
         Ok(Report::of(findings, Kept::of(&rooms, &keep, self.repair)))
     }
 

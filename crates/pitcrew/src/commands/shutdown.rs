@@ -112,7 +112,7 @@ impl Shutdown {
         let was_ended =
             self.force || lead.as_ref().is_none_or(LeadEnd::ends_team) || members.is_empty();
         let message = match is_gone {
-            true => ended_so(&team, lead.as_ref(), &members, was_ended),
+            true => context.with_root_flag(&ended_so(&team, lead.as_ref(), &members, was_ended)),
             false => format!("something of team {} still runs", team.name()),
         };
         let pid = lead.map(|lead| lead.pid);

@@ -38,13 +38,13 @@ impl WebFile {
 
 impl FileBackend {
     /// Returns the content of a file of the web server. Returns `None` if there is no file, or if
-    /// other users may read or write it: then they could have added a device, or know the key.
+    /// other users may know the key of a certificate: the server then makes another one.
     ///
     /// # Errors
-    /// [`StoreError::Io`], and [`StoreError::Corrupt`] if the file is too long, or if a link or a
-    /// folder is in its place.
+    /// [`StoreError::Io`], and [`StoreError::Corrupt`] if the file is too long, if a link or a folder
+    /// is in its place, or if other users may have added a device.
     pub async fn web_file(&self, file: WebFile) -> Result<Option<Vec<u8>>, StoreError> {
-        self.run(move |files| present(&file_in(&files.paths.web(), file))).await
+        self.run(move |files| present(&files.paths.web(), file)).await
     }
 
     /// Changes a file of the web server under its lock. `edit` gets the content as
@@ -80,7 +80,7 @@ fn edited<T>(
 ) -> Result<T, StoreError> {
     let _lock = locked(disk, folder)?;
     let path = file_in(folder, file);
-    let (content, result) = edit(present(&path)?);
+    let (content, result) = edit(present(folder, file)?);
     if let Some(content) = content {
         plain::check_length(&path, content.len() as u64, BYTES_MOST)?;
         disk.create(&path, &content)?;
@@ -89,20 +89,28 @@ fn edited<T>(
     Ok(result)
 }
 
-fn present(path: &Path) -> Result<Option<Vec<u8>>, StoreError> {
-    let file = match plain::open(path) {
+fn present(folder: &Path, name: WebFile) -> Result<Option<Vec<u8>>, StoreError> {
+    let path = file_in(folder, name);
+    let file = match plain::open(&path) {
         Ok(file) => file,
         Err(Unopened::Failed(error)) if is_absent(&error) => return Ok(None),
-        Err(error) => return Err(error.at("open", path)),
+        Err(error) => return Err(error.at("open", &path)),
     };
-    let meta = file.metadata().map_err(failed("read", path))?;
+    let meta = file.metadata().map_err(failed("read", &path))?;
     if meta.mode() & OF_OTHERS != 0 {
-        return Ok(None);
+        return match name {
+            // An empty list in its place would end all pairings without a word.
+            WebFile::Devices => {
+                let reason = "other users can read or change it, so it does not count; `pitcrew doctor --repair` closes it";
+                Err(StoreError::Corrupt { path, reason: reason.to_owned() })
+            }
+            WebFile::Certificate => Ok(None),
+        };
     }
     let mut content = Vec::new();
     // One byte more than the limit shows that the file is too long.
-    file.take(BYTES_MOST + 1).read_to_end(&mut content).map_err(failed("read", path))?;
-    plain::check_length(path, content.len() as u64, BYTES_MOST)?;
+    file.take(BYTES_MOST + 1).read_to_end(&mut content).map_err(failed("read", &path))?;
+    plain::check_length(&path, content.len() as u64, BYTES_MOST)?;
     Ok(Some(content))
 }
 
@@ -128,10 +136,8 @@ mod tests {
         assert_eq!(fs::metadata(file_in(&folder, WebFile::Devices)).unwrap().mode() & 0o777, 0o600);
         let disk = Disk::new(FileOptions::default());
         edited(&disk, &folder, WebFile::Devices, |_| (None, ())).unwrap();
-        assert_eq!(
-            present(&file_in(&folder, WebFile::Devices)).unwrap().as_deref(),
-            Some(b"two".as_slice())
-        );
+        let there = present(&folder, WebFile::Devices).unwrap();
+        assert_eq!(there.as_deref(), Some(b"two".as_slice()));
     }
 
     #[test]
@@ -140,15 +146,24 @@ mod tests {
         let file = file_in(root.path(), WebFile::Devices);
         put(root.path(), b"one").unwrap();
         fs::set_permissions(&file, fs::Permissions::from_mode(0o620)).unwrap();
-        assert_eq!(present(&file).unwrap(), None);
+        let refused = present(root.path(), WebFile::Devices).unwrap_err().to_string();
+        assert!(refused.contains("other users can read or change it"), "{refused}");
+        assert!(put(root.path(), b"two").is_err(), "the pairings stay");
+        let certificate = file_in(root.path(), WebFile::Certificate);
+        fs::write(&certificate, "key").unwrap();
+        fs::set_permissions(&certificate, fs::Permissions::from_mode(0o640)).unwrap();
+        assert_eq!(present(root.path(), WebFile::Certificate).unwrap(), None);
         fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).unwrap();
         let long = vec![b' '; BYTES_MOST as usize + 1];
         assert!(put(root.path(), &long).is_err());
-        assert_eq!(present(&file).unwrap().as_deref(), Some(b"one".as_slice()));
+        assert_eq!(
+            present(root.path(), WebFile::Devices).unwrap().as_deref(),
+            Some(b"one".as_slice())
+        );
         fs::write(&file, &long).unwrap();
-        assert!(present(&file).is_err());
+        assert!(present(root.path(), WebFile::Devices).is_err());
         fs::remove_file(&file).unwrap();
         std::os::unix::fs::symlink("/etc/hostname", &file).unwrap();
-        assert!(present(&file).is_err());
+        assert!(present(root.path(), WebFile::Devices).is_err());
     }
 }

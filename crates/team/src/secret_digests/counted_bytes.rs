@@ -19,8 +19,8 @@ const REFERENCES: &[(&str, char)] =
 /// The bytes of a text that count, and their places in the text.
 ///
 /// What a program can put into a text when it breaks it into lines or encodes it does not count:
-/// white space, control characters, the lines of a frame, and backslashes with the letter of `\n`,
-/// `\r` and `\t`. An escape counts as the character for which it stands: `\u0026` in JSON, `\x26` in
+/// white space, control characters, characters that nobody sees, the lines of a frame, and backslashes
+/// with the letter of `\n`, `\r` and `\t`. An escape counts as the character for which it stands: `\u0026` in JSON, `\x26` in
 /// source code, `%26` in an address, and `&amp;` or `&#38;` in HTML.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CountedBytes {
@@ -106,7 +106,14 @@ fn decoded(chars: &[Placed]) -> Vec<Placed> {
 
 fn counts(c: char) -> bool {
     let is_frame = ('\u{2500}'..='\u{257f}').contains(&c);
-    !(is_frame || c == '\\' || c.is_whitespace() || c.is_control())
+    !(is_frame || c == '\\' || c.is_whitespace() || c.is_control() || is_invisible(c))
+}
+
+/// Whether a character takes no room. One of these in a value would hide the value from a search.
+fn is_invisible(c: char) -> bool {
+    matches!(c, '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{180b}'..='\u{180f}' | '\u{200b}'..='\u{200f}'
+        | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{fe00}'..='\u{fe0f}' | '\u{feff}'
+        | '\u{e0000}'..='\u{e0fff}')
 }
 
 /// Returns the character of the escape with which `chars` begin, and the length of the escape.
@@ -177,6 +184,7 @@ mod tests {
         for text in [
             "a/b&c<ö🙂>'\"",
             "│ a/b&\n│ c<ö🙂\r\n>'\"",
+            "a\u{200b}/b&\u{ad}c\u{202e}<ö🙂\u{fe0f}>'\u{feff}\"",
             r#"a\/b\u0026c\u003c\u00f6\ud83d\ude42>'\""#,
             r#"a/b\\u0026c\\u003c\\u00f6🙂>'\\\""#,
             r#"a/b\x26c<\xc3\xb6🙂>\'\""#,

@@ -145,8 +145,9 @@ pub(super) async fn list(
             // The team was deleted after the folders were listed.
             Err(error) if error.code == ErrorCode::TeamNotFound => {}
             Err(error) => {
-                let stopped = TeamStatus::Stopped;
-                let row = Row::unreadable(folder.to_string(), stopped, error.message);
+                // Its config would say who leads it.
+                let unknown = TeamStatus::Unknown;
+                let row = Row::unreadable(folder.to_string(), unknown, error.message);
                 rows.push(Either::Right(ready(row)));
             }
         }

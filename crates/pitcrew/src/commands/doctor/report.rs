@@ -7,6 +7,7 @@ use serde::Serialize;
 
 use super::kept::Kept;
 use super::sandbox::Held;
+use crate::context::Context;
 use crate::output::printable;
 
 /// A fault or a note, in the form that is shown to the user.
@@ -49,6 +50,11 @@ pub(super) struct Report {
 
 impl Finding {
     /// Builds a finding of this kind. The finding names no team and no path yet.
+    /// Adds the flag for the root of the context to the commands in the text.
+    pub(super) fn at_root(self, context: &Context) -> Self {
+        Self { detail: context.with_root_flag(&self.detail), ..self }
+    }
+
     pub(super) fn new(kind: &'static str, detail: impl Into<String>) -> Self {
         Self {
             kind,
