@@ -7,6 +7,7 @@
 //! - `session`, `results`, `tasks` and `ending` turn a line into events for the fold. `calls` keeps
 //!   the tool calls until their results come.
 //! - `conversations` keeps the conversations of the agents, for a person who reads them.
+//! - `background` follows the agents that a newer client runs beside the turns of its lead.
 //! - `ours` reads the events that only pitcrew writes into a stream.
 //! - `fact` contains the events that change the state. The rare ones that a run of pitcrew has too
 //!   are events of a run.
@@ -16,6 +17,7 @@
 //!
 //! [`TeamState`]: crate::TeamState
 
+mod background;
 mod calls;
 mod conversations;
 mod ending;

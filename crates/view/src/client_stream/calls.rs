@@ -39,6 +39,7 @@ pub(super) enum Ask {
     Cleanup,
     /// Starts an agent.
     Spawn {
+        name: Option<String>,
         agent_type: Option<String>,
         model: Option<String>,
         mode: Option<PermissionMode>,

@@ -44,6 +44,7 @@ pub(super) struct Input<'a> {
     /// What the team tool of older clients does.
     operation: Raw<'a>,
     // A new agent.
+    name: Raw<'a>,
     subagent_type: Raw<'a>,
     model: Raw<'a>,
     mode: Raw<'a>,
@@ -106,6 +107,7 @@ impl<'a> Input<'a> {
     pub(super) fn spawn(&self) -> Ask {
         let text = |raw: Raw<'_>| raw.id().map(Cow::into_owned);
         Ask::Spawn {
+            name: text(self.name),
             agent_type: text(self.subagent_type),
             model: text(self.model),
             mode: self.mode.text().and_then(|mode| PermissionMode::named(&mode)),
@@ -165,6 +167,7 @@ impl<'a> Input<'a> {
     fn field(&mut self, name: &str) -> Option<&mut Raw<'a>> {
         Some(match name {
             "operation" => &mut self.operation,
+            "name" => &mut self.name,
             "subagent_type" => &mut self.subagent_type,
             "model" => &mut self.model,
             "mode" => &mut self.mode,

@@ -35,6 +35,12 @@ fields! {
         pub(super) usage: Option<CallTokens<'a>> = "usage",
         pub(super) model_usage: Named<ModelTokens<'a>, MODELS_MOST> = "modelUsage",
         pub(super) permission_denials: Vec<Denied<'a>> = "permission_denials",
+        // An agent that a newer client runs in the background.
+        pub(super) task_id: Raw<'a> = "task_id",
+        pub(super) task_type: Raw<'a> = "task_type",
+        pub(super) tool_use_id: Raw<'a> = "tool_use_id",
+        pub(super) status: Raw<'a> = "status",
+        pub(super) patch: Raw<'a> = "patch",
         // pitcrew's own events.
         pub(super) event: Raw<'a> = "event",
         pub(super) team_name: Raw<'a> = "team_name",

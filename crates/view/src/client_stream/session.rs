@@ -40,6 +40,8 @@ pub(super) struct Session {
     pub(super) calls: Calls,
     /// The subagents at work, by the ids of the calls that started them.
     pub(super) subagents: HashMap<String, AgentName>,
+    /// The agents in the background, by the ids of their tasks.
+    pub(super) background: HashMap<String, AgentName>,
     /// The latest turn of each agent. A turn with several blocks has several lines.
     turns: HashMap<AgentName, Turn>,
     /// The conversations of the agents, if somebody reads them.
@@ -63,6 +65,7 @@ impl Default for Session {
             has_team_events: false,
             calls: Calls::default(),
             subagents: HashMap::new(),
+            background: HashMap::new(),
             turns: HashMap::new(),
             conversations: None,
         }
@@ -101,7 +104,7 @@ impl Session {
         } else if line.kind.is("system") && line.subtype.is(TeamEvent::SUBTYPE) {
             self.team_event(state, line);
         } else {
-            return false;
+            return line.kind.is("system") && self.in_background(state, line);
         }
         true
     }
@@ -190,27 +193,39 @@ impl Session {
     /// Returns the agent whose line this is. A new subagent is added to the state.
     fn agent(&mut self, state: &mut TeamState, line: &Line<'_>, model: Raw<'_>) -> AgentName {
         let Some(call) = line.parent_tool_use_id.id() else { return lead(state) };
-        if let Some(name) = self.subagents.get(call.as_ref()) {
+        self.subagent(state, &call, model)
+    }
+
+    /// Returns the subagent that a call has started. A new one is added to the state.
+    pub(super) fn subagent(
+        &mut self,
+        state: &mut TeamState,
+        call: &str,
+        model: Raw<'_>,
+    ) -> AgentName {
+        if let Some(name) = self.subagents.get(call) {
             return name.clone();
         }
-        let (agent_type, asked_model, prompt) = match self.calls.get(&call) {
-            Some(Call { agent, ask: Ask::Spawn { agent_type, model, prompt, .. }, .. }) => {
+        let (name, agent_type, asked_model, prompt) = match self.calls.get(call) {
+            Some(Call {
+                agent, ask: Ask::Spawn { name, agent_type, model, prompt, .. }, ..
+            }) => {
                 let prompt = prompt.clone().map(|prompt| (agent.clone(), prompt));
-                (agent_type.clone(), model.clone(), prompt)
+                (name.clone(), agent_type.clone(), model.clone(), prompt)
             }
-            Some(_) | None => (None, None, None),
+            Some(_) | None => (None, None, None, None),
         };
-        let first = AgentName::new(agent_type.as_deref().unwrap_or("subagent"))
-            .unwrap_or_else(|_| AgentName::foreign("subagent"));
+        let names = name.iter().chain(&agent_type).filter_map(|name| AgentName::new(name).ok());
+        let first = names.into_iter().next().unwrap_or_else(|| AgentName::foreign("subagent"));
         // Beyond the limit, all subagents of a type are counted as one.
         if self.subagents.len() >= AGENTS_MOST || state.agents.len() >= AGENTS_MOST {
             return first;
         }
         let name = first.deduplicated(|name| state.agent(name).is_some());
-        self.subagents.insert(call.as_ref().to_owned(), name.clone());
+        self.subagents.insert(call.to_owned(), name.clone());
         let started = AgentStarted {
             agent: name.clone(),
-            parent_call: Some(call.into_owned()),
+            parent_call: Some(call.to_owned()),
             agent_type,
             model: model.id().map(Cow::into_owned).or(asked_model).unwrap_or_default(),
             color: None,
@@ -335,7 +350,7 @@ impl Session {
             let status = data.and_then(status_change);
             tell(state, StreamFact::CallEnded(&agent, effect, status.as_deref()));
         }
-        if let Some(subagent) = self.subagents.remove(id.as_ref()) {
+        if let Some(subagent) = self.take_foreground(&id) {
             let status = if is_error { Status::Failed } else { Status::Completed };
             set_status(state, &subagent, status);
         }

@@ -10,6 +10,32 @@ fn after(lines: &[Value]) -> TeamState {
     after_text(&lines.iter().map(|line| format!("{line}\n")).collect::<String>())
 }
 
+/// A headless session of version 2.1.330: it starts an agent with a name, which runs beside its turns,
+/// and writes to it when it has ended.
+const NAMED: &str = include_str!("recordings/named-subagent.ndjson");
+
+#[test]
+fn an_agent_in_the_background_has_its_name_and_works_until_its_task_ends() {
+    let (mut reader, mut state) = (ClientStream::new(), TeamState::default());
+    let mut states: Vec<(u64, String)> = Vec::new();
+    for line in NAMED.lines() {
+        reader.feed(&mut state, format!("{line}\n").as_bytes());
+        let worker = state.agents.iter().find(|agent| agent.name.as_str() == "worker");
+        let status = worker.map_or("none", |worker| worker.status.as_str());
+        if states.last().is_none_or(|(_, last)| last != status) {
+            states.push((reader.lines_read().lines, status.to_owned()));
+        }
+    }
+    // Lines 6 and 23 begin its tasks, and lines 15 and 26 end them.
+    let wanted =
+        [(1, "none"), (6, "running"), (15, "completed"), (23, "running"), (26, "completed")];
+    assert_eq!(states, wanted.map(|(line, status)| (line, status.to_owned())));
+    let names: Vec<_> = state.agents.iter().map(|agent| agent.name.as_str()).collect();
+    assert_eq!(names, ["team-lead", "worker"]);
+    assert_eq!(state.agents[1].agent_type.as_deref(), Some("general-purpose"));
+    assert_eq!((reader.lines_read().unknown, reader.lines_read().unreadable), (0, 0));
+}
+
 fn after_text(text: &str) -> TeamState {
     let (mut reader, mut state) = (ClientStream::new(), TeamState::default());
     reader.feed(&mut state, text.as_bytes());
