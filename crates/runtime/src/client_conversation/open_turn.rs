@@ -4,7 +4,9 @@
 //! turn after it has begun the next one with the mail that came meanwhile, and so the config says for
 //! the whole next turn that there is none.
 
+use std::fs;
 use std::path::Path;
+use std::time::SystemTime;
 
 use pitcrew_process::given_file::Given;
 use serde_json::Value;
@@ -14,10 +16,13 @@ use super::{Line, file_of, messages_in, texts};
 /// Number of bytes at the end of the conversation in which the beginning of the turn is looked for.
 const END: u64 = 1024 * 1024;
 
-/// Returns true if the latest turn of the conversation was begun by mail and has no answer yet.
-pub(crate) fn has_open_turn(root: &Path, id: &str) -> bool {
-    let end = file_of(root, id).and_then(|file| Given::ByUser.read_end(&file, END).ok()?);
-    end.is_some_and(|text| is_open(&text))
+/// Returns true if the latest turn of the conversation was begun by mail and has no answer yet, and the
+/// client has written something since this time.
+pub(crate) fn has_open_turn(root: &Path, id: &str, since: SystemTime) -> bool {
+    let Some(file) = file_of(root, id) else { return false };
+    let changed = fs::metadata(&file).and_then(|metadata| metadata.modified());
+    let end = || Given::ByUser.read_end(&file, END).ok()?;
+    changed.is_ok_and(|at| at >= since) && end().is_some_and(|text| is_open(&text))
 }
 
 fn is_open(text: &str) -> bool {

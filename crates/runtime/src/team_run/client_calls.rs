@@ -6,7 +6,7 @@
 //! new. Each call is therefore counted once, even across runs.
 
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, UNIX_EPOCH};
 
 use pitcrew_model::PriceTable;
 use pitcrew_protocol::{AgentName, Program, Status};
@@ -32,6 +32,8 @@ pub(super) struct ClientCalls {
     reader: Option<(String, UsageReader)>,
     /// Whether the loop already knows that the calls cannot be read.
     is_told: bool,
+    /// When this process first looked at the client, in milliseconds since 1970.
+    began_ms: Option<i64>,
 }
 
 /// The result of reading a client's conversation.
@@ -53,6 +55,7 @@ impl ClientCalls {
         name: &AgentName,
         prices: &PriceTable,
     ) -> CallsSeen {
+        self.began_ms.get_or_insert_with(|| team.teams().now_ms());
         let Ok(Some(known)) = team.client_conversation(name).await else {
             return CallsSeen::NoConversation;
         };
@@ -139,12 +142,16 @@ impl RemoteSupervisor {
         }
     }
 
-    /// Whether the client's conversation shows a turn that the config does not show.
+    /// Whether the client's conversation shows a turn that the config does not show. In a conversation
+    /// of an earlier run, a crash left a turn open that nobody goes on with.
     async fn has_open_turn(&self) -> bool {
         let known = self.spec.team.client_conversation(self.name()).await;
         let Ok(Some(known)) = known else { return false };
+        let began_ms = self.calls.began_ms.and_then(|at_ms| u64::try_from(at_ms).ok());
+        let since = UNIX_EPOCH + Duration::from_millis(began_ms.unwrap_or_default());
         let (root, id) = (self.spec.root.clone(), known.id);
-        tokio::task::spawn_blocking(move || has_open_turn(&root, &id)).await.unwrap_or_default()
+        let look = move || has_open_turn(&root, &id, since);
+        tokio::task::spawn_blocking(look).await.unwrap_or_default()
     }
 
     /// Reports whether the reference client (Claude Code) is in a turn. `taken` is the number of
