@@ -159,8 +159,8 @@ function File({ team, name, file, mayComment }) {
   return html`<details class="file" open>
     <summary><code>${path}</code>${" "}<span class="plus">+${counts(lines, "added")}</span>${" "}<span
       class="minus">−${counts(lines, "removed")}</span></summary>
-    ${isLost && html`<p class="error">The line of your comment has changed. You wrote:
-      <q>${visible(drafts.get(open) ?? "")}</q> <button class="quiet"
+    ${isLost && html`<p class="error">The line of your comment has changed. You wrote:${" "}<q>${
+      visible(drafts.get(open) ?? "")}</q>${" "}<button class="quiet"
       onClick=${() => close(open)}>Put away</button></p>`}
     ${file.not_shown && html`<p class="note">${visible(file.not_shown)}</p>`}
     <div class="diff" role="table" aria-label=${`Diff of ${path}`}>
