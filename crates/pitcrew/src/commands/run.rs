@@ -412,17 +412,16 @@ impl RunArgs {
             };
             let observers = (notifier, Telemetry::of(context, &of_run));
             let mut watched = watch(handle, of_run, face, signals, asked, observers).await?;
-            // A team that was never stored on disk cannot be resumed or archived. The outcome
-            // therefore reports such a team as deleted.
+            // A team that was never on disk cannot be resumed or archived: it counts as deleted.
             watched.outcome.team_deleted |= !is_kept;
             let archive = archive::put_away(context, &watched.outcome).await;
             let work = match is_kept {
                 true => Work::of(context, &watched.outcome).await,
                 false => Work::default(),
             };
-            let summary =
-                report::summary(&context.root_flag(), &watched.outcome, &work, archive.as_deref());
-            let resume = report::resume(&context.root_flag(), &watched.outcome);
+            let root = context.root_flag();
+            let summary = report::summary(&root, &watched.outcome, &work, archive.as_deref());
+            let resume = report::resume(&root, &watched.outcome);
             shown(watched, format, (&summary, &work), resume.as_deref())
         })
     }
