@@ -9,7 +9,7 @@ use tokio::time::Sleep;
 use crate::team_run::{TRY_AFTER, TRY_AT_MOST};
 
 /// What the user learns when the disk refuses entries of the journal.
-const REFUSED: &str = "the team's journal cannot be written, perhaps because the disk is full; \
+pub(crate) const REFUSED: &str = "the team's journal cannot be written, perhaps because the disk is full; \
     what happens now is written when the disk takes it";
 
 /// What the user learns when the disk takes entries of the journal again.

@@ -18,7 +18,6 @@ use pitcrew_process::sandbox::Machine;
 use pitcrew_protocol::{AgentName, ApiError, PermissionMode};
 use pitcrew_team::{RunBounds, SecretText, Teams};
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 use tokio::sync::{Notify, mpsc, oneshot};
 use tokio::task::JoinHandle;
 
@@ -26,16 +25,18 @@ use crate::control_socket::Visitor;
 use crate::definitions::AgentFiles;
 use crate::events::{RunEvent, duration_ms, lossy_path};
 use crate::hosting::Hosting;
-use crate::question::{Choice, Digest, PermissionQuestion};
 use crate::solo;
 
 pub use crate::solo::{Entry, SoloOptions};
 use crate::team_run;
 
+mod ask;
 mod end;
 mod limits;
 mod permissions;
 
+pub(crate) use ask::Receipt;
+pub use ask::{Answer, Ask, Asks, Taken};
 pub use end::{Limit, OpenWork, RESUMABLE, RunEnd, Shortfall, TaskSummary};
 pub use limits::RunLimits;
 pub use permissions::{Answers, Granted, RunPermissions};
@@ -196,48 +197,6 @@ impl Begin {
             Self::Resume { .. } | Self::TakeOver { .. } => true,
         }
     }
-}
-
-/// Who answers when a call needs permission.
-#[derive(Debug, Clone)]
-pub enum Asks {
-    /// A person answers through the user interface. If an [`Ask`] or the channel is dropped without
-    /// an answer, the call is denied.
-    Person(mpsc::Sender<Ask>),
-    /// No person is asked. The call is denied, and the model receives the reason.
-    Deny,
-    /// No person is asked. The call is allowed.
-    Allow,
-}
-
-/// A permission request to a person.
-#[derive(Debug)]
-pub struct Ask {
-    /// The permission request in the form in which it is shown.
-    pub question: PermissionQuestion,
-    /// The unchanged input of the call, for programs that need the data and not the shown text.
-    pub input: Value,
-    /// The channel on which the answer must be sent.
-    pub answer: oneshot::Sender<Answer>,
-}
-
-impl Ask {
-    /// Answers the permission request. If the agent was stopped in the meantime, the answer has no
-    /// effect.
-    pub fn reply(self, choice: Choice) {
-        let digest = self.question.digest().clone();
-        let _nobody_waits = self.answer.send(Answer { digest, choice });
-    }
-}
-
-/// A person's answer to a permission request.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Answer {
-    /// The digest of the permission request that was shown. If the answer belongs to a different
-    /// request, the answer is rejected and the current request is shown again.
-    pub digest: Digest,
-    /// What the person decided.
-    pub choice: Choice,
 }
 
 /// The handle of a run. It controls the run and receives the run's events.

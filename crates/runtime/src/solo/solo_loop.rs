@@ -25,7 +25,7 @@ use super::options::Entry;
 use crate::driver::{AgentSender, Announcement, Driver, Report, ReportKind, Start};
 use crate::events::{AgentStarted, RunEvent, RunStarted, Spending, waiting_for_model};
 use crate::refused_entries::RefusedEntries;
-use crate::run::{Asks, Limit, RunEnd, RunLimits, RunOutcome, Stopper};
+use crate::run::{Asks, Limit, Receipt, RunEnd, RunLimits, RunOutcome, Stopper, Taken};
 use crate::team_run::{
     Account, InProcess, LoopHandle, Pending, PersonSaid, Request, RunContext, SubagentRun,
     SubagentRuns, UsageTotals,
@@ -106,6 +106,7 @@ pub(super) struct SaidHere {
     /// The permission that the person also granted for later calls, as text. The flag says whether
     /// the permission is still valid after a resume.
     always: Option<(String, bool)>,
+    receipt: Receipt,
 }
 
 /// The id of a call, and the answer that the person at this terminal gave. `None` means that the
@@ -538,7 +539,8 @@ impl SoloLoop {
 
     /// Handles the answer of the person at this terminal. A permission for later calls applies to
     /// this member only, and the lead learns of this permission from the journal.
-    async fn answered_here(&mut self, call: String, SaidHere { grant, always }: SaidHere) {
+    async fn answered_here(&mut self, call: String, said: SaidHere) {
+        let SaidHere { grant, always, mut receipt } = said;
         if let Some((what, lasts)) = always {
             let member = self.member.clone();
             // Write the permission to the journal before the answer is passed on. After the answer,
@@ -550,6 +552,7 @@ impl SoloLoop {
             self.run_context.sink.tell(RunEvent::AllowedAlways { agent: member, what }).await;
         }
         self.link.tell(Event::Answered { call, grant });
+        receipt.give(Ok(Taken::Written));
     }
 
     /// Gets an answer to a permission request on this side too: from the person at this terminal,
@@ -563,13 +566,16 @@ impl SoloLoop {
             Asks::Deny => return,
             Asks::Allow => {
                 let grant = Grant::Allowed { input: None, updates: Vec::new() };
-                Box::pin(async move { (id, Some(SaidHere { grant, always: None })) })
+                Box::pin(async move {
+                    (id, Some(SaidHere { grant, always: None, receipt: Receipt::default() }))
+                })
             }
             Asks::Person(person) => Box::pin(async move {
                 let tool = pending.tool.clone();
                 let said = asking.ask(person, pending).await;
-                let here = |PersonSaid { grant, always }| SaidHere {
+                let here = |PersonSaid { grant, always, receipt }| SaidHere {
                     grant,
+                    receipt,
                     always: always.map(|it| (it.allows(&tool), it.lasts())),
                 };
                 (id, said.map(here))

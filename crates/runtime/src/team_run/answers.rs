@@ -11,7 +11,8 @@ use pitcrew_permission::gate::{AllowingRules, Call, Gate, Judged, Verdict};
 use pitcrew_permission::settings::save_allowing_rule;
 use pitcrew_process::sandbox::Profile;
 use pitcrew_protocol::{
-    AgentName, CallEffect, LEAD_NAME, Member, PermissionMode, Program, ToolTraits, chain,
+    AgentName, ApiError, CallEffect, ErrorCode, LEAD_NAME, Member, PermissionMode, Program,
+    ToolTraits, chain,
 };
 use pitcrew_team::{KnownMode, Request, RequestKind};
 use serde_json::{Value, json};
@@ -21,7 +22,7 @@ use super::run_context::RunContext;
 use crate::driver::Sink;
 use crate::events::RunEvent;
 use crate::question::{AskedCall, AskedFile, Choice, Digest, Keep, Offer, PermissionQuestion};
-use crate::run::{Answer, Ask, Asks, Granted};
+use crate::run::{Answer, Ask, Asks, Granted, Receipt};
 
 /// The maximum number of granted permissions that are remembered for the user. A person grants far
 /// fewer, but agents can write to the journal, from which those of members in panes come.
@@ -106,11 +107,19 @@ pub(crate) struct Decided {
     pub(crate) grant: Grant,
     /// The rule that would have allowed the call. It is set only if no person was there to decide.
     pub(crate) would_allow: Option<String>,
+    /// The person who decided learns here whether the decision is written.
+    pub(crate) receipt: Receipt,
 }
 
 impl From<Grant> for Decided {
     fn from(grant: Grant) -> Self {
-        Self { grant, would_allow: None }
+        Self { grant, would_allow: None, receipt: Receipt::default() }
+    }
+}
+
+impl From<PersonSaid> for Decided {
+    fn from(PersonSaid { grant, always: _, receipt }: PersonSaid) -> Self {
+        Self { grant, would_allow: None, receipt }
     }
 }
 
@@ -120,13 +129,14 @@ pub(crate) struct PersonSaid {
     pub(crate) grant: Grant,
     /// The permission that the person granted for the rest of the run, if any.
     pub(crate) always: Option<Offer>,
+    pub(crate) receipt: Receipt,
 }
 
 /// The end of a permission request that was shown to a person.
 #[derive(Debug)]
 pub(super) enum Reply {
     /// The person's answer.
-    Chosen(Choice),
+    Chosen(Choice, Receipt),
     /// The answer follows without the person, for example from a permission for the whole run.
     Unasked(Grant),
 }
@@ -238,8 +248,7 @@ impl Asking {
             Asks::Deny => self.refuse(&pending),
             Asks::Person(person) => {
                 let said = self.ask(person, pending).await;
-                said.map_or_else(|| denied("the user did not answer".to_owned()), |said| said.grant)
-                    .into()
+                said.map_or_else(|| denied("the user did not answer".to_owned()).into(), Into::into)
             }
         }
     }
@@ -275,7 +284,8 @@ impl Asking {
             pending.description,
             self.gate.how_to_allow(&pending.call())
         );
-        Decided { grant: denied(reason), would_allow: rules.narrowest().map(str::to_owned) }
+        let would_allow = rules.narrowest().map(str::to_owned);
+        Decided { would_allow, ..denied(reason).into() }
     }
 
     /// Asks a person, and applies the answer. Returns `None` if the person does not answer or has
@@ -285,15 +295,17 @@ impl Asking {
         person: mpsc::Sender<Ask>,
         pending: Pending,
     ) -> Option<PersonSaid> {
-        let choice = match self.reply(person, &pending).await? {
-            Reply::Chosen(choice) => choice,
-            Reply::Unasked(grant) => return Some(PersonSaid { grant, always: None }),
+        let (choice, receipt) = match self.reply(person, &pending).await? {
+            Reply::Chosen(choice, receipt) => (choice, receipt),
+            Reply::Unasked(grant) => {
+                return Some(PersonSaid { grant, always: None, receipt: Receipt::default() });
+            }
         };
         let always = match &choice {
             Choice::Always { offer, .. } => Some(offer.clone()),
             Choice::Once | Choice::No { .. } => None,
         };
-        Some(PersonSaid { grant: self.follow(choice, &pending).await, always })
+        Some(PersonSaid { grant: self.follow(choice, &pending).await, always, receipt })
     }
 
     /// Asks a person. Returns `None` if the person does not answer or has left. The wait ends early
@@ -316,7 +328,7 @@ impl Asking {
             let covered = async {
                 always.wait_for(|always| always.covers(&self.gate, pending)).await.map(drop)
             };
-            let Answer { digest, choice } = tokio::select! {
+            let Answer { digest, choice, mut receipt } = tokio::select! {
                 biased;
                 Ok(()) = covered => return Some(Reply::Unasked(allowed(Vec::new()))),
                 answer = async { person.send(asked).await.ok()?; answered.await.ok() } => answer?,
@@ -332,8 +344,12 @@ impl Asking {
             let stands =
                 is_refusal || self.question(pending).await?.is_ok_and(|now| now == question);
             if is_offered && stands && digest == *question.digest() {
-                return Some(Reply::Chosen(choice));
+                return Some(Reply::Chosen(choice, receipt));
             }
+            receipt.give(Err(ApiError::new(
+                ErrorCode::InvalidStatus,
+                "what the call would do has changed since the request was shown; look at it again",
+            )));
             tracing::info!(agent = %pending.agent, "an answer to a question that has changed is not taken");
         }
     }

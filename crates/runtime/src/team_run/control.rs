@@ -11,12 +11,14 @@ use serde_json::{Value, json};
 use tokio::sync::oneshot;
 use uuid::Uuid;
 
+use super::answers::Decided;
 use super::run_machine::{EndReason, RunInput};
 use super::team_loop::TeamLoop;
 use super::user_requests::PaneSight;
 use super::wake::Decision;
 use crate::control_socket::{Call, ControlRequest, ControlServer, ENDED_BY, ENDING};
 use crate::question::Digest;
+use crate::run::Receipt;
 
 /// If a caller waits for the end of a team, this part of its waiting time is reserved for the steps
 /// after the teammates have left.
@@ -243,6 +245,13 @@ impl TeamLoop {
         inputs
     }
 
+    fn no_request(&self, request: &str) -> ApiError {
+        let says = format!("there is no permission request '{request}'");
+        ApiError::new(ErrorCode::InvalidStatus, says)
+            .with("request_id", request)
+            .with("open_requests", self.agents.open_questions())
+    }
+
     /// Answers a permission request, even if a person is being asked about it elsewhere at the same
     /// time. The first answer counts.
     async fn permit_for_user(
@@ -253,12 +262,7 @@ impl TeamLoop {
         digest: Option<Digest>,
     ) -> Result<Value, ApiError> {
         let Some(asked) = self.agents.question(&request) else {
-            let open = self.agents.open_questions();
-            let error = ApiError::new(
-                ErrorCode::InvalidStatus,
-                format!("there is no permission request '{request}'"),
-            );
-            return Err(error.with("request_id", request.as_str()).with("open_requests", open));
+            return Err(self.no_request(&request));
         };
         if digest.is_some_and(|digest| digest != asked.digest) {
             let message = format!(
@@ -273,9 +277,12 @@ impl TeamLoop {
                 Grant::Denied { reason: reason.unwrap_or_else(|| "the user said no".to_owned()) }
             }
         };
+        let (receipt, taken) = Receipt::new();
+        let decided = Decided { receipt, ..grant.into() };
         let (id, pause) = (request.clone(), Duration::ZERO);
-        self.decided(Decision::ByMail { request: id, decided: grant.into(), pause }).await;
-        Ok(json!({"success": true, "request_id": request, "allowed": allow}))
+        self.decided(Decision::ByMail { request: id, decided, pause }).await;
+        let taken = taken.await.unwrap_or_else(|_| Err(self.no_request(&request)))?;
+        Ok(taken.told(json!({"success": true, "request_id": request, "allowed": allow})))
     }
 }
 

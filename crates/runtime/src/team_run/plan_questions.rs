@@ -14,7 +14,7 @@ use super::run_context::RunContext;
 use super::run_machine::RunInput;
 use super::team_loop::TeamLoop;
 use crate::question::Choice;
-use crate::run::Asks;
+use crate::run::{Asks, Receipt, Taken};
 use crate::team_tools::PLAN_CHARS;
 
 /// The open plans of a run about which a person is asked, by request id.
@@ -37,7 +37,7 @@ pub(super) struct PlanDecision {
     request: String,
     member: AgentName,
     /// The person's decision. `None` if the person did not answer.
-    choice: Option<Choice>,
+    choice: Option<(Choice, Receipt)>,
 }
 
 impl PlanQuestions {
@@ -124,7 +124,7 @@ impl TeamLoop {
         let asking = self.run_context.asking.clone();
         let deciding = async move {
             let choice = match asking.reply(person, &pending).await {
-                Some(Reply::Chosen(choice)) => Some(choice),
+                Some(Reply::Chosen(choice, receipt)) => Some((choice, receipt)),
                 Some(Reply::Unasked(_)) | None => None,
             };
             PlanDecision { request, member, choice }
@@ -135,9 +135,9 @@ impl TeamLoop {
     /// Sends the person's decision about a plan to the teammate and to the lead.
     pub(super) async fn plan_decided(&mut self, decision: PlanDecision) -> Vec<RunInput> {
         let PlanDecision { request, member, choice } = decision;
-        let (approve, feedback) = match choice {
-            Some(Choice::Once | Choice::Always { .. }) => (true, None),
-            Some(Choice::No { reason }) => (false, reason),
+        let (approve, feedback, mut receipt) = match choice {
+            Some((Choice::Once | Choice::Always { .. }, receipt)) => (true, None, receipt),
+            Some((Choice::No { reason }, receipt)) => (false, reason, receipt),
             None => {
                 if let Some(plan) = self.plan_questions.asked.get_mut(&request) {
                     plan.question = None;
@@ -155,8 +155,10 @@ impl TeamLoop {
                 chain(&error)
             ))
             .await;
+            receipt.give(Err(error));
             self.look_at_plans().await;
         }
+        receipt.give(Ok(Taken::Written));
         vec![RunInput::WaitOver]
     }
 }

@@ -19,7 +19,8 @@ use super::team_loop::TeamLoop;
 use super::wake::{Asked, Decision};
 use crate::events::RunEvent;
 use crate::question::Digest;
-use crate::run::{Asks, Shortfall};
+use crate::refused_entries::REFUSED;
+use crate::run::{Asks, Receipt, Shortfall, Taken};
 
 impl TeamLoop {
     /// Ends a run in which the lead asks for approval of its plan but there is no person to approve
@@ -147,32 +148,44 @@ impl TeamLoop {
             Grant::Denied { reason } => Some(reason.clone()),
         };
         let (agent, call, refused, would_allow) = match decision {
-            Decision::AtOnce { agent, call, decided: Decided { grant, would_allow } } => {
+            Decision::AtOnce { agent, call, decided } => {
+                let Decided { grant, would_allow, receipt } = decided;
                 let refused = refused(&grant);
                 let outcome = PermissionOutcome::of_answer(refused.is_none());
                 self.note_question(&agent, &call, outcome).await;
+                self.noted(receipt);
                 self.agents.tell(&agent, Event::Answered { call: call.id.clone(), grant });
                 (agent, call.id, refused, would_allow)
             }
-            Decision::ByMail { request, decided, pause } => {
+            Decision::ByMail { request, mut decided, pause } => {
                 // The request was already answered by somebody else.
                 let Some(asked) = self.agents.answered(&request) else { return };
                 let answer = answer_to(&asked, &decided.grant);
                 let team = &self.run_context.team;
                 let answered = team.answer_permission(&Actor::Lead, &request, answer, None).await;
                 if let Err(error) = answered {
+                    let (of, reason) = (&asked.agent, chain(&error));
+                    let is_kept = error.code == ErrorCode::InternalError;
+                    let says = match is_kept {
+                        true => format!(
+                            "the answer to the permission request of {of} is not written yet: {reason}"
+                        ),
+                        false => {
+                            format!("the permission request of {of} cannot be answered: {reason}")
+                        }
+                    };
+                    decided.receipt.give(match is_kept {
+                        true => Ok(Taken::Unwritten { reason }),
+                        false => Err(error),
+                    });
                     if pause.is_zero() {
-                        self.warn(format!(
-                            "the permission request of {} cannot be answered: {}",
-                            asked.agent,
-                            chain(&error)
-                        ))
-                        .await;
+                        self.warn(says).await;
                     }
-                    if error.code == ErrorCode::InternalError {
+                    if is_kept {
                         return self.answer_later(request, asked, decided, pause);
                     }
                 }
+                decided.receipt.give(Ok(Taken::Written));
                 self.agents.tell_lead(Event::Settled(vec![asked.mail]));
                 (asked.agent, asked.call, refused(&decided.grant), decided.would_allow)
             }
@@ -194,6 +207,14 @@ impl TeamLoop {
         let (request, tool, member) = (call.key.clone(), call.tool.clone(), agent.clone());
         let noted = Noted::Permission { request, member, tool, outcome };
         self.run_context.team.note([noted]).await;
+    }
+
+    /// Tells a person that the journal has the person's answer, or that the disk refused it.
+    fn noted(&self, mut receipt: Receipt) {
+        receipt.give(Ok(match self.run_context.team.is_journal_behind() {
+            true => Taken::Unwritten { reason: REFUSED.to_owned() },
+            false => Taken::Written,
+        }));
     }
 
     /// Schedules another attempt to write an answer, because the answer could not be written to

@@ -1,14 +1,15 @@
 //! Tests permission requests. The lead's user sees a request, and the request may be answered by
 //! somebody else or may change before the user answers.
 
-use pitcrew_protocol::{AgentName, Frame, PermissionMode};
+use pitcrew_protocol::{AgentName, ErrorCode, Frame, PermissionMode};
 use pitcrew_runtime::events::RunEvent;
 use pitcrew_runtime::question::{Choice, Digest, Keep, Offer};
-use pitcrew_runtime::run::{Answer, Ask, Asks, RunHandle, Runtime};
+use pitcrew_runtime::run::{Answer, Ask, Asks, RunHandle, Runtime, Taken};
 use pitcrew_team::{Actor, JoinMember, PermissionAsk, Team};
 use serde_json::json;
 use tokio::sync::mpsc;
 
+use crate::patience::in_time;
 use crate::team_env::{TestRun, finish, until};
 
 /// The script of a lead that is busy for ten minutes.
@@ -117,9 +118,12 @@ async fn an_answer_that_the_disk_refuses_is_written_when_the_disk_takes_it() {
     // root.
     std::fs::rename(&requests, &aside).unwrap();
     std::fs::create_dir(&requests).unwrap();
-    let answer = Answer { digest: ask.question.digest().clone(), choice: Choice::Once };
+    let digest = ask.question.digest().clone();
+    let (answer, taken) = Answer::with_receipt(digest, Choice::Once);
     ask.answer.send(answer).unwrap();
-    let is_refused = |event: &RunEvent| matches!(event, RunEvent::Warning { text } if text.contains("cannot be answered"));
+    let taken = in_time("the person learns of it", taken).await.unwrap();
+    assert!(matches!(taken, Ok(Taken::Unwritten { .. })), "{taken:?}");
+    let is_refused = |event: &RunEvent| matches!(event, RunEvent::Warning { text } if text.contains("is not written yet"));
     until(&mut handle, is_refused).await;
     std::fs::remove_dir(&requests).unwrap();
     std::fs::rename(&aside, &requests).unwrap();
@@ -245,13 +249,18 @@ async fn an_answer_to_a_question_that_has_changed_is_not_taken() {
     let answering = async {
         let first = asks.recv().await.unwrap();
         let other = Digest::of_call("Write", &json!({}));
-        first.answer.send(Answer { digest: other, choice: Choice::Once }).unwrap();
+        let (answer, taken) = Answer::with_receipt(other, Choice::Once);
+        first.answer.send(answer).unwrap();
+        assert_eq!(taken.await.unwrap().unwrap_err().code, ErrorCode::InvalidStatus);
         let second = asks.recv().await.unwrap();
         assert_eq!(second.question, first.question, "it is asked again");
         // The user was asked to allow the new file `it`. Before the user answers, another process
         // creates this file. The tool call would now overwrite the file.
         std::fs::write(setting.cwd.join("it"), "somebody else's").unwrap();
-        second.reply(Choice::Once);
+        let digest = second.question.digest().clone();
+        let (answer, taken) = Answer::with_receipt(digest, Choice::Once);
+        second.answer.send(answer).unwrap();
+        assert_eq!(taken.await.unwrap().unwrap_err().code, ErrorCode::InvalidStatus);
         let third = asks.recv().await.unwrap();
         assert_ne!(third.question.digest(), first.question.digest());
         let text: Vec<&str> = third.question.lines.iter().map(|line| line.text.as_str()).collect();

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use futures_util::future::{BoxFuture, OptionFuture};
 use futures_util::{FutureExt as _, StreamExt};
-use pitcrew_protocol::{Task, TeamConfig};
+use pitcrew_protocol::{ApiError, ErrorCode, Task, TeamConfig};
 use pitcrew_runtime::control_socket::{Caller, Notifies, PROTOCOL, Visitor};
 use pitcrew_runtime::events::RunEvent;
 use pitcrew_runtime::run::{Ask, RunHandle, RunOutcome};
@@ -16,6 +16,7 @@ use pitcrew_team::store::{Change, Watch};
 use serde_json::json;
 use tokio::sync::mpsc;
 use tokio::sync::mpsc::error::TrySendError;
+use tokio::task::JoinSet;
 use tokio::time::Sleep;
 use uuid::Uuid;
 
@@ -87,6 +88,8 @@ pub(super) struct HostLoop {
     followers: Followers,
     /// The processes that wait until the team's files were read, because their snapshot needs them.
     arriving: Vec<Arriving>,
+    /// The processes whose answers the run has and did not write yet.
+    answered: JoinSet<()>,
 }
 
 /// A process that wants to follow the host.
@@ -145,6 +148,7 @@ impl HostLoop {
             is_over: false,
             followers: Followers::new(),
             arriving: Vec::new(),
+            answered: JoinSet::new(),
         }
     }
 
@@ -165,7 +169,9 @@ impl HostLoop {
                 Wake::AnsweredHere(AnswerHere { question, digest, choice, reply }) => {
                     let closed = self.questions.answer(&question, digest, choice);
                     // The user interface may have stopped waiting for the result.
-                    let _unread = reply.send(closed.map(|closed| self.append(closed)));
+                    // It does not wait for the files: the run's warnings reach it, and the run may
+                    // wait for it.
+                    let _unread = reply.send(closed.map(|(closed, _said)| self.append(closed)));
                 }
                 Wake::Visited(visitor) => self.visited(visitor).await,
                 Wake::Ready(follower) => self.serve(follower),
@@ -251,12 +257,18 @@ impl HostLoop {
                 }
             }
             Visitor::Answer { question, digest, choice, caller } => {
-                let answered = self.questions.answer(&question, digest, choice);
-                let answered = answered.map(|closed| {
-                    self.append(closed);
-                    json!({"success": true, "question": question})
-                });
-                caller.answer(answered).await;
+                match self.questions.answer(&question, digest, choice) {
+                    Ok((closed, said)) => {
+                        self.append(closed);
+                        while self.answered.try_join_next().is_some() {}
+                        self.answered.spawn(async move {
+                            let taken = said.await.unwrap_or_else(|_| Err(overtaken(&question)));
+                            let answer = json!({"success": true, "question": question});
+                            caller.answer(taken.map(|taken| taken.told(answer))).await;
+                        });
+                    }
+                    Err(error) => caller.answer(Err(error)).await,
+                }
             }
         }
     }
@@ -333,6 +345,8 @@ impl HostLoop {
             self.append(closed);
         }
         let outcome = handle.outcome().await;
+        // The run has ended, so what it did with the answers is known.
+        while self.answered.join_next().await.is_some() {}
         if let Some(notification) = Notification::of_end(self.files.team.name().as_str(), &outcome)
         {
             self.notify(notification);
@@ -353,6 +367,11 @@ impl HostLoop {
             }
         }
     }
+}
+
+fn overtaken(question: &str) -> ApiError {
+    let says = format!("the permission request '{question}' ended before the answer had an effect");
+    ApiError::new(ErrorCode::InvalidStatus, says).with("question", question)
 }
 
 impl Face {

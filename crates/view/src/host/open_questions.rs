@@ -6,11 +6,14 @@ use std::task::Poll;
 
 use pitcrew_protocol::{ApiError, ErrorCode};
 use pitcrew_runtime::question::{Choice, Digest};
-use pitcrew_runtime::run::{Answer, Ask};
+use pitcrew_runtime::run::{Answer, Ask, Taken};
 use serde_json::json;
 use tokio::sync::oneshot;
 
 use super::event::{Closed, OpenQuestion, What};
+
+/// What the run says of an answer.
+type Said = oneshot::Receiver<Result<Taken, ApiError>>;
 
 /// The open permission requests of a host, in the order in which they were opened.
 #[derive(Debug, Default)]
@@ -36,7 +39,8 @@ impl OpenQuestions {
         self.open.iter().map(|(question, _)| question.clone()).collect()
     }
 
-    /// Answers a permission request. Returns the event that closes it.
+    /// Answers a permission request. Returns the event that closes it, and the channel on which the
+    /// run says what it did with the answer.
     ///
     /// # Errors
     /// `invalid_status` if the request is not open or has another digest, `invalid_request` if it
@@ -46,7 +50,7 @@ impl OpenQuestions {
         id: &str,
         digest: Digest,
         choice: Choice,
-    ) -> Result<What, ApiError> {
+    ) -> Result<(What, Said), ApiError> {
         let is_it = |(question, answer): &(OpenQuestion, oneshot::Sender<Answer>)| {
             question.id == id && !answer.is_closed()
         };
@@ -68,8 +72,9 @@ impl OpenQuestions {
         }
         let (asked, answer) = self.open.remove(at);
         // This fails only if the agent ended since the check above.
-        let _nobody_waits = answer.send(Answer { digest, choice: choice.clone() });
-        Ok(What::QuestionClosed { id: asked.id, closed: Closed::Answered(choice) })
+        let (given, said) = Answer::with_receipt(digest, choice.clone());
+        let _nobody_waits = answer.send(given);
+        Ok((What::QuestionClosed { id: asked.id, closed: Closed::Answered(choice) }, said))
     }
 
     /// Waits until a permission request needs no answer any more. Returns the event that closes it.

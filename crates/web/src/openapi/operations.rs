@@ -205,7 +205,7 @@ fn of_people() -> Vec<Operation> {
         Operation::of_host(
             "post",
             "/api/teams/{team}/questions/{id}/answer",
-            "Done",
+            "Answered",
             "Answer a question",
         )
         .with_body("Answer"),

@@ -350,6 +350,14 @@ fn of_people() -> Vec<Named> {
         ("left_out", count()),
     ]);
     vec![
+        (
+            "Answered",
+            object(&[
+                ("success", json!({"const": true})),
+                ("question", text()),
+                ("is_written", json!({"type": "boolean"})),
+            ]),
+        ),
         ("Question", question),
         ("QuestionList", object(&[("questions", list_of(&reference("Question")))])),
         ("PlanList", object(&[("plans", list_of(&plan))])),

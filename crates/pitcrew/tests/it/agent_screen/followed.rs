@@ -77,7 +77,8 @@ fn two_processes_follow_a_run_on_a_terminal_and_any_of_the_three_answers() {
         (question, &question["input"]["command"]),
         (&same["questions"][0], &json!("touch one"))
     );
-    assert_eq!(answer(&seat, question, &json!("once"))["success"], true);
+    let answered = answer(&seat, question, &json!("once"));
+    assert_eq!((&answered["success"], &answered["is_written"]), (&json!(true), &json!(true)));
     let closed = json!({"id": question["id"], "closed": {"answered": "once"}});
     assert_eq!(
         [first.until("question_closed"), second.until("question_closed")],
