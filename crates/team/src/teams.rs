@@ -7,6 +7,7 @@ use pitcrew_protocol::{ApiError, Limits, TeamDir, TeamName};
 use pitcrew_store::{Backend, Paths, RateScope, Slot, StoreError};
 
 use crate::entropy::Entropy;
+use crate::mail::SeenMail;
 use crate::places::paths_of;
 use crate::{Clock, Team, refusal};
 
@@ -28,6 +29,8 @@ const NAMES_LISTED: usize = 100;
 #[derive(Clone, Debug)]
 pub struct Teams {
     shared: Arc<Shared>,
+    /// The mail that this process saw in teams of other clients. `None` if it remembers none.
+    seen: Option<Arc<SeenMail>>,
 }
 
 #[derive(Debug)]
@@ -65,7 +68,17 @@ impl Teams {
         entropy: Entropy,
     ) -> Self {
         let paths = paths_of(&*backend);
-        Self { shared: Arc::new(Shared { backend, paths, limits, clock, entropy }) }
+        Self { shared: Arc::new(Shared { backend, paths, limits, clock, entropy }), seen: None }
+    }
+
+    /// Lets [`Team::remember_mail`] remember mail, for as long as a clone of this handle exists.
+    #[must_use]
+    pub fn remembering_mail(self) -> Self {
+        Self { seen: Some(Arc::default()), ..self }
+    }
+
+    pub(crate) fn seen_mail(&self) -> Option<&SeenMail> {
+        self.seen.as_deref()
     }
 
     /// The store. Use it directly only in tests, or for functions that only the store has. Use the

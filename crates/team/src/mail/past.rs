@@ -1,6 +1,6 @@
 //! Mail that is no longer in the inbox, and mail that will never be delivered.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 use pitcrew_protocol::{AgentName, ApiError, MessageId};
 use pitcrew_store::{Event, JournalEntry, Past, StoredMessage};
@@ -12,7 +12,8 @@ use crate::Team;
 impl Team {
     /// Returns the known messages that have left the inbox of `name`. A message is known if pitcrew
     /// moved it out of the inbox, or if a pitcrew process recently sent it. A message from another
-    /// client that another client removed is not known.
+    /// client that another client removed is known only if this process saw it before, as
+    /// [`Team::remember_mail`] says.
     ///
     /// # Errors
     /// `team_not_found`, `internal_error`.
@@ -35,12 +36,33 @@ impl Team {
         name: &AgentName,
         past: Option<Past>,
     ) -> Result<Vec<Mail>, ApiError> {
+        let there = self.inbox_of(name).await?.0;
         let mut stored = match past {
             Some(past) => self.stored_past(name, past).await?,
-            None => Vec::new(),
+            None => self.seen_before(name, &there),
         };
-        stored.extend(self.inbox_of(name).await?.0);
+        stored.extend(there);
         self.verified(name, stored, Senders::Former).await
+    }
+
+    /// Remembers from now on what this process sees in the inboxes, until it is gone from them, and
+    /// also later. This is for a team that another client leads: the client takes out what it has
+    /// read. Without `Teams::remembering_mail`, nothing is remembered.
+    pub fn remember_mail(&self) {
+        if let Some(seen) = self.teams().seen_mail() {
+            seen.begin((self.dir().clone(), self.born_ms()));
+        }
+    }
+
+    /// Returns what this process saw in an inbox and is not `there` any more, as read.
+    fn seen_before(&self, name: &AgentName, there: &[StoredMessage]) -> Vec<StoredMessage> {
+        let Some(seen) = self.teams().seen_mail() else { return Vec::new() };
+        let team = (self.dir().clone(), self.born_ms());
+        let mut before = seen.look(&team, &name.inbox_file(), there);
+        for stored in &mut before {
+            stored.message.read = Some(true);
+        }
+        before
     }
 
     /// Returns the messages to `name` that will never be delivered, each with the reason. They come
@@ -78,10 +100,14 @@ impl Team {
         // If a process was killed while it moved messages to the archive, a message can be in the
         // inbox and in the archive. In that case the message counts as in the inbox, and the copy
         // in the archive is skipped.
-        past.retain(|past| there.iter().all(|there| there.id != past.id));
+        let is_there: HashSet<&MessageId> = there.iter().map(|there| &there.id).collect();
+        past.retain(|past| !is_there.contains(&past.id));
         for stored in &mut past {
             stored.message.read = Some(true);
         }
+        let seen = self.seen_before(name, &there);
+        let known: HashSet<MessageId> = past.iter().map(|past| past.id.clone()).collect();
+        past.extend(seen.into_iter().filter(|seen| !known.contains(&seen.id)));
         Ok(past)
     }
 }
