@@ -80,6 +80,9 @@ impl Masker {
         // Values come first: a pattern can match a part of a value, and the rest would stay.
         let found = self.known_values(text);
         let mut masked = self.replaced(Cow::Borrowed(text), found);
+        // A part of a key with an escape in it looks like a whole key.
+        let found = forms::find_encoded(&masked);
+        masked = self.replaced(masked, found);
         for form in FORMS.iter() {
             let (replaced, count) = form.mask(&masked);
             if count > 0 {

@@ -9,6 +9,9 @@ use std::ops::Range;
 /// The maximum number of encodings around a value.
 const ENCODINGS_MOST: usize = 6;
 
+/// The maximum number of characters of a terminal's command in a text, as of a colour.
+const COMMAND_CHARS: usize = 24;
+
 /// The maximum number of characters between `&` and `;` of a character reference in HTML.
 const REFERENCE_CHARS: usize = 8;
 
@@ -19,14 +22,21 @@ const REFERENCES: &[(&str, char)] =
 /// The bytes of a text that count, and their places in the text.
 ///
 /// What a program can put into a text when it breaks it into lines or encodes it does not count:
-/// white space, control characters, characters that nobody sees, the lines of a frame, and backslashes
-/// with the letter of `\n`, `\r` and `\t`. An escape counts as the character for which it stands: `\u0026` in JSON, `\x26` in
+/// white space, control characters, colours of a terminal, characters that nobody sees, the lines of a
+/// frame, and backslashes with the letter of `\n`, `\r` and `\t`. An escape counts as the character for which it stands: `\u0026` in JSON, `\x26` in
 /// source code, `%26` in an address, and `&amp;` or `&#38;` in HTML.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CountedBytes {
     bytes: Vec<u8>,
     /// For each byte the place of its character, or of the escape that stands for the character.
     places: Vec<Range<usize>>,
+}
+
+/// Whether white space counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Spaces {
+    Removed,
+    Kept,
 }
 
 /// A character and its place in the text.
@@ -36,11 +46,22 @@ impl CountedBytes {
     /// Returns the counted bytes of a text.
     #[must_use]
     pub fn of(text: &str) -> Self {
+        Self::decoding(text, Spaces::Removed)
+    }
+
+    /// Returns the bytes of a text without its encodings, in which the words stay apart: white space
+    /// counts too, and `\n`, `\r` and `\t` are white space.
+    #[must_use]
+    pub fn with_spaces(text: &str) -> Self {
+        Self::decoding(text, Spaces::Kept)
+    }
+
+    fn decoding(text: &str, spaces: Spaces) -> Self {
         let mut chars: Vec<Placed> =
             text.char_indices().map(|(at, c)| (c, at..at + c.len_utf8())).collect();
         for _ in 0..ENCODINGS_MOST {
             let before = chars.len();
-            chars = decoded(&chars);
+            chars = decoded(&chars, spaces);
             if chars.len() == before {
                 break;
             }
@@ -83,7 +104,7 @@ impl CountedBytes {
 }
 
 /// Removes one encoding, and what does not count.
-fn decoded(chars: &[Placed]) -> Vec<Placed> {
+fn decoded(chars: &[Placed], spaces: Spaces) -> Vec<Placed> {
     let mut all = Vec::with_capacity(chars.len());
     let mut rest = chars;
     while let [(first, place), others @ ..] = rest {
@@ -92,10 +113,17 @@ fn decoded(chars: &[Placed]) -> Vec<Placed> {
         {
             all.push((c, place.start..last.end));
             rest = rest.get(length..).unwrap_or_default();
-        } else if *first == '\\' && matches!(others, [('n' | 'r' | 't', _), ..]) {
-            rest = others.get(1..).unwrap_or_default();
+        } else if let Some(length) = command_length(rest) {
+            rest = rest.get(length..).unwrap_or_default();
+        } else if *first == '\\'
+            && let [('n' | 'r' | 't', letter), others @ ..] = others
+        {
+            if spaces == Spaces::Kept {
+                all.push((' ', place.start..letter.end));
+            }
+            rest = others;
         } else {
-            if counts(*first) {
+            if counts(*first) || (spaces == Spaces::Kept && first.is_whitespace()) {
                 all.push((*first, place.clone()));
             }
             rest = others;
@@ -114,6 +142,14 @@ fn is_invisible(c: char) -> bool {
     matches!(c, '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{180b}'..='\u{180f}' | '\u{200b}'..='\u{200f}'
         | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{fe00}'..='\u{fe0f}' | '\u{feff}'
         | '\u{e0000}'..='\u{e0fff}')
+}
+
+/// Returns the length of the command for a terminal with which `chars` begin, such as a colour.
+fn command_length(chars: &[Placed]) -> Option<usize> {
+    let [('\u{1b}', _), ('[', _), rest @ ..] = chars else { return None };
+    let is_last = |(c, _): &Placed| ('@'..='~').contains(c);
+    let last = rest.iter().take(COMMAND_CHARS).position(is_last)?;
+    Some(last + 3)
 }
 
 /// Returns the character of the escape with which `chars` begin, and the length of the escape.
@@ -195,6 +231,16 @@ mod tests {
         ] {
             check(text, "a/b&c<ö🙂>'\"");
         }
+    }
+
+    #[test]
+    fn words_stay_apart_if_spaces_are_kept() {
+        let text = "a\\tb%20\u{1b}[1;31mc\u{1b}[0md\u{200b}e\n f\\\\ng";
+        let counted = CountedBytes::with_spaces(text);
+        assert_eq!(String::from_utf8_lossy(counted.bytes()), "a b cde\n f g");
+        assert_eq!(&text[counted.place(4..7)], "c\u{1b}[0md\u{200b}e");
+        check(text, "abcdefg");
+        check("\u{1b}[1;", "[1;");
     }
 
     #[test]

@@ -1,10 +1,12 @@
 //! The forms of secrets: keys with a known beginning, and texts in places where only secrets are.
 
+use std::ops::Range;
 use std::sync::LazyLock;
 
+use pitcrew_team::CountedBytes;
 use regex::{Captures, Regex};
 
-use super::{can_be_password, is_secret, sign};
+use super::{Found, can_be_password, is_secret, sign};
 
 /// The name of the group of a pattern that is masked. Without this group, all but [`START`] is masked.
 const SECRET: &str = "secret";
@@ -208,15 +210,53 @@ impl Form {
     }
 }
 
+/// Finds the secrets of all forms in a text with escapes, colours, or characters that nobody sees,
+/// also inside of the secrets. Returns their places in order.
+pub(super) fn find_encoded(text: &str) -> Vec<Found> {
+    let is_sign = |c: char| matches!(c, '\\' | '%' | '&' | '\u{1b}') || !c.is_ascii();
+    if !text.contains(is_sign) {
+        return Vec::new();
+    }
+    let decoded = CountedBytes::with_spaces(text);
+    let Ok(words) = str::from_utf8(decoded.bytes()) else { return Vec::new() };
+    if words == text {
+        return Vec::new();
+    }
+    let mut all: Vec<Found> = Vec::new();
+    for form in FORMS.iter() {
+        for captures in form.regex.captures_iter(words) {
+            let Some(secret) = captures.get(0) else { continue };
+            let place = place_of_secret(&captures, secret.range());
+            if !form.is_secret(words.get(place.clone()).unwrap_or_default()) {
+                continue;
+            }
+            let range = decoded.place(place);
+            if all
+                .iter()
+                .all(|other| other.range.end <= range.start || range.end <= other.range.start)
+            {
+                all.push(Found { kind: form.kind.into(), range });
+            }
+        }
+    }
+    all.sort_by_key(|found| found.range.start);
+    all
+}
+
+/// Returns the place of the secret in the text of a match.
+fn place_of_secret(found: &Captures<'_>, whole: Range<usize>) -> Range<usize> {
+    match (found.name(SECRET), found.name(BEFORE)) {
+        (Some(secret), _) => secret.range(),
+        (None, Some(before)) => before.end()..whole.end,
+        (None, None) => whole,
+    }
+}
+
 /// Returns a match in which the secret is replaced. The text around the secret stays.
 fn masked_in(found: &Captures<'_>, whole: &str, kind: &str) -> String {
     let begin = found.get(0).map_or(0, |whole| whole.start());
-    let (from, to) = match (found.name(SECRET), found.name(BEFORE)) {
-        (Some(secret), _) => (secret.start() - begin, secret.end() - begin),
-        (None, Some(before)) => (before.end() - begin, whole.len()),
-        (None, None) => (0, whole.len()),
-    };
-    let (before, after) = (whole.get(..from), whole.get(to..));
+    let secret = place_of_secret(found, begin..begin + whole.len());
+    let (before, after) = (whole.get(..secret.start - begin), whole.get(secret.end - begin..));
     format!("{}{}{}", before.unwrap_or_default(), sign(kind), after.unwrap_or_default())
 }
 

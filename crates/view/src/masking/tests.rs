@@ -51,6 +51,41 @@ fn keys_with_a_known_beginning_are_masked_wherever_they_are() {
 }
 
 #[test]
+fn a_key_with_escapes_inside_is_masked_whole() {
+    let tail = random(40);
+    for (begin, end) in [
+        ("sk\\u002dant\\u002dapi03-", ""),
+        ("sk%2Dant%2Dapi03%2D", ""),
+        ("sk%252Dant-api03-", ""),
+        ("sk\\x2dant-api03-", ""),
+        ("sk&#45;ant-api03-", ""),
+        ("sk\u{200b}-ant-api03-", ""),
+        ("sk-a\u{ad}nt-api03-aB3dE5fG\\u002d", ""),
+        ("\u{1b}[01;31m\u{1b}[Ksk-ant-\u{1b}[m\u{1b}[Kapi03-", ""),
+        ("\\u001b[01;31msk-ant-\\u001b[mapi03-", ""),
+        ("sk-ant-api03-aB3dE5fG%2D", "%5F%5f"),
+    ] {
+        for (before, after) in [("a ", " b"), ("\\n", "\\n"), ("x=%22", "%22"), ("é\n", "\né")] {
+            let masked = masked(&format!("{before}{begin}{tail}{end}{after}"));
+            let rest = masked.replacen("[masked: Anthropic key]", "", 1);
+            assert_ne!(rest, masked, "{begin}");
+            assert!(masked.starts_with(before) && masked.ends_with(after), "{masked}");
+            // At most the colour before the key stays.
+            assert!(
+                !rest.contains("aB3") && rest.len() <= before.len() + after.len() + 20,
+                "{rest}"
+            );
+        }
+    }
+    let plain = "100% of it, C:\\new\\tasks & more — “ok” \\u0041";
+    assert_eq!(masked(plain), plain);
+    assert_eq!(
+        masked("Authorization:%20Bearer%20aB3dE5fG7hJ9kL1m&x=1"),
+        "Authorization:%20Bearer%20[masked: bearer token]&x=1"
+    );
+}
+
+#[test]
 fn private_keys_are_masked_to_their_end_or_to_the_end_of_the_text() {
     let key = "-----BEGIN OPENSSH PRIVATE KEY-----\nb3BlbnNzaC1\n-----END OPENSSH PRIVATE KEY-----";
     assert_eq!(masked(&format!("a\n{key}\nb")), "a\n[masked: private key]\nb");
