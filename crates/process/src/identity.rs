@@ -296,6 +296,8 @@ pub struct Entry {
     pub group: u32,
     /// The id of the operating system's session.
     pub session: u32,
+    /// Whether the process was stopped, by a person or by a debugger, and does not go on by itself.
+    pub is_suspended: bool,
 }
 
 impl Entry {
@@ -372,7 +374,9 @@ impl Entry {
         let session = fields.next()?.parse().ok()?;
         let start_ticks = fields.nth(15)?.parse().ok()?;
         let identity = ProcessIdentity { pid, start_ticks };
-        Some((Self { identity, parent, group, session }, matches!(state, "Z" | "X")))
+        let is_suspended = matches!(state, "T" | "t");
+        let entry = Self { identity, parent, group, session, is_suspended };
+        Some((entry, matches!(state, "Z" | "X")))
     }
 }
 

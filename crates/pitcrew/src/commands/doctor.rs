@@ -11,6 +11,7 @@ mod configs;
 mod fault;
 mod files;
 mod kept;
+mod machine;
 mod mail;
 mod members;
 mod missing;
@@ -85,6 +86,7 @@ impl Doctor {
         let mut keep = rooms.files.keep();
         let mut findings: Vec<Finding> =
             of_settings.into_iter().map(|fault| fault.finding).collect();
+        findings.extend(self.settled(&rooms, machine::look(&rooms).await, &mut keep).await);
         findings.extend(self.settled(&rooms, planted::look(&context.root), &mut keep).await);
         // The faults of each step are repaired before the next step starts, because later checks
         // read the repaired files.

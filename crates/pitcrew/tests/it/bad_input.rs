@@ -280,6 +280,16 @@ impl Drop for Mounted<'_> {
 }
 
 #[test]
+fn a_disk_without_room_is_found_by_the_doctor() {
+    let room = TestEnv::new();
+    let root = room.root();
+    fs::create_dir_all(&root).unwrap();
+    let Some(_mounted) = Mounted::small(&root, 4 << 20) else { return };
+    let ran = room.run(&["doctor"]);
+    assert!(ran.code == 1 && ran.stdout.starts_with("full disk "), "{ran:?}");
+}
+
+#[test]
 fn a_read_only_root_is_told() {
     let room = TestEnv::with_crew();
     let root = room.root();

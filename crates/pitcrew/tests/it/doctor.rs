@@ -6,8 +6,9 @@ use std::path::Path;
 use std::time::{Duration, SystemTime};
 
 use insta::assert_snapshot;
-use rustix::process::Signal;
+use rustix::process::{Pid, Signal, kill_process};
 
+use crate::detached::Detached;
 use crate::patience::until;
 use crate::running::Running;
 use crate::test_env::TestEnv;
@@ -119,6 +120,39 @@ fn own_files_that_are_gone_are_faults_for_a_person() {
     assert_eq!(kinds(&room.json(&["doctor"])), ["missing_transcript"]);
     fs::remove_file(ours.join("journal.ndjson")).unwrap();
     assert_eq!(kinds(&room.json(&["doctor"])), ["missing_journal"]);
+}
+
+#[test]
+fn a_suspended_host_is_a_fault_until_it_goes_on() {
+    let script = "agents: {team-lead: [{tools: [{name: Bash, input: {command: sleep 60}}]}]}";
+    let (detached, host) = Detached::start(script, &[]);
+    detached.room.ok(&["doctor"]);
+    let host = Pid::from_raw(host.cast_signed()).unwrap();
+    kill_process(host, Signal::STOP).unwrap();
+    let scene = || format!("{:#}", detached.room.json(&["doctor"]));
+    let is_suspended = || kinds(&detached.room.json(&["doctor"])) == ["suspended"];
+    until("the host is suspended", || is_suspended().then_some(()), scene);
+    kill_process(host, Signal::CONT).unwrap();
+    until("the host goes on", || (!is_suspended()).then_some(()), scene);
+}
+
+#[test]
+fn damage_to_the_files_of_the_server_and_in_an_archive_is_told() {
+    let room = TestEnv::with_crew();
+    let web = room.root().join("pitcrew/web");
+    fs::create_dir_all(web.join("token")).unwrap();
+    fs::write(web.join("devices.json"), "{").unwrap();
+    fs::set_permissions(web.join("devices.json"), fs::Permissions::from_mode(0o600)).unwrap();
+    room.ok(&["task", "create", "Do it"]);
+    room.ok(&["team", "delete", "crew", "--force"]);
+    let mut archives = fs::read_dir(room.root().join("pitcrew/archive")).unwrap();
+    let archive = archives.find_map(|entry| Some(entry.ok()?.path().join("team"))).unwrap();
+    let journal = archive.join("pitcrew/journal.ndjson");
+    let whole = fs::read_to_string(&journal).unwrap();
+    fs::write(&journal, format!("{whole}{{\"no\n")).unwrap();
+    let found = room.json(&["doctor", "--repair"]);
+    assert_eq!(kinds(&found), ["bad_devices", "bad_token"]);
+    assert_eq!(found["notes"][0]["kind"], "bad_archive", "{found:#}");
 }
 
 #[test]

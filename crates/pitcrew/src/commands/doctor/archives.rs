@@ -1,5 +1,8 @@
-//! The check of the archive: archived teams that cannot be read. No command shows such a team or
-//! removes it, so only a person can decide about it.
+//! The check of the archive: archived teams that cannot be read, and records of theirs that cannot.
+//! No command shows a team without a config or removes it, so only a person can decide about it.
+
+use pitcrew_team::TeamRecords;
+use pitcrew_view::recorded::unread;
 
 use super::fault::Fault;
 use super::report::Finding;
@@ -9,7 +12,15 @@ use crate::failure::Failure;
 pub(super) async fn look(rooms: &Rooms) -> Result<Vec<Fault>, Failure> {
     let mut faults = Vec::new();
     for entry in rooms.teams.archived().await? {
-        let Err(error) = entry.team else { continue };
+        let error = match entry.team {
+            Err(error) => error,
+            Ok(team) => {
+                let records = TeamRecords::Archived(rooms.teams.clone(), Box::new(team));
+                let unread = unread(&records).await?.into_iter();
+                faults.extend(unread.map(|said| Fault::note(Finding::new("bad_archive", said))));
+                continue;
+            }
+        };
         let detail = format!(
             "this archived team cannot be read: {}; put the file right or remove the folder, by hand",
             error.message

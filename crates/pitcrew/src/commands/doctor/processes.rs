@@ -3,12 +3,13 @@
 
 use std::time::Duration;
 
-use pitcrew_process::identity::{ProcessIdentity, Stopped};
+use pitcrew_process::identity::{Entry, ProcessIdentity, Stopped};
 use pitcrew_protocol::{AgentName, TeamDir};
 use pitcrew_runtime::supervision::{
     LeftRunning, PaneClosed, TaggedPane, escaped, left_by_started, left_running, own_process,
     still_running, stop_member,
 };
+use pitcrew_team::store::LeaseName;
 use pitcrew_team::{ArchivedEscapes, Escaped, Started, Team};
 
 use super::fault::{Fault, Mended, Remedy};
@@ -21,6 +22,7 @@ const TERM_GRACE: Duration = Duration::from_secs(3);
 
 pub(super) async fn look(rooms: &Rooms, view: &TeamView) -> Result<Vec<Fault>, Failure> {
     let mut faults = of_escaped(&view.team).await?;
+    faults.extend(suspended(&view.team).await?);
     if !view.is_ours() || view.is_led().await? {
         return Ok(faults);
     }
@@ -61,6 +63,26 @@ pub(super) async fn look(rooms: &Rooms, view: &TeamView) -> Result<Vec<Fault>, F
         faults.push(of_started(rooms, team, name, started).await);
     }
     Ok(faults)
+}
+
+/// Reports the processes of a team that are suspended. Nothing of such an agent goes on.
+async fn suspended(team: &Team) -> Result<Vec<Fault>, Failure> {
+    let host = team.lease_holder(&LeaseName::Run).await.map_err(Failure::internal)?;
+    let host = host.map(|holder| ("the team".to_owned(), holder.pid));
+    let started = team.started().await?;
+    let members = started.into_iter().filter_map(|(name, it)| Some((name, it.process?)));
+    let members = members
+        .filter(|(_, process)| ProcessIdentity::from(*process).is_alive())
+        .map(|(name, process)| (name.to_string(), process.pid));
+    let is_suspended =
+        |(_, pid): &(String, u32)| Entry::read(*pid).is_some_and(|entry| entry.is_suspended);
+    let fault = |(of, pid): (String, u32)| {
+        let detail = format!(
+            "the process {pid} of {of} is suspended (Ctrl-Z, SIGSTOP): `kill -CONT {pid}` lets it go on"
+        );
+        Fault::left_to_a_person(Finding::new("suspended", detail).in_team(team.dir()))
+    };
+    Ok(host.into_iter().chain(members).filter(is_suspended).map(fault).collect())
 }
 
 /// Reports processes that were left by commands of killed runs and that do not have pitcrew's tags.
