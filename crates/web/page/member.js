@@ -18,6 +18,9 @@ const MODES = ["default", "acceptEdits", "plan", "dontAsk", "bypassPermissions"]
 /** The number of parts of a conversation that are shown at once. */
 const PARTS_MOST = 150;
 
+/** A button waits this long for the second click that confirms the first, in milliseconds. */
+const SURE_MS = 6000;
+
 /** A conversation whose end is nearer than this is followed, in pixels. */
 const NEAR_END = 40;
 
@@ -81,6 +84,12 @@ function Controls({ team, agent, isLead }) {
   }
   /** @param {string} word @param {() => void} action */
   const twice = (word, action) => () => (sure === word ? action() : setSure(word));
+  useEffect(() => {
+    const timer = sure && setTimeout(() => setSure(""), SURE_MS);
+    return () => timer && clearTimeout(timer);
+  }, [sure]);
+  // The process of an agent in a pane takes the keys of its pane.
+  const isInPane = !["", "in-process"].includes(agent.backend_type ?? "");
   const leave = twice("leave", () => void act("DELETE", [], {}, "It was asked to shut down."));
   const stop = twice("stop", () => void act("POST", ["stop"], {}, "It was stopped."));
   // On a small screen they would hide the conversation below them.
@@ -88,10 +97,11 @@ function Controls({ team, agent, isLead }) {
   return html`<details class="of-run" open=${isOpen}><summary>Controls</summary>
     <div class="controls" role="group" aria-label="Controls">
     <button class="quiet" onClick=${() => recipient(agent.name)}>Message</button>
-    <button class="quiet" onClick=${() => act("POST", ["interrupt"], {}, "Interrupted.")}>
-      Interrupt</button>
-    <button class="quiet" onClick=${() => act("POST", ["compact"], {},
-      "The conversation will be summed up.")}>Compact</button>
+    ${isInPane ? html`<span class="note">Interrupt it with the keys of its pane.</span>`
+      : html`<button class="quiet" onClick=${() => act("POST", ["interrupt"], {}, "Interrupted.")}>
+        Interrupt</button>
+      <button class="quiet" onClick=${() => act("POST", ["compact"], {},
+        "The conversation will be summed up.")}>Compact</button>`}
     <label>Mode <select value=${agent.mode ?? ""} onChange=${typed((mode) =>
       act("POST", ["mode"], { mode }, "The mode was changed."))}>
       ${[...new Set([agent.mode ?? "", ...MODES])].map((mode) => html`<option key=${mode}
