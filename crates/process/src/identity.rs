@@ -391,6 +391,8 @@ mod tests {
         assert_eq!(entry.parent, 3);
         assert_eq!((entry.group, entry.session), (5, 5));
         assert_eq!(entry.identity.start_ticks, 98765);
+        assert!(!entry.is_suspended);
+        assert!(Entry::parse(7, &line.replacen('S', "T", 1)).unwrap().is_suspended);
     }
 
     #[test]
@@ -402,6 +404,7 @@ mod tests {
             parent: 0,
             group: 0,
             session: 0,
+            is_suspended: false,
         };
         let deadline = std::time::Instant::now() + Duration::from_secs(60);
         while ended.has_program() {

@@ -12,7 +12,7 @@ mod blocks;
 mod harmless;
 mod parts;
 
-use blocks::{bullet, cell, quoted};
+use blocks::{bullet, quoted};
 use parts::part;
 
 use crate::agent_now::Spending;
@@ -92,7 +92,8 @@ pub fn conversation(
     masker: Masker,
 ) -> Exported {
     let mut document = Document::new(detail, masker);
-    document.line(&format!("# {} of team {}", cell(of.agent.as_str()), cell(team)));
+    let (agent, team) = (document.cell(of.agent.as_str()), document.cell(team));
+    document.line(&format!("# {agent} of team {team}"));
     document.conversation(of);
     document.end()
 }
@@ -102,14 +103,16 @@ pub fn conversation(
 #[must_use]
 pub fn run(record: &RunRecord, detail: Detail, masker: Masker) -> Exported {
     let mut document = Document::new(detail, masker);
-    document.line(&format!("# Team {}", cell(&record.team)));
+    let team = document.cell(&record.team);
+    document.line(&format!("# Team {team}"));
     document.facts(&record.facts);
     document.unread(&record.unread);
     document.agents(&record.agents);
     document.tasks(&record.tasks);
     document.log(&record.log);
     for of in &record.conversations {
-        document.heading(&format!("Conversation of {}", cell(of.agent.as_str())));
+        let agent = document.cell(of.agent.as_str());
+        document.heading(&format!("Conversation of {agent}"));
         document.conversation(of);
     }
     document.end()
@@ -135,10 +138,8 @@ impl Document {
         Self { text: String::new(), masker, detail, unread: Vec::new() }
     }
 
-    /// Returns a text as a part of a line, without secrets. Secrets are masked first, because they
-    /// are not found among escaped characters.
     fn cell(&mut self, text: &str) -> String {
-        cell(&self.masker.text(text))
+        cell(&mut self.masker, text)
     }
 
     /// Adds a line, and an empty line after it.
@@ -200,7 +201,7 @@ impl Document {
             let AgentRow { agent, model, state, spending } = row;
             format!(
                 "| {} | {} | {} | {} | {} | {} | {} |",
-                cell(agent.as_str()),
+                self.cell(agent.as_str()),
                 self.cell(model.as_deref().unwrap_or("-")),
                 self.cell(state),
                 spending.turns,
@@ -228,9 +229,9 @@ impl Document {
             about.push_str(", in progress");
         }
         if let Some(owner) = task.owner.as_deref().filter(|owner| !owner.is_empty()) {
-            about.push_str(&format!(", {}", cell(owner)));
+            about.push_str(&format!(", {}", self.cell(owner)));
         }
-        format!("- [{mark}] #{} {about}", cell(task.id.as_str()))
+        format!("- [{mark}] #{} {about}", self.cell(task.id.as_str()))
     }
 
     fn log(&mut self, log: &[(String, LogEntry)]) {
@@ -239,7 +240,7 @@ impl Document {
         }
         self.heading("Events");
         let mut line = |(time, entry): &(String, LogEntry)| {
-            let agent = entry.agent.as_deref().map(|agent| format!("**{}** ", cell(agent)));
+            let agent = entry.agent.as_deref().map(|agent| format!("**{}** ", self.cell(agent)));
             let text = self.cell(&entry.text);
             bullet(&format!("{time} {}{text}", agent.unwrap_or_default()))
         };
@@ -249,7 +250,8 @@ impl Document {
 
     fn conversation(&mut self, AgentConversation { agent, conversation }: &AgentConversation) {
         if let Some(unread) = conversation.unread_in_words(agent) {
-            self.line(&format!("*{}*", cell(&unread)));
+            let said = self.cell(&unread);
+            self.line(&format!("*{said}*"));
             self.unread.push(unread);
         }
         if conversation.is_cut {
@@ -279,6 +281,12 @@ impl Document {
         let text = format!("{}\n", self.text.trim_end());
         Exported { text, masked, unread: self.unread }
     }
+}
+
+/// Returns a text as a part of a line, without secrets. Secrets are masked first, because they are
+/// not found among escaped characters. A name can be a secret too.
+fn cell(masker: &mut Masker, text: &str) -> String {
+    blocks::cell(&masker.text(text))
 }
 
 /// Writes a JSON value as text for a block of code: a text as it is, anything else as JSON.

@@ -17,11 +17,13 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 mod by_value;
+mod decoded;
 mod forms;
 mod named;
 mod secret_texts;
 
 use by_value::KnownValues;
+use decoded::Decoded;
 use forms::FORMS;
 use named::{NAMED, is_secret_name};
 
@@ -81,8 +83,8 @@ impl Masker {
         let found = self.known_values(text);
         let mut masked = self.replaced(Cow::Borrowed(text), found);
         // A part of a key with an escape in it looks like a whole key.
-        let found = forms::find_encoded(&masked);
-        masked = self.replaced(masked, found);
+        let found = Decoded::of(&masked).map(|decoded| forms::find_encoded(&decoded));
+        masked = self.replaced(masked, found.unwrap_or_default());
         for form in FORMS.iter() {
             let (replaced, count) = form.mask(&masked);
             if count > 0 {
@@ -91,7 +93,10 @@ impl Masker {
             }
         }
         let found = named::find(&masked);
-        self.replaced(masked, found)
+        masked = self.replaced(masked, found);
+        // Without its escapes, the end of a value in quotes is not known. So this comes last.
+        let found = Decoded::of(&masked).map(|decoded| named::find_encoded(&decoded));
+        self.replaced(masked, found.unwrap_or_default())
     }
 
     fn known_values(&self, text: &str) -> Vec<Found> {

@@ -3,6 +3,7 @@
 use std::io;
 
 use pitcrew_protocol::ApiError;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde_json::Value;
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::UnixStream;
@@ -106,6 +107,17 @@ impl Caller {
         if !matches!(written, Ok(Ok(()))) {
             tracing::debug!("the caller did not wait for the answer");
         }
+    }
+
+    /// Whether the caller has closed the connection. It has given up then and says that nothing was
+    /// done, so its request must have no effect any more: this process may have been suspended in
+    /// between.
+    #[must_use]
+    pub fn is_gone(&self) -> bool {
+        let mut polled = [PollFd::new(&self.0, PollFlags::empty())];
+        let closed = PollFlags::HUP | PollFlags::ERR;
+        poll(&mut polled, Some(&Timespec::default())).is_ok()
+            && polled.iter().any(|it| it.revents().intersects(closed))
     }
 
     /// Sends bytes and keeps the connection open. Waits for as long as the caller does not read.

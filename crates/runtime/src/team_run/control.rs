@@ -55,6 +55,10 @@ impl TeamLoop {
 
     pub(super) async fn visited(&mut self, call: Call) -> Vec<RunInput> {
         let mut inputs = Vec::new();
+        if call.caller.is_gone() {
+            tracing::info!("a request is not carried out: its caller did not wait for the answer");
+            return inputs;
+        }
         let answer = match call.control_request.clone() {
             ControlRequest::EndTeam { wait_seconds } => {
                 let wait = wait_seconds

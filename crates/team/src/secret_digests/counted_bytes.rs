@@ -116,10 +116,11 @@ fn decoded(chars: &[Placed], spaces: Spaces) -> Vec<Placed> {
         } else if let Some(length) = command_length(rest) {
             rest = rest.get(length..).unwrap_or_default();
         } else if *first == '\\'
-            && let [('n' | 'r' | 't', letter), others @ ..] = others
+            && let [(letter @ ('n' | 'r' | 't'), end), others @ ..] = others
         {
             if spaces == Spaces::Kept {
-                all.push((' ', place.start..letter.end));
+                let space = if *letter == 't' { '\t' } else { '\n' };
+                all.push((space, place.start..end.end));
             }
             rest = others;
         } else {
@@ -237,7 +238,7 @@ mod tests {
     fn words_stay_apart_if_spaces_are_kept() {
         let text = "a\\tb%20\u{1b}[1;31mc\u{1b}[0md\u{200b}e\n f\\\\ng";
         let counted = CountedBytes::with_spaces(text);
-        assert_eq!(String::from_utf8_lossy(counted.bytes()), "a b cde\n f g");
+        assert_eq!(String::from_utf8_lossy(counted.bytes()), "a\tb cde\n f\ng");
         assert_eq!(&text[counted.place(4..7)], "c\u{1b}[0md\u{200b}e");
         check(text, "abcdefg");
         check("\u{1b}[1;", "[1;");

@@ -256,6 +256,8 @@ impl HostLoop {
                     self.arrived(arriving);
                 }
             }
+            // It was told that its answer did not count.
+            Visitor::Answer { caller, .. } if caller.is_gone() => {}
             Visitor::Answer { question, digest, choice, caller } => {
                 match self.questions.answer(&question, digest, choice) {
                     Ok((closed, said)) => {

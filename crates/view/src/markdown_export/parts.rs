@@ -3,7 +3,8 @@
 use pitcrew_protocol::counted;
 use serde_json::Value;
 
-use super::blocks::{cell, code_block, code_span, quoted};
+use super::blocks::{code_block, code_span, quoted};
+use super::cell;
 use super::{Detail, plain};
 use crate::conversation::{Call, CallResult, Part, Permission};
 use crate::masking::Masker;
@@ -19,11 +20,11 @@ pub(super) fn part(part: &Part, detail: Detail, masker: &mut Masker) -> String {
         Part::Prompt { text } => headed("Prompt", text, masker),
         Part::Mail { from, summary, frame, text } => {
             let about = match (frame, summary) {
-                (Some(frame), _) => format!(" ({frame})"),
-                (None, Some(summary)) => format!(": {}", cell(&masker.text(summary))),
+                (Some(frame), _) => format!(" ({})", cell(masker, frame)),
+                (None, Some(summary)) => format!(": {}", cell(masker, summary)),
                 (None, None) => String::new(),
             };
-            let heading = format!("Message from {}{about}", cell(from));
+            let heading = format!("Message from {}{about}", cell(masker, from));
             headed(&heading, text, masker)
         }
         Part::Notice { text } => headed("Notice", text, masker),
@@ -38,9 +39,9 @@ pub(super) fn part(part: &Part, detail: Detail, masker: &mut Masker) -> String {
             let briefing = briefing.map(|it| headed("Briefing", it, masker)).unwrap_or_default();
             briefing + &headed("Summary of what came before", text, masker)
         }
-        Part::Event { text } => format!("*{}*\n\n", cell(&masker.text(text))),
+        Part::Event { text } => format!("*{}*\n\n", cell(masker, text)),
         Part::Ended { status, reason } => {
-            let reason = reason.as_deref().map(|it| format!(": {}", cell(&masker.text(it))));
+            let reason = reason.as_deref().map(|it| format!(": {}", cell(masker, it)));
             format!("*ended, {}{}*\n\n", end_in_words(*status), reason.unwrap_or_default())
         }
     }
@@ -53,18 +54,19 @@ fn headed(heading: &str, text: &str, masker: &mut Masker) -> String {
 fn call_text(call: &Call, detail: Detail, masker: &mut Masker) -> String {
     // The input is masked before it is shortened: half of a key is no key for the masker.
     let input = masker.value(&call.input);
-    let mut text = format!("- {}", code_span(&brief(&call.tool, &input)));
+    let tool = masker.text(&call.tool);
+    let mut text = format!("- {}", code_span(&brief(&tool, &input)));
     match &call.permission {
         None | Some(Permission::Allowed) => {}
         Some(Permission::Asked) => text.push_str(", waits for permission"),
         Some(Permission::Denied(reason)) => {
-            text.push_str(&format!(", no permission: {}", cell(&masker.text(reason))));
+            text.push_str(&format!(", no permission: {}", cell(masker, reason)));
         }
     }
     text.push('\n');
     if detail == Detail::Whole {
         text.push('\n');
-        text.push_str(&input_blocks(&input));
+        text.push_str(&input_blocks(&input, masker));
     }
     text.push_str(&match (&call.result, detail) {
         (None, _) => "  no result\n".to_owned(),
@@ -74,10 +76,10 @@ fn call_text(call: &Call, detail: Detail, masker: &mut Masker) -> String {
     format!("{}\n\n", text.trim_end())
 }
 
-fn input_blocks(input: &Value) -> String {
+fn input_blocks(input: &Value, masker: &mut Masker) -> String {
     let Value::Object(fields) = input else { return code_block(&plain(input)) };
     let block = |(name, value): (&String, &Value)| {
-        format!("  {}:\n\n{}\n", cell(name), code_block(&plain(value)))
+        format!("  {}:\n\n{}\n", cell(masker, name), code_block(&plain(value)))
     };
     fields.iter().map(block).collect()
 }

@@ -209,6 +209,14 @@ fn no_secret_is_in_a_document_and_its_end_lists_the_masked_ones() {
         bash(&long, &format!("export DEPLOY_TOKEN={KEY}")),
         bash("cat key.pem", "-----BEGIN PRIVATE KEY-----\nMIIEsecret\n"),
         Part::Text { text: "-----BEGIN nothing".to_owned() },
+        Part::Mail { from: KEY.to_owned(), summary: None, frame: None, text: "hi".to_owned() },
+        Part::Call(Call {
+            id: "c2".to_owned(),
+            tool: KEY.to_owned(),
+            input: json!({}),
+            permission: None,
+            result: None,
+        }),
         Part::Event { text: format!("the model said {KEY}") },
         Part::Ended { status: Status::Failed, reason: Some(format!("bad key {KEY}")) },
     ];
@@ -216,10 +224,10 @@ fn no_secret_is_in_a_document_and_its_end_lists_the_masked_ones() {
         let Exported { text, masked, .. } =
             conversation("work", &talk(parts.clone()), detail, Masker::new());
         for secret in [KEY, "ghp_", "MIIEsecret"] {
-            assert!(!text.contains(secret), "{secret}: {text}");
+            assert!(!text.replace('\\', "").contains(secret), "{secret}: {text}");
         }
         assert!(text.contains("BEGIN nothing"), "{text}");
-        assert!(text.ends_with("- GitHub token: 5 places\n- private key: 1 place\n"), "{text}");
-        assert_eq!(masked_in_words(&masked).unwrap(), "5 GitHub token, 1 private key");
+        assert!(text.ends_with("- GitHub token: 7 places\n- private key: 1 place\n"), "{text}");
+        assert_eq!(masked_in_words(&masked).unwrap(), "7 GitHub token, 1 private key");
     }
 }

@@ -3,9 +3,9 @@
 use std::ops::Range;
 use std::sync::LazyLock;
 
-use pitcrew_team::CountedBytes;
 use regex::{Captures, Regex};
 
+use super::decoded::Decoded;
 use super::{Found, can_be_password, is_secret, sign};
 
 /// The name of the group of a pattern that is masked. Without this group, all but [`START`] is masked.
@@ -101,6 +101,21 @@ const PATTERNS: &[(&str, Check, &str)] = &[
     ("Hugging Face token", Check::Any, r"<start>hf_[A-Za-z0-9]{20,}"),
     ("SendGrid key", Check::Any, r"<start>SG\.[A-Za-z0-9_-]{16,}\.[A-Za-z0-9_-]{16,}"),
     ("Vault token", Check::Any, r"<start>hv[sbr]\.[A-Za-z0-9_-]{8,}"),
+    (
+        "token of a service",
+        Check::Any,
+        r"(?x) <start> (?:
+            shp(?:at|ca|pa|ss)_[a-fA-F0-9]{32} | dapi[a-f0-9]{32} | NRAK-[A-Z0-9]{20,}
+            | lin_api_[A-Za-z0-9]{30,} | ATATT3[A-Za-z0-9_=-]{20,} | fig[dou]_[A-Za-z0-9_-]{30,}
+            | ntn_[A-Za-z0-9]{30,} | dp\.(?:pt|st|ct|sa)\.[A-Za-z0-9]{30,} | r8_[A-Za-z0-9]{30,}
+            | pplx-[A-Za-z0-9]{30,} | sbp_[a-f0-9]{30,} | (?:SK|key-)[a-f0-9]{32}\b
+            | [0-9]{8,10}:AA[A-Za-z0-9_-]{33}\b )",
+    ),
+    (
+        "webhook",
+        Check::Secret,
+        r"https://(?:\w+\.)?discord(?:app)?\.com/api/webhooks/(?P<secret>[0-9]+/[A-Za-z0-9_-]{20,})",
+    ),
     ("DigitalOcean token", Check::Any, r"<start>do[opr]_v1_[a-f0-9]{32,}"),
     (
         "API key",
@@ -147,6 +162,30 @@ const PATTERNS: &[(&str, Check, &str)] = &[
                 | (?: sqlcmd | zip | unzip ) (?: \x20 [^\n;|&]*? )? [\x20\t] -P ) \x20*
             )
             (?P<secret> ' [^'\n]{3,} ' | " [^"\n]{3,} " | [^\s"'`;|&<>()]{3,} )"#,
+    ),
+    (
+        "password of a command",
+        Check::Password,
+        r"\s-pass(?:in|out)?\s+pass:(?P<secret>[^\s\x22']{3,})",
+    ),
+    // Elements and attributes of XML, and the file of docker.
+    (
+        "secret setting",
+        Check::Secret,
+        r"(?xi) < [\w.-]* (?: password | passwd | passphrase | secret | token | api[_-]?key ) >
+            \s* (?P<secret> [^<\s] [^<]{2,200}? ) \s* </",
+    ),
+    (
+        "secret setting",
+        Check::Secret,
+        r"(?xi) \b (?: key | name ) = \x22 [^\x22]{0,80}
+            (?: password | passwd | passphrase | secret | token | api[_-]?key ) \x22
+            \s+ value = \x22 (?P<secret> [^\x22]{3,} ) \x22",
+    ),
+    (
+        "secret setting",
+        Check::Token,
+        r"\x22auth\x22\s*:\s*\x22(?P<secret>[A-Za-z0-9+/]{12,}=*)\x22",
     ),
     // The lines of a file `.netrc`.
     (
@@ -212,35 +251,28 @@ impl Form {
 
 /// Finds the secrets of all forms in a text with escapes, colours, or characters that nobody sees,
 /// also inside of the secrets. Returns their places in order.
-pub(super) fn find_encoded(text: &str) -> Vec<Found> {
-    let is_sign = |c: char| matches!(c, '\\' | '%' | '&' | '\u{1b}') || !c.is_ascii();
-    if !text.contains(is_sign) {
-        return Vec::new();
-    }
-    let decoded = CountedBytes::with_spaces(text);
-    let Ok(words) = str::from_utf8(decoded.bytes()) else { return Vec::new() };
-    if words == text {
-        return Vec::new();
-    }
+pub(super) fn find_encoded(text: &Decoded) -> Vec<Found> {
+    let words = text.words();
     let mut all: Vec<Found> = Vec::new();
     for form in FORMS.iter() {
         for captures in form.regex.captures_iter(words) {
             let Some(secret) = captures.get(0) else { continue };
             let place = place_of_secret(&captures, secret.range());
-            if !form.is_secret(words.get(place.clone()).unwrap_or_default()) {
-                continue;
-            }
-            let range = decoded.place(place);
-            if all
-                .iter()
-                .all(|other| other.range.end <= range.start || range.end <= other.range.start)
-            {
-                all.push(Found { kind: form.kind.into(), range });
+            if form.is_secret(words.get(place.clone()).unwrap_or_default()) {
+                add(&mut all, Found { kind: form.kind.into(), range: text.place(place) });
             }
         }
     }
     all.sort_by_key(|found| found.range.start);
     all
+}
+
+/// Adds a place, unless it has a part of another one.
+fn add(all: &mut Vec<Found>, Found { kind, range }: Found) {
+    let is_apart = |other: &Found| other.range.end <= range.start || range.end <= other.range.start;
+    if all.iter().all(is_apart) {
+        all.push(Found { kind, range });
+    }
 }
 
 /// Returns the place of the secret in the text of a match.

@@ -10,6 +10,7 @@ use pitcrew_process::sandbox::is_secret_name as is_secret_variable;
 use regex::{Captures, Regex};
 
 use super::Found;
+use super::decoded::Decoded;
 
 /// The kind of a quoted value, or of another value that certainly is one.
 pub(super) const NAMED: &str = "named secret";
@@ -25,7 +26,7 @@ const BEGINNINGS: &str = r#"(?x)
     (?:
         (?P<before> -- | [?&] | ["'] )?
         (?P<name> [A-Za-z0-9_] [A-Za-z0-9_.-]* )
-        (?P<quote> \\* ["'] )? (?P<sign> [\x20\t]* (?: := | => | [:=] ) [\x20\t]* )
+        (?P<quote> \\* ["'] \]? )? (?P<sign> [\x20\t]* (?: := | => | [:=] ) [\x20\t]* )
     |
         -- (?P<option> [A-Za-z0-9_] [A-Za-z0-9_.-]* ) [\x20\t]+
     )
@@ -92,6 +93,12 @@ pub(super) fn find(text: &str) -> Vec<Found> {
         }
     }
     all
+}
+
+/// Returns the places of values whose names have escapes or colours in or after them, in order.
+pub(super) fn find_encoded(text: &Decoded) -> Vec<Found> {
+    let found = find(text.words()).into_iter();
+    found.map(|Found { kind, range }| Found { kind, range: text.place(range) }).collect()
 }
 
 fn value(text: &str, found: &Captures<'_>) -> Option<Found> {

@@ -78,7 +78,7 @@ const TOPS: &[&str] = &[
 const SHARED: [usize; 3] = [0, 2, 3];
 
 /// Lists the values of the variables whose names say that they are secret. Each value is listed as
-/// it is, as a field of a form, in hexadecimal digits and in base64, and line by line. The forms with
+/// it is, as a field of a form, in hexadecimal digits of both cases and in base64, and line by line. The forms with
 /// escapes are no others: their [counted bytes](pitcrew_team::CountedBytes) are the same. Values of
 /// fewer than 8 characters, ordinary words and paths are left out: they are in harmless texts too.
 pub fn secret_texts<'a>(
@@ -97,7 +97,8 @@ pub fn secret_texts<'a>(
 
 fn texts(name: &str, value: &str) -> Vec<SecretText> {
     let lines = value.lines().map(str::trim).filter(|line| is_own_line(line)).take(LINES_MOST);
-    let whole = [value.to_owned(), value.replace(' ', "+"), in_hex(value)];
+    let hex = in_hex(value);
+    let whole = [value.to_owned(), value.replace(' ', "+"), hex.to_uppercase(), hex];
     let mut plain: Vec<String> = whole.into_iter().chain(lines.map(str::to_owned)).collect();
     plain.sort();
     plain.dedup();

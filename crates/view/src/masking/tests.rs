@@ -86,6 +86,31 @@ fn a_key_with_escapes_inside_is_masked_whole() {
 }
 
 #[test]
+fn secrets_of_other_files_and_services_are_masked() {
+    let secret = random(24);
+    let hex = "0123456789abcdef".repeat(2);
+    for text in [
+        format!("<password>{secret}</password>"),
+        format!("<add key=\"Smtp.Password\" value=\"{secret}\"/>"),
+        format!("{{\"auths\": {{\"ghcr.io\": {{\"auth\": \"{secret}==\"}}}}}}"),
+        format!("os.environ['API_TOKEN'] = '{secret}'"),
+        format!("openssl rsa -passin pass:{secret} -in x"),
+        format!("\u{1b}[34m\"api_key\"\u{1b}[0m: \u{1b}[32m\"{secret}\"\u{1b}[0m"),
+        format!("\"pass\\u0077ord\":\"{secret}\""),
+        format!("?user=a&amp;password%3D{secret}"),
+        format!("a\\npass\u{200b}word=\"{secret}\"\\nb"),
+        format!("dapi{hex}"),
+        format!("shpat_{hex}"),
+        format!("https://discord.com/api/webhooks/12345/{secret}"),
+        format!("12345678:AA{}", random(33)),
+    ] {
+        let masked = masked(&text);
+        assert!(masked.contains("[masked: "), "{text}");
+        assert!(!masked.contains(&secret[..12]) && !masked.contains(&hex), "{masked}");
+    }
+}
+
+#[test]
 fn private_keys_are_masked_to_their_end_or_to_the_end_of_the_text() {
     let key = "-----BEGIN OPENSSH PRIVATE KEY-----\nb3BlbnNzaC1\n-----END OPENSSH PRIVATE KEY-----";
     assert_eq!(masked(&format!("a\n{key}\nb")), "a\n[masked: private key]\nb");

@@ -74,6 +74,27 @@ fn after_a_host_that_was_killed_a_stream_has_the_state_of_the_files() {
 }
 
 #[test]
+fn an_answer_that_a_suspended_host_did_not_take_has_no_effect_later() {
+    let (detached, host) = Detached::start(ASKS, &[]);
+    let Serving { browser, process: _server, .. } = serve(&detached.room);
+    let mut stream = browser.events("work", None);
+    let asked = question(&mut stream);
+    let path = format!("/api/teams/work/questions/{}/answer", asked["id"].as_str().unwrap());
+    let answer = |choice: Value| {
+        let body = json!({"digest": asked["question"]["digest"], "choice": choice});
+        browser.post(&path, &body)
+    };
+    kill(host, Signal::STOP);
+    assert_eq!(answer(json!("once")).0, 503);
+    kill(host, Signal::CONT);
+    let (status, refused) = answer(json!({"no": {"reason": "changed my mind"}}));
+    assert_eq!(status, 200, "{refused}");
+    let closed = stream.until(|event| event.data["what"].get("question_closed").is_some());
+    let closed = &closed.data["what"]["question_closed"]["closed"];
+    assert_eq!(closed["answered"]["no"]["reason"], "changed my mind", "{closed}");
+}
+
+#[test]
 fn a_server_that_was_suspended_while_the_team_ended_tells_the_end() {
     let (detached, host) = Detached::start(ASKS, &[]);
     let Serving { browser, process: server, .. } = serve(&detached.room);
