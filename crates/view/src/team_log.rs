@@ -15,6 +15,7 @@ mod entry;
 mod events;
 mod mail;
 
+use entry::cut;
 pub use entry::{LogEntry, LogKind};
 
 /// The longest time between the copies of one broadcast, in milliseconds.
@@ -55,7 +56,10 @@ impl TeamLog {
 
     /// Stores the mail of a member, so that the log can show the texts of messages.
     pub fn know_mail(&mut self, to: &AgentName, mail: Vec<Mail>) {
-        self.mail.extend(mail.into_iter().map(|mail| (mail.id.clone(), (to.clone(), mail))));
+        for mut mail in mail {
+            cut(&mut mail.message.text);
+            self.mail.insert(mail.id.clone(), (to.clone(), mail));
+        }
     }
 
     /// Returns the subject of a task, if it is known.

@@ -171,13 +171,13 @@ export class TeamStore {
   }
 
   async readLog() {
+    let from = Math.max(0, this.nextEntry - OVERLAP);
     // The timeline of another client's stream is in the snapshots.
     while (!this.isStopped && this.ofClient === 0) {
-      const from = Math.max(0, this.nextEntry - OVERLAP);
       const page = await get(`${ofTeam(this.name, "log")}?from=${from}`);
       if (this.isStopped || !page.entries?.length) return;
       this.log.merge(page.entries);
-      this.nextEntry = page.next;
+      from = this.nextEntry = page.next;
       if (page.next >= page.total) return;
     }
   }

@@ -164,6 +164,20 @@ impl Holder {
         }
     }
 
+    /// Refuses what is not in the scope of a device.
+    ///
+    /// # Errors
+    /// `forbidden`.
+    pub(crate) fn must(&self, needed: Scope) -> Result<(), Failure> {
+        let Self::Device(device) = self else { return Ok(()) };
+        if device.scope >= needed {
+            return Ok(());
+        }
+        let (name, scope) = (&device.name, device.scope.as_str());
+        let message = format!("device '{name}' may {scope}, and this needs '{}'", needed.as_str());
+        Err(forbidden(message).with("scope", scope).with("needed_scope", needed.as_str()))
+    }
+
     /// Returns the holder as it is counted.
     pub(crate) fn reader(&self) -> Reader {
         match self {
@@ -187,8 +201,9 @@ async fn check_key(app: &App, request: &Parts) -> Result<Holder, Failure> {
             if matches!(sent_by, SentBy::Browser) {
                 check_browser(request)?;
             }
-            check_scope(&device, request)?;
-            Ok(Holder::Device(device))
+            let holder = Holder::Device(device);
+            holder.must(needed(request.method.as_str(), request.uri.path()))?;
+            Ok(holder)
         }
     }
 }
@@ -218,17 +233,6 @@ fn check_browser(request: &Parts) -> Result<(), Failure> {
         return Ok(());
     }
     Err(forbidden("a change by a browser must have our own Origin"))
-}
-
-/// Refuses an operation that is not in the scope of the device.
-fn check_scope(device: &Device, request: &Parts) -> Result<(), Failure> {
-    let needed = needed(request.method.as_str(), request.uri.path());
-    if device.scope >= needed {
-        return Ok(());
-    }
-    let (name, scope) = (&device.name, device.scope.as_str());
-    let message = format!("device '{name}' may {scope}, and this needs '{}'", needed.as_str());
-    Err(forbidden(message).with("scope", scope).with("needed_scope", needed.as_str()))
 }
 
 /// Refuses a process that may not call.

@@ -12,6 +12,9 @@ use crate::failure::Failure;
 /// The number of entries in an answer if the caller gives none, and the maximum.
 pub(crate) const LIMIT: usize = 1_000;
 
+/// The maximum number of bytes of the entries in an answer. A caller that reads slowly holds them all.
+const BYTES_MOST: usize = 2 * 1024 * 1024;
+
 /// The part of a list that a caller wants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Page {
@@ -36,16 +39,36 @@ impl Page {
         Ok(Self { from: number("from"), limit: number("limit").min(LIMIT) })
     }
 
-    /// Returns this part of a list as an answer, with the number of the next entry.
+    /// Returns this part of a list as an answer, with the number of the next entry. A part of long
+    /// entries has fewer of them, and at least one.
     pub(crate) fn of_list<T: Serialize>(self, list: Vec<T>) -> Map<String, Value> {
         let total = list.len();
-        let entries: Vec<T> = list.into_iter().skip(self.from).take(self.limit).collect();
+        let mut bytes = 0;
+        let has_room = |entry: &Value| {
+            let is_first = bytes == 0;
+            bytes += length_of(entry);
+            is_first || bytes <= BYTES_MOST
+        };
+        let part = list.into_iter().skip(self.from).take(self.limit);
+        let entries: Vec<Value> = part.map(|entry| json!(entry)).take_while(has_room).collect();
         let next = self.from.saturating_add(entries.len());
         Map::from_iter([
             ("entries".to_owned(), json!(entries)),
             ("next".to_owned(), next.into()),
             ("total".to_owned(), total.into()),
         ])
+    }
+}
+
+/// Returns about how many bytes a value has as JSON, and never 0.
+fn length_of(value: &Value) -> usize {
+    match value {
+        Value::Null | Value::Bool(_) | Value::Number(_) => 8,
+        Value::String(text) => text.len() + 2,
+        Value::Array(items) => 2 + items.iter().map(length_of).sum::<usize>(),
+        Value::Object(fields) => {
+            2 + fields.iter().map(|(name, value)| name.len() + 4 + length_of(value)).sum::<usize>()
+        }
     }
 }
 
@@ -72,6 +95,11 @@ mod tests {
         }
         let two = Page::of("from=3&limit=2").unwrap().of_list(vec!["a", "b", "c", "d", "e", "f"]);
         assert_eq!(json!(two), json!({"entries": ["d", "e"], "next": 5, "total": 6}));
+        let long = "x".repeat(BYTES_MOST / 2 - 10);
+        let cut = Page::of("from=1").unwrap().of_list(vec![&long; 4]);
+        assert_eq!((&cut["next"], cut["entries"].as_array().unwrap().len()), (&json!(3), 2));
+        let longest = Page::of("").unwrap().of_list(vec!["x".repeat(BYTES_MOST + 1); 2]);
+        assert_eq!(longest["next"], json!(1));
         let none = Page::of("from=9").unwrap().of_list(vec![1]);
         assert_eq!(json!(none), json!({"entries": [], "next": 9, "total": 1}));
     }

@@ -143,6 +143,10 @@ impl FileOptions {
     }
 }
 
+/// Longest time that a client needs for writing a file in place, even on a very busy machine. A file
+/// that is damaged and older is damaged for good.
+pub(crate) const WRITING_MOST: Duration = Duration::from_secs(10);
+
 /// Time for which a changed file can change again and still get the same time stamp. The coarsest
 /// file system clock that we know ticks every 10 ms.
 const STAMP_DOUBT: Duration = Duration::from_millis(20);
@@ -218,14 +222,23 @@ impl Stamp {
         (self.dev, self.ino, self.born_ns) == (other.dev, other.ino, other.born_ns)
     }
 
+    /// Whether the file changed so long ago that nobody is still writing it.
+    pub(crate) fn is_old(&self) -> bool {
+        self.age_ns() >= i128::try_from(WRITING_MOST.as_nanos()).unwrap_or(i128::MAX)
+    }
+
+    /// The time since the last change. It is negative if the clock was set back since.
+    fn age_ns(&self) -> i128 {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        i128::try_from(now.as_nanos()).unwrap_or(i128::MAX) - self.mtime_ns
+    }
+
     /// Whether the file changed so recently that another change could leave the stamp equal.
     pub(crate) fn is_fresh(&self) -> bool {
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let now_ns = i128::try_from(now.as_nanos()).unwrap_or(i128::MAX);
         let is_coarse = self.mtime_ns % 1_000_000_000 == 0;
         let doubt = if is_coarse { COARSE_STAMP_DOUBT } else { STAMP_DOUBT };
         let doubt_ns = i128::try_from(doubt.as_nanos()).unwrap_or(0);
-        now_ns - self.mtime_ns < doubt_ns
+        self.age_ns() < doubt_ns
     }
 }
 

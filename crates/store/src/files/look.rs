@@ -14,6 +14,7 @@ use pitcrew_protocol::{newer_document, newer_line};
 use super::array;
 use super::backend::{FileBackend, Files};
 use super::damage::{BadLine, Damage, FileState};
+use super::disk::WRITING_MOST;
 use super::disk::{failed, is_absent};
 use super::lines;
 use super::lock::STALE_AFTER;
@@ -27,9 +28,6 @@ use crate::{JournalEntry, StoreError};
 
 /// A temporary file that is older than this limit does not belong to a write that is still running.
 const TEMP_DEAD_AFTER: Duration = Duration::from_secs(60);
-
-/// Longest time that a client needs for writing a config in place, even on a very busy machine.
-const WRITING_MOST: Duration = Duration::from_secs(10);
 
 /// If the time of a lock is further in the future than this limit, a wrong clock set the time.
 const FUTURE_MOST: Duration = Duration::from_secs(60);
@@ -295,7 +293,7 @@ impl Look<'_> {
     fn settled_config(&self, path: &Path, bytes: Vec<u8>) -> Result<TeamConfig, Fault> {
         let mut read = parse::<TeamConfig>(&bytes);
         for _ in 0..TORN_TRIES {
-            if !matches!(read, Err(Fault::Torn(_))) {
+            if !matches!(read, Err(Fault::Torn(_))) || is_older(path, WRITING_MOST) {
                 break;
             }
             std::thread::sleep(TORN_PAUSE);

@@ -87,7 +87,8 @@ const CONFIG_PAUSE: Duration = Duration::from_millis(10);
 
 impl Files {
     /// Returns the folders that contain a config, sorted. The list also contains links at the path
-    /// of a team's folder. Opening such a link as a team returns an error that names the link.
+    /// of a team's folder, and folders with something else than a file as config. Opening one of
+    /// these as a team returns an error that names it.
     pub(crate) fn teams(&self) -> Result<Vec<TeamDir>, StoreError> {
         let dir = self.paths.teams();
         let entries = match fs::read_dir(&dir) {
@@ -102,7 +103,8 @@ impl Files {
             let team = TeamDir::of(name);
             // A link is not followed, so whether its target contains a config is not checked.
             let is_link = fs::symlink_metadata(dir.join(name)).is_ok_and(|meta| meta.is_symlink());
-            if team.as_str() == name && (is_link || self.paths.config(&team).is_file()) {
+            let has_config = || fs::symlink_metadata(self.paths.config(&team)).is_ok();
+            if team.as_str() == name && (is_link || has_config()) {
                 teams.push(team);
             }
         }

@@ -129,7 +129,7 @@ fn update_there<T>(
             Err(Fault::Torn(reason)) => {
                 if lock.is_some() {
                     torn += 1;
-                    if torn >= TORN_TRIES {
+                    if torn >= TORN_TRIES || before.is_some_and(|it| it.stamp.is_old()) {
                         return Err(StoreError::Corrupt { path: path.to_owned(), reason });
                     }
                     thread::sleep(TORN_PAUSE);
@@ -179,8 +179,8 @@ fn update_there<T>(
     Err(StoreError::Locked { path: path.to_owned(), waited_ms: 0, holder: None })
 }
 
-/// Reads the file at `path`. A damaged file is read again several times before it is reported as
-/// corrupt. If `lock_of` is given, the lock of the file `lock_of` is held during each repeated
+/// Reads the file at `path`. A damaged file that changed lately is read again several times before
+/// it is reported as corrupt. If `lock_of` is given, the lock of the file `lock_of` is held during each repeated
 /// read.
 ///
 /// # Errors
@@ -196,10 +196,13 @@ pub(crate) fn read<T>(
             Some(lock_of) if torn > 0 => take_if_writable(lock_of)?,
             Some(_) | None => None,
         };
-        match parse(Snapshot::read(path)?.as_ref()) {
+        let snapshot = Snapshot::read(path)?;
+        let is_damaged =
+            || torn >= TORN_TRIES || snapshot.as_ref().is_some_and(|it| it.stamp.is_old());
+        match parse(snapshot.as_ref()) {
             Ok(value) => return Ok(value),
             Err(Fault::Failed(error)) => return Err(error),
-            Err(Fault::Torn(reason)) if torn >= TORN_TRIES => {
+            Err(Fault::Torn(reason)) if is_damaged() => {
                 return Err(StoreError::Corrupt { path: path.to_owned(), reason });
             }
             Err(Fault::Torn(_)) => {
@@ -221,9 +224,11 @@ pub(crate) fn read_locked<T>(
     mut parse: impl FnMut(Option<&Snapshot>) -> Result<T, Fault>,
 ) -> Result<T, StoreError> {
     for _ in 1..TORN_TRIES {
-        match parse(Snapshot::read(path)?.as_ref()) {
+        let snapshot = Snapshot::read(path)?;
+        match parse(snapshot.as_ref()) {
             Ok(value) => return Ok(value),
             Err(Fault::Failed(error)) => return Err(error),
+            Err(Fault::Torn(_)) if snapshot.is_some_and(|it| it.stamp.is_old()) => break,
             Err(Fault::Torn(_)) => thread::sleep(TORN_PAUSE),
         }
     }

@@ -10,7 +10,7 @@ use futures_util::{FutureExt as _, StreamExt};
 use pitcrew_protocol::{ApiError, ErrorCode, Task, TeamConfig};
 use pitcrew_runtime::control_socket::{Caller, Notifies, PROTOCOL, Visitor};
 use pitcrew_runtime::events::RunEvent;
-use pitcrew_runtime::run::{Ask, RunHandle, RunOutcome};
+use pitcrew_runtime::run::{Ask, RunHandle, RunOutcome, Taken};
 use pitcrew_team::Team;
 use pitcrew_team::store::{Change, Watch};
 use serde_json::json;
@@ -31,6 +31,12 @@ use crate::state::TeamState;
 
 /// Time that followers have to read the last events after the run has ended.
 const FAREWELL: Duration = Duration::from_secs(1);
+
+/// Time that a run has to write an answer, before its giver learns that it is not written yet.
+const WRITES_WITHIN: Duration = Duration::from_secs(2);
+
+/// What the giver of such an answer learns.
+const NOT_YET: &str = "the run has not come to it within 2 s";
 
 /// Pause between a change of the team's files and the reading of these files. Several changes in
 /// this time are one event.
@@ -264,7 +270,11 @@ impl HostLoop {
                         self.append(closed);
                         while self.answered.try_join_next().is_some() {}
                         self.answered.spawn(async move {
-                            let taken = said.await.unwrap_or_else(|_| Err(overtaken(&question)));
+                            let taken = match tokio::time::timeout(WRITES_WITHIN, said).await {
+                                Ok(said) => said.unwrap_or_else(|_| Err(overtaken(&question))),
+                                // The run may wait for a slow disk, and has the answer.
+                                Err(_late) => Ok(Taken::Unwritten { reason: NOT_YET.to_owned() }),
+                            };
                             let answer = json!({"success": true, "question": question});
                             caller.answer(taken.map(|taken| taken.told(answer))).await;
                         });

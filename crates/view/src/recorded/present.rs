@@ -191,6 +191,10 @@ impl Present {
         if is_over && agent.status == Status::Active {
             (agent.status, agent.reason) = (Status::Killed, Some(LOST.to_owned()));
         }
+        // Nothing waits in the archive, also if the team was deleted while something did.
+        if self.running.is_none() && !agent.status.is_over() {
+            agent.status = Status::Completed;
+        }
         // A subagent ends with its run, and its end is not recorded.
         if is_over && now.role == Role::Subagent && now.state.is_none() {
             agent.status = Status::Completed;

@@ -11,6 +11,20 @@ use crate::text::{first_line, in_one_line};
 /// Maximum number of characters of a message or a reason in the text of an entry.
 const SAID_CHARS: usize = 160;
 
+/// The maximum number of bytes of a text that an entry has. Any program of the user can write a longer
+/// one into an inbox.
+const CONTENT_BYTES: usize = 256 * 1024;
+
+/// Cuts a text that is too long, and says how much is left out.
+pub(super) fn cut(text: &mut String) {
+    let left_out = text.len() - text.floor_char_boundary(CONTENT_BYTES);
+    if left_out > 0 {
+        text.truncate(text.len() - left_out);
+        text.shrink_to_fit();
+        text.push_str(&format!("… ({left_out} more bytes)"));
+    }
+}
+
 /// The subject of a log entry. Users filter a log by it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -165,7 +179,9 @@ impl LogEntry {
             return self;
         };
         let text = format!("{}: {}", self.text, first_line(content.trim(), SAID_CHARS));
-        Self { text, content: Some(content.to_owned()), ..self }
+        let mut content = content.to_owned();
+        cut(&mut content);
+        Self { text, content: Some(content), ..self }
     }
 
     /// Whether `agent` did this, or it concerns `agent`.

@@ -355,7 +355,8 @@ fn of_people() -> Vec<Named> {
             object(&[
                 ("success", json!({"const": true})),
                 ("question", text()),
-                ("is_written", json!({"type": "boolean"})),
+                ("is_written", json!({"type": ["boolean", "null"]})),
+                ("warning?", text()),
             ]),
         ),
         ("Question", question),

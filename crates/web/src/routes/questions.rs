@@ -1,16 +1,18 @@
 //! The questions that wait for a person.
 
 use axum::Json;
-use axum::extract::{Path, State};
+use axum::extract::{Extension, Path, State};
 use axum::http::HeaderMap;
 use axum::response::Response;
 use pitcrew_runtime::control_socket::ControlRequest;
-use pitcrew_runtime::question::{Choice, Digest};
+use pitcrew_runtime::question::{Choice, Digest, Keep};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use crate::access::Holder;
 use crate::app::Shared;
 use crate::body::Body;
+use crate::devices::Scope;
 use crate::etag::tagged;
 use crate::failure::Failure;
 use crate::records;
@@ -38,9 +40,20 @@ struct Answer {
 pub(super) async fn answer(
     State(app): State<Shared>,
     Path((team, question)): Path<(String, String)>,
+    Extension(holder): Extension<Holder>,
     body: Body,
 ) -> Result<Json<Value>, Failure> {
     let Answer { digest, choice } = body.read()?;
+    // It would change the user's settings, and outlive the device.
+    if matches!(choice, Choice::Always { keep: Keep::Saved, .. }) {
+        holder.must(Scope::Everything)?;
+    }
     let team = app.team(&team).await?;
-    asked(&team, ControlRequest::Answer { question, digest, choice }).await
+    let request = ControlRequest::Answer { question, digest, choice };
+    let Json(mut answer) = asked(&team, request).await?;
+    // A host of an earlier version does not say whether the answer is written.
+    if let Some(fields) = answer.as_object_mut() {
+        fields.entry("is_written").or_insert(Value::Null);
+    }
+    Ok(Json(answer))
 }

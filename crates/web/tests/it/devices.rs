@@ -81,6 +81,9 @@ async fn a_device_that_watches_cannot_write_and_one_that_answers_can() {
     answers.post(path, &body).await.of(201);
     let new = json!({"subject": "parse", "description": "do it"});
     answers.post(task, &new).await.error(403, "forbidden");
+    let saves = json!({"digest": "0", "choice": {"always": {"offer": {"rule": "Bash(ls:*)"}, "keep": "saved"}}});
+    let refused = answers.post("/api/teams/work/questions/q1/answer", &saves).await;
+    assert_eq!(refused.error(403, "forbidden")["details"]["needed_scope"], "everything");
     paired(&env, "desk", Scope::Everything).await.post(task, &new).await.of(201);
 }
 

@@ -84,9 +84,15 @@ async fn a_damaged_team_is_500_and_the_others_are_listed() {
     let env = ServerEnv::new().await;
     env.team("work", &[]).await;
     env.team("other", &[]).await;
-    std::fs::write(env.root().join("teams/work/config.json"), "{").unwrap();
+    let config = env.root().join("teams/work/config.json");
+    let teams = async || env.client.get("/api/teams").await.of(200)["teams"].clone();
+    std::fs::remove_file(&config).unwrap();
+    std::fs::create_dir(&config).unwrap();
+    assert!(teams().await[1]["problem"].is_string(), "it is no file");
+    std::fs::remove_dir(&config).unwrap();
+    std::fs::write(&config, "{").unwrap();
     env.client.get("/api/teams/work").await.error(500, "internal_error");
-    let teams = env.client.get("/api/teams").await.of(200)["teams"].clone();
+    let teams = teams().await;
     let names: Vec<&str> =
         teams.as_array().unwrap().iter().map(|it| it["name"].as_str().unwrap()).collect();
     assert_eq!(names, ["other", "work"]);
