@@ -12,6 +12,7 @@ use std::path::Path;
 
 use rustix::process::geteuid;
 
+use crate::identity::Entry;
 use crate::job::started_by_a_tool;
 
 /// The process at the other end of a connection.
@@ -43,6 +44,9 @@ struct Listed {
 /// A connection from the first address to the second.
 pub type Call = (SocketAddr, SocketAddr);
 
+/// How often a process is looked for.
+const LOOKS_MOST: usize = 3;
+
 /// Finds the process of each call. It blocks. It takes hardly longer for many calls than for one.
 ///
 /// On other systems than Linux the result is always [`Peer::User`] or [`Peer::OtherMachine`].
@@ -53,6 +57,25 @@ pub type Call = (SocketAddr, SocketAddr);
 /// # Errors
 /// If the kernel lists no such socket, or if the process that has the socket cannot be found.
 pub fn peers_of(calls: &[Call]) -> Vec<io::Result<Peer>> {
+    let mut all = look(calls);
+    for _ in 1..LOOKS_MOST {
+        // Unrelated processes that began or ended during the look can have been in its way.
+        let unknown: Vec<usize> =
+            (0..all.len()).filter(|at| all.get(*at).is_some_and(Result::is_err)).collect();
+        let again: Vec<Call> = unknown.iter().filter_map(|at| calls.get(*at).copied()).collect();
+        if again.is_empty() {
+            break;
+        }
+        for (at, found) in unknown.into_iter().zip(look(&again)) {
+            if let Some(peer) = all.get_mut(at) {
+                *peer = found;
+            }
+        }
+    }
+    all
+}
+
+fn look(calls: &[Call]) -> Vec<io::Result<Peer>> {
     let places: Vec<Place> = match sockets_of(calls) {
         Ok(places) => places,
         Err(error) => {
@@ -116,6 +139,8 @@ fn judged(holders: &[u32], tools: &mut HashMap<u32, Result<bool, String>>) -> io
         match tool {
             Ok(true) => return Ok(Peer::Tool { pid: *pid }),
             Ok(false) => found = Ok(Peer::User { pid: *pid }),
+            // A child that was just forked has the socket too, until it runs its program.
+            Err(_) if Entry::read(*pid).is_none() => {}
             Err(error) => return Err(io::Error::other(error.clone())),
         }
     }
@@ -238,6 +263,26 @@ mod tests {
         let four = address("0000000000000000FFFF00000100007F:0001");
         assert_eq!(four, Some(at(1)), "an IPv4 address in the form of IPv6");
         assert_eq!(address("0100007F00:1F90"), None);
+    }
+
+    #[test]
+    fn a_caller_that_starts_other_programs_is_found_each_time() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let test = std::process::id();
+        // Each program has the connection too. The caller has no parent that could be a tool.
+        let calls = format!(
+            "exec 3<>/dev/tcp/127.0.0.1/{port}; while kill -0 {test}; do /bin/true & /bin/true; wait; done"
+        );
+        let mut shell = Command::new("sh");
+        shell.args(["-c", "bash -c \"$0\" 2>/dev/null &", &calls]);
+        assert!(shell.status().unwrap().success());
+        let (accepted, peer) = listener.accept().unwrap();
+        let own = accepted.local_addr().unwrap();
+        for _ in 0..100 {
+            let found = peer_of(peer, own).unwrap();
+            assert!(matches!(found, Peer::User { .. }), "{found:?}");
+        }
     }
 
     #[test]

@@ -62,6 +62,7 @@ mod records;
 mod refusal;
 mod requests;
 mod secret_digests;
+mod seen;
 mod send;
 mod send_once;
 mod started;

@@ -11,12 +11,10 @@ mod idle;
 mod inbox;
 mod notice;
 mod past;
-mod seen;
 mod valid_frames;
 
 pub use idle::{IdleNotice, IdleReason};
 pub use inbox::{Collected, InboxOwner};
-pub(crate) use seen::SeenMail;
 pub(crate) use valid_frames::archived_mail;
 
 /// A message as the receiver of the message sees it.

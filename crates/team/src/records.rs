@@ -168,6 +168,10 @@ impl TeamRecords {
         let former: Vec<_> =
             former.filter(|member| config.member(member.name.as_str()).is_none()).collect();
         config.members.extend(former);
+        if let Self::Live(team) = self {
+            let seen = team.seen_members(&config);
+            config.members.extend(seen);
+        }
         Ok(config)
     }
 
@@ -218,8 +222,13 @@ impl TeamRecords {
     /// # Errors
     /// `team_not_found`, `internal_error`.
     pub async fn all_members(&self) -> Result<Vec<AgentName>, ApiError> {
+        let config = self.config().await?;
+        let seen = match self {
+            Self::Live(team) => team.seen_members(&config),
+            Self::Archived(..) => Vec::new(),
+        };
         let mut names: Vec<AgentName> =
-            self.config().await?.members.into_iter().map(|member| member.name).collect();
+            config.members.into_iter().chain(seen).map(|member| member.name).collect();
         for name in self.summary().await.unwrap_or_default().members.into_keys() {
             // Subagents are in the journal too, but are no members.
             if !name.as_str().contains(SUBAGENT_MARK) && !names.contains(&name) {

@@ -7,8 +7,8 @@ use pitcrew_protocol::{ApiError, Limits, TeamDir, TeamName};
 use pitcrew_store::{Backend, Paths, RateScope, Slot, StoreError};
 
 use crate::entropy::Entropy;
-use crate::mail::SeenMail;
 use crate::places::paths_of;
+use crate::seen::Seen;
 use crate::{Clock, Team, refusal};
 
 mod create;
@@ -29,8 +29,8 @@ const NAMES_LISTED: usize = 100;
 #[derive(Clone, Debug)]
 pub struct Teams {
     shared: Arc<Shared>,
-    /// The mail that this process saw in teams of other clients. `None` if it remembers none.
-    seen: Option<Arc<SeenMail>>,
+    /// What this process saw in teams of other clients. `None` if it remembers nothing.
+    seen: Option<Arc<Seen>>,
 }
 
 #[derive(Debug)]
@@ -71,13 +71,13 @@ impl Teams {
         Self { shared: Arc::new(Shared { backend, paths, limits, clock, entropy }), seen: None }
     }
 
-    /// Lets [`Team::remember_mail`] remember mail, for as long as a clone of this handle exists.
+    /// Lets [`Team::remember`] remember, for as long as a clone of this handle exists.
     #[must_use]
-    pub fn remembering_mail(self) -> Self {
+    pub fn remembering(self) -> Self {
         Self { seen: Some(Arc::default()), ..self }
     }
 
-    pub(crate) fn seen_mail(&self) -> Option<&SeenMail> {
+    pub(crate) fn seen(&self) -> Option<&Seen> {
         self.seen.as_deref()
     }
 

@@ -7,7 +7,9 @@
 
 use std::collections::BTreeSet;
 
-use pitcrew_protocol::{AgentName, Frame, LEAD_NAME, Member, PermissionResponse, Status};
+use pitcrew_protocol::{
+    AgentName, Frame, LEAD_NAME, Member, PermissionResponse, Status, TaskStatus,
+};
 use pitcrew_runtime::events::RunEvent;
 use pitcrew_team::{Mail, SpawnRecord, TeamRecords, sent_at_ms};
 
@@ -98,8 +100,14 @@ fn reported(state: &mut TeamState, agent: &AgentName, frame: &Frame) {
         Frame::ShutdownRejected(_) => Some(Status::Active),
         Frame::ShutdownResponse(it) if it.approved => Some(Status::Completed),
         Frame::ShutdownResponse(_) => Some(Status::Active),
+        Frame::TaskCompleted(it) => {
+            let task = state.tasks.iter_mut().find(|task| task.id.as_str() == it.task_id);
+            if let Some(task) = task {
+                task.status = TaskStatus::Completed;
+            }
+            None
+        }
         Frame::TaskAssignment(_)
-        | Frame::TaskCompleted(_)
         | Frame::ShutdownRequest(_)
         | Frame::PlanApprovalResponse(_)
         | Frame::PermissionResponse(_)
@@ -116,6 +124,12 @@ fn received(state: &mut TeamState, agent: &AgentName, mail: &Mail) {
         Some(Frame::PermissionResponse(it)) => answered(state, agent, it),
         Some(Frame::PlanApprovalResponse(_)) => changed(state, agent, Status::Active),
         Some(Frame::ShutdownRequest(_)) => changed(state, agent, Status::ShutdownRequested),
+        Some(Frame::TaskAssignment(it)) => {
+            let task = state.tasks.iter_mut().find(|task| task.id.as_str() == it.task_id);
+            if let Some(task) = task.filter(|task| task.owner.is_none()) {
+                task.owner = Some(agent.to_string());
+            }
+        }
         _ if mail.message.is_read() => {
             let rests = |it: &Status| matches!(it, Status::Pending | Status::Idle);
             if state.agent(agent).map(|agent| agent.status).filter(rests).is_some() {

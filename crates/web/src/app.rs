@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use pitcrew_protocol::{AgentName, ApiError, ErrorCode};
-use pitcrew_team::{Team, TeamRecords, Teams};
+use pitcrew_protocol::{AgentName, ApiError, ErrorCode, LEAD_NAME, TeamConfig};
+use pitcrew_team::{SpawnRecord, Team, TeamRecords, Teams};
 use pitcrew_view::changes::Worktrees;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
@@ -54,6 +54,11 @@ pub enum NewTeams {
     Refused(ApiError),
 }
 
+/// Whether another client leads the team. Its files keep neither mail nor members that are gone.
+fn is_of_another_client(config: &TeamConfig) -> bool {
+    config.member(LEAD_NAME).is_none_or(|lead| SpawnRecord::of(lead).is_none())
+}
+
 /// The state of the router.
 pub(crate) type Shared = Arc<App>;
 
@@ -69,7 +74,12 @@ impl App {
     pub(crate) async fn records(&self, name: &str) -> Result<TeamRecords, Failure> {
         check_length(name)?;
         let missing = match self.reads.open(name).await {
-            Ok(team) => return Ok(TeamRecords::Live(team)),
+            Ok(team) => {
+                if is_of_another_client(&*team.config().await?) {
+                    team.remember();
+                }
+                return Ok(TeamRecords::Live(team));
+            }
             Err(error) if error.code == ErrorCode::TeamNotFound => error,
             Err(error) => return Err(error.into()),
         };

@@ -106,7 +106,7 @@ impl Server {
         };
         let app = App {
             teams,
-            reads: reads.remembering_mail(),
+            reads: reads.remembering(),
             root,
             new_teams,
             replay_permits: Semaphore::new(REPLAYS_AT_A_TIME),

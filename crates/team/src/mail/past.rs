@@ -13,7 +13,7 @@ impl Team {
     /// Returns the known messages that have left the inbox of `name`. A message is known if pitcrew
     /// moved it out of the inbox, or if a pitcrew process recently sent it. A message from another
     /// client that another client removed is known only if this process saw it before, as
-    /// [`Team::remember_mail`] says.
+    /// [`Team::remember`] says.
     ///
     /// # Errors
     /// `team_not_found`, `internal_error`.
@@ -39,30 +39,10 @@ impl Team {
         let there = self.inbox_of(name).await?.0;
         let mut stored = match past {
             Some(past) => self.stored_past(name, past).await?,
-            None => self.seen_before(name, &there),
+            None => self.seen_before(&name.inbox_file(), &there),
         };
         stored.extend(there);
         self.verified(name, stored, Senders::Former).await
-    }
-
-    /// Remembers from now on what this process sees in the inboxes, until it is gone from them, and
-    /// also later. This is for a team that another client leads: the client takes out what it has
-    /// read. Without `Teams::remembering_mail`, nothing is remembered.
-    pub fn remember_mail(&self) {
-        if let Some(seen) = self.teams().seen_mail() {
-            seen.begin((self.dir().clone(), self.born_ms()));
-        }
-    }
-
-    /// Returns what this process saw in an inbox and is not `there` any more, as read.
-    fn seen_before(&self, name: &AgentName, there: &[StoredMessage]) -> Vec<StoredMessage> {
-        let Some(seen) = self.teams().seen_mail() else { return Vec::new() };
-        let team = (self.dir().clone(), self.born_ms());
-        let mut before = seen.look(&team, &name.inbox_file(), there);
-        for stored in &mut before {
-            stored.message.read = Some(true);
-        }
-        before
     }
 
     /// Returns the messages to `name` that will never be delivered, each with the reason. They come
@@ -105,7 +85,7 @@ impl Team {
         for stored in &mut past {
             stored.message.read = Some(true);
         }
-        let seen = self.seen_before(name, &there);
+        let seen = self.seen_before(&name.inbox_file(), &there);
         let known: HashSet<MessageId> = past.iter().map(|past| past.id.clone()).collect();
         past.extend(seen.into_iter().filter(|seen| !known.contains(&seen.id)));
         Ok(past)

@@ -57,7 +57,9 @@ impl JournalFold {
             .iter()
             .filter(|agent| !begins(agent) && !clients.contains(&agent.name))
             .cloned();
-        let there = tasks.iter().filter(|task| !is_made(task)).cloned().collect::<Vec<_>>();
+        // What became of them since is in the entries and in the mail, or only in the last records.
+        let open = |task: &Task| Task { status: TaskStatus::Pending, owner: None, ..task.clone() };
+        let there = tasks.iter().filter(|task| !is_made(task)).map(open).collect::<Vec<_>>();
         let state =
             TeamState { team: last.team.clone(), agents: agents.collect(), ..TeamState::default() };
         let mut state = fold(state, &ViewEvent::Tasks(&there));

@@ -20,7 +20,7 @@ pub(super) async fn page(
     headers: HeaderMap,
 ) -> Result<Response, Failure> {
     let records = app.records(&team).await?;
-    let config = records.config().await?;
+    let config = records.config_with_former().await?;
     // A subagent has a conversation and is no member.
     let agent = match records.summary().await?.members.keys().find(|it| it.as_str() == name) {
         Some(agent) => agent.clone(),

@@ -64,7 +64,6 @@ impl FileNews {
     /// Reads the files. Returns `None` if the caller has this state, or if a file cannot be read.
     pub(super) async fn snapshot(&mut self, team: &Team) -> Option<Event> {
         let began = Instant::now();
-        team.remember_mail();
         let read = snapshot(team).await;
         let now = Instant::now();
         let pause = PAUSE.max((now - began) * PAUSE_PER_SNAPSHOT);

@@ -1,27 +1,39 @@
-//! Mail that this process saw in the inboxes of teams that another client leads. Today's client takes
-//! what it has read out of its inboxes within a second, and no file keeps it.
+//! Mail and members that this process saw in teams that another client leads. Today's client takes
+//! what it has read out of its inboxes within a second, and members that leave out of its config. No
+//! file keeps them.
 
 use std::collections::{BTreeMap, HashSet, VecDeque};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use pitcrew_protocol::{InboxFile, MessageId, TeamDir};
+use pitcrew_protocol::{AgentName, InboxFile, Member, MessageId, TeamConfig, TeamDir};
 use pitcrew_store::StoredMessage;
 
-/// The maximum number of teams whose mail is remembered. The team that was asked for longest ago is
-/// forgotten first.
+use crate::Team;
+
+/// The maximum number of teams of which something is remembered. The team that was asked for longest
+/// ago is forgotten first.
 const TEAMS_MOST: usize = 16;
 
 /// The maximum size of the texts that are remembered of one inbox. Older messages are forgotten
 /// first.
-const BYTES_MOST: usize = 4 * 1024 * 1024;
+const BYTES_MOST: usize = 512 * 1024;
+
+/// The maximum number of members that are remembered of one team.
+const MEMBERS_MOST: usize = 500;
 
 /// Names one team. Another team can have the same folder later.
-pub(super) type TeamId = (TeamDir, Option<i64>);
+type TeamId = (TeamDir, Option<i64>);
 
-/// The remembered mail of some teams.
+/// What is remembered of some teams.
 #[derive(Debug, Default)]
-pub(crate) struct SeenMail {
-    teams: Mutex<VecDeque<(TeamId, BTreeMap<InboxFile, SeenInbox>)>>,
+pub(crate) struct Seen {
+    teams: Mutex<VecDeque<(TeamId, SeenTeam)>>,
+}
+
+#[derive(Debug, Default)]
+struct SeenTeam {
+    inboxes: BTreeMap<InboxFile, SeenInbox>,
+    members: BTreeMap<AgentName, Member>,
 }
 
 /// The messages that were seen in one inbox, the earliest first.
@@ -32,10 +44,46 @@ struct SeenInbox {
     bytes: usize,
 }
 
-impl SeenMail {
-    /// Remembers the mail of a team from now on.
-    pub(super) fn begin(&self, team: TeamId) {
-        let mut teams = self.teams.lock().unwrap_or_else(PoisonError::into_inner);
+impl Team {
+    /// Remembers from now on the mail and the members that this process sees in the team, also after
+    /// they are gone. This is for a team that another client leads. Without
+    /// [`Teams::remembering`](crate::Teams::remembering), nothing is remembered.
+    pub fn remember(&self) {
+        if let Some(seen) = self.teams().seen() {
+            seen.begin((self.dir().clone(), self.born_ms()));
+        }
+    }
+
+    /// Returns what this process saw in an inbox and is not `there` any more, as read.
+    pub(crate) fn seen_before(
+        &self,
+        inbox: &InboxFile,
+        there: &[StoredMessage],
+    ) -> Vec<StoredMessage> {
+        let Some(seen) = self.teams().seen() else { return Vec::new() };
+        let team = (self.dir().clone(), self.born_ms());
+        let mut before = seen.look(&team, inbox, there);
+        for stored in &mut before {
+            stored.message.read = Some(true);
+        }
+        before
+    }
+
+    /// Returns the members that this process saw and that are not in the config any more.
+    pub(crate) fn seen_members(&self, config: &TeamConfig) -> Vec<Member> {
+        let Some(seen) = self.teams().seen() else { return Vec::new() };
+        seen.former(&(self.dir().clone(), self.born_ms()), config)
+    }
+}
+
+impl Seen {
+    fn teams(&self) -> MutexGuard<'_, VecDeque<(TeamId, SeenTeam)>> {
+        self.teams.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Remembers what is seen of a team from now on.
+    fn begin(&self, team: TeamId) {
+        let mut teams = self.teams();
         let at = teams.iter().position(|(there, _)| *there == team);
         let known = at.and_then(|at| teams.remove(at)).map(|(_, seen)| seen).unwrap_or_default();
         teams.push_back((team, known));
@@ -46,20 +94,35 @@ impl SeenMail {
 
     /// Remembers what is in an inbox now. Returns the messages that were there earlier, the earliest
     /// first. Of a team whose mail is not remembered, this is nothing.
-    pub(super) fn look(
+    fn look(
         &self,
         team: &TeamId,
         inbox: &InboxFile,
         there: &[StoredMessage],
     ) -> Vec<StoredMessage> {
-        let mut teams = self.teams.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut teams = self.teams();
         let Some((_, seen)) = teams.iter_mut().find(|(known, _)| known == team) else {
             return Vec::new();
         };
-        let seen = seen.entry(inbox.clone()).or_default();
+        let seen = seen.inboxes.entry(inbox.clone()).or_default();
         seen.add(there);
         let ids: HashSet<&MessageId> = there.iter().map(|there| &there.id).collect();
         seen.messages.iter().filter(|seen| !ids.contains(&seen.id)).cloned().collect()
+    }
+
+    /// Remembers the members that are in a config now. Returns those that were in it earlier.
+    fn former(&self, team: &TeamId, config: &TeamConfig) -> Vec<Member> {
+        let mut teams = self.teams();
+        let Some((_, seen)) = teams.iter_mut().find(|(known, _)| known == team) else {
+            return Vec::new();
+        };
+        for member in &config.members {
+            if seen.members.len() < MEMBERS_MOST || seen.members.contains_key(&member.name) {
+                seen.members.insert(member.name.clone(), member.clone());
+            }
+        }
+        let is_former = |member: &&Member| config.member(member.name.as_str()).is_none();
+        seen.members.values().filter(is_former).cloned().collect()
     }
 }
 
@@ -101,7 +164,7 @@ mod tests {
 
     #[test]
     fn what_has_left_an_inbox_is_remembered_for_the_team_that_was_asked_for() {
-        let (seen, inbox) = (SeenMail::default(), AgentName::lead().inbox_file());
+        let (seen, inbox) = (Seen::default(), AgentName::lead().inbox_file());
         let (one, two) = (message("1", "one"), message("2", "two"));
         assert!(seen.look(&team("a"), &inbox, std::slice::from_ref(&one)).is_empty());
         assert!(seen.look(&team("a"), &inbox, &[]).is_empty(), "nobody has asked for it");
@@ -117,7 +180,7 @@ mod tests {
 
     #[test]
     fn teams_and_long_inboxes_are_forgotten_from_the_earliest() {
-        let (seen, inbox) = (SeenMail::default(), AgentName::lead().inbox_file());
+        let (seen, inbox) = (Seen::default(), AgentName::lead().inbox_file());
         let long = "x".repeat(BYTES_MOST / 2);
         seen.begin(team("a"));
         for id in ["1", "2", "3"] {
