@@ -38,6 +38,7 @@ mod stream;
 mod stream_ours;
 mod suggest;
 mod task;
+mod telling;
 mod tolerant;
 pub mod tool_name;
 mod tool_table;
@@ -89,6 +90,7 @@ pub use stream::{
 pub use stream_ours::{EventIds, RunSummary};
 pub use suggest::nearest;
 pub use task::{Task, TaskId, TaskStatus};
+pub use telling::{TELLING, telling};
 pub use tolerant::{ParseError, from_text};
 pub use tool_table::{
     CallEffect, CallView, FileParameter, ResultForm, RuleScope, ToolDescriptor, ToolKind, ToolSet,

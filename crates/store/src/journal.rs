@@ -197,6 +197,10 @@ pub enum Event {
         member: AgentName,
         /// The name of the tool for which permission was requested.
         tool: String,
+        /// The beginning of the most informative field of the call's input, such as the command.
+        /// Only a request has it. Older versions never wrote it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        telling: Option<String>,
         /// What has happened to the permission request so far.
         outcome: PermissionOutcome,
     },

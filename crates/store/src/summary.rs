@@ -315,7 +315,7 @@ impl JournalSummary {
                 member.turns = member.turns.saturating_add(1);
                 member.spent.entry(turn.model.clone()).or_default().add(&turn);
             }
-            Event::Permission { request, member, tool, outcome } => {
+            Event::Permission { request, member, tool, outcome, telling: _ } => {
                 let asked = OpenRequest { request, tool };
                 self.members.entry(member).or_default().permission(asked, &outcome);
             }

@@ -57,6 +57,9 @@ pub enum ProcessState {
     Unknown,
 }
 
+/// The time within which another client starts the process of a new member, in milliseconds.
+const STARTS_WITHIN_MS: i64 = 10_000;
+
 impl ProcessState {
     fn text(self) -> &'static str {
         match self {
@@ -106,7 +109,7 @@ impl MemberStatus {
                         Running::BySession { .. } | Running::Stale { .. }
                             if holder.is_none() && SpawnRecord::of(member).is_none() =>
                         {
-                            Self::of_session(member)
+                            Self::of_session(member, now_ms)
                         }
                         Running::BySession { .. }
                         | Running::ByPitcrew { .. }
@@ -226,7 +229,7 @@ impl MemberStatus {
     /// Creates the status of a teammate that runs in a pane of a session on this machine. The
     /// client of the session records no process. The process is therefore found by its command
     /// line, which contains the agent id.
-    fn of_session(member: &Member) -> Self {
+    fn of_session(member: &Member, now_ms: i64) -> Self {
         let process = member.agent_id.as_ref().and_then(|id| process_of_agent(id.as_ref()));
         let unknown = Self::on_its_own(member, None);
         match process {
@@ -236,6 +239,10 @@ impl MemberStatus {
                 state: ProcessState::Running,
                 ..unknown
             },
+            // The client adds a member to the config before it starts the member's process.
+            None if member.joined_at_ms.is_some_and(|at_ms| now_ms - at_ms < STARTS_WITHIN_MS) => {
+                Self { state: ProcessState::Starting, ..unknown }
+            }
             None => Self { state: ProcessState::Gone, ..unknown },
         }
     }

@@ -76,6 +76,7 @@ impl Recorded {
             }
         }
         state.lead = lead_of(&state);
+        present::add_result(&mut state, records).await;
         Ok(Self { state, ..recorded })
     }
 

@@ -33,6 +33,8 @@ pub struct TeamLog {
     mail: HashMap<MessageId, (AgentName, Mail)>,
     /// The messages that are in the log.
     told: HashSet<MessageId>,
+    /// The calls for which agents asked and have no answer yet, by the agent and the request.
+    asked: BTreeMap<(AgentName, String), String>,
     /// What each agent used since it was spawned.
     used: BTreeMap<AgentName, Used>,
     /// What all agents used.

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 pub use pitcrew_model::in_dollars;
 use pitcrew_protocol::{
     CallEffect, IdleNotification, PermissionMode, PlanApprovalRequest, PlanApprovalResponse,
-    ShutdownApproved, ShutdownRejected, ShutdownRequest, Status, TaskAssignment,
+    ShutdownApproved, ShutdownRejected, ShutdownRequest, Status, TELLING, TaskAssignment,
     TeammateTerminated, ToolTraits,
 };
 use pitcrew_runtime::events::{RunEvent, waiting_for_model};
@@ -19,20 +19,6 @@ const CALL_CHARS: usize = 60;
 
 /// Maximum number of characters that are shown of a permission mode that is not known.
 const MODE_CHARS: usize = 40;
-
-/// The fields of a tool's input that say most about a call, the most informative first.
-pub(crate) const TELLING: [&str; 10] = [
-    "command",
-    "file_path",
-    "pattern",
-    "recipient",
-    "to",
-    "name",
-    "subject",
-    "taskId",
-    "team_name",
-    "request_id",
-];
 
 /// Returns the text for a permission mode of the config, which every program of the user can change.
 /// Returns `None` for an empty one.

@@ -2,6 +2,7 @@
 
 mod reached;
 
+use std::io::ErrorKind;
 use std::sync::Arc;
 
 use pitcrew_process::job::TAG_VARIABLE;
@@ -144,7 +145,18 @@ impl Serve {
 }
 
 fn not_bound(error: ServeError) -> Failure {
-    Failure::new(FailureKind::Failed, error).hint("`pitcrew serve --port 0` takes a free port")
+    let ServeError::Bind { address, source } = &error;
+    let hint = match source.kind() {
+        ErrorKind::AddrNotAvailable => format!(
+            "{} is no address of this machine; `--listen 0.0.0.0` listens at all that it has",
+            address.ip()
+        ),
+        ErrorKind::PermissionDenied => {
+            format!("only root may take port {}; `--port 7420` is free for all", address.port())
+        }
+        _ => "`pitcrew serve --port 0` takes a free port".to_owned(),
+    };
+    Failure::new(FailureKind::Failed, error).hint(hint)
 }
 
 /// Says in which folder the lead of a new team works, or why no team can be made.

@@ -67,8 +67,8 @@ fn the_log_of_a_finished_team_tells_who_did_what() {
     [time]  team-lead  creates task #1 Write it
     [time]  team-lead  spawns bob
     [time]  bob        claims task #1 Write it
-    [time]  bob        asks permission for Write
-    [time]  bob        gets permission for Write
+    [time]  bob        asks permission for Write(hello.txt)
+    [time]  bob        gets permission for Write(hello.txt)
     [time]  bob        completes task #1 Write it
     [time]  bob        writes to team-lead: it is written
     [time]  team-lead  asks bob to shut down

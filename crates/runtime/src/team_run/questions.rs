@@ -8,6 +8,7 @@ use pitcrew_agent::Event;
 use pitcrew_agent::transcript::{Grant, ToolCall};
 use pitcrew_protocol::{
     AgentName, ErrorCode, Frame, MessageId, PermissionMode, PermissionRequest, Program, chain,
+    telling,
 };
 use pitcrew_team::store::{Event as Noted, PermissionOutcome};
 use pitcrew_team::{Actor, PermissionAnswer, Request, SpawnRecord};
@@ -205,7 +206,8 @@ impl TeamLoop {
         outcome: PermissionOutcome,
     ) {
         let (request, tool, member) = (call.key.clone(), call.tool.clone(), agent.clone());
-        let noted = Noted::Permission { request, member, tool, outcome };
+        let telling = (outcome == PermissionOutcome::Asked).then(|| telling(&call.input)).flatten();
+        let noted = Noted::Permission { request, member, tool, telling, outcome };
         self.run_context.team.note([noted]).await;
     }
 

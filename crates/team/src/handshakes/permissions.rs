@@ -1,7 +1,7 @@
 //! Permission requests of teammates and their answers.
 
 use pitcrew_protocol::{
-    AgentName, ApiError, Foreign, Frame, PermissionRequest, PermissionResponse,
+    AgentName, ApiError, Foreign, Frame, PermissionRequest, PermissionResponse, telling,
 };
 use pitcrew_store::{Event, PermissionOutcome, StoredMessage};
 use serde_json::{Value, json};
@@ -75,14 +75,14 @@ impl Team {
     ) -> Result<Asked, ApiError> {
         let config = self.config().await?;
         let (team, from) = (self.clone(), Speaker::of(&Actor::Member(member.clone()), &config)?);
-        let tool_name = ask.tool_name.clone();
+        let (tool_name, telling) = (ask.tool_name.clone(), telling(&ask.input));
         let draft = move |at_ms: i64| {
             let id = format!("perm-{}", team.teams().entropy().request_stem(at_ms)?);
             let request = team.permission_request(&from, &id, &ask)?;
             Ok((id, request))
         };
         let (request_id, receipt, is_answered) = self.ask_for(draft).await?;
-        self.note([permission(&request_id, member, &tool_name, PermissionOutcome::Asked)]).await;
+        self.note([asked(&request_id, member, &tool_name, telling)]).await;
         Ok(Asked { request_id, receipt, is_answered })
     }
 
@@ -101,7 +101,7 @@ impl Team {
         let from = Speaker::of(&Actor::Member(member.clone()), &config)?;
         let request = self.permission_request(&from, request_id, &ask)?;
         let receipt = self.ask_again(request_id, request).await?;
-        self.note([permission(request_id, member, &ask.tool_name, PermissionOutcome::Asked)]).await;
+        self.note([asked(request_id, member, &ask.tool_name, telling(&ask.input))]).await;
         Ok(receipt)
     }
 
@@ -261,6 +261,17 @@ fn permission(request: &str, member: &AgentName, tool: &str, outcome: Permission
         request: request.to_owned(),
         member: member.clone(),
         tool: tool.to_owned(),
+        telling: None,
         outcome,
+    }
+}
+
+fn asked(request: &str, member: &AgentName, tool: &str, telling: Option<String>) -> Event {
+    Event::Permission {
+        request: request.to_owned(),
+        member: member.clone(),
+        tool: tool.to_owned(),
+        telling,
+        outcome: PermissionOutcome::Asked,
     }
 }

@@ -5,14 +5,13 @@
 
 use std::borrow::Cow;
 
-use pitcrew_protocol::{PermissionMode, StatusChange, TaskCreateInput, TaskUpdateInput};
+use pitcrew_protocol::{PermissionMode, StatusChange, TELLING, TaskCreateInput, TaskUpdateInput};
 
 use super::calls::Ask;
 use super::json::{Cursor, Field, Fields, Read, fields};
 use super::raw::Raw;
 use super::tasks::EDGES_MOST;
 use crate::state::bounded;
-use crate::wording::TELLING;
 
 /// The recipient of a message to all members.
 const EVERYBODY: &str = "*";

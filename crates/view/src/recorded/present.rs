@@ -8,10 +8,11 @@ use pitcrew_protocol::{AgentName, ApiError, Status, TeamConfig};
 use pitcrew_team::TeamRecords;
 use pitcrew_team::store::{JournalSummary, MemberSummary, RunsSummary};
 
-use super::{NO_END, lead_of, session, usage_of};
+use super::{NO_END, conversation, lead_of, session, usage_of};
 use crate::ViewError;
 use crate::agent_now::{AgentNow, role_of};
 use crate::client_mail::{client_members, fold_mail, mail_of};
+use crate::conversation::Part;
 use crate::fold::{ViewEvent, fold};
 use crate::host::HostState;
 use crate::member_status::{MemberStatus, ProcessState};
@@ -49,6 +50,7 @@ pub async fn of_files(records: &TeamRecords) -> Result<HostState, ViewError> {
     present.add_clients(&mut team, records, (&config, &summary)).await;
     present.add_journal(&mut team, &summary);
     team.lead = lead_of(&team);
+    add_result(&mut team, records).await;
     Ok(HostState { next_seq: 0, team, tasks, questions: Vec::new() })
 }
 
@@ -69,6 +71,21 @@ pub(super) async fn all_members(
         }
     }
     Ok(state)
+}
+
+/// Adds what the lead said last to the summary of a run that has ended without a reason of its own. No
+/// record of the run has it, and a host tells it.
+pub(super) async fn add_result(state: &mut TeamState, records: &TeamRecords) {
+    let is_missing = state.session.as_ref().is_some_and(|session| session.result.is_empty());
+    let Some(lead) = state.lead.clone().filter(|_| is_missing) else { return };
+    let Some(conversation) = conversation(records, &lead).await else { return };
+    let said = conversation.parts.into_iter().rev().find_map(|part| match part {
+        Part::Text { text } => Some(text),
+        _ => None,
+    });
+    if let (Some(session), Some(said)) = (&mut state.session, said) {
+        session.result = said;
+    }
 }
 
 impl Present {
@@ -143,10 +160,8 @@ impl Present {
     fn add_lead(&self, lead: &mut AgentState) {
         lead.role.get_or_insert(Role::Lead);
         let place = match &self.running {
-            Some(Running::BySession { .. }) => {
-                lead.status = Status::Active;
-                "works in a session of its own"
-            }
+            // Its files do not say whether it is in a turn.
+            Some(Running::BySession { .. }) => "in a session of its own",
             Some(Running::Elsewhere { .. }) => "in a session elsewhere",
             Some(Running::Unknown) => "in another client",
             Some(Running::Stale { .. }) => {

@@ -80,7 +80,7 @@ impl JournalFold {
             Event::MemberChanged { member, state, detail } => {
                 self.member_changed(member, state, detail.clone());
             }
-            Event::Permission { request, member, tool, outcome } => {
+            Event::Permission { request, member, tool, outcome, telling: _ } => {
                 self.permission(member, (request, tool), outcome);
             }
             Event::TurnEnded(turn) => self.turn_ended(turn),

@@ -7,7 +7,7 @@ use pitcrew_team::store::{
 };
 
 use super::{LogEntry, LogKind, TeamLog, Used};
-use crate::wording::{ASKED_TO_SHUT_DOWN, asks_for, short};
+use crate::wording::{ASKED_TO_SHUT_DOWN, asks_for, brief_with, short};
 
 impl TeamLog {
     /// Returns the log entry for a journal entry. Returns `None` for an event that only changes the
@@ -57,8 +57,9 @@ impl TeamLog {
                 let text = "has no process and no pane any more".to_owned();
                 of(LogKind::State, "stopped", text).map(|it| it.by(member))
             }
-            Event::Permission { member, tool, outcome, .. } => {
-                let text = permission(outcome, tool);
+            Event::Permission { request, member, tool, telling, outcome } => {
+                let call = self.call_of((member, request), tool, telling.as_deref(), outcome);
+                let text = permission(outcome, &call);
                 of(LogKind::Permission, outcome.as_str(), text).map(|it| it.by(member))
             }
             Event::AllowedAlways { member, what, .. } => {
@@ -92,6 +93,24 @@ impl TeamLog {
             None => "the run ends".to_owned(),
         };
         LogEntry::new(at_ms, LogKind::Run, "run_ended", &text).saying(reason).using(self.total)
+    }
+
+    /// Returns the call of a permission request in one line. Only the request says it, and not its
+    /// answer.
+    fn call_of(
+        &mut self,
+        (member, request): (&AgentName, &str),
+        tool: &str,
+        telling: Option<&str>,
+        outcome: &PermissionOutcome,
+    ) -> String {
+        let asked = (member.clone(), request.to_owned());
+        if *outcome != PermissionOutcome::Asked {
+            return self.asked.remove(&asked).unwrap_or_else(|| tool.to_owned());
+        }
+        let call = brief_with(tool, telling);
+        self.asked.insert(asked, call.clone());
+        call
     }
 
     /// Returns the entry for a step of a message on its way, or for its end.

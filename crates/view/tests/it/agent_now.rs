@@ -66,6 +66,7 @@ fn a_permission_request_is_open_until_its_answer_or_the_next_run() {
         request: request.to_owned(),
         member: name("bob"),
         tool: "Write".to_owned(),
+        telling: None,
         outcome: outcome.to_owned().into(),
     };
     let (asked, answered) = (permission("asked", "one"), permission("denied", "one"));

@@ -72,10 +72,11 @@ fn a_run_is_told_from_its_start_to_its_end() {
         change,
         fields: Vec::new(),
     };
-    let permission = |outcome| Event::Permission {
+    let permission = |outcome: PermissionOutcome| Event::Permission {
         request: "r".to_owned(),
         member: name("bob"),
         tool: "Bash".to_owned(),
+        telling: (outcome == PermissionOutcome::Asked).then(|| "npm test".to_owned()),
         outcome,
     };
     let entries = log.entries(&journal(vec![
@@ -110,8 +111,8 @@ fn a_run_is_told_from_its_start_to_its_end() {
             "4 member team-lead: spawns bob",
             "5 state bob: begins a turn",
             "6 task bob: claims task #1 Fix slug",
-            "7 permission bob: asks permission for Bash",
-            "8 permission bob: gets no permission for Bash",
+            "7 permission bob: asks permission for Bash(npm test)",
+            "8 permission bob: gets no permission for Bash(npm test)",
             "9 turn bob: has an answer of opus with 2 tool calls (1000, $0.25)",
             "10 turn bob: has an answer of opus (1000, $0.25)",
             "11 task bob: completes task #1 Fix slug",

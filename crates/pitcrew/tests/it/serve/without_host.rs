@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
-use super::browser::Event;
+use super::browser::{Browser, Event, EventStream};
 use super::{ASKS, Serving, question, serve};
 use crate::detached::Detached;
 use crate::test_env::{TestEnv, copy};
@@ -150,6 +150,29 @@ fn a_stalled_run_has_the_same_end_wherever_it_is_shown() {
     assert!(markdown.contains("stopped: it was stopped, and can be resumed"), "{markdown}");
 }
 
+/// Lets a member leave. The client takes it out of the config, and its inbox away.
+fn planner_leaves(root: &Path, browser: &Browser, stream: &mut EventStream) {
+    let team = root.join("teams/probe");
+    let config = team.join("config.json");
+    let mut without: Value = serde_json::from_str(&fs::read_to_string(&config).unwrap()).unwrap();
+    without["members"].as_array_mut().unwrap().truncate(1);
+    fs::write(&config, without.to_string()).unwrap();
+    fs::remove_file(team.join("inboxes/planner.json")).unwrap();
+    let changed = stream.until(|event| {
+        event.data["team"]["agents"]
+            .as_array()
+            .is_some_and(|it| it.len() == 2 && it[1]["status"] == "completed")
+    });
+    assert_eq!(changed.data["team"]["agents"][1]["name"], "planner");
+    let replay = browser.get("/api/teams/probe/replay").1.to_string();
+    assert!(
+        replay.contains("awaiting_plan_approval") && replay.contains("make a plan"),
+        "{replay}"
+    );
+    let unread = browser.get("/api/teams/probe/members/planner/conversation").1;
+    assert_eq!(unread["message"], "no conversation of 'planner' is recorded");
+}
+
 #[test]
 fn a_team_that_another_client_leads_is_followed_by_its_files() {
     let room = TestEnv::new();
@@ -208,24 +231,7 @@ fn a_team_that_another_client_leads_is_followed_by_its_files() {
         let changed = stream.until(|event| states(&event.data)["planner"].0 == wanted);
         assert_eq!(changed.name, "snapshot");
     }
-    // A member that leaves is in the config no more.
-    let mut without: Value = serde_json::from_str(&fs::read_to_string(&config).unwrap()).unwrap();
-    without["members"].as_array_mut().unwrap().truncate(1);
-    fs::write(&config, without.to_string()).unwrap();
-    fs::remove_file(inbox("planner")).unwrap();
-    let changed = stream.until(|event| {
-        event.data["team"]["agents"]
-            .as_array()
-            .is_some_and(|it| it.len() == 2 && it[1]["status"] == "completed")
-    });
-    assert_eq!(changed.data["team"]["agents"][1]["name"], "planner");
-    let replay = browser.get("/api/teams/probe/replay").1.to_string();
-    assert!(
-        replay.contains("awaiting_plan_approval") && replay.contains("make a plan"),
-        "{replay}"
-    );
-    let unread = browser.get("/api/teams/probe/members/planner/conversation").1;
-    assert_eq!(unread["message"], "no conversation of 'planner' is recorded");
+    planner_leaves(&room.root(), &browser, &mut stream);
     assert!(began.elapsed() > Duration::from_millis(500), "at most four snapshots a second");
     room.ok(&["team", "delete", "probe", "--force"]);
     // A read in the middle of the deletion finds nobody who leads the team.
