@@ -5,7 +5,8 @@ import { UNPAIRED, get, isUnpaired, ofTeam } from "./api.js";
 import { Banner } from "./banner.js";
 import { Cards, totals } from "./cards.js";
 import { Compose } from "./compose.js";
-import { Lazy } from "./lazy.js";
+import { Frame } from "./frame.js";
+import { Lazy, loadAhead } from "./lazy.js";
 import { allowed, askToNotify, news, watch } from "./notify.js";
 import { OpenPlans, Plans } from "./plans.js";
 import { Questions } from "./questions.js";
@@ -14,7 +15,6 @@ import { Colours } from "./settings.js";
 import { readScope, scope, useMay } from "./session.js";
 import { TeamStore } from "./store.js";
 import { use } from "./signal.js";
-import { Tasks } from "./tasks.js";
 import { Teams } from "./teams.js";
 import { oneLine, visible } from "./text.js";
 import { Timeline } from "./timeline.js";
@@ -36,14 +36,19 @@ function shown(team) {
   if (team === "") return html`<${Overview} />`;
   if (!team.startsWith(REPLAY)) return html`<${Team} key=${team} name=${team} />`;
   const name = team.slice(REPLAY.length);
-  return html`<${Lazy} key=${team} load=${replay} name=${team} back=${link(name)}
-    read=${() => get(ofTeam(name, "replay"))} team=${() => get(ofTeam(name))} />`;
+  return html`<${Lazy} key=${team} load=${replay} title=${`Replay of ${visible(name)}`}
+    home=${link()} name=${team} back=${link(name)} read=${() => get(ofTeam(name, "replay"))}
+    team=${() => get(ofTeam(name))} />`;
 }
 
 const replay = async () => (await import("./replay.js")).Replay;
-const member = async () => (await import("./member.js")).Member;
 const review = async () => (await import("./review.js")).Review;
 const summary = async () => (await import("./summary.js")).Summary;
+const tasks = async () => (await import("./tasks.js")).Tasks;
+const member = async () => {
+  const [{ Member }, { Controls }] = [await import("./member.js"), await import("./controls.js")];
+  return (/** @type {any} */ props) => html`<${Member} controls=${Controls} ...${props} />`;
+};
 
 /** @param {Event} event */
 function skip(event) {
@@ -52,9 +57,7 @@ function skip(event) {
 }
 
 function Unpaired() {
-  return html`<header class="top"><div class="line plain"><b class="name">pitcrew</b></div></header>
-    <main id="main" tabindex="-1"><div class="page"><h1>Not paired</h1>
-      <p class="error" role="alert">${UNPAIRED}</p></div></main>`;
+  return html`<${Frame} title="Not paired"><p class="error" role="alert">${UNPAIRED}</p><//>`;
 }
 
 function Overview() {
@@ -107,13 +110,19 @@ function Foot({ store }) {
 /** @param {{store: TeamStore}} props */
 function View({ store }) {
   const { view, name } = use(route);
-  if (view === "tasks") return html`<${Tasks} store=${store} chosen=${name} />`;
+  if (view === "tasks") {
+    return html`<${Lazy} load=${tasks} title="Tasks" store=${store} chosen=${name} />`;
+  }
   if (view === "timeline") {
     return html`<h1 class="hidden">Timeline</h1><${Timeline} store=${store} />`;
   }
   if (view === "plans") return html`<${Plans} store=${store} />`;
-  if (view === "review") return html`<${Lazy} load=${review} store=${store} chosen=${name} />`;
-  if (view === "member") return html`<${Lazy} load=${member} store=${store} name=${name} />`;
+  if (view === "review") {
+    return html`<${Lazy} load=${review} title="Review" store=${store} chosen=${name} />`;
+  }
+  if (view === "member") {
+    return html`<${Lazy} load=${member} title=${visible(name)} store=${store} name=${name} />`;
+  }
   return html`<div class="column"><${TeamView} store=${store} /></div>
     <${Timeline} store=${store} isNarrow=${true} />`;
 }
@@ -197,3 +206,5 @@ void readScope();
 const root = /** @type {HTMLElement} */ (document.getElementById("app"));
 root.textContent = "";
 render(html`<${App} />`, root);
+// The browser paints the page first.
+requestAnimationFrame(() => loadAhead([tasks, member, summary, review, replay]));

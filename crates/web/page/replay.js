@@ -5,10 +5,12 @@ import { html, useEffect, useState } from "./vendor/preact-htm.js";
 import { inWords } from "./api.js";
 import { Banner } from "./banner.js";
 import { Cards, totals } from "./cards.js";
+import { Frame, Unavailable } from "./frame.js";
+import { useLooks } from "./look.js";
 import { Member } from "./member.js";
 import { Player } from "./player.js";
 import { ReplayStore } from "./replaying.js";
-import { VIEWS, link, route } from "./route.js";
+import { REPLAY, VIEWS, link, route } from "./route.js";
 import { Colours } from "./settings.js";
 import { use } from "./signal.js";
 import { Summary } from "./summary.js";
@@ -28,34 +30,31 @@ export function Replay({ name, read, back, team, follow }) {
   const [store, setStore] = useState(/** @type {ReplayStore | null} */ (null));
   const [error, setError] = useState("");
   const { at } = use(route);
+  const title = `Replay of ${visible(name.replace(REPLAY, ""))}`;
+  async function load() {
+    try {
+      const replay = await read();
+      setStore((opened) => opened ?? new ReplayStore(name, replay, route.value.at));
+    } catch (failure) {
+      setError(inWords(failure));
+    }
+  }
+  useEffect(() => void load(), []);
+  useLooks(!store && error !== "", load);
   useEffect(() => {
-    let isOver = false;
-    let close = () => {};
-    read().then(
-      (replay) => {
-        if (isOver) return;
-        const opened = new ReplayStore(name, replay, route.value.at);
-        const unfollow = opened.isLive.value && follow ? follow(opened) : () => {};
-        close = () => {
-          unfollow();
-          opened.close();
-        };
-        setStore(opened);
-      },
-      (failure) => isOver || setError(inWords(failure)),
-    );
+    const unfollow = store?.isLive.value && follow ? follow(store) : () => {};
     return () => {
-      isOver = true;
-      close();
+      unfollow();
+      store?.close();
     };
-  }, [name]);
+  }, [store]);
   useEffect(() => {
     if (store && at !== null) store.seek(at);
   }, [store, at]);
   if (!store) {
-    return html`<header class="top"></header><main id="main" tabindex="-1">${error
-      ? html`<p class="error" role="alert">${error}</p>`
-      : html`<p class="loading">Loading…</p>`}</main>`;
+    return html`<${Frame} title=${title} back=${back && link()}>${error
+      ? html`<${Unavailable} text=${error} again=${load} />`
+      : html`<p class="loading">Loading…</p>`}<//>`;
   }
   return html`<${Header} store=${store} back=${back} team=${team} />
     <${Main} store=${store} />

@@ -4,6 +4,7 @@
 import { html, useEffect, useMemo, useRef, useState } from "./vendor/preact-htm.js";
 import { RequestKey, call, get, inWords, ofTeam } from "./api.js";
 import { comment, linesOf, notCommitted } from "./diff.js";
+import { useLooks } from "./look.js";
 import { news } from "./notify.js";
 import { link } from "./route.js";
 import { useMay } from "./session.js";
@@ -26,9 +27,6 @@ const sent = new Map();
  * @type {Map<string, string>}
  */
 const drafts = new Map();
-
-/** The time between two looks at the changes while the page is visible, in milliseconds. */
-const LOOK_MS = 10_000;
 
 /** @param {{store: Store, chosen: string}} props */
 export function Review({ store, chosen }) {
@@ -88,15 +86,7 @@ function Changes({ team, name, version, isOver, know }) {
   }
   useEffect(() => void read(false), [version]);
   // Nothing tells of a commit or a merge in a terminal.
-  useEffect(() => {
-    const look = () => void (document.hidden || read(false));
-    const timer = setInterval(look, LOOK_MS);
-    addEventListener("focus", look);
-    return () => {
-      clearInterval(timer);
-      removeEventListener("focus", look);
-    };
-  });
+  useLooks(true, () => read(false));
   const [mayComment, mayMerge] = [useMay("answer") && !isOver, useMay("everything") && !isOver];
   if (error) return html`<p class="error" role="alert">${error}</p>`;
   if (!changes) return html`<p class="loading">Loading…</p>`;
