@@ -4,9 +4,10 @@ import { html, render, useEffect, useState } from "./vendor/preact-htm.js";
 import { UNPAIRED, get, isUnpaired, ofTeam } from "./api.js";
 import { Banner } from "./banner.js";
 import { Cards, totals } from "./cards.js";
-import { Compose } from "./compose.js";
+import { Compose, Unsent } from "./compose.js";
 import { Frame } from "./frame.js";
 import { Lazy, loadAhead } from "./lazy.js";
+import { useLooks } from "./look.js";
 import { allowed, askToNotify, news, watch } from "./notify.js";
 import { OpenPlans, Plans } from "./plans.js";
 import { Questions } from "./questions.js";
@@ -14,27 +15,33 @@ import { REPLAY, VIEWS, link, route } from "./route.js";
 import { Colours } from "./settings.js";
 import { readScope, scope, useMay } from "./session.js";
 import { TeamStore } from "./store.js";
-import { use } from "./signal.js";
+import { Signal, use } from "./signal.js";
 import { Teams } from "./teams.js";
 import { oneLine, visible } from "./text.js";
 import { Timeline } from "./timeline.js";
 import { Warnings } from "./warnings.js";
 import { endInWords } from "./words.js";
 
+/** How often a team was opened anew, because a later run has its name. */
+const reopened = new Signal(0);
+
 function App() {
   const { team } = use(route);
+  const count = use(reopened);
   const text = use(news);
   return html`<div class="app">
     <a class="skip" href="#main" onClick=${skip}>Skip to the content</a>
-    ${use(isUnpaired) ? html`<${Unpaired} />` : shown(team)}
+    ${use(isUnpaired) ? html`<${Unpaired} />` : shown(team, count)}
     <div class="hidden" role="status" aria-live="polite">${text}</div>
   </div>`;
 }
 
-/** @param {string} team */
-function shown(team) {
+/** @param {string} team @param {number} count */
+function shown(team, count) {
   if (team === "") return html`<${Overview} />`;
-  if (!team.startsWith(REPLAY)) return html`<${Team} key=${team} name=${team} />`;
+  if (!team.startsWith(REPLAY)) {
+    return html`<${Team} key=${`${team} ${count}`} name=${team} />`;
+  }
   const name = team.slice(REPLAY.length);
   return html`<${Lazy} key=${team} load=${replay} title=${`Replay of ${visible(name)}`}
     home=${link()} name=${team} back=${link(name)} read=${() => get(ofTeam(name, "replay"))}
@@ -54,6 +61,10 @@ const member = async () => {
 function skip(event) {
   event.preventDefault();
   document.getElementById("main")?.focus();
+}
+
+function openAnew() {
+  reopened.value += 1;
 }
 
 function Unpaired() {
@@ -77,7 +88,6 @@ function Settings() {
 
 /** @param {{name: string}} props */
 function Team({ name }) {
-  const { view } = use(route);
   const [store, setStore] = useState(/** @type {TeamStore | null} */ (null));
   useEffect(() => {
     const opened = new TeamStore(name);
@@ -89,6 +99,29 @@ function Team({ name }) {
     };
   }, [name]);
   if (!store) return html`<main id="main" tabindex="-1"></main>`;
+  return html`<${Opened} store=${store} />`;
+}
+
+/** @param {{store: TeamStore}} props */
+function Opened({ store }) {
+  const { view } = use(route);
+  const [connection, isAgain, error] = [use(store.link), use(store.isAgain), use(store.error)];
+  const isMissing = connection === "missing";
+  const isFinal = use(store.isOfArchive);
+  const mayReturn = isMissing || (connection === "ended" && !isFinal);
+  useLooks(mayReturn && !isAgain, () => store.readState());
+  useEffect(() => {
+    if (isAgain && isMissing) openAnew();
+  }, [isAgain]);
+  // The button that opened this run is gone, and the keyboard goes on from here.
+  useEffect(() => {
+    const isLost = document.activeElement === document.body;
+    if (reopened.value > 0 && isLost) document.getElementById("main")?.focus();
+  }, []);
+  if (isMissing) {
+    return html`<${Frame} title=${`No team ${visible(store.name)}`} back=${link()}><p class="error"
+      role="alert">${error}</p><//>`;
+  }
   return html`<${Header} store=${store} />
     <main id="main" tabindex="-1" class=${view === "team" ? "beside" : ""}>
       <${View} store=${store} /></main>
@@ -98,8 +131,7 @@ function Team({ name }) {
 /** @param {{store: TeamStore}} props */
 function Foot({ store }) {
   const [mayWrite, isWatching] = [useMay("answer"), use(scope) === "watch"];
-  // Nobody reads the mail of an archived team.
-  if (use(store.isArchived)) return null;
+  if (use(store.isArchived)) return html`<${Unsent} team=${store.name} />`;
   if (isWatching) {
     return html`<footer class="compose note">This device only watches: it cannot answer or write.
     </footer>`;
@@ -151,7 +183,7 @@ const nameOf = (store) => visible(store.host.value.team.team || store.name);
 /** @param {{store: TeamStore}} props */
 function Header({ store }) {
   const { view } = use(route);
-  const [error, connection] = [use(store.error), use(store.link)];
+  const [error, connection, isAgain] = [use(store.error), use(store.link), use(store.isAgain)];
   const { team, questions } = use(store.host);
   const open = use(store.plans).filter((plan) => plan.state === "open");
   const waiting = questions.length + open.length;
@@ -163,14 +195,15 @@ function Header({ store }) {
       <span class="note totals">${totals(team, questions, open)}</span>
       <${Settings} />
     </div>
-    ${connection !== "missing" && html`<nav aria-label="Views">${VIEWS.map(([id, title]) => html`<a key=${id}
+    <nav aria-label="Views">${VIEWS.map(([id, title]) => html`<a key=${id}
       href=${link(store.name, id === "team" ? "" : id)}
       aria-current=${id === view ? "page" : undefined}>${title}${
         id === "team" && waiting > 0 && html` <span class="count">${waiting}<span
           class="hidden"> waiting</span></span>`}</a>`)}<a
-      href=${link(REPLAY + store.name)}>Replay</a></nav>`}
+      href=${link(REPLAY + store.name)}>Replay</a></nav>
     <p class="said" role="status">${connection === "silent" &&
-      "The run does not answer; it may be suspended."}</p>
+      "The run does not answer; it may be suspended."}${isAgain && html`A new run of ${
+      nameOf(store)} has begun. <button class="quiet" onClick=${openAnew}>Open</button>`}</p>
     <${Warnings} store=${store} />
     ${error && html`<p class="error" role="alert">${error}</p>`}
     ${team.cleanup?.failed && html`<p class="error" role="alert">The team was not cleaned up: ${
@@ -197,7 +230,7 @@ function TeamState({ store }) {
   const known = isArchived ? "archived" : outcome ? endInWords(outcome.end)
     : (link === "live" && led) || LINKS[link];
   const words = team.cleanup === "cleaned_up" ? "cleaned_up" : known;
-  return link !== "missing" && html`<span class=${`state s-${link}`}>${visible(words)}${
+  return html`<span class=${`state s-${link}`}>${visible(words)}${
     isArchived && endedAt && ` ${new Date(endedAt).toLocaleString()}`}</span>`;
 }
 
