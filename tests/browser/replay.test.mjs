@@ -122,6 +122,23 @@ test("a stream that was opened before its first line goes to the moment of its a
   assert.deepEqual([shown(), store.isFollowing.value], [[1_000, 2_000, 3_000, 2], false]);
 });
 
+test("a file that grows is followed from its end, and a moment before it stays", () => {
+  const [first, second, third, ...rest] = timed({}, {}, {}, {});
+  const given = { name: "s", clock: "lines", from_ms: 1_000, to_ms: 1_000, is_live: true };
+  const events = [first];
+  const store = new ReplayStore("s", { ...given, events, first: {}, left_out: 0, unread: [] }, null);
+  store.close();
+  assert.deepEqual([store.now.value, store.hasGrown.value], [1_000, false]);
+  store.add([second]);
+  assert.deepEqual([store.now.value, store.hasGrown.value], [2_000, true]);
+  store.seek(1_000);
+  store.add([third]);
+  assert.equal(store.now.value, 1_000);
+  store.seek(store.recording.to);
+  store.add(rest);
+  assert.equal(store.now.value, 4_000);
+});
+
 /** @param {string} id @param {string} [status] */
 function task(id, status = "pending") {
   return { id, subject: id, description: "", status, blocks: [], blockedBy: [] };

@@ -87,20 +87,23 @@ function RunsOn({ back, team }) {
 function Header({ store, back, team: ofTeam }) {
   const { view } = use(route);
   const { team, questions } = use(store.host);
-  const [isLive, error] = [use(store.isLive), use(store.error)];
+  const [isLive, hasGrown, error] = [use(store.isLive), use(store.hasGrown), use(store.error)];
+  const { isClock, isEmpty, isFinished } = store.recording;
+  // A file that has just been opened may not grow any more.
+  const isGrowing = isLive && (isClock || (hasGrown && !isFinished));
   const { left_out, masked, unread, name } = store.replay;
   const notes = [...unread];
   if (left_out > 0) notes.unshift(`Not in this replay: ${counted(left_out, "older event")}`);
   if (masked) notes.push(`Masked in this file: ${masked}`);
   const cleanup = team.cleanup?.failed;
   const state = team.cleanup === "cleaned_up" ? "cleaned_up"
-    : isLive && store.recording.isClock ? "live" : "replay";
+    : isGrowing ? "live" : "replay";
   return html`<header class="top">
     <div class="line">
       ${back && html`<a class="brand" href=${back}><span aria-hidden="true">‹</span> Back</a>`}
       <b class="name">${visible(team.team || name)}</b>
       <span class=${`state s-${state}`}>${state}</span>
-      <span class="note totals">${totals(team, questions, [])}</span>
+      <span class="note totals">${!isEmpty && totals(team, questions, [])}</span>
       <span class="settings"><${Colours} /></span>
     </div>
     <nav aria-label="Views">${VIEWS.filter(([id]) => SHOWN.includes(id)).map(
@@ -124,6 +127,12 @@ function Main({ store }) {
 /** @param {{store: ReplayStore}} props */
 function View({ store }) {
   const { view, name } = use(route);
+  const _drawnAgain = use(store.log.version);
+  const isLive = use(store.isLive);
+  if (store.recording.isEmpty) {
+    return html`<div class="page"><h1>Replay of ${visible(store.replay.name)}</h1>
+      <p class="empty">${isLive ? "It waits for the first line." : "Nothing was recorded."}</p></div>`;
+  }
   if (view === "tasks") return html`<${Tasks} store=${store} chosen=${name} />`;
   if (view === "timeline") {
     return html`<h1 class="hidden">Timeline</h1><${Timeline} store=${store} />`;

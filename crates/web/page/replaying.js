@@ -47,9 +47,10 @@ export class ReplayStore {
     this.skipped = new Signal(0);
     /** Whether more events can come: from a pipe, or from a file that grows. */
     this.isLive = new Signal(Boolean(replay.is_live));
+    /** Whether events have come since the replay was opened. */
+    this.hasGrown = new Signal(false);
     /** Whether the last moment is shown, also when more events come. */
-    const { isClock, isEmpty } = this.recording;
-    this.isFollowing = new Signal(this.isLive.value && at === null && (isClock || isEmpty));
+    this.isFollowing = new Signal(this.isLive.value && at === null);
     this.at = at;
     this.count = -1;
     this.isClosed = false;
@@ -77,6 +78,7 @@ export class ReplayStore {
   add(events) {
     const wasEmpty = this.recording.isEmpty;
     this.recording.add(events);
+    this.hasGrown.value = true;
     this.to.value = this.recording.to;
     if (this.isFollowing.value) this.show(this.recording.to);
     else if (wasEmpty) this.seek(this.at ?? this.recording.to);
@@ -102,12 +104,13 @@ export class ReplayStore {
   }
 
   /**
-   * Shows the moment at a time that a person chose.
+   * Shows the moment at a time that a person chose. The end of a live replay is followed.
    * @param {number} ms
    */
   seek(ms) {
     this.show(ms);
-    if (this.isFollowing.value && this.now.value < this.recording.to) this.isFollowing.value = false;
+    const { isEmpty, to } = this.recording;
+    if (!isEmpty) this.isFollowing.value = this.isLive.value && this.now.value >= to;
   }
 
   /** @param {1 | -1} step */
@@ -160,8 +163,12 @@ export class ReplayStore {
         this.playOn(Math.max(0, time - last) * this.speed.value);
         last = time;
       }
-      if (this.now.value >= this.recording.to) this.pause();
-      else this.frame = requestAnimationFrame(tick);
+      if (this.now.value < this.recording.to) {
+        this.frame = requestAnimationFrame(tick);
+        return;
+      }
+      this.pause();
+      this.seek(this.recording.to);
     };
     this.frame = requestAnimationFrame(tick);
   }
