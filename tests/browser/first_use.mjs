@@ -250,6 +250,8 @@ test("new changes wait until the person asks for them, and a merge is offered ab
   const show = page.getByRole("button", { name: "Show them" });
   await show.waitFor();
   assert.equal(await page.getByRole("table", { name: "Diff of b.txt" }).count(), 0);
+  // The old changes are not merged while there are newer ones.
+  assert.equal(await merge.count(), 0);
   await show.click();
   await page.getByRole("table", { name: "Diff of b.txt" }).waitFor();
   // No comment is sent about a line that it was not written for.
@@ -260,6 +262,7 @@ test("new changes wait until the person asks for them, and a merge is offered ab
   await page.getByRole("button", { name: "Click again to merge work into main" }).click();
   await page.getByRole("status").getByText("work was merged into main.").waitFor({ state: "attached" });
   await page.getByText("0 changed files on branch work, 0 commits ahead of main").waitFor();
+  await page.getByText("Nothing is left to merge: everything of ann is in main").waitFor();
   assert.equal(await page.getByRole("button", { name: /^Merge/ }).count(), 0);
   assert.equal(await page.getByText("has no worktree").count(), 0);
   assert.deepEqual(errors, []);

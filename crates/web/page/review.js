@@ -65,14 +65,23 @@ function Changes({ team, name, version, isOver, know }) {
   const [changes, setChanges] = useState(/** @type {MemberChanges | null} */ (null));
   // Newer changes. They are shown when the person asks: lines must not move under a comment or click.
   const [newer, setNewer] = useState(/** @type {MemberChanges | null} */ (null));
+  const [refusal, setRefusal] = useState("");
   const [error, setError] = useState("");
   /** @param {MemberChanges} changes */
   function show(changes) {
+    if (newer) setRefusal("");
     setChanges(changes);
     setNewer(null);
   }
+  /** @param {string} why */
+  function refused(why) {
+    setRefusal(`Not merged: ${why}.`);
+    // The branch can have been merged in a terminal meanwhile.
+    void read(false);
+  }
   /** @param {boolean} isAsked */
   async function read(isAsked) {
+    if (isAsked) setRefusal("");
     try {
       const now = await get(ofTeam(team, "members", name, "changes"));
       know(now);
@@ -94,6 +103,7 @@ function Changes({ team, name, version, isOver, know }) {
     return html`<p class="note">${visible(name)} has left the team, so its files are not known here.</p>`;
   }
   const { branch, files, problem, left_out } = changes;
+  const isDone = branch && !newer && !problem && files.length === 0 && !branch.ahead;
   return html`<div class="changes">
     <p class="note">${counted(files.length, "changed file")}${
       branch && html` on branch <code>${visible(branch.name)}</code>, ${
@@ -101,10 +111,12 @@ function Changes({ team, name, version, isOver, know }) {
         (branch.behind ?? 0) > 0 && `, ${branch.behind} behind`}${
         notCommitted(branch.uncommitted)}`}${
       " "}<button class="quiet" onClick=${() => read(true)}>Refresh</button></p>
-    <p class="said" role="status">${newer && html`There are other changes now. <button class="quiet"
+    <p class="said" role="status">${refusal}${newer && html`${" "}There are other changes now. <button class="quiet"
       onClick=${() => show(newer)}>Show them</button>`}</p>
-    ${mayMerge && branch && (branch.ahead ?? 0) > 0 && html`<${Merge} team=${team} name=${name}
-      branch=${branch} read=${() => read(true)} />`}
+    ${mayMerge && !newer && branch && (branch.ahead ?? 0) > 0 && html`<${Merge} team=${team}
+      name=${name} branch=${branch} merged=${() => read(true)} refused=${refused} />`}
+    ${isDone && html`<p class="note">Nothing is left to merge: everything of ${visible(name)} is in
+      ${" "}<code>${visible(branch.base)}</code>, or ${visible(name)} changed nothing.</p>`}
     ${problem && html`<p class="error">${visible(problem)}</p>`}
     ${!branch && html`<p class="note">${visible(name)} has no worktree, so these are the files that
       its file tools wrote. A file that only a command changed is not here.</p>`}
@@ -235,14 +247,14 @@ function Comment({ team, name, file, line, place, close, keep }) {
   </form>`;
 }
 
-/** @param {{team: string, name: string, branch: Branch, read: () => void}} props */
-function Merge({ team, name, branch, read }) {
+/**
+ * @param {{team: string, name: string, branch: Branch, merged: () => void,
+ *   refused: (why: string) => void}} props
+ */
+function Merge({ team, name, branch, merged, refused }) {
   // The commit that was shown at the first click. Another one needs two clicks of its own.
   const [sure, setSure] = useState("");
   const isSure = sure === branch.commit;
-  const [said, setSaid] = useState("");
-  // What was said of another commit is no longer true.
-  useEffect(() => setSaid(""), [branch.commit]);
   async function merge() {
     if (!isSure) {
       setSure(branch.commit ?? "");
@@ -253,13 +265,12 @@ function Merge({ team, name, branch, read }) {
       await call("POST", ofTeam(team, "members", name, "merge"), { commit: branch.commit });
       // The button goes when nothing is left to merge.
       news.value = `${branch.name} was merged into ${branch.base}.`;
-      read();
+      merged();
     } catch (failure) {
-      setSaid(`Not merged: ${inWords(failure)}`);
+      refused(inWords(failure));
     }
   }
   return html`<div class="actions merge"><button class="more" onClick=${merge}>
       ${isSure ? "Click again to merge" : "Merge"} <code>${visible(branch.name)}</code> into <code>${
-        visible(branch.base)}</code></button>
-    <p class="said" role="status">${said}</p></div>`;
+        visible(branch.base)}</code></button></div>`;
 }
