@@ -338,7 +338,7 @@ async function teamIsReplayed(page) {
   await page.getByRole("article", { name: "bob" }).waitFor();
   await scrubber(page).press("End");
   await page.getByRole("region", { name: "Session summary" }).getByText("Turns").waitFor();
-  assert.match((await page.locator(".player time").innerText()) ?? "", /^\d{4}-\d\d-\d\d .*\(\+/);
+  assert.match((await page.locator(".player time").innerText()) ?? "", /^\d+\/\d+\/\d{4}, \d\d:\d\d:\d\d \(\+/);
   assert.equal(await page.getByRole("button", { name: /Message/ }).count(), 0);
 }
 

@@ -20,7 +20,7 @@ import { Teams } from "./teams.js";
 import { oneLine, visible } from "./text.js";
 import { Timeline } from "./timeline.js";
 import { Warnings } from "./warnings.js";
-import { endInWords } from "./words.js";
+import { dateTime, endInWords } from "./words.js";
 
 /** How often a team was opened anew, because a later run has its name. */
 const reopened = new Signal(0);
@@ -231,7 +231,7 @@ function TeamState({ store }) {
     : (link === "live" && led) || LINKS[link];
   const words = team.cleanup === "cleaned_up" ? "cleaned_up" : known;
   return html`<span class=${`state s-${link}`}>${visible(words)}${
-    isArchived && endedAt && ` ${new Date(endedAt).toLocaleString()}`}</span>`;
+    isArchived && endedAt && ` ${dateTime(endedAt)}`}</span>`;
 }
 
 void readScope();

@@ -2,7 +2,7 @@
 // signals of a team that the page follows, so the same components show it.
 
 import { EMPTY } from "./fold.js";
-import { Log } from "./log.js";
+import { ALL, Log, matcher } from "./log.js";
 import { Recording } from "./moment.js";
 import { Signal } from "./signal.js";
 
@@ -39,6 +39,8 @@ export class ReplayStore {
     this.error = new Signal("");
     this.isArchived = new Signal(true);
     this.log = new Log();
+    /** Which entries the timeline shows. The others are stepped over. */
+    this.filter = new Signal(/** @type {Filter} */ (ALL));
     this.now = new Signal(this.recording.from);
     this.to = new Signal(this.recording.to);
     this.isPlaying = new Signal(false);
@@ -115,7 +117,8 @@ export class ReplayStore {
 
   /** @param {1 | -1} step */
   toNeighbour(step) {
-    this.seek(this.recording.neighbour(this.now.value, step));
+    const isShown = matcher(this.filter.value);
+    this.seek(this.recording.neighbour(this.now.value, step, isShown));
   }
 
   follow() {

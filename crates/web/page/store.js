@@ -4,7 +4,7 @@
 import { Signal } from "./signal.js";
 import { Failure, get, getChanged, inWords, ofTeam } from "./api.js";
 import { EMPTY, fold, ofSnapshot } from "./fold.js";
-import { Log, OVERLAP } from "./log.js";
+import { ALL, Log, OVERLAP } from "./log.js";
 import { follow } from "./stream.js";
 import { withWarnings } from "./warnings.js";
 
@@ -38,6 +38,7 @@ export class TeamStore {
     /** Whether the name belongs to a later team, after the end of the one that is shown. */
     this.isAgain = new Signal(false);
     this.log = new Log();
+    this.filter = new Signal(/** @type {Filter} */ (ALL));
     this.isStopped = false;
     this.nextEntry = 0;
     this.ofClient = 0;

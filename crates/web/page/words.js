@@ -119,7 +119,12 @@ export function tokensOf(usage) {
 /** @param {number | null | undefined} ms */
 export function clock(ms) {
   if (!ms) return "";
-  return new Date(ms).toLocaleTimeString([], { hour12: false });
+  return new Date(ms).toLocaleTimeString([], { hourCycle: "h23" });
+}
+
+/** @param {number} ms */
+export function dateTime(ms) {
+  return new Date(ms).toLocaleString([], { hourCycle: "h23" });
 }
 
 /** @param {number} ms */
