@@ -90,7 +90,7 @@ async function scenarios(page, to) {
   const alert = page.getByRole("alert");
   await alert.getByText(/Cannot cleanup team with 2 active member/).waitFor();
   await to(12);
-  await page.locator(".top .state", { hasText: "cleaned_up" }).waitFor();
+  await page.locator(".top .state", { hasText: "cleaned up" }).waitFor();
   assert.equal(await alert.count(), 0);
   // 5: the result shows the numbers of the session.
   await to(13);

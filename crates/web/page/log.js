@@ -131,7 +131,10 @@ const CLIENT = {
     content: it.reason,
     isFailure: true,
   }),
-  session_ended: (it) => ({ kind: "run", text: `session ended: ${it.outcome}` }),
+  session_ended: (it) => ({
+    kind: "run",
+    text: `session ended: ${String(it.outcome).replaceAll("_", " ")}`,
+  }),
 };
 
 /** @param {any} mail */

@@ -12,6 +12,9 @@ import { useMay } from "./session.js";
 import { typed, use } from "./signal.js";
 import { visible } from "./text.js";
 
+/** @type {Record<string, string>} */
+const ANSWERS = { approved: "approved", rejected: "sent back", void: "needs no answer any more" };
+
 /** @param {{store: LiveStore}} props */
 export function Plans({ store }) {
   const plans = use(store.plans);
@@ -23,7 +26,8 @@ export function Plans({ store }) {
     <${OpenPlans} store=${store} />
     ${others.length > 0 && html`<h2 class="plain">Answered</h2>`}
     ${others.map((plan) => html`<details class="answered" key=${plan.request_id}>
-      <summary>${visible(plan.member)} · ${visible(plan.state)}</summary>
+      <summary>${visible(plan.member)} · ${
+        ANSWERS[plan.state] ?? visible(plan.state)}</summary>
       <pre class="text">${visible(plan.plan ?? "The text of this plan is gone.")}</pre>
       ${plan.feedback && html`<p class="note">Remarks: ${visible(plan.feedback)}</p>`}
     </details>`)}

@@ -21,8 +21,8 @@ function OfLog({ end, agents }) {
   if (end.tokens != null) facts.push(["Tokens", short(end.tokens)]);
   if (end.cost_usd != null) facts.push(["Cost", dollars(end.cost_usd)]);
   const outcome = end.text.replace(/^the run ends,? ?/, "");
-  return html`<${Card} title="Session summary" outcome=${outcome} isError=${!/^completed/.test(outcome)}
-    facts=${facts} text="" models=${[]} />`;
+  return html`<${Card} title="Session summary" outcome=${outcome}
+    isError=${!/^(completed|shut down)/.test(outcome)} facts=${facts} text="" models=${[]} />`;
 }
 
 /** @param {{session: Session}} props */
@@ -34,10 +34,13 @@ function OfSession({ session }) {
   if (session.turns != null) facts.push(["Turns", String(session.turns)]);
   if (session.cost_usd != null) facts.push(["Cost", dollars(session.cost_usd)]);
   const models = session.models ?? [];
+  // "success" is the word of another client, and stays as in the terminal.
+  const isOfClient = session.outcome === "success";
+  const outcome = isOfClient ? session.outcome : endInWords({ kind: session.outcome });
   const all = models.reduce((sum, use) => sum + tokensOf(use.usage), 0);
   facts.push(models.length > 0 ? ["Tokens", short(all)]
     : ["Tokens of the lead", short(tokensOf(session.usage))]);
-  return html`<${Card} title="Session summary" outcome=${session.outcome}
+  return html`<${Card} title="Session summary" outcome=${outcome}
     isError=${session.is_error} facts=${facts} text=${session.result}
     models=${models.map((use) => ({ ...use, name: use.model }))} />`;
 }

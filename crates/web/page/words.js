@@ -44,6 +44,7 @@ export function stateInWords(status) {
   if (status === "completed") return "ended";
   if (status === "shutdown_requested") return "shutting down";
   if (status === "running") return "working";
+  if (status === "killed") return "stopped";
   return status.replaceAll("_", " ");
 }
 
