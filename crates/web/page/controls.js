@@ -71,10 +71,10 @@ function Buttons({ team, agent, isLead }) {
         value=${mode}>${visible(mode) || "unknown"}</option>`)}</select></label>
     <${ModelForm} model=${agent.model ?? ""}
       set=${(/** @type {string} */ model) => act("POST", ["model"], { model }, "The model was changed.")} />
-    ${!isLead && html`<button class="no" onClick=${leave}>${
+    ${!isLead && html`<span class="ends"><button class="no" onClick=${leave}>${
       sure === "leave" ? "Click again to ask it to leave" : "Ask to leave"}</button>
       <button class="no" onClick=${stop}>${
-      sure === "stop" ? "Click again to stop it at once" : "Stop"}</button>`}
+      sure === "stop" ? "Click again to stop it at once" : "Stop"}</button></span>`}
     <p class="said" role="status">${said}</p>
   </div></details>`;
 }
