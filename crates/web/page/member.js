@@ -184,28 +184,49 @@ function PartView({ part }) {
  * @param {{part: Part, frame: string}} props
  */
 function Frame({ part, frame }) {
-  const said = part.summary || detailOf(part.text ?? "");
+  const fields = parsed(part.text ?? "");
+  const said = part.summary || detailOf(fields);
   const words = `${part.from ?? "?"} ${frameInWords(frame)}${said && `: ${said}`}`;
   return html`<details class="part"><summary>${oneLine(words, 200)}</summary>
-    <${Text} text=${part.text} /></details>`;
+    <${LongTexts} texts=${longTexts(fields)} /><${Text} text=${part.text} /></details>`;
+}
+
+/** @param {string} text */
+function parsed(text) {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return null;
+  }
 }
 
 /**
  * Returns the text in a frame that a person wants to read. Returns an empty one if there is none.
- * @param {string} text
+ * @param {any} frame
  */
-function detailOf(text) {
-  let frame;
-  try {
-    frame = JSON.parse(text);
-  } catch {
-    return "";
-  }
+function detailOf(frame) {
   const verdict = { true: "approved", false: "sent back" }[String(frame?.approved)];
   const detail = ["feedback", "subject", "summary", "reason", "message"]
     .map((name) => frame?.[name])
     .find((it) => typeof it === "string" && it !== "");
   return [verdict, detail].filter(Boolean).join(", ");
+}
+
+/**
+ * Returns the fields with texts of several lines, such as a plan. JSON has each of them on one line.
+ * @param {any} fields
+ * @returns {[string, string][]}
+ */
+function longTexts(fields) {
+  if (fields === null || typeof fields !== "object") return [];
+  const isLong = (/** @type {unknown} */ it) => typeof it === "string" && it.includes("\n");
+  return /** @type {[string, any][]} */ (Object.entries(fields)).filter(([, it]) => isLong(it));
+}
+
+/** @param {{texts: [string, string][]}} props */
+function LongTexts({ texts }) {
+  return texts.map(([name, text]) => html`<p class="note" key=${name}>${visible(name)}</p>
+    <${Text} text=${text} />`);
 }
 
 /** @param {Part} part */
@@ -219,11 +240,16 @@ function titleOf(part) {
 function CallView({ call }) {
   const { result, permission } = call;
   const state = result ? (result.is_error ? "failed" : "done") : "running";
+  const long = longTexts(call.input);
+  // The texts of several lines are below the JSON, so they are left out of it.
+  const rest = (/** @type {string} */ name, /** @type {unknown} */ it) =>
+    (long.some(([of, text]) => of === name && text === it) ? undefined : it);
   const asked = typeof permission === "string" ? permission : permission ? "denied" : "";
   return html`<details class=${`part call ${state}`}><summary>
       <code>${brief(visible(call.tool ?? "?"), call.input)}</code>
       <span class="note">${[state, visible(asked)].filter(Boolean).join(", ")}</span></summary>
-    <${Text} text=${JSON.stringify(call.input, null, 2)} />
+    <${Text} text=${JSON.stringify(call.input, rest, 2)} />
+    <${LongTexts} texts=${long} />
     ${result && html`<p class="note">Result</p><${Text} text=${result.text} />`}
   </details>`;
 }
