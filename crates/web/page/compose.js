@@ -3,6 +3,8 @@
 
 import { html, useEffect, useLayoutEffect, useMemo, useState } from "./vendor/preact-htm.js";
 import { RequestKey, call, inWords, ofTeam } from "./api.js";
+import { OVER } from "./fold.js";
+import { to } from "./recipient.js";
 import { route } from "./route.js";
 import { Signal, typed, use } from "./signal.js";
 import { visible } from "./text.js";
@@ -11,9 +13,6 @@ const EVERYONE = "*";
 
 /** How long the page says that a message was sent, in milliseconds. */
 const SAID_MS = 6_000;
-
-/** The receiver of the draft. An empty name is the lead. */
-const to = new Signal("");
 
 /**
  * The drafts by team. They stay while another team is shown, and after the end of a run.
@@ -44,25 +43,21 @@ export function Unsent({ team }) {
 /** @param {string} text */
 const rowsOf = (text) => Math.min(6, text.split("\n").length);
 
-/**
- * Addresses the draft to an agent and moves the focus to it.
- * @param {string} name
- */
-export function recipient(name) {
-  to.value = name;
-  document.getElementById("draft")?.focus();
-}
-
 /** @param {{store: LiveStore}} props */
 export function Compose({ store }) {
-  const { team } = use(store.host);
+  const { team, outcome } = use(store.host);
+  const isRunning = use(store.link) === "live" && !outcome;
   const { view, name: shown } = use(route);
   const draft = draftOf(store.name);
   const text = use(draft);
   const [said, setSaid] = useState("");
   const [isSending, setIsSending] = useState(false);
   const key = useMemo(() => new RequestKey(), []);
-  const names = team.agents.filter((agent) => agent.role !== "subagent").map((it) => it.name);
+  // After the end of a run, the mail is read when the team is resumed.
+  const readers = team.agents.filter(
+    (agent) => agent.role !== "subagent" && !(isRunning && OVER.includes(agent.status)),
+  );
+  const names = readers.map((it) => it.name);
   const known = [use(to), team.lead].find((name) => name === EVERYONE || names.includes(name ?? ""));
   const chosen = known ?? names[0] ?? EVERYONE;
   const options = useMemo(

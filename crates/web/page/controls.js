@@ -2,7 +2,8 @@
 
 import { html, useEffect, useMemo, useState } from "./vendor/preact-htm.js";
 import { call, inWords, ofTeam } from "./api.js";
-import { recipient } from "./compose.js";
+import { OVER } from "./fold.js";
+import { recipient } from "./recipient.js";
 import { useNoRun } from "./run.js";
 import { useMay } from "./session.js";
 import { typed, use } from "./signal.js";
@@ -23,6 +24,9 @@ export function Controls({ store, agent }) {
   const mayControl = useMay("everything");
   if (use(store.isArchived) || !mayControl) return null;
   if (noRun) return html`<p class="note">${noRun}</p>`;
+  if (OVER.includes(agent.status)) {
+    return html`<p class="note">It takes no commands any more.</p>`;
+  }
   return html`<${Buttons} team=${store.name} agent=${agent} isLead=${agent.name === lead} />`;
 }
 

@@ -111,7 +111,22 @@ export function entryOf(given, n) {
   const ofClient = CLIENT[what.happened];
   if (ofClient) return { ...entry, to: [], ...ofClient(what) };
   entry.isToTeam = entry.kind === "mail" && entry.to.length > 1;
-  return entry;
+  return entry.kind === "mail" ? withRemark(entry) : entry;
+}
+
+/** A comment on a line, as `diff.js` and the terminal write it: the place, the line, the remark. */
+const REVIEW = /^(Review of [^\n]+:)\n(?:> [^\n]*\n)?\n(.+)/s;
+
+/**
+ * Shows the remark of a comment on a line in place of that line.
+ * @param {Entry} entry
+ * @returns {Entry}
+ */
+function withRemark(entry) {
+  const [, place = "", remark = ""] = REVIEW.exec(entry.content ?? "") ?? [];
+  if (remark === "") return entry;
+  const summary = `${place} ${oneLine(remark, 300)}`;
+  return { ...entry, summary, text: entry.text.replace(place, () => summary) };
 }
 
 /** @type {Record<string, (what: any) => Partial<Entry>>} */

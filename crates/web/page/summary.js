@@ -3,7 +3,7 @@
 import { html } from "./vendor/preact-htm.js";
 import { use } from "./signal.js";
 import { visible } from "./text.js";
-import { dollars, duration, endInWords, short, tokensOf } from "./words.js";
+import { dollars, duration, endInWords, short, shortModel, tokensOf } from "./words.js";
 
 /** @param {{store: Store}} props */
 export function Summary({ store }) {
@@ -81,7 +81,8 @@ function Card({ title, outcome, isError, facts, text, models }) {
     html`<table><caption class="hidden">Use of each model</caption>
       <thead><tr><th scope="col">Model</th><th scope="col">Input</th><th scope="col">Cache</th>
         <th scope="col">Output</th><th scope="col">Cost</th></tr></thead>
-      <tbody>${models.map((use) => html`<tr key=${use.name}><th scope="row">${visible(use.name)}</th>
+      <tbody>${models.map((use) => html`<tr key=${use.name}><th scope="row"
+        title=${visible(use.name)}>${shortModel(visible(use.name))}</th>
         <td>${short(use.usage?.input_tokens ?? 0)}</td>
         <td>${short((use.usage?.cache_creation_input_tokens ?? 0) +
           (use.usage?.cache_read_input_tokens ?? 0))}</td>

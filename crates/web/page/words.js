@@ -91,6 +91,18 @@ export function now(agent) {
   return asked === undefined ? "thinks" : asksFor(asked);
 }
 
+/** A longer name of a model is shortened. Its end says more than its middle. */
+const MODEL_CHARS = 34;
+const MODEL_START_CHARS = 8;
+
+/** @param {string} name */
+export function shortModel(name) {
+  const characters = Array.from(name);
+  if (characters.length <= MODEL_CHARS) return name;
+  const end = characters.slice(MODEL_START_CHARS + 1 - MODEL_CHARS);
+  return `${characters.slice(0, MODEL_START_CHARS).join("")}…${end.join("")}`;
+}
+
 /** @param {number} count */
 export function short(count) {
   if (count < 1_000) return String(count);

@@ -48,6 +48,7 @@ const ASSETS: &[Asset] = assets![
     "player.js",
     "questions.js",
     "reading.js",
+    "recipient.js",
     "replay.js",
     "replaying.js",
     "review.js",
