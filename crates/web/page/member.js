@@ -26,7 +26,7 @@ export function Member({ store, name, controls }) {
   const plans = use(store.plans);
   const agent = team.agents.find((agent) => agent.name === name);
   if (!agent) {
-    return html`<div class="page"><p class="empty">No agent has the name ${visible(name)}.${
+    return html`<div class="page"><h1>${visible(name)}</h1><p class="empty">No agent has the name ${visible(name)}.${
       " "}<a href=${link(store.name)}>All agents</a></p></div>`;
   }
   return html`<div class=${`page member ${colorClass(agent)}`}>
