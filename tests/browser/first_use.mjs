@@ -250,6 +250,8 @@ test("new changes wait until the person asks for them, and a merge is offered ab
   const show = page.getByRole("button", { name: "Show them" });
   await show.waitFor();
   assert.equal(await page.getByRole("table", { name: "Diff of b.txt" }).count(), 0);
+  // The old changes are not merged while there are newer ones.
+  assert.equal(await merge.count(), 0);
   await show.click();
   await page.getByRole("table", { name: "Diff of b.txt" }).waitFor();
   // No comment is sent about a line that it was not written for.
@@ -260,6 +262,7 @@ test("new changes wait until the person asks for them, and a merge is offered ab
   await page.getByRole("button", { name: "Click again to merge work into main" }).click();
   await page.getByRole("status").getByText("work was merged into main.").waitFor({ state: "attached" });
   await page.getByText("0 changed files on branch work, 0 commits ahead of main").waitFor();
+  await page.getByText("Nothing is left to merge: everything of ann is in main").waitFor();
   assert.equal(await page.getByRole("button", { name: /^Merge/ }).count(), 0);
   assert.equal(await page.getByText("has no worktree").count(), 0);
   assert.deepEqual(errors, []);
@@ -446,6 +449,101 @@ test("the replay of a team that runs says so, and skips a pause", async () => {
   await page.getByRole("button", { name: "Play" }).waitFor({ timeout: 10_000 });
   await page.locator(".player .event", { hasText: "entry 2" }).waitFor();
   assert.equal(await page.getByText(/^skips/).count(), 0);
+  assert.deepEqual(errors, []);
+  await context.close();
+});
+
+test("a view that cannot be loaded is tried again, and the page keeps its frame", async () => {
+  const { page, context } = await open();
+  const modules = /assets\/(tasks|replay)\.js$/;
+  await page.route(modules, (route) => route.abort());
+  await play(page, "away", [TEAM]);
+  await page.getByRole("link", { name: "Tasks" }).click();
+  const told = page.getByRole("alert").getByText("This view cannot be loaded.");
+  await told.waitFor();
+  assert.deepEqual(await violationsInBothThemes(page), [], "tasks");
+  await page.goto(`${origin}/#/replay/away`);
+  await page.getByRole("heading", { name: "Replay of away" }).waitFor();
+  await told.waitFor();
+  assert.equal(await page.getByRole("link", { name: "Teams" }).getAttribute("href"), "#/");
+  assert.deepEqual(await violationsInBothThemes(page), [], "replay");
+  await page.unroute(modules);
+  await page.goto(`${origin}/#/away/tasks`);
+  await page.getByRole("heading", { name: /^Tasks/ }).waitFor();
+  // The page tries again by itself, and when it is asked to.
+  await page.goto(`${origin}/#/replay/away`);
+  await page.getByRole("alert").getByText("does not exist").waitFor();
+  await page.getByRole("button", { name: "Try again" }).waitFor();
+  await context.close();
+});
+
+test("an ended run keeps the draft that was not sent, and offers the next run of its name", async () => {
+  const { page, context, errors } = await open();
+  await play(page, "later", [{ ...TEAM, team: "later" }]);
+  await page.getByRole("article").first().waitFor();
+  await page.getByRole("textbox", { name: "Message" }).fill("half a thought");
+  /** @param {any} json */
+  const learns = async (json) => {
+    await page.route(`${origin}/api/teams/later`, (route) => route.fulfill({ json }));
+    await page.evaluate(() => dispatchEvent(new Event("focus")));
+  };
+  await learns({ name: "later", state: "archived", archive: "later-1", archived_at_ms: 1_795_000_000_000 });
+  await page.locator(".top .state", { hasText: "archived" }).waitFor();
+  const unsent = page.getByRole("textbox", { name: "Not sent" });
+  assert.equal(await unsent.inputValue(), "half a thought");
+  assert.deepEqual(await violationsInBothThemes(page), [], "archived");
+  await learns({ name: "later", state: "running" });
+  const news = page.getByRole("status").filter({ hasText: "A new run of later has begun." });
+  await news.waitFor();
+  assert.deepEqual(await violationsInBothThemes(page), [], "again");
+  await news.getByRole("button", { name: "Open" }).click();
+  await news.waitFor({ state: "detached" });
+  // What was not sent to the earlier run can be sent to this one.
+  const draft = page.getByRole("textbox", { name: "Message" });
+  assert.equal(await draft.inputValue(), "half a thought");
+  assert.deepEqual(errors, []);
+  await context.close();
+});
+
+test("an agent that has ended is offered no commands", async () => {
+  const { page, context, errors } = await open();
+  await page.route(`${origin}/api/teams/over/members/**`, (route) =>
+    route.fulfill({ json: { entries: [], total: 0 } }),
+  );
+  await play(page, "over", [{ ...TEAM, agents: [LEAD, { ...BOB, status: "completed" }] }]);
+  await page.goto(`${origin}/#/over/member/bob`);
+  await page.getByText("It takes no commands any more.").waitFor();
+  assert.equal(await page.getByRole("button", { name: "Interrupt" }).count(), 0);
+  assert.deepEqual(await violationsInBothThemes(page), []);
+  assert.deepEqual(errors, []);
+  await context.close();
+});
+
+test("a later version of a plan names the remarks before, and unsent remarks are kept", async () => {
+  const { page, context, errors } = await open();
+  const plan = { member: "bob", plan: "Rename it." };
+  const path = `${origin}/api/teams/again/plans`;
+  let plans = [{ ...plan, request_id: "one", state: "open" }];
+  await play(page, "again", [TEAM]);
+  await page.route(path, (route) => route.fulfill({ json: { plans } }));
+  await page.goto(`${origin}/#/again/plans`);
+  await page.reload();
+  const remarks = page.getByRole("textbox", { name: "Remarks for bob" });
+  await page.getByRole("button", { name: "Send back with remarks" }).click();
+  await page.waitForFunction(() => document.activeElement?.tagName === "TEXTAREA");
+  await remarks.fill("half a remark");
+  const answered = { ...plan, request_id: "one", state: "rejected", feedback: "Smaller steps." };
+  plans = [answered, { ...plan, request_id: "two", state: "open" }];
+  // Another tab passes on that something has happened.
+  await happens(page, "again", 90, { event: "answered", agent: "bob", blocks: [] });
+  await page.getByRole("heading", { name: "bob asks to approve its plan again" }).waitFor();
+  await page.getByText("The remarks on the version before: Smaller steps.").waitFor();
+  const kept = page.getByRole("region", { name: "Remarks for bob that were not sent" });
+  await kept.getByText("half a remark").waitFor();
+  assert.equal(await remarks.inputValue(), "");
+  assert.deepEqual(await violationsInBothThemes(page), []);
+  await kept.getByRole("button", { name: "Put away" }).click();
+  await kept.waitFor({ state: "detached" });
   assert.deepEqual(errors, []);
   await context.close();
 });

@@ -150,7 +150,7 @@ function bothStates(page) {
     const ours = [...document.querySelectorAll(".card")].map((card) => [
       card.getAttribute("aria-label"),
       text(card, ".color"),
-      text(card, ".model"),
+      card.querySelector(".model")?.getAttribute("title") ?? null,
       text(card, ".mode"),
       Number.parseInt(text(card, "footer span") ?? "", 10),
     ]);

@@ -90,7 +90,7 @@ async function scenarios(page, to) {
   const alert = page.getByRole("alert");
   await alert.getByText(/Cannot cleanup team with 2 active member/).waitFor();
   await to(12);
-  await page.locator(".top .state", { hasText: "cleaned_up" }).waitFor();
+  await page.locator(".top .state", { hasText: "cleaned up" }).waitFor();
   assert.equal(await alert.count(), 0);
   // 5: the result shows the numbers of the session.
   await to(13);
@@ -338,7 +338,7 @@ async function teamIsReplayed(page) {
   await page.getByRole("article", { name: "bob" }).waitFor();
   await scrubber(page).press("End");
   await page.getByRole("region", { name: "Session summary" }).getByText("Turns").waitFor();
-  assert.match((await page.locator(".player time").innerText()) ?? "", /^\d{4}-\d\d-\d\d .*\(\+/);
+  assert.match((await page.locator(".player time").innerText()) ?? "", /^\d+\/\d+\/\d{4}, \d\d:\d\d:\d\d \(\+/);
   assert.equal(await page.getByRole("button", { name: /Message/ }).count(), 0);
 }
 

@@ -8,7 +8,7 @@ Object.assign(globalThis, { location: { hash: "" }, addEventListener() {} });
 const PAGE = new URL("../../crates/web/page/", import.meta.url);
 /** @param {string} name */
 const module = (name) => import(new URL(name, PAGE).href);
-const [{ Recording, FRAME_EVENTS, below }, { Log, Matches }, { parse, link }, ...others] =
+const [{ Recording, FRAME_EVENTS, below }, { ALL, Log, Matches, matcher }, { parse, link }, ...others] =
   await Promise.all(
     ["moment.js", "log.js", "route.js", "replaying.js", "cards.js"].map(module),
   );
@@ -122,6 +122,23 @@ test("a stream that was opened before its first line goes to the moment of its a
   assert.deepEqual([shown(), store.isFollowing.value], [[1_000, 2_000, 3_000, 2], false]);
 });
 
+test("a file that grows is followed from its end, and a moment before it stays", () => {
+  const [first, second, third, ...rest] = timed({}, {}, {}, {});
+  const given = { name: "s", clock: "lines", from_ms: 1_000, to_ms: 1_000, is_live: true };
+  const events = [first];
+  const store = new ReplayStore("s", { ...given, events, first: {}, left_out: 0, unread: [] }, null);
+  store.close();
+  assert.deepEqual([store.now.value, store.hasGrown.value], [1_000, false]);
+  store.add([second]);
+  assert.deepEqual([store.now.value, store.hasGrown.value], [2_000, true]);
+  store.seek(1_000);
+  store.add([third]);
+  assert.equal(store.now.value, 1_000);
+  store.seek(store.recording.to);
+  store.add(rest);
+  assert.equal(store.now.value, 4_000);
+});
+
 /** @param {string} id @param {string} [status] */
 function task(id, status = "pending") {
   return { id, subject: id, description: "", status, blocks: [], blockedBy: [] };
@@ -151,9 +168,26 @@ test("the banner, the mail and the neighbours are those of the timeline", () => 
   assert.deepEqual([...it.moment(2).mail.keys()], ["bob"]);
   assert.equal(it.moment(3).banner, null);
   assert.deepEqual(it.moment(4).banner.to, ["bob", "cat"]);
-  const steps = [it.neighbour(1_000, 1), it.neighbour(2_000, 1), it.neighbour(4_000, 1)];
+  const all = matcher(ALL);
+  const steps = [1_000, 2_000, 4_000].map((ms) => it.neighbour(ms, 1, all));
   assert.deepEqual(steps, [2_000, 4_000, 5_000]);
-  assert.deepEqual([it.neighbour(5_000, -1), it.neighbour(2_000, -1)], [4_000, 1_000]);
+  assert.deepEqual([5_000, 2_000].map((ms) => it.neighbour(ms, -1, all)), [4_000, 1_000]);
+});
+
+test("a step goes over the entries that the timeline does not show", () => {
+  const entry = (/** @type {string} */ kind, /** @type {string} */ text) => ({
+    happened: { line: 1, what: { kind, agent: "bob", text } },
+  });
+  const it = recording({
+    events: timed(entry("task", "a"), entry("turn", "b"), entry("mail", "c"), entry("task", "d"), {}),
+  });
+  const steps = (/** @type {Partial<Filter>} */ filter, /** @type {1 | -1} */ step) =>
+    [1_000, 3_000, 5_000].map((ms) => it.neighbour(ms, step, matcher({ ...ALL, ...filter })));
+  assert.deepEqual(steps({}, 1), [3_000, 4_000, 5_000]);
+  assert.deepEqual(steps({}, -1), [1_000, 1_000, 4_000]);
+  assert.deepEqual(steps({ group: "tasks" }, 1), [4_000, 4_000, 5_000]);
+  assert.deepEqual(steps({ group: "details" }, -1), [1_000, 2_000, 2_000]);
+  assert.deepEqual(steps({ words: "@bob d" }, 1), [4_000, 4_000, 5_000]);
 });
 
 test("events that come later are added, and one that is known is not", () => {

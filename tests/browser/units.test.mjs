@@ -275,6 +275,24 @@ test("a message to one agent is at its card, one to the team is in the banner", 
   assert.deepEqual(found({ group: "tasks", words: "" }), []);
 });
 
+test("a comment on a line is shown by its remark, and keeps its whole text", () => {
+  const content = comment("src/a.rs", { kind: "added", text: "let a = $&;", line: 3 }, "why\n$&?");
+  const timeline = new log.Log();
+  const text = "writes to bob: Review of src/a.rs, line 3:";
+  timeline.add([{ kind: "mail", agent: "user", to: ["bob"], text, content }]);
+  const [entry] = timeline.entries;
+  assert.equal(entry.text, `${text} why | $&?`);
+  assert.equal(timeline.mail.value.get("bob").summary, "Review of src/a.rs, line 3: why | $&?");
+  assert.equal(entry.content, content);
+});
+
+test("the name of a model keeps its beginning and its end", () => {
+  assert.equal(words.shortModel("claude-opus-4-6"), "claude-opus-4-6");
+  const long = words.shortModel("script:/home/someone/with/a/long/path/team.yaml");
+  assert.equal(long.length, 34);
+  assert.match(long, /^script:\/….*path\/team\.yaml$/);
+});
+
 test("an entry that the server inserts late is added once, and a broadcast gets its receivers", () => {
   const timeline = new log.Log();
   const said = { at_ms: 5, kind: "mail", event: "message", agent: "eve", content: "hi" };

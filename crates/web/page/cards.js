@@ -1,12 +1,13 @@
 // The parallel cards: one for each agent, the most urgent first.
 
 import { html, useMemo } from "./vendor/preact-htm.js";
-import { recipient } from "./compose.js";
+import { OVER } from "./fold.js";
+import { recipient } from "./recipient.js";
 import { link } from "./route.js";
 import { useMay } from "./session.js";
 import { use } from "./signal.js";
 import { oneLine, visible } from "./text.js";
-import { asksFor, clock, costOf, counted, now, numbers, short, tokensOf } from "./words.js";
+import { asksFor, clock, costOf, counted, now, numbers, short, shortModel, tokensOf } from "./words.js";
 
 /** The groups of agents in their order, each with a mark that is readable without colour. */
 export const GROUPS = /** @type {const} */ ({
@@ -38,8 +39,7 @@ export function needs(agent, questions, plans) {
   // The card of a member that another client runs does not have this state.
   const hasPlan = plans.some((plan) => plan.state === "open" && plan.member === agent.name);
   if (hasPlan || agent.status === "awaiting_plan_approval") return "its plan waits for an answer";
-  const isOver = ["completed", "killed", "failed"].includes(agent.status);
-  return isOver ? "" : (agent.process?.waits_for ?? "");
+  return OVER.includes(agent.status) ? "" : (agent.process?.waits_for ?? "");
 }
 
 /**
@@ -70,16 +70,19 @@ export function inOrder(agents, questions, plans) {
 
 /** @param {{store: Store}} props */
 export function Cards({ store }) {
-  const { team, questions, writing } = use(store.host);
+  const { team, questions, writing, outcome } = use(store.host);
   const [mail, plans] = [use(store.log.mail), use(store.plans)];
   // Nobody reads the mail of an archived team, or of a replay.
   const isOver = use(store.isArchived);
   const mayWrite = useMay("answer") && !isOver;
+  // After the end of a run, the mail is read when the team is resumed.
+  const isRunning = use(store.link) === "live" && !outcome;
   return html`<h2 class="hidden">Agents</h2><ul class="cards" aria-label=${`Agents of team ${visible(team.team)}`}>
     ${inOrder(team.agents, questions, plans).map(({ agent, group }) => html`<li key=${agent.name}>
       <${Card} team=${store.name} agent=${agent} group=${group} lead=${team.lead}
         needs=${needs(agent, questions, plans)} writing=${writing.get(agent.name) ?? ""}
-        mail=${mail.get(agent.name)} mayWrite=${mayWrite} /></li>`)}
+        mail=${mail.get(agent.name)}
+        mayWrite=${mayWrite && !(isRunning && OVER.includes(agent.status))} /></li>`)}
   </ul>`;
 }
 
@@ -101,13 +104,14 @@ function drawn({ team, agent, group, lead, needs, writing, mail, mayWrite }) {
   const { mark, words } = GROUPS[group];
   const name = visible(agent.name);
   const state = group === "ended" && agent.status === "killed" ? "stopped" : words;
+  const doing = activity(agent, needs);
   return html`<article class=${`card ${group} ${colorClass(agent)}`} aria-label=${name}>
     <header>
       <h3><a href=${link(team, "member", agent.name)}>${name}</a>${
         agent.name === lead && html` <span class="lead">lead</span>`}</h3>
       <span class="state"><span aria-hidden="true">${mark}</span> ${state}</span>
     </header>
-    <p class="now">${activity(agent, needs)}</p>
+    ${doing !== state && html`<p class="now">${doing}</p>`}
     ${agent.task && html`<p class="task"><a href=${link(team, "tasks", agent.task.id)}>#${
       visible(agent.task.id)}</a> ${visible(agent.task.subject)}</p>`}
     ${writing
@@ -152,7 +156,7 @@ export function Badges({ agent }) {
   return html`<ul class="badges" aria-label="Properties">
     ${agent.color && html`<li class="color"><span class="dot" aria-hidden="true"></span>${
       visible(agent.color)}</li>`}
-    ${model && html`<li class="model" title=${model}>${model}</li>`}
+    ${model && html`<li class="model" title=${model}>${shortModel(model)}</li>`}
     ${agent.agent_type && html`<li class="type">${visible(agent.agent_type)}</li>`}
     ${agent.mode && html`<li class="mode">${visible(agent.mode)}</li>`}
     ${agent.worktree && html`<li title=${visible(agent.worktree)}>worktree</li>`}

@@ -3,6 +3,8 @@
 
 import { html, useEffect, useLayoutEffect, useMemo, useState } from "./vendor/preact-htm.js";
 import { RequestKey, call, inWords, ofTeam } from "./api.js";
+import { OVER } from "./fold.js";
+import { to } from "./recipient.js";
 import { route } from "./route.js";
 import { Signal, typed, use } from "./signal.js";
 import { visible } from "./text.js";
@@ -12,27 +14,50 @@ const EVERYONE = "*";
 /** How long the page says that a message was sent, in milliseconds. */
 const SAID_MS = 6_000;
 
-/** The receiver of the draft. An empty name is the lead. */
-const to = new Signal("");
+/**
+ * The drafts by team. They stay while another team is shown, and after the end of a run.
+ * @type {Map<string, Signal<string>>}
+ */
+const drafts = new Map();
+
+/** @param {string} team */
+function draftOf(team) {
+  const draft = drafts.get(team) ?? new Signal("");
+  drafts.set(team, draft);
+  return draft;
+}
 
 /**
- * Addresses the draft to an agent and moves the focus to it.
- * @param {string} name
+ * The draft for a team that reads no mail any more.
+ * @param {{team: string}} props
  */
-export function recipient(name) {
-  to.value = name;
-  document.getElementById("draft")?.focus();
+export function Unsent({ team }) {
+  const draft = draftOf(team);
+  const text = use(draft);
+  if (text.trim() === "") return null;
+  return html`<footer class="compose"><label class="draft">Not sent: nobody reads the mail of an
+    archived team.<textarea readonly rows=${rowsOf(text)} value=${text} /></label>
+    <button class="quiet" onClick=${() => { draft.value = ""; }}>Put away</button></footer>`;
 }
+
+/** @param {string} text */
+const rowsOf = (text) => Math.min(6, text.split("\n").length);
 
 /** @param {{store: LiveStore}} props */
 export function Compose({ store }) {
-  const { team } = use(store.host);
+  const { team, outcome } = use(store.host);
+  const isRunning = use(store.link) === "live" && !outcome;
   const { view, name: shown } = use(route);
-  const [text, setText] = useState("");
+  const draft = draftOf(store.name);
+  const text = use(draft);
   const [said, setSaid] = useState("");
   const [isSending, setIsSending] = useState(false);
   const key = useMemo(() => new RequestKey(), []);
-  const names = team.agents.filter((agent) => agent.role !== "subagent").map((it) => it.name);
+  // After the end of a run, the mail is read when the team is resumed.
+  const readers = team.agents.filter(
+    (agent) => agent.role !== "subagent" && !(isRunning && OVER.includes(agent.status)),
+  );
+  const names = readers.map((it) => it.name);
   const known = [use(to), team.lead].find((name) => name === EVERYONE || names.includes(name ?? ""));
   const chosen = known ?? names[0] ?? EVERYONE;
   const options = useMemo(
@@ -60,7 +85,7 @@ export function Compose({ store }) {
     try {
       await call("POST", ofTeam(store.name, "messages"), body, key.of(body));
       key.end();
-      setText("");
+      draft.value = "";
       setSaid(`Sent to ${chosen === EVERYONE ? "all" : visible(chosen)}.${
         store.isUnread ? " Nobody reads it before the team is resumed (`pitcrew resume`)." : ""}`);
       store.settle();
@@ -80,7 +105,6 @@ export function Compose({ store }) {
     event.preventDefault();
     void send();
   }
-  const rows = Math.min(6, text.split("\n").length);
   return html`<form class="compose" aria-label="Message" onSubmit=${submit}>
     <label><span class="hidden">To</span>
       <select value=${chosen} onChange=${typed((name) => { to.value = name; })}>
@@ -88,8 +112,8 @@ export function Compose({ store }) {
         <option value=${EVERYONE}>all</option>
       </select></label>
     <label class="draft"><span class="hidden">Message</span>
-      <textarea id="draft" rows=${rows} value=${text} placeholder="Message"
-        onInput=${typed(setText)} onKeyDown=${pressed} /></label>
+      <textarea id="draft" rows=${rowsOf(text)} value=${text} placeholder="Message"
+        onInput=${typed((it) => { draft.value = it; })} onKeyDown=${pressed} /></label>
     <button class="yes" aria-disabled=${isSending || text.trim() === ""}>Send</button>
     <p class="said" role="status">${said}</p>
   </form>`;

@@ -4,7 +4,9 @@
 import { asksFor, brief } from "./words.js";
 
 const COLORS = ["blue", "green", "yellow", "purple", "orange", "pink", "cyan", "red"];
-const OVER = ["completed", "failed", "killed"];
+
+/** The states in which an agent has ended. */
+export const OVER = ["completed", "failed", "killed"];
 
 /** The number of characters that are kept of a text that a model is writing. */
 const WRITING_CHARS = 600;

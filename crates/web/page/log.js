@@ -111,7 +111,22 @@ export function entryOf(given, n) {
   const ofClient = CLIENT[what.happened];
   if (ofClient) return { ...entry, to: [], ...ofClient(what) };
   entry.isToTeam = entry.kind === "mail" && entry.to.length > 1;
-  return entry;
+  return entry.kind === "mail" ? withRemark(entry) : entry;
+}
+
+/** A comment on a line, as `diff.js` and the terminal write it: the place, the line, the remark. */
+const REVIEW = /^(Review of [^\n]+:)\n(?:> [^\n]*\n)?\n(.+)/s;
+
+/**
+ * Shows the remark of a comment on a line in place of that line.
+ * @param {Entry} entry
+ * @returns {Entry}
+ */
+function withRemark(entry) {
+  const [, place = "", remark = ""] = REVIEW.exec(entry.content ?? "") ?? [];
+  if (remark === "") return entry;
+  const summary = `${place} ${oneLine(remark, 300)}`;
+  return { ...entry, summary, text: entry.text.replace(place, () => summary) };
 }
 
 /** @type {Record<string, (what: any) => Partial<Entry>>} */
@@ -131,7 +146,10 @@ const CLIENT = {
     content: it.reason,
     isFailure: true,
   }),
-  session_ended: (it) => ({ kind: "run", text: `session ended: ${it.outcome}` }),
+  session_ended: (it) => ({
+    kind: "run",
+    text: `session ended: ${String(it.outcome).replaceAll("_", " ")}`,
+  }),
 };
 
 /** @param {any} mail */
@@ -152,6 +170,9 @@ function ofMail(mail) {
     isToTeam: toTeam !== undefined,
   };
 }
+
+/** The filter of a timeline that shows all but the details. */
+export const ALL = { group: "all", words: "" };
 
 /** A part of a timeline that is kept up to date without reading the whole timeline again. */
 export class Matches {
@@ -176,7 +197,7 @@ export class Matches {
       this.found = [];
       this.read = 0;
     }
-    const words = filter.words.toLowerCase().split(/\s+/).filter(Boolean);
+    const isShown = matcher(filter);
     const { entries } = this.log;
     if (this.read !== entries.length) this.found = this.found.slice();
     // A replay goes back too. Its entries are then the first ones of those that were read.
@@ -184,26 +205,28 @@ export class Matches {
     this.read = Math.min(this.read, entries.length);
     for (; this.read < entries.length; this.read += 1) {
       const entry = entries[this.read];
-      if (entry && matches(entry, filter, words)) this.found.push(entry);
+      if (entry && isShown(entry)) this.found.push(entry);
     }
     return this.found;
   }
 }
 
 /**
- * @param {Entry} entry
+ * Returns a function that says whether a filter shows an entry.
  * @param {Filter} filter
- * @param {string[]} words
+ * @returns {(entry: Entry) => boolean}
  */
-function matches(entry, filter, words) {
+export function matcher({ group, words: text }) {
+  const words = text.toLowerCase().split(/\s+/).filter(Boolean);
   const groups = /** @type {Record<string, readonly string[]>} */ (GROUPS);
-  const isDetail = GROUPS.details.includes(/** @type {any} */ (entry.kind));
-  const isInGroup = filter.group === "all" ? !isDetail : groups[filter.group]?.includes(entry.kind);
-  if (!isInGroup) return false;
-  return words.every((word) => {
-    if (word.startsWith("@")) return concerns(entry, word.slice(1));
-    return `${entry.agent ?? ""} ${entry.text} ${entry.content ?? ""}`.toLowerCase().includes(word);
-  });
+  return (entry) => {
+    const isDetail = GROUPS.details.includes(/** @type {any} */ (entry.kind));
+    const isInGroup = group === "all" ? !isDetail : groups[group]?.includes(entry.kind);
+    return Boolean(isInGroup) && words.every((word) => {
+      if (word.startsWith("@")) return concerns(entry, word.slice(1));
+      return `${entry.agent ?? ""} ${entry.text} ${entry.content ?? ""}`.toLowerCase().includes(word);
+    });
+  };
 }
 
 /**

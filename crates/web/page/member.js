@@ -1,47 +1,38 @@
-// One member: its state, its controls and its conversation.
+// One member: its state and its conversation.
 
-import { html, useEffect, useLayoutEffect, useMemo, useRef, useState } from "./vendor/preact-htm.js";
-import { call, get, inWords, ofTeam } from "./api.js";
+import { html, useEffect, useLayoutEffect, useRef, useState } from "./vendor/preact-htm.js";
+import { get, inWords, ofTeam } from "./api.js";
 import { Badges, colorClass, needs } from "./cards.js";
-import { recipient } from "./compose.js";
 import { observed } from "./list.js";
 import { Text } from "./long.js";
 import { link } from "./route.js";
-import { useNoRun } from "./run.js";
-import { useMay } from "./session.js";
-import { typed, use } from "./signal.js";
+import { use } from "./signal.js";
 import { oneLine, visible } from "./text.js";
 import { brief, frameInWords, now, numbers } from "./words.js";
-
-const MODES = ["default", "acceptEdits", "plan", "dontAsk", "bypassPermissions"];
 
 /** The number of parts of a conversation that are shown at once. */
 const PARTS_MOST = 150;
 
-/** A button waits this long for the second click that confirms the first, in milliseconds. */
-const SURE_MS = 6000;
-
 /** A conversation whose end is nearer than this is followed, in pixels. */
 const NEAR_END = 40;
 
-/** @param {{store: Store, name: string}} props */
-export function Member({ store, name }) {
+/**
+ * @param {{store: Store, name: string, controls?: any}} props `controls` is for a team that runs
+ */
+export function Member({ store, name, controls }) {
   // Each entry of a replay can be a part of the conversation.
   const _drawnAgain = use(store.log.version);
   const { team, questions } = use(store.host);
   const plans = use(store.plans);
-  const isOver = use(store.isArchived);
-  const mayControl = useMay("everything") && !isOver;
   const agent = team.agents.find((agent) => agent.name === name);
   if (!agent) {
-    return html`<div class="page"><p class="empty">No agent has the name ${visible(name)}.
-      <a href=${link(store.name)}>All agents</a></p></div>`;
+    return html`<div class="page"><h1>${visible(name)}</h1><p class="empty">No agent has the name ${visible(name)}.${
+      " "}<a href=${link(store.name)}>All agents</a></p></div>`;
   }
   return html`<div class=${`page member ${colorClass(agent)}`}>
     <header class="over">
       <h1>${visible(name)} <small>${needs(agent, questions, plans) || now(agent)}</small></h1>
-      ${mayControl && !store.isReplay && html`<${OfRun} store=${store}><${Controls}
-        team=${store.name} agent=${agent} isLead=${name === team.lead} /><//>`}
+      ${controls && html`<${controls} store=${store} agent=${agent} />`}
     </header>
     <${Badges} agent=${agent} />
     ${store.isReplay
@@ -52,83 +43,6 @@ export function Member({ store, name }) {
         <${Conversation} key=${name} store=${store} name=${name}
           version=${`${agent.turns} ${agent.status}`} />`}
   </div>`;
-}
-
-/**
- * Shows what only a run can do, or says that there is none.
- * @param {{store: LiveStore, children?: unknown}} props
- */
-function OfRun({ store, children }) {
-  const noRun = useNoRun(store);
-  return noRun ? html`<p class="note">${noRun}</p>` : children;
-}
-
-/** @param {{team: string, agent: Agent, isLead: boolean}} props */
-function Controls({ team, agent, isLead }) {
-  const [said, setSaid] = useState("");
-  const [sure, setSure] = useState("");
-  /**
-   * @param {string} method
-   * @param {string[]} parts
-   * @param {unknown} body
-   * @param {string} done
-   */
-  async function act(method, parts, body, done) {
-    setSure("");
-    try {
-      await call(method, ofTeam(team, "members", agent.name, ...parts), body);
-      setSaid(done);
-    } catch (error) {
-      setSaid(inWords(error));
-    }
-  }
-  /** @param {string} word @param {() => void} action */
-  const twice = (word, action) => () => (sure === word ? action() : setSure(word));
-  useEffect(() => {
-    const timer = sure && setTimeout(() => setSure(""), SURE_MS);
-    return () => timer && clearTimeout(timer);
-  }, [sure]);
-  // The process of an agent in a pane takes the keys of its pane.
-  const isInPane = !["", "in-process"].includes(agent.backend_type ?? "");
-  const leave = twice("leave", () => void act("DELETE", [], {}, "It was asked to shut down."));
-  const stop = twice("stop", () => void act("POST", ["stop"], {}, "It was stopped."));
-  // On a small screen they would hide the conversation below them.
-  const isOpen = useMemo(() => matchMedia("(min-width: 720px)").matches, []);
-  return html`<details class="of-run" open=${isOpen}><summary>Controls</summary>
-    <div class="controls" role="group" aria-label="Controls">
-    <button class="quiet" onClick=${() => recipient(agent.name)}>Message</button>
-    ${isInPane ? html`<span class="note">Interrupt it with the keys of its pane.</span>`
-      : html`<button class="quiet" onClick=${() => act("POST", ["interrupt"], {}, "Interrupted.")}>
-        Interrupt</button>
-      <button class="quiet" onClick=${() => act("POST", ["compact"], {},
-        "The conversation will be summed up.")}>Compact</button>`}
-    <label>Mode <select value=${agent.mode ?? ""} onChange=${typed((mode) =>
-      act("POST", ["mode"], { mode }, "The mode was changed."))}>
-      ${[...new Set([agent.mode ?? "", ...MODES])].map((mode) => html`<option key=${mode}
-        value=${mode}>${visible(mode) || "unknown"}</option>`)}</select></label>
-    <${ModelForm} model=${agent.model ?? ""}
-      set=${(/** @type {string} */ model) => act("POST", ["model"], { model }, "The model was changed.")} />
-    ${!isLead && html`<button class="no" onClick=${leave}>${
-      sure === "leave" ? "Click again to ask it to leave" : "Ask to leave"}</button>
-      <button class="no" onClick=${stop}>${
-      sure === "stop" ? "Click again to stop it at once" : "Stop"}</button>`}
-    <p class="said" role="status">${said}</p>
-  </div></details>`;
-}
-
-/** @param {{model: string, set: (model: string) => void}} props */
-function ModelForm({ model, set }) {
-  const [name, setName] = useState(model);
-  useEffect(() => setName(model), [model]);
-  /** @param {Event} event */
-  const submit = (event) => {
-    event.preventDefault();
-    if (name.trim() !== "") set(name.trim());
-  };
-  return html`<form class="inline" onSubmit=${submit}><label>Model
-    <input value=${name} maxlength="200"
-      onInput=${typed(setName)} /></label>
-    ${name !== model && html`<button class="quiet">Change</button>`}</form>`;
 }
 
 /** @param {{store: Store, name: string, version: string}} props */
@@ -270,28 +184,49 @@ function PartView({ part }) {
  * @param {{part: Part, frame: string}} props
  */
 function Frame({ part, frame }) {
-  const said = part.summary || detailOf(part.text ?? "");
+  const fields = parsed(part.text ?? "");
+  const said = part.summary || detailOf(fields);
   const words = `${part.from ?? "?"} ${frameInWords(frame)}${said && `: ${said}`}`;
   return html`<details class="part"><summary>${oneLine(words, 200)}</summary>
-    <${Text} text=${part.text} /></details>`;
+    <${LongTexts} texts=${longTexts(fields)} /><${Text} text=${part.text} /></details>`;
+}
+
+/** @param {string} text */
+function parsed(text) {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return null;
+  }
 }
 
 /**
  * Returns the text in a frame that a person wants to read. Returns an empty one if there is none.
- * @param {string} text
+ * @param {any} frame
  */
-function detailOf(text) {
-  let frame;
-  try {
-    frame = JSON.parse(text);
-  } catch {
-    return "";
-  }
+function detailOf(frame) {
   const verdict = { true: "approved", false: "sent back" }[String(frame?.approved)];
   const detail = ["feedback", "subject", "summary", "reason", "message"]
     .map((name) => frame?.[name])
     .find((it) => typeof it === "string" && it !== "");
   return [verdict, detail].filter(Boolean).join(", ");
+}
+
+/**
+ * Returns the fields with texts of several lines, such as a plan. JSON has each of them on one line.
+ * @param {any} fields
+ * @returns {[string, string][]}
+ */
+function longTexts(fields) {
+  if (fields === null || typeof fields !== "object") return [];
+  const isLong = (/** @type {unknown} */ it) => typeof it === "string" && it.includes("\n");
+  return /** @type {[string, any][]} */ (Object.entries(fields)).filter(([, it]) => isLong(it));
+}
+
+/** @param {{texts: [string, string][]}} props */
+function LongTexts({ texts }) {
+  return texts.map(([name, text]) => html`<p class="note" key=${name}>${visible(name)}</p>
+    <${Text} text=${text} />`);
 }
 
 /** @param {Part} part */
@@ -305,11 +240,16 @@ function titleOf(part) {
 function CallView({ call }) {
   const { result, permission } = call;
   const state = result ? (result.is_error ? "failed" : "done") : "running";
+  const long = longTexts(call.input);
+  // The texts of several lines are below the JSON, so they are left out of it.
+  const rest = (/** @type {string} */ name, /** @type {unknown} */ it) =>
+    (long.some(([of, text]) => of === name && text === it) ? undefined : it);
   const asked = typeof permission === "string" ? permission : permission ? "denied" : "";
   return html`<details class=${`part call ${state}`}><summary>
       <code>${brief(visible(call.tool ?? "?"), call.input)}</code>
       <span class="note">${[state, visible(asked)].filter(Boolean).join(", ")}</span></summary>
-    <${Text} text=${JSON.stringify(call.input, null, 2)} />
+    <${Text} text=${JSON.stringify(call.input, rest, 2)} />
+    <${LongTexts} texts=${long} />
     ${result && html`<p class="note">Result</p><${Text} text=${result.text} />`}
   </details>`;
 }

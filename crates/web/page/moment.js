@@ -155,15 +155,20 @@ export class Recording {
   }
 
   /**
-   * Returns the time of the next entry of the timeline after a time, or of the one before it.
+   * Returns the time of the next entry after a time that is shown, or of the one before it.
    * @param {number} ms
    * @param {1 | -1} step
+   * @param {(entry: Entry) => boolean} isShown
    */
-  neighbour(ms, step) {
-    const time = (/** @type {number} */ n) => this.events[this.entryAt[n] ?? -1]?.at_ms;
-    const { length } = this.entryAt;
-    if (step === 1) return time(below(length, (n) => (time(n) ?? 0) <= ms)) ?? this.to;
-    return time(below(length, (n) => (time(n) ?? 0) < ms) - 1) ?? this.from;
+  neighbour(ms, step, isShown) {
+    const time = (/** @type {number} */ n) => this.events[this.entryAt[n] ?? -1]?.at_ms ?? 0;
+    const isBefore = (/** @type {number} */ n) => (step === 1 ? time(n) <= ms : time(n) < ms);
+    const next = below(this.entries.length, isBefore);
+    for (let n = step === 1 ? next : next - 1; ; n += step) {
+      const entry = this.entries[n];
+      if (!entry) return step === 1 ? this.to : this.from;
+      if (isShown(entry)) return time(n);
+    }
   }
 }
 

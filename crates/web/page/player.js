@@ -2,11 +2,12 @@
 // reader can use.
 
 import { html, useEffect, useState } from "./vendor/preact-htm.js";
+import { matcher } from "./log.js";
 import { SPEEDS } from "./replaying.js";
 import { link, route } from "./route.js";
 import { typed, use } from "./signal.js";
 import { oneLine, visible } from "./text.js";
-import { duration } from "./words.js";
+import { dateTime, duration } from "./words.js";
 
 /** @typedef {import("./replaying.js").ReplayStore} ReplayStore */
 
@@ -25,7 +26,7 @@ export function Player({ store }) {
   const skipped = use(store.skipped);
   const { from, isClock, isEmpty } = store.recording;
   const time = isEmpty ? nothing(isLive) : timeOf(store, now);
-  const entry = store.log.entries.at(-1);
+  const entry = store.log.entries.findLast(matcher(use(store.filter)));
   const event = entry ? `${visible(entry.agent ?? "team")}: ${oneLine(entry.text, 200)}` : "";
   return html`<section class="player" aria-label="Player">
     <input type="range" aria-label="Moment" min="0" max=${Math.max(1, to - from)} step="1"
@@ -66,10 +67,7 @@ function nothing(isLive) {
  */
 function timeOf({ recording }, ms) {
   if (!recording.isClock) return `line ${Math.floor(ms / 1_000)}`;
-  const at = new Date(ms);
-  const day = at.toLocaleDateString("en-CA");
-  const time = at.toLocaleTimeString([], { hour12: false });
-  return `${day} ${time} (+${duration(Math.max(0, ms - recording.from))})`;
+  return `${dateTime(ms)} (+${duration(Math.max(0, ms - recording.from))})`;
 }
 
 /**

@@ -86,9 +86,12 @@ function Question({ team, open, movedAt }) {
       void send(choice);
     }
   }
-  const swipe = useSwipe((side) => (side === "right" ? allow("once") : setOpened("refuse")));
+  const { listeners, swipe } = useSwipe(
+    (side) => (side === "right" ? allow("once") : setOpened("refuse")),
+  );
   return html`<article class="question" aria-labelledby=${`q-${open.id}`}
-    onKeyDown=${pressed} ...${mayAnswer && swipe}>
+    onKeyDown=${pressed} ...${mayAnswer && listeners}>
+    ${mayAnswer && swipe && html`<${Release} swipe=${swipe} isRead=${isRead} />`}
     <h2 id=${`q-${open.id}`}><span aria-hidden="true">!</span> ${heading(question)}</h2>
     <p class="note">in <code>${visible(question.folder)}</code>${
       question.reason && html`<br />because ${visible(question.reason)}`}</p>
@@ -106,13 +109,25 @@ function Question({ team, open, movedAt }) {
       <button class="no" aria-disabled=${isSent} aria-expanded=${isRefusing}
         onClick=${() => toggle("refuse")}>Refuse…</button>
     </div>
-    <p class="note swipe">Swipe to the right to allow once, to the left to refuse.</p>
+    ${isRead && html`<p class="note swipe">Swipe to the right to allow once, to the left to give a
+      reason and refuse.</p>`}
     ${isOffering && html`<ul class="offers" aria-label="Answers for later calls too">
       ${question.offers.map((offer, n) => html`<${OfferButtons} key=${n} offer=${offer}
         isOff=${!isRead || isSent} allow=${allow} />`)}</ul>`}
     ${isRefusing && html`<${Refusal} isOff=${isSent} send=${send} />`}`}
     <p class="said" role="status">${said}</p>
   </article>`;
+}
+
+/**
+ * Says what the release of the finger does.
+ * @param {{swipe: import("./swipe.js").Swipe, isRead: boolean}} props
+ */
+function Release({ swipe: { side, isEnough }, isRead }) {
+  const isUnread = side === "right" && !isRead;
+  const words = isUnread ? "Not read to its end" : side === "right" ? "Allow once" : "Refuse…";
+  return html`<p class=${`release ${side} ${isEnough && !isUnread ? "enough" : ""}`}
+    aria-hidden="true">${words}</p>`;
 }
 
 const MARKS = { added: "+", removed: "−", note: "", text: " ", mark: "" };

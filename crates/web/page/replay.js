@@ -5,10 +5,12 @@ import { html, useEffect, useState } from "./vendor/preact-htm.js";
 import { inWords } from "./api.js";
 import { Banner } from "./banner.js";
 import { Cards, totals } from "./cards.js";
+import { Frame, Unavailable } from "./frame.js";
+import { useLooks } from "./look.js";
 import { Member } from "./member.js";
 import { Player } from "./player.js";
 import { ReplayStore } from "./replaying.js";
-import { VIEWS, link, route } from "./route.js";
+import { REPLAY, VIEWS, link, route } from "./route.js";
 import { Colours } from "./settings.js";
 import { use } from "./signal.js";
 import { Summary } from "./summary.js";
@@ -28,34 +30,31 @@ export function Replay({ name, read, back, team, follow }) {
   const [store, setStore] = useState(/** @type {ReplayStore | null} */ (null));
   const [error, setError] = useState("");
   const { at } = use(route);
+  const title = `Replay of ${visible(name.replace(REPLAY, ""))}`;
+  async function load() {
+    try {
+      const replay = await read();
+      setStore((opened) => opened ?? new ReplayStore(name, replay, route.value.at));
+    } catch (failure) {
+      setError(inWords(failure));
+    }
+  }
+  useEffect(() => void load(), []);
+  useLooks(!store && error !== "", load);
   useEffect(() => {
-    let isOver = false;
-    let close = () => {};
-    read().then(
-      (replay) => {
-        if (isOver) return;
-        const opened = new ReplayStore(name, replay, route.value.at);
-        const unfollow = opened.isLive.value && follow ? follow(opened) : () => {};
-        close = () => {
-          unfollow();
-          opened.close();
-        };
-        setStore(opened);
-      },
-      (failure) => isOver || setError(inWords(failure)),
-    );
+    const unfollow = store?.isLive.value && follow ? follow(store) : () => {};
     return () => {
-      isOver = true;
-      close();
+      unfollow();
+      store?.close();
     };
-  }, [name]);
+  }, [store]);
   useEffect(() => {
     if (store && at !== null) store.seek(at);
   }, [store, at]);
   if (!store) {
-    return html`<header class="top"></header><main id="main" tabindex="-1">${error
-      ? html`<p class="error" role="alert">${error}</p>`
-      : html`<p class="loading">Loading…</p>`}</main>`;
+    return html`<${Frame} title=${title} back=${back && link()}>${error
+      ? html`<${Unavailable} text=${error} again=${load} />`
+      : html`<p class="loading">Loading…</p>`}<//>`;
   }
   return html`<${Header} store=${store} back=${back} team=${team} />
     <${Main} store=${store} />
@@ -88,20 +87,23 @@ function RunsOn({ back, team }) {
 function Header({ store, back, team: ofTeam }) {
   const { view } = use(route);
   const { team, questions } = use(store.host);
-  const [isLive, error] = [use(store.isLive), use(store.error)];
+  const [isLive, hasGrown, error] = [use(store.isLive), use(store.hasGrown), use(store.error)];
+  const { isClock, isEmpty, isFinished } = store.recording;
+  // A file that has just been opened may not grow any more.
+  const isGrowing = isLive && (isClock || (hasGrown && !isFinished));
   const { left_out, masked, unread, name } = store.replay;
   const notes = [...unread];
   if (left_out > 0) notes.unshift(`Not in this replay: ${counted(left_out, "older event")}`);
   if (masked) notes.push(`Masked in this file: ${masked}`);
   const cleanup = team.cleanup?.failed;
-  const state = team.cleanup === "cleaned_up" ? "cleaned_up"
-    : isLive && store.recording.isClock ? "live" : "replay";
+  const state = team.cleanup === "cleaned_up" ? "cleaned up"
+    : isGrowing ? "live" : "replay";
   return html`<header class="top">
     <div class="line">
       ${back && html`<a class="brand" href=${back}><span aria-hidden="true">‹</span> Back</a>`}
       <b class="name">${visible(team.team || name)}</b>
       <span class=${`state s-${state}`}>${state}</span>
-      <span class="note totals">${totals(team, questions, [])}</span>
+      <span class="note totals">${!isEmpty && totals(team, questions, [])}</span>
       <span class="settings"><${Colours} /></span>
     </div>
     <nav aria-label="Views">${VIEWS.filter(([id]) => SHOWN.includes(id)).map(
@@ -125,6 +127,12 @@ function Main({ store }) {
 /** @param {{store: ReplayStore}} props */
 function View({ store }) {
   const { view, name } = use(route);
+  const _drawnAgain = use(store.log.version);
+  const isLive = use(store.isLive);
+  if (store.recording.isEmpty) {
+    return html`<div class="page"><h1>Replay of ${visible(store.replay.name)}</h1>
+      <p class="empty">${isLive ? "It waits for the first line." : "Nothing was recorded."}</p></div>`;
+  }
   if (view === "tasks") return html`<${Tasks} store=${store} chosen=${name} />`;
   if (view === "timeline") {
     return html`<h1 class="hidden">Timeline</h1><${Timeline} store=${store} />`;

@@ -2,7 +2,7 @@
 // signals of a team that the page follows, so the same components show it.
 
 import { EMPTY } from "./fold.js";
-import { Log } from "./log.js";
+import { ALL, Log, matcher } from "./log.js";
 import { Recording } from "./moment.js";
 import { Signal } from "./signal.js";
 
@@ -39,6 +39,8 @@ export class ReplayStore {
     this.error = new Signal("");
     this.isArchived = new Signal(true);
     this.log = new Log();
+    /** Which entries the timeline shows. The others are stepped over. */
+    this.filter = new Signal(/** @type {Filter} */ (ALL));
     this.now = new Signal(this.recording.from);
     this.to = new Signal(this.recording.to);
     this.isPlaying = new Signal(false);
@@ -47,9 +49,10 @@ export class ReplayStore {
     this.skipped = new Signal(0);
     /** Whether more events can come: from a pipe, or from a file that grows. */
     this.isLive = new Signal(Boolean(replay.is_live));
+    /** Whether events have come since the replay was opened. */
+    this.hasGrown = new Signal(false);
     /** Whether the last moment is shown, also when more events come. */
-    const { isClock, isEmpty } = this.recording;
-    this.isFollowing = new Signal(this.isLive.value && at === null && (isClock || isEmpty));
+    this.isFollowing = new Signal(this.isLive.value && at === null);
     this.at = at;
     this.count = -1;
     this.isClosed = false;
@@ -77,6 +80,7 @@ export class ReplayStore {
   add(events) {
     const wasEmpty = this.recording.isEmpty;
     this.recording.add(events);
+    this.hasGrown.value = true;
     this.to.value = this.recording.to;
     if (this.isFollowing.value) this.show(this.recording.to);
     else if (wasEmpty) this.seek(this.at ?? this.recording.to);
@@ -102,17 +106,19 @@ export class ReplayStore {
   }
 
   /**
-   * Shows the moment at a time that a person chose.
+   * Shows the moment at a time that a person chose. The end of a live replay is followed.
    * @param {number} ms
    */
   seek(ms) {
     this.show(ms);
-    if (this.isFollowing.value && this.now.value < this.recording.to) this.isFollowing.value = false;
+    const { isEmpty, to } = this.recording;
+    if (!isEmpty) this.isFollowing.value = this.isLive.value && this.now.value >= to;
   }
 
   /** @param {1 | -1} step */
   toNeighbour(step) {
-    this.seek(this.recording.neighbour(this.now.value, step));
+    const isShown = matcher(this.filter.value);
+    this.seek(this.recording.neighbour(this.now.value, step, isShown));
   }
 
   follow() {
@@ -160,8 +166,12 @@ export class ReplayStore {
         this.playOn(Math.max(0, time - last) * this.speed.value);
         last = time;
       }
-      if (this.now.value >= this.recording.to) this.pause();
-      else this.frame = requestAnimationFrame(tick);
+      if (this.now.value < this.recording.to) {
+        this.frame = requestAnimationFrame(tick);
+        return;
+      }
+      this.pause();
+      this.seek(this.recording.to);
     };
     this.frame = requestAnimationFrame(tick);
   }

@@ -4,6 +4,7 @@
 import { html, useEffect, useMemo, useRef, useState } from "./vendor/preact-htm.js";
 import { RequestKey, call, get, inWords, ofTeam } from "./api.js";
 import { comment, linesOf, notCommitted } from "./diff.js";
+import { useLooks } from "./look.js";
 import { news } from "./notify.js";
 import { link } from "./route.js";
 import { useMay } from "./session.js";
@@ -26,9 +27,6 @@ const sent = new Map();
  * @type {Map<string, string>}
  */
 const drafts = new Map();
-
-/** The time between two looks at the changes while the page is visible, in milliseconds. */
-const LOOK_MS = 10_000;
 
 /** @param {{store: Store, chosen: string}} props */
 export function Review({ store, chosen }) {
@@ -67,14 +65,23 @@ function Changes({ team, name, version, isOver, know }) {
   const [changes, setChanges] = useState(/** @type {MemberChanges | null} */ (null));
   // Newer changes. They are shown when the person asks: lines must not move under a comment or click.
   const [newer, setNewer] = useState(/** @type {MemberChanges | null} */ (null));
+  const [refusal, setRefusal] = useState("");
   const [error, setError] = useState("");
   /** @param {MemberChanges} changes */
   function show(changes) {
+    if (newer) setRefusal("");
     setChanges(changes);
     setNewer(null);
   }
+  /** @param {string} why */
+  function refused(why) {
+    setRefusal(`Not merged: ${why}.`);
+    // The branch can have been merged in a terminal meanwhile.
+    void read(false);
+  }
   /** @param {boolean} isAsked */
   async function read(isAsked) {
+    if (isAsked) setRefusal("");
     try {
       const now = await get(ofTeam(team, "members", name, "changes"));
       know(now);
@@ -88,15 +95,7 @@ function Changes({ team, name, version, isOver, know }) {
   }
   useEffect(() => void read(false), [version]);
   // Nothing tells of a commit or a merge in a terminal.
-  useEffect(() => {
-    const look = () => void (document.hidden || read(false));
-    const timer = setInterval(look, LOOK_MS);
-    addEventListener("focus", look);
-    return () => {
-      clearInterval(timer);
-      removeEventListener("focus", look);
-    };
-  });
+  useLooks(true, () => read(false));
   const [mayComment, mayMerge] = [useMay("answer") && !isOver, useMay("everything") && !isOver];
   if (error) return html`<p class="error" role="alert">${error}</p>`;
   if (!changes) return html`<p class="loading">Loading…</p>`;
@@ -104,6 +103,7 @@ function Changes({ team, name, version, isOver, know }) {
     return html`<p class="note">${visible(name)} has left the team, so its files are not known here.</p>`;
   }
   const { branch, files, problem, left_out } = changes;
+  const isDone = branch && !newer && !problem && files.length === 0 && !branch.ahead;
   return html`<div class="changes">
     <p class="note">${counted(files.length, "changed file")}${
       branch && html` on branch <code>${visible(branch.name)}</code>, ${
@@ -111,10 +111,12 @@ function Changes({ team, name, version, isOver, know }) {
         (branch.behind ?? 0) > 0 && `, ${branch.behind} behind`}${
         notCommitted(branch.uncommitted)}`}${
       " "}<button class="quiet" onClick=${() => read(true)}>Refresh</button></p>
-    <p class="said" role="status">${newer && html`There are other changes now. <button class="quiet"
+    <p class="said" role="status">${refusal}${newer && html`${" "}There are other changes now. <button class="quiet"
       onClick=${() => show(newer)}>Show them</button>`}</p>
-    ${mayMerge && branch && (branch.ahead ?? 0) > 0 && html`<${Merge} team=${team} name=${name}
-      branch=${branch} read=${() => read(true)} />`}
+    ${mayMerge && !newer && branch && (branch.ahead ?? 0) > 0 && html`<${Merge} team=${team}
+      name=${name} branch=${branch} merged=${() => read(true)} refused=${refused} />`}
+    ${isDone && html`<p class="note">Nothing is left to merge: everything of ${visible(name)} is in
+      ${" "}<code>${visible(branch.base)}</code>, or ${visible(name)} changed nothing.</p>`}
     ${problem && html`<p class="error">${visible(problem)}</p>`}
     ${!branch && html`<p class="note">${visible(name)} has no worktree, so these are the files that
       its file tools wrote. A file that only a command changed is not here.</p>`}
@@ -245,14 +247,14 @@ function Comment({ team, name, file, line, place, close, keep }) {
   </form>`;
 }
 
-/** @param {{team: string, name: string, branch: Branch, read: () => void}} props */
-function Merge({ team, name, branch, read }) {
+/**
+ * @param {{team: string, name: string, branch: Branch, merged: () => void,
+ *   refused: (why: string) => void}} props
+ */
+function Merge({ team, name, branch, merged, refused }) {
   // The commit that was shown at the first click. Another one needs two clicks of its own.
   const [sure, setSure] = useState("");
   const isSure = sure === branch.commit;
-  const [said, setSaid] = useState("");
-  // What was said of another commit is no longer true.
-  useEffect(() => setSaid(""), [branch.commit]);
   async function merge() {
     if (!isSure) {
       setSure(branch.commit ?? "");
@@ -263,13 +265,12 @@ function Merge({ team, name, branch, read }) {
       await call("POST", ofTeam(team, "members", name, "merge"), { commit: branch.commit });
       // The button goes when nothing is left to merge.
       news.value = `${branch.name} was merged into ${branch.base}.`;
-      read();
+      merged();
     } catch (failure) {
-      setSaid(`Not merged: ${inWords(failure)}`);
+      refused(inWords(failure));
     }
   }
   return html`<div class="actions merge"><button class="more" onClick=${merge}>
       ${isSure ? "Click again to merge" : "Merge"} <code>${visible(branch.name)}</code> into <code>${
-        visible(branch.base)}</code></button>
-    <p class="said" role="status">${said}</p></div>`;
+        visible(branch.base)}</code></button></div>`;
 }

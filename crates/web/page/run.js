@@ -8,8 +8,9 @@ import { use } from "./signal.js";
  * @param {LiveStore} store
  */
 export function useNoRun(store) {
-  const led = use(store.host).running_in_words;
+  const { running_in_words: led, outcome } = use(store.host);
   const link = use(store.link);
   if (led) return "Another client leads this team: it answers there, and takes messages from here.";
+  if (outcome && link !== "gone") return "The run has ended.";
   return link === "gone" ? "The team is stopped: it takes messages, and acts when it is resumed." : "";
 }

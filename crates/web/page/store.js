@@ -4,7 +4,7 @@
 import { Signal } from "./signal.js";
 import { Failure, get, getChanged, inWords, ofTeam } from "./api.js";
 import { EMPTY, fold, ofSnapshot } from "./fold.js";
-import { Log, OVERLAP } from "./log.js";
+import { ALL, Log, OVERLAP } from "./log.js";
 import { follow } from "./stream.js";
 import { withWarnings } from "./warnings.js";
 
@@ -33,7 +33,12 @@ export class TeamStore {
     this.isUnread = false;
     /** When the team was archived. @type {Signal<number | null>} */
     this.endedAt = new Signal(null);
+    /** Whether the address has the id of the archive, which no later run gets. */
+    this.isOfArchive = new Signal(false);
+    /** Whether the name belongs to a later team, after the end of the one that is shown. */
+    this.isAgain = new Signal(false);
     this.log = new Log();
+    this.filter = new Signal(/** @type {Filter} */ (ALL));
     this.isStopped = false;
     this.nextEntry = 0;
     this.ofClient = 0;
@@ -154,12 +159,21 @@ export class TeamStore {
     }
   }
 
-  /** Reads why there are no events: the team is archived, or it is not there. */
+  /**
+   * Reads why there are no events: the team is archived, or it is not there. Then another team can
+   * have its name.
+   */
   async readState() {
     try {
-      const { state, archived_at_ms } = await get(ofTeam(this.name));
+      const { state, archive, archived_at_ms } = await get(ofTeam(this.name));
+      const isOver = this.isArchived.value || this.link.value === "ended";
+      if (isOver && (state === "running" || (this.isArchived.value && state !== "archived"))) {
+        this.isAgain.value = true;
+        return;
+      }
       this.endedAt.value = archived_at_ms ?? null;
       this.isArchived.value = state === "archived";
+      this.isOfArchive.value = archive === this.name;
       this.isUnread = state === "stopped";
     } catch (error) {
       if (error instanceof Failure && error.status === 404 && !this.host.value.outcome) {

@@ -3,7 +3,7 @@
 import { html } from "./vendor/preact-htm.js";
 import { use } from "./signal.js";
 import { visible } from "./text.js";
-import { dollars, duration, endInWords, short, tokensOf } from "./words.js";
+import { dollars, duration, endInWords, short, shortModel, tokensOf } from "./words.js";
 
 /** @param {{store: Store}} props */
 export function Summary({ store }) {
@@ -21,8 +21,8 @@ function OfLog({ end, agents }) {
   if (end.tokens != null) facts.push(["Tokens", short(end.tokens)]);
   if (end.cost_usd != null) facts.push(["Cost", dollars(end.cost_usd)]);
   const outcome = end.text.replace(/^the run ends,? ?/, "");
-  return html`<${Card} title="Session summary" outcome=${outcome} isError=${!/^completed/.test(outcome)}
-    facts=${facts} text="" models=${[]} />`;
+  return html`<${Card} title="Session summary" outcome=${outcome}
+    isError=${!/^(completed|shut down)/.test(outcome)} facts=${facts} text="" models=${[]} />`;
 }
 
 /** @param {{session: Session}} props */
@@ -34,10 +34,13 @@ function OfSession({ session }) {
   if (session.turns != null) facts.push(["Turns", String(session.turns)]);
   if (session.cost_usd != null) facts.push(["Cost", dollars(session.cost_usd)]);
   const models = session.models ?? [];
+  // "success" is the word of another client, and stays as in the terminal.
+  const isOfClient = session.outcome === "success";
+  const outcome = isOfClient ? session.outcome : endInWords({ kind: session.outcome });
   const all = models.reduce((sum, use) => sum + tokensOf(use.usage), 0);
   facts.push(models.length > 0 ? ["Tokens", short(all)]
     : ["Tokens of the lead", short(tokensOf(session.usage))]);
-  return html`<${Card} title="Session summary" outcome=${session.outcome}
+  return html`<${Card} title="Session summary" outcome=${outcome}
     isError=${session.is_error} facts=${facts} text=${session.result}
     models=${models.map((use) => ({ ...use, name: use.model }))} />`;
 }
@@ -78,7 +81,8 @@ function Card({ title, outcome, isError, facts, text, models }) {
     html`<table><caption class="hidden">Use of each model</caption>
       <thead><tr><th scope="col">Model</th><th scope="col">Input</th><th scope="col">Cache</th>
         <th scope="col">Output</th><th scope="col">Cost</th></tr></thead>
-      <tbody>${models.map((use) => html`<tr key=${use.name}><th scope="row">${visible(use.name)}</th>
+      <tbody>${models.map((use) => html`<tr key=${use.name}><th scope="row"
+        title=${visible(use.name)}>${shortModel(visible(use.name))}</th>
         <td>${short(use.usage?.input_tokens ?? 0)}</td>
         <td>${short((use.usage?.cache_creation_input_tokens ?? 0) +
           (use.usage?.cache_read_input_tokens ?? 0))}</td>

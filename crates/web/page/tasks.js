@@ -51,12 +51,15 @@ function Graph({ team, tasks, chosen }) {
   const byId = new Map(tasks.map((task) => [task.id, task]));
   const spots = new Map(layout.placed.map((it) => [it.id, spot(it, isNarrow)]));
   const size = sizeOf(layout, isNarrow);
+  const isDone = (/** @type {{from: string}} */ way) => byId.get(way.from)?.status === "completed";
+  // Where two share a way, the open one is seen.
+  const ways = [...layout.ways].sort((a, b) => Number(isDone(b)) - Number(isDone(a)));
   return html`<div class="graph" ref=${box} tabindex="0" role="region" aria-label="Task graph">
     <div class="plane" style=${{ width: `${size.width}px`, height: `${size.height}px` }}>
       <svg width=${size.width} height=${size.height} aria-hidden="true">
-        ${layout.ways.map((way) => html`<${Arrow} key=${`${way.from} ${way.to}`}
+        ${ways.map((way) => html`<${Arrow} key=${`${way.from} ${way.to}`}
           way=${way} spots=${spots} isNarrow=${isNarrow}
-          isDone=${byId.get(way.from)?.status === "completed"} />`)}
+          isDone=${isDone(way)} />`)}
       </svg>
       <ul aria-label="Tasks">${layout.placed.map(
         ({ id, isLane }) => !isLane && html`<${Node} key=${id} team=${team} task=${byId.get(id)}

@@ -5,7 +5,7 @@ import { link } from "./route.js";
 import { use } from "./signal.js";
 import { followTeams, teams, teamsError } from "./store.js";
 import { visible } from "./text.js";
-import { counted, dollars } from "./words.js";
+import { counted, dateTime, dollars } from "./words.js";
 
 const STATES = /** @type {const} */ ([
   ["running", "Running"],
@@ -59,6 +59,6 @@ function facts(team) {
   if (team.cost_usd != null) parts.push(dollars(team.cost_usd));
   const at = team.archived_at_ms ?? team.created_at_ms;
   const word = team.archived_at_ms ? "archived " : "";
-  if (at) parts.push(word + new Date(at).toLocaleString());
+  if (at) parts.push(word + dateTime(at));
   return parts.join(" · ");
 }

@@ -18,7 +18,7 @@ const WIDE = matchMedia("(min-width: 720px)");
 export function Timeline({ store, isNarrow = false }) {
   const { log } = store;
   const _drawnAgain = use(log.version);
-  const [filter, setFilter] = useState({ group: "all", words: "" });
+  const filter = use(store.filter);
   const [open, setOpen] = useState(/** @type {Entry | null} */ (null));
   const [isWide, setIsWide] = useState(WIDE.matches);
   useEffect(() => {
@@ -31,7 +31,8 @@ export function Timeline({ store, isNarrow = false }) {
   const isTall = isNarrow || !isWide;
   const isFiltered = filter.group !== "all" || filter.words !== "";
   return html`<section class=${`timeline ${isTall ? "tall" : ""}`} aria-label="Timeline">
-    <${FilterBar} filter=${filter} set=${setFilter} count=${found.length} />
+    <${FilterBar} filter=${filter} set=${(/** @type {Filter} */ it) => { store.filter.value = it; }}
+      count=${found.length} />
     <${List} label="Entries of the timeline" count=${found.length} row=${isTall ? TALL_ROW : ROW}
       empty=${isFiltered ? "nothing found" : "nothing happened yet"}
       onOpen=${(/** @type {number} */ index) => setOpen(found[index] ?? null)}

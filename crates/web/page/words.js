@@ -44,6 +44,7 @@ export function stateInWords(status) {
   if (status === "completed") return "ended";
   if (status === "shutdown_requested") return "shutting down";
   if (status === "running") return "working";
+  if (status === "killed") return "stopped";
   return status.replaceAll("_", " ");
 }
 
@@ -90,6 +91,18 @@ export function now(agent) {
   return asked === undefined ? "thinks" : asksFor(asked);
 }
 
+/** A longer name of a model is shortened. Its end says more than its middle. */
+const MODEL_CHARS = 34;
+const MODEL_START_CHARS = 8;
+
+/** @param {string} name */
+export function shortModel(name) {
+  const characters = Array.from(name);
+  if (characters.length <= MODEL_CHARS) return name;
+  const end = characters.slice(MODEL_START_CHARS + 1 - MODEL_CHARS);
+  return `${characters.slice(0, MODEL_START_CHARS).join("")}…${end.join("")}`;
+}
+
 /** @param {number} count */
 export function short(count) {
   if (count < 1_000) return String(count);
@@ -119,7 +132,12 @@ export function tokensOf(usage) {
 /** @param {number | null | undefined} ms */
 export function clock(ms) {
   if (!ms) return "";
-  return new Date(ms).toLocaleTimeString([], { hour12: false });
+  return new Date(ms).toLocaleTimeString([], { hourCycle: "h23" });
+}
+
+/** @param {number} ms */
+export function dateTime(ms) {
+  return new Date(ms).toLocaleString([], { hourCycle: "h23" });
 }
 
 /** @param {number} ms */

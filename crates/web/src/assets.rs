@@ -27,9 +27,11 @@ const ASSETS: &[Asset] = assets![
     "banner.js",
     "cards.js",
     "compose.js",
+    "controls.js",
     "diff.js",
     "focus.js",
     "fold.js",
+    "frame.js",
     "graph.js",
     "icon.svg",
     "index.html",
@@ -37,6 +39,7 @@ const ASSETS: &[Asset] = assets![
     "list.js",
     "log.js",
     "long.js",
+    "look.js",
     "manifest.webmanifest",
     "member.js",
     "moment.js",
@@ -45,6 +48,7 @@ const ASSETS: &[Asset] = assets![
     "player.js",
     "questions.js",
     "reading.js",
+    "recipient.js",
     "replay.js",
     "replaying.js",
     "review.js",
@@ -136,7 +140,8 @@ mod tests {
     const BYTES_MOST: usize = 150_000;
 
     /// The modules that a page loads when a view is opened, with `import()`.
-    const LATER: [&str; 4] = ["member.js", "replay.js", "review.js", "summary.js"];
+    const LATER: [&str; 6] =
+        ["controls.js", "member.js", "replay.js", "review.js", "summary.js", "tasks.js"];
 
     /// Returns the files below a folder that the page needs. Notes about them are left out.
     fn files_in(folder: &Path, below: &str) -> BTreeSet<String> {
