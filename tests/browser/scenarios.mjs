@@ -60,10 +60,10 @@ test("4: a failed cleanup leaves the team as it is and shows the error", async (
   const alert = failed.page.getByRole("alert");
   await alert.waitFor();
   assert.match(await alert.innerText(), /Cannot cleanup team with 2 active member\(s\)/);
-  assert.doesNotMatch(await failed.page.locator(".top .state").innerText(), /cleaned up/);
+  assert.doesNotMatch(await failed.page.locator(".top .state").innerText(), /cleaned_up/);
   await failed.context.close();
   const done = await afterGuide(12);
-  await done.page.locator(".top .state", { hasText: "cleaned up" }).waitFor();
+  await done.page.locator(".top .state", { hasText: "cleaned_up" }).waitFor();
   assert.equal(await done.page.getByRole("alert").count(), 0);
   await done.context.close();
 });

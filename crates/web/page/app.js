@@ -229,7 +229,7 @@ function TeamState({ store }) {
   const endedAt = use(store.endedAt);
   const known = isArchived ? "archived" : outcome ? endInWords(outcome.end)
     : (link === "live" && led) || LINKS[link];
-  const words = team.cleanup === "cleaned_up" ? "cleaned up" : known;
+  const words = team.cleanup === "cleaned_up" ? "cleaned_up" : known;
   return html`<span class=${`state s-${link}`}>${visible(words)}${
     isArchived && endedAt && ` ${dateTime(endedAt)}`}</span>`;
 }

@@ -144,12 +144,13 @@ function CallLine({ line }) {
 /** @param {{offer: Offer, isOff: boolean, allow: (choice: unknown) => void}} props */
 function OfferButtons({ offer, isOff, allow }) {
   const { rule, words } = offered(offer);
+  const maySave = useMay("everything") && rule;
   /** @param {string} keep */
   const always = (keep) => allow({ always: { offer, keep } });
   return html`<li>
     <span>${words}${rule && html` <code>${visible(rule)}</code>`}</span>
     <button aria-disabled=${isOff} onClick=${() => always("run")}>In this run</button>
-    ${rule && html`<button aria-disabled=${isOff}
+    ${maySave && html`<button aria-disabled=${isOff}
       onClick=${() => always("saved")}>Save in my settings</button>`}
   </li>`;
 }

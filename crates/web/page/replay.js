@@ -96,7 +96,7 @@ function Header({ store, back, team: ofTeam }) {
   if (left_out > 0) notes.unshift(`Not in this replay: ${counted(left_out, "older event")}`);
   if (masked) notes.push(`Masked in this file: ${masked}`);
   const cleanup = team.cleanup?.failed;
-  const state = team.cleanup === "cleaned_up" ? "cleaned up"
+  const state = team.cleanup === "cleaned_up" ? "cleaned_up"
     : isGrowing ? "live" : "replay";
   return html`<header class="top">
     <div class="line">
