@@ -86,9 +86,16 @@ async fn run_record(
     records: &TeamRecords,
     config: &TeamConfig,
 ) -> Result<RunRecord, Failure> {
-    let mut conversations = Vec::new();
+    let (mut conversations, mut unread) = (Vec::new(), Vec::new());
     for agent in records.all_members().await? {
-        conversations.extend(recorded(context, records, config, &agent).await?);
+        match recorded(context, records, config, &agent).await {
+            Ok(recorded) => conversations.extend(recorded),
+            // The rest of the run is worth a document.
+            Err(error) => {
+                let reason = error.chain();
+                unread.push(format!("the conversation of {agent} cannot be read: {reason}"));
+            }
+        }
     }
     let processes = match records {
         TeamRecords::Live(team) => {
@@ -99,13 +106,15 @@ async fn run_record(
     };
     let agents = AgentNow::of_team(records, &processes, &context.root).await?;
     let past = PastRun::of(String::new(), records).await?;
-    let (log, mut unread) = log::entries(records.clone()).await?;
+    let (log, of_log) = log::entries(records.clone()).await?;
+    unread.extend(of_log);
     unread.extend(missing(records, config).await);
+    let with_former = records.config_with_former().await?;
     let time = |at_ms: i64| time_of_day(at_ms).unwrap_or_default();
     Ok(RunRecord {
         team: config.name.to_string(),
         facts: past.as_ref().map(facts).unwrap_or_default(),
-        agents: agents.into_iter().map(|agent| row(agent, config)).collect(),
+        agents: agents.into_iter().map(|agent| row(agent, &with_former)).collect(),
         tasks: records.tasks().await?,
         log: log
             .into_iter()

@@ -88,7 +88,13 @@ impl MemberStatus {
         let has_ours = config.members.iter().any(|member| SpawnRecord::of(member).is_some());
         let started = if has_ours { team.started().await? } else { BTreeMap::new() };
         let now_ms = team.teams().now_ms();
-        let requests = if has_ours { team.requests().await? } else { BTreeMap::new() };
+        let requests = match has_ours {
+            true => team.requests().await.unwrap_or_else(|error| {
+                tracing::warn!(%error, "what members wait for is not known");
+                BTreeMap::new()
+            }),
+            false => BTreeMap::new(),
+        };
         let mut found: Vec<Self> = Vec::new();
         for member in &config.members {
             found.push(match started.get(&member.name) {

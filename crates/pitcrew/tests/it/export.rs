@@ -107,7 +107,7 @@ fn a_run_is_a_document_without_secrets_and_without_forged_headings() {
     | agent | model | state | model calls | tool calls | tokens | cost |
     | --- | --- | --- | ---: | ---: | ---: | ---: |
     | team-lead | script:[dir]/work/script.yaml | ended: the work is done | [n] | [n] | 0 | - |
-    | bob | - | ended | [n] | [n] | 0 | - |
+    | bob | script:[dir]/work/script.yaml | ended | [n] | [n] | 0 | - |
 
     ## Tasks
 
@@ -139,6 +139,18 @@ fn lines_that_cannot_be_read_are_told() {
     for words in [["export", "work", "--markdown"].as_slice(), &["view", "work"]] {
         assert_eq!(room.json(words)["unread"], json!([said]));
     }
+}
+
+#[test]
+fn a_run_is_exported_without_a_conversation_that_cannot_be_read() {
+    let room = completed();
+    let transcript = room.find("teams/work/pitcrew/transcripts/bob.ndjson");
+    fs::remove_file(&transcript).unwrap();
+    fs::create_dir(&transcript).unwrap();
+    fs::write(room.find("teams/work/pitcrew/requests.json"), "{").unwrap();
+    let exported = room.ok(&["export", "work", "--markdown"]);
+    let said = "the conversation of bob cannot be read";
+    assert!(exported.stderr.contains(said) && exported.stdout.contains(said), "{exported:?}");
 }
 
 #[test]
