@@ -17,6 +17,7 @@ use crate::logs::Logs;
 use crate::metrics::Metrics;
 use crate::pairing::Tries;
 use crate::read_rates::ReadRates;
+use crate::routes::Snapshots;
 
 /// The maximum length in bytes of a team's name and of an archive's id: that of a file name.
 const NAME_BYTES_MOST: usize = 255;
@@ -39,6 +40,7 @@ pub(crate) struct App {
     pub(crate) logs: Logs,
     pub(crate) devices: Devices,
     pub(crate) device_streams: DeviceStreams,
+    pub(crate) snapshots: Arc<Snapshots>,
     pub(crate) pair_tries: Tries,
     pub(crate) read_rates: ReadRates,
     /// Cancelled when the server ends. Event streams end then.

@@ -116,6 +116,7 @@ impl Server {
             logs: Logs::default(),
             devices,
             device_streams: DeviceStreams::default(),
+            snapshots: Arc::default(),
             pair_tries: Tries::default(),
             read_rates: ReadRates::default(),
             stop: CancellationToken::new(),

@@ -15,6 +15,7 @@
 mod led;
 
 use std::convert::Infallible;
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::extract::{Extension, Path, State};
@@ -39,6 +40,7 @@ use crate::device_streams::{DeviceStream, STREAMS_MOST};
 use crate::failure::Failure;
 use crate::records::{self, PATIENCE};
 use led::FileNews;
+pub(crate) use led::Snapshots;
 
 /// How often an idle stream sends a comment, so that a dead connection is noticed.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
@@ -74,8 +76,8 @@ pub(super) async fn stream(
         TeamRecords::Live(team) => {
             let of_device = counted(&app, &holder, &team)?;
             let mut follower = match is_of_others {
-                false => Follower::new(team, last_id.and_then(after), app.stop.clone()),
-                true => Follower::without_host(team, app.stop.clone()),
+                false => Follower::new(team, last_id.and_then(after), &app),
+                true => Follower::without_host(team, &app),
             };
             follower.wait_for_refusal().await?;
             let open = (app.metrics.requests.open_stream(), of_device);
@@ -180,19 +182,19 @@ enum Host {
 }
 
 impl Follower {
-    fn new(team: Team, since: Option<Since>, stop: CancellationToken) -> Self {
+    fn new(team: Team, since: Option<Since>, app: &App) -> Self {
         let next_seq = since.as_ref().map_or(0, |since| since.seq);
         let link = HostLink::new(team.clone()).going_on(since).behind();
         let host = Host::Awaited(Instant::now() + PATIENCE);
-        let files = FileNews::default();
+        let (files, stop) = (FileNews::new(Arc::clone(&app.snapshots)), app.stop.clone());
         let (first, queued) = (None, None);
         Self { team, link, stop, first, host, next_seq, files, queued, is_over: false }
     }
 
     /// Follows a team that another client leads.
-    fn without_host(team: Team, stop: CancellationToken) -> Self {
+    fn without_host(team: Team, app: &App) -> Self {
         let link = HostLink::new(team.clone());
-        Self { link, host: Host::OfOthers, ..Self::new(team, None, stop) }
+        Self { link, host: Host::OfOthers, ..Self::new(team, None, app) }
     }
 
     /// Waits a moment for the first news, so that a refusal is the answer of the request.
@@ -314,7 +316,7 @@ impl Follower {
     }
 
     fn answered(&mut self) {
-        self.files = FileNews::default();
+        self.files.begin_again();
         self.host = Host::Answers(Instant::now() + ASK_AFTER);
     }
 

@@ -17,6 +17,7 @@ mod tasks;
 mod teams;
 mod view;
 
+pub(crate) use events::Snapshots;
 pub(crate) use messages::IDEMPOTENCY_KEY;
 
 use axum::extract::State;

@@ -153,6 +153,9 @@ fn a_stalled_run_has_the_same_end_wherever_it_is_shown() {
 /// Lets a member leave. The client takes it out of the config, and its inbox away.
 fn planner_leaves(root: &Path, browser: &Browser, stream: &mut EventStream) {
     let team = root.join("teams/probe");
+    // All followers share what was read.
+    let mut other = browser.events("probe", None);
+    assert_eq!(other.next().unwrap().name, "snapshot");
     let config = team.join("config.json");
     let mut without: Value = serde_json::from_str(&fs::read_to_string(&config).unwrap()).unwrap();
     without["members"].as_array_mut().unwrap().truncate(1);
@@ -164,6 +167,7 @@ fn planner_leaves(root: &Path, browser: &Browser, stream: &mut EventStream) {
             .is_some_and(|it| it.len() == 2 && it[1]["status"] == "completed")
     });
     assert_eq!(changed.data["team"]["agents"][1]["name"], "planner");
+    other.until(|event| event.data == changed.data);
     let replay = browser.get("/api/teams/probe/replay").1.to_string();
     assert!(
         replay.contains("awaiting_plan_approval") && replay.contains("make a plan"),
