@@ -7,10 +7,10 @@ use pitcrew_protocol::{AgentName, ApiError, Frame, PlanApprovalRequest};
 use pitcrew_store::Past;
 use serde::Serialize;
 
-use crate::Team;
 use crate::clock::wire_time;
 use crate::mail::Mail;
 use crate::requests::{Request, RequestKind};
+use crate::{Team, TeamRecords};
 
 /// The state of a plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -105,18 +105,45 @@ impl Team {
         Ok(plans)
     }
 
-    /// Finds the answer to a plan in the mail of the teammate that submitted the plan. Returns
-    /// whether the answer approves the plan, and the comment in the answer.
-    async fn plan_answer(
-        &self,
-        plan: &PlanView,
-    ) -> Result<Option<(bool, Option<String>)>, ApiError> {
-        let mail = self.shown_mail(&plan.member, Some(Past::Lately)).await?;
-        Ok(mail.into_iter().find_map(|mail| {
-            let Some(Frame::PlanApprovalResponse(frame)) = mail.frame else { return None };
-            (frame.request_id == plan.request_id).then_some((frame.approved, frame.feedback))
-        }))
+    /// Finds the answer to a plan in the mail of the teammate that submitted the plan.
+    async fn plan_answer(&self, plan: &PlanView) -> Result<Option<Answered>, ApiError> {
+        Ok(answer_in(self.shown_mail(&plan.member, Some(Past::Lately)).await?, plan))
     }
+}
+
+impl TeamRecords {
+    /// Returns all plans in the order of their submission. No plan of an archived team is open.
+    ///
+    /// # Errors
+    /// `team_not_found`, `internal_error`.
+    pub async fn plans(&self) -> Result<Vec<PlanView>, ApiError> {
+        if let Self::Live(team) = self {
+            return team.plans().await;
+        }
+        let mut plans = Vec::new();
+        for mail in self.mail(&AgentName::lead()).await? {
+            let Some(Frame::PlanApprovalRequest(frame)) = &mail.frame else { continue };
+            let mut plan = PlanView::of(&mail, frame);
+            let answer = answer_in(self.mail(&plan.member).await?, &plan);
+            plan.state = answer
+                .as_ref()
+                .map_or(PlanState::Void, |(approved, _)| PlanState::answered(*approved));
+            plan.feedback = answer.and_then(|(_, feedback)| feedback);
+            plans.push(plan);
+        }
+        plans.sort_by(|one, other| one.asked_at.cmp(&other.asked_at));
+        Ok(plans)
+    }
+}
+
+/// Whether an answer approves a plan, and the remarks in it.
+type Answered = (bool, Option<String>);
+
+fn answer_in(mail: Vec<Mail>, plan: &PlanView) -> Option<Answered> {
+    mail.into_iter().find_map(|mail| {
+        let Some(Frame::PlanApprovalResponse(frame)) = mail.frame else { return None };
+        (frame.request_id == plan.request_id).then_some((frame.approved, frame.feedback))
+    })
 }
 
 impl PlanState {

@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use pitcrew_protocol::{AgentName, InboxFile, Member, MessageId, TeamConfig, TeamDir};
+use pitcrew_protocol::{AgentName, ApiError, InboxFile, Member, MessageId, TeamConfig, TeamDir};
 use pitcrew_store::StoredMessage;
 
 use crate::Team;
@@ -67,6 +67,16 @@ impl Team {
             stored.message.read = Some(true);
         }
         before
+    }
+
+    /// Reads an inbox, so that its mail is remembered.
+    ///
+    /// # Errors
+    /// `team_not_found`, `internal_error`.
+    pub async fn see_inbox(&self, inbox: &InboxFile) -> Result<(), ApiError> {
+        let there = self.ask(self.backend().inbox(self.dir(), inbox)).await?;
+        self.seen_before(inbox, &there);
+        Ok(())
     }
 
     /// Returns the members that this process saw and that are not in the config any more.

@@ -8,7 +8,7 @@
 use std::collections::BTreeSet;
 
 use pitcrew_protocol::{
-    AgentName, Frame, LEAD_NAME, Member, PermissionResponse, Status, TaskStatus,
+    AgentName, Frame, LEAD_NAME, Member, PermissionMode, PermissionResponse, Status, TaskStatus,
 };
 use pitcrew_runtime::events::RunEvent;
 use pitcrew_team::{Mail, SpawnRecord, TeamRecords, sent_at_ms};
@@ -16,6 +16,7 @@ use pitcrew_team::{Mail, SpawnRecord, TeamRecords, sent_at_ms};
 use crate::fold::fold_run;
 use crate::state::TeamState;
 use crate::text::first_line;
+use crate::wording::mode_in_words;
 
 /// Maximum number of characters of a tool's name, which every program of the user can write.
 const TOOL_CHARS: usize = 60;
@@ -122,7 +123,22 @@ fn reported(state: &mut TeamState, agent: &AgentName, frame: &Frame) {
 fn received(state: &mut TeamState, agent: &AgentName, mail: &Mail) {
     match &mail.frame {
         Some(Frame::PermissionResponse(it)) => answered(state, agent, it),
-        Some(Frame::PlanApprovalResponse(_)) => changed(state, agent, Status::Active),
+        Some(Frame::PlanApprovalResponse(it)) => {
+            let waits = state
+                .agent(agent)
+                .is_some_and(|agent| agent.status == Status::AwaitingPlanApproval);
+            // An answer can come twice.
+            if waits {
+                changed(state, agent, Status::Active);
+            }
+            if it.approved
+                && let Some(agent) = state.agent_mut(agent)
+                && agent.mode.as_deref() == Some(PermissionMode::Plan.as_str())
+            {
+                let mode = it.permission_mode.as_deref().and_then(mode_in_words);
+                agent.mode = mode.or_else(|| Some(PermissionMode::Default.as_str().to_owned()));
+            }
+        }
         Some(Frame::ShutdownRequest(_)) => changed(state, agent, Status::ShutdownRequested),
         Some(Frame::TaskAssignment(it)) => {
             let task = state.tasks.iter_mut().find(|task| task.id.as_str() == it.task_id);

@@ -7,9 +7,11 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::mem;
 
-use pitcrew_protocol::{AgentName, MessageId, Task, TaskId};
+use pitcrew_protocol::{AgentName, Frame, MessageId, Task, TaskId};
 use pitcrew_team::store::{Event, JournalEntry};
 use pitcrew_team::{Mail, sent_at_ms};
+
+use crate::wording::brief;
 
 mod entry;
 mod events;
@@ -30,11 +32,12 @@ const BROADCAST_ENTRIES: usize = 200;
 #[derive(Clone, Debug, Default)]
 pub struct TeamLog {
     subjects: BTreeMap<TaskId, String>,
-    mail: HashMap<MessageId, (AgentName, Mail)>,
+    /// The copies of one broadcast of another client can have one id in all inboxes.
+    mail: HashMap<(AgentName, MessageId), Mail>,
     /// The messages that are in the log.
-    told: HashSet<MessageId>,
-    /// The calls for which agents asked and have no answer yet, by the agent and the request.
-    asked: BTreeMap<(AgentName, String), String>,
+    told: HashSet<(AgentName, MessageId)>,
+    /// The calls for which agents asked, by the agent and the request.
+    calls: BTreeMap<(AgentName, String), String>,
     /// What each agent used since it was spawned.
     used: BTreeMap<AgentName, Used>,
     /// What all agents used.
@@ -60,7 +63,12 @@ impl TeamLog {
     pub fn know_mail(&mut self, to: &AgentName, mail: Vec<Mail>) {
         for mut mail in mail {
             cut(&mut mail.message.text);
-            self.mail.insert(mail.id.clone(), (to.clone(), mail));
+            if let Some(Frame::PermissionRequest(it)) = &mail.frame {
+                let asked = (AgentName::foreign(&mail.message.from), it.request_id.clone());
+                let call = brief(&it.tool_name, it.input.as_ref().unwrap_or_default());
+                self.calls.insert(asked, call);
+            }
+            self.mail.insert((to.clone(), mail.id.clone()), mail);
         }
     }
 
@@ -73,8 +81,8 @@ impl TeamLog {
     /// Forgets the journal, so that the caller can pass it from its beginning. The mail and the
     /// subjects of the tasks stay known.
     pub fn begin_again(&mut self) {
-        let (subjects, mail) = (mem::take(&mut self.subjects), mem::take(&mut self.mail));
-        *self = Self { subjects, mail, ..Self::default() };
+        let Self { subjects, mail, calls, .. } = mem::take(self);
+        *self = Self { subjects, mail, calls, ..Self::default() };
     }
 
     /// Returns the members that got messages in these entries whose texts are not known yet. The
@@ -84,7 +92,7 @@ impl TeamLog {
         let mut names = Vec::new();
         for entry in journal {
             if let Event::MessagePersisted { id, to, .. } = &entry.event
-                && !self.mail.contains_key(id)
+                && !self.mail.contains_key(&(to.clone(), id.clone()))
                 && !names.contains(to)
             {
                 names.push(to.clone());
@@ -116,7 +124,7 @@ impl TeamLog {
     /// message is returned once.
     pub fn unrecorded_mail(&mut self) -> Vec<LogEntry> {
         let entries = self.foreign_mail();
-        let told: Vec<MessageId> = self.untold().map(|(_, mail)| mail.id.clone()).collect();
+        let told: Vec<_> = self.untold().map(|(key, _)| key.clone()).collect();
         self.told.extend(told);
         entries
     }
@@ -125,19 +133,17 @@ impl TeamLog {
     /// The journal can still get a message after its inbox.
     #[must_use]
     pub fn foreign_mail(&self) -> Vec<LogEntry> {
-        let mut mail: Vec<&(AgentName, Mail)> = self.untold().collect();
-        mail.sort_by_cached_key(|(_, mail)| (sent_at_ms(mail), mail.id.0.clone()));
+        let mut mail: Vec<(&(AgentName, MessageId), &Mail)> = self.untold().collect();
+        mail.sort_by_cached_key(|((to, id), mail)| (sent_at_ms(mail), id.0.clone(), to.clone()));
         let mut entries = Vec::new();
-        for (to, mail) in mail {
-            let frame = mail.frame.as_ref().map(pitcrew_protocol::Frame::kind);
-            let (from, at_ms) = (mail.message.from.as_str(), sent_at_ms(mail));
-            add(&mut entries, self.sent(at_ms, from, to, frame, Some(mail)));
+        for ((to, _), mail) in mail {
+            add(&mut entries, self.sent_by_others(to, mail));
         }
         entries
     }
 
-    fn untold(&self) -> impl Iterator<Item = &(AgentName, Mail)> {
-        self.mail.values().filter(|(_, mail)| !self.told.contains(&mail.id))
+    fn untold(&self) -> impl Iterator<Item = (&(AgentName, MessageId), &Mail)> {
+        self.mail.iter().filter(|(key, _)| !self.told.contains(key))
     }
 }
 

@@ -187,12 +187,13 @@ function Header({ store }) {
   const { team, questions } = use(store.host);
   const open = use(store.plans).filter((plan) => plan.state === "open");
   const waiting = questions.length + open.length;
+  const isKnown = team.agents.length > 0;
   return html`<header class="top">
     <div class="line">
       <a class="brand" href=${link()}><span aria-hidden="true">‹</span> Teams</a>
       <b class="name">${nameOf(store)}</b>
       <${TeamState} store=${store} />
-      <span class="note totals">${totals(team, questions, open)}</span>
+      <span class="note totals">${isKnown && totals(team, questions, open)}</span>
       <${Settings} />
     </div>
     <nav aria-label="Views">${VIEWS.map(([id, title]) => html`<a key=${id}
@@ -200,7 +201,7 @@ function Header({ store }) {
       aria-current=${id === view ? "page" : undefined}>${title}${
         id === "team" && waiting > 0 && html` <span class="count">${waiting}<span
           class="hidden"> waiting</span></span>`}</a>`)}<a
-      href=${link(REPLAY + store.name)}>Replay</a></nav>
+      href=${link(REPLAY + store.id)}>Replay</a></nav>
     <p class="said" role="status">${connection === "silent" &&
       "The run does not answer; it may be suspended."}${isAgain && html`A new run of ${
       nameOf(store)} has begun. <button class="quiet" onClick=${openAnew}>Open</button>`}</p>

@@ -4,6 +4,7 @@ import { html, useEffect, useLayoutEffect, useRef, useState } from "./vendor/pre
 import { get, inWords, ofTeam } from "./api.js";
 import { Badges, colorClass, needs } from "./cards.js";
 import { observed } from "./list.js";
+import { useLooks } from "./look.js";
 import { Text } from "./long.js";
 import { link } from "./route.js";
 import { use } from "./signal.js";
@@ -45,20 +46,26 @@ export function Member({ store, name, controls }) {
   </div>`;
 }
 
-/** @param {{store: Store, name: string, version: string}} props */
+/** @param {{store: LiveStore, name: string, version: string}} props */
 function Conversation({ store, name, version }) {
   const [parts, setParts] = useState(/** @type {Part[] | null} */ (null));
   const [error, setError] = useState("");
+  const [tries, setTries] = useState(0);
   useEffect(() => {
     let isOver = false;
-    read(ofTeam(store.name, "members", name, "conversation")).then(
-      (parts) => isOver || setParts(parts),
+    read(ofTeam(store.id, "members", name, "conversation")).then(
+      (parts) => {
+        if (isOver) return;
+        setParts(parts);
+        setError("");
+      },
       (failure) => isOver || setError(inWords(failure)),
     );
     return () => {
       isOver = true;
     };
-  }, [name, version]);
+  }, [name, version, tries]);
+  useLooks(error !== "", () => setTries(tries + 1));
   const writing = use(store.host).writing.get(name);
   if (error) return html`<p class="error" role="alert">${error}</p>`;
   if (!parts) return html`<p class="loading">Loading…</p>`;

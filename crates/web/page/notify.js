@@ -6,6 +6,9 @@ import { Signal } from "./signal.js";
 import { visible } from "./text.js";
 import { endInWords } from "./words.js";
 
+/** How long news stay for a screen reader, in milliseconds. */
+const NEWS_MS = 10_000;
+
 /** The latest news. A live region reads it out. */
 export const news = new Signal("");
 
@@ -61,6 +64,8 @@ function planned(plan) {
  */
 function tell(team, text) {
   news.value = text;
+  // It was read out. Later it would only be old news to who finds it.
+  setTimeout(() => news.value === text && (news.value = ""), NEWS_MS);
   if (!document.hidden || allowed.value !== "granted") return;
   // All tabs of the browser use the same tag, so the user gets one notification.
   const shown = new Notification(`pitcrew: ${visible(team)}`, { body: text, tag: team + text });

@@ -28,7 +28,7 @@ const sent = new Map();
  */
 const drafts = new Map();
 
-/** @param {{store: Store, chosen: string}} props */
+/** @param {{store: LiveStore, chosen: string}} props */
 export function Review({ store, chosen }) {
   const agents = use(store.host).team.agents.filter((agent) => agent.role !== "subagent");
   const [counts, setCounts] = useState(/** @type {Map<string, number> | null} */ (null));
@@ -51,7 +51,7 @@ export function Review({ store, chosen }) {
       aria-current=${agent === shown ? "page" : undefined}>${visible(agent.name)}${
         counts && html` <span class="note" title=${counted(counts.get(agent.name) ?? 0, "changed file")}
           >${counts.get(agent.name) ?? 0}</span>`}</a>`)}</nav>
-    ${shown && html`<${Changes} key=${shown.name} team=${store.name} name=${shown.name}
+    ${shown && html`<${Changes} key=${shown.name} team=${store.id} name=${shown.name}
       know=${know} version=${shown.status} isOver=${isOver} />`}
   </div>`;
 }

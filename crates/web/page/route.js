@@ -23,12 +23,13 @@ export function parse(hash) {
   const [path = "", query = ""] = hash.replace(/^#\/?/, "").split("?");
   const isReplay = path.startsWith(REPLAY) && path !== REPLAY;
   const parts = path.slice(isReplay ? REPLAY.length : 0).split("/").map(decoded);
-  const [team = "", view = "", name = ""] = parts;
+  const [team = "", named = "", name = ""] = parts;
+  const view = VIEWS.some(([id]) => id === named) || named === "member" ? named : "team";
   const at = /^at=(\d{1,15})$/.exec(query);
   return {
     team: isReplay ? REPLAY + team : team,
-    view: view || "team",
-    name,
+    view,
+    name: view === named ? name : "",
     at: at ? Number(at[1]) : null,
   };
 }

@@ -23,6 +23,8 @@ export class TeamStore {
   constructor(name) {
     this.isReplay = /** @type {const} */ (false);
     this.name = name;
+    /** The name for requests. An archived team has an id that no later team gets. */
+    this.id = name;
     this.host = new Signal(EMPTY);
     this.link = new Signal(/** @type {Link} */ ("connecting"));
     this.plans = new Signal(/** @type {Plan[]} */ ([]));
@@ -171,6 +173,7 @@ export class TeamStore {
         this.isAgain.value = true;
         return;
       }
+      if (state === "archived" && archive) this.id = archive;
       this.endedAt.value = archived_at_ms ?? null;
       this.isArchived.value = state === "archived";
       this.isOfArchive.value = archive === this.name;
@@ -188,7 +191,7 @@ export class TeamStore {
     let from = Math.max(0, this.nextEntry - OVERLAP);
     // The timeline of another client's stream is in the snapshots.
     while (!this.isStopped && this.ofClient === 0) {
-      const page = await get(`${ofTeam(this.name, "log")}?from=${from}`);
+      const page = await get(`${ofTeam(this.id, "log")}?from=${from}`);
       if (this.isStopped || !page.entries?.length) return;
       this.log.merge(page.entries);
       from = this.nextEntry = page.next;
@@ -197,7 +200,7 @@ export class TeamStore {
   }
 
   async readPlans() {
-    const { plans = [] } = await get(ofTeam(this.name, "plans"));
+    const { plans = [] } = await get(ofTeam(this.id, "plans"));
     if (JSON.stringify(plans) !== JSON.stringify(this.plans.value)) this.plans.value = plans;
   }
 }

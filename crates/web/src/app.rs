@@ -17,6 +17,7 @@ use crate::logs::Logs;
 use crate::metrics::Metrics;
 use crate::pairing::Tries;
 use crate::read_rates::ReadRates;
+use crate::remembered::Remembered;
 use crate::routes::Snapshots;
 
 /// The maximum length in bytes of a team's name and of an archive's id: that of a file name.
@@ -41,6 +42,7 @@ pub(crate) struct App {
     pub(crate) devices: Devices,
     pub(crate) device_streams: DeviceStreams,
     pub(crate) snapshots: Arc<Snapshots>,
+    pub(crate) remembered: Remembered,
     pub(crate) pair_tries: Tries,
     pub(crate) read_rates: ReadRates,
     /// Cancelled when the server ends. Event streams end then.
@@ -77,9 +79,7 @@ impl App {
         check_length(name)?;
         let missing = match self.reads.open(name).await {
             Ok(team) => {
-                if is_of_another_client(&*team.config().await?) {
-                    team.remember();
-                }
+                self.remember(&team).await?;
                 return Ok(TeamRecords::Live(team));
             }
             Err(error) if error.code == ErrorCode::TeamNotFound => error,
@@ -89,6 +89,18 @@ impl App {
             Some(archived) => Ok(TeamRecords::Archived(self.reads.clone(), Box::new(archived))),
             None => Err(missing.into()),
         }
+    }
+
+    /// Remembers what is seen of a team if another client leads it.
+    ///
+    /// # Errors
+    /// If the config cannot be read.
+    pub(crate) async fn remember(&self, team: &Team) -> Result<(), ApiError> {
+        let config = team.config().await?;
+        if is_of_another_client(&config) {
+            self.remembered.ask(team, &config);
+        }
+        Ok(())
     }
 
     /// Opens a team and finds one of its members.

@@ -40,6 +40,7 @@ mod pairing;
 mod reach;
 mod read_rates;
 mod records;
+mod remembered;
 mod replay_document;
 mod revoked;
 mod routes;

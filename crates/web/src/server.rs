@@ -25,6 +25,7 @@ use crate::metrics::Metrics;
 use crate::pairing::Tries;
 use crate::reach::Reach;
 use crate::read_rates::ReadRates;
+use crate::remembered::Remembered;
 use crate::routes;
 use crate::site::Site;
 use crate::token::Token;
@@ -117,6 +118,7 @@ impl Server {
             devices,
             device_streams: DeviceStreams::default(),
             snapshots: Arc::default(),
+            remembered: Remembered::default(),
             pair_tries: Tries::default(),
             read_rates: ReadRates::default(),
             stop: CancellationToken::new(),

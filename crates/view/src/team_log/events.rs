@@ -106,10 +106,10 @@ impl TeamLog {
     ) -> String {
         let asked = (member.clone(), request.to_owned());
         if *outcome != PermissionOutcome::Asked {
-            return self.asked.remove(&asked).unwrap_or_else(|| tool.to_owned());
+            return self.calls.get(&asked).cloned().unwrap_or_else(|| tool.to_owned());
         }
         let call = brief_with(tool, telling);
-        self.asked.insert(asked, call.clone());
+        self.calls.insert(asked, call.clone());
         call
     }
 
@@ -117,8 +117,8 @@ impl TeamLog {
     fn way(&self, at_ms: i64, to: &AgentName, event: &Event) -> LogEntry {
         let from = event
             .message()
-            .and_then(|id| self.mail.get(id))
-            .map(|(_, mail)| mail.message.from.clone());
+            .and_then(|id| self.mail.get(&(to.clone(), id.clone())))
+            .map(|mail| mail.message.from.clone());
         let whose = from.as_ref().map_or_else(String::new, |from| format!(" from {from}"));
         let entry = match event {
             Event::MessageDead { reason, .. } => {

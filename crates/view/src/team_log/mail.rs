@@ -4,10 +4,11 @@ use pitcrew_protocol::{
     AgentName, Frame, IdleNotification, MessageId, PlanApprovalRequest, PlanApprovalResponse,
     ShutdownApproved, ShutdownRejected, ShutdownRequest, ShutdownResponse, TaskAssignment, TaskId,
 };
-use pitcrew_team::Mail;
+use pitcrew_team::{Mail, sent_at_ms};
 
 use super::entry::MESSAGE;
 use super::{LogEntry, LogKind, TeamLog};
+use crate::wording::asks_for;
 
 impl TeamLog {
     /// Returns the entry for a sent message. Returns `None` if the log already has the message.
@@ -18,15 +19,41 @@ impl TeamLog {
         to: &AgentName,
         (id, frame): (&MessageId, Option<&str>),
     ) -> Option<LogEntry> {
-        if !self.told.insert(id.clone()) {
+        let key = (to.clone(), id.clone());
+        if !self.told.insert(key.clone()) {
             return None;
         }
-        let mail = self.mail.get(id).map(|(_, mail)| mail);
+        let mail = self.mail.get(&key);
         Some(self.sent(at_ms, from, to, frame, mail))
     }
 
+    /// Returns the entry for a message that the journal lacks. Of a permission between other clients it
+    /// has nothing else.
+    pub(super) fn sent_by_others(&self, to: &AgentName, mail: &Mail) -> LogEntry {
+        let (from, at_ms) = (mail.message.from.as_str(), sent_at_ms(mail));
+        let of = |word, text: String| {
+            LogEntry::new(at_ms, LogKind::Permission, word, &text).by(from).to(to)
+        };
+        let call = |agent: AgentName, request: &str| self.calls.get(&(agent, request.to_owned()));
+        match &mail.frame {
+            Some(Frame::PermissionRequest(it)) => {
+                let call = call(AgentName::foreign(from), &it.request_id);
+                of("permission_request", asks_for(call.unwrap_or(&it.tool_name)))
+            }
+            Some(Frame::PermissionResponse(it)) => {
+                let does = if it.subtype == "success" { "allows" } else { "does not allow" };
+                let call = call(to.clone(), &it.request_id).map_or("its call", String::as_str);
+                of("permission_response", format!("{does} {to} {call}"))
+            }
+            frame => {
+                let frame = frame.as_ref().map(Frame::kind);
+                self.sent(at_ms, from, to, frame, Some(mail))
+            }
+        }
+    }
+
     /// Returns the entry for a message. `mail` is the message itself, if it is still known.
-    pub(super) fn sent(
+    fn sent(
         &self,
         at_ms: i64,
         from: &str,

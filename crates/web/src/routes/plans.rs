@@ -5,7 +5,6 @@ use axum::extract::{Path, State};
 use axum::http::HeaderMap;
 use axum::response::Response;
 use pitcrew_runtime::control_socket::ControlRequest;
-use pitcrew_team::TeamRecords;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -21,11 +20,7 @@ pub(super) async fn list(
     Path(team): Path<String>,
     headers: HeaderMap,
 ) -> Result<Response, Failure> {
-    let plans = match app.records(&team).await? {
-        TeamRecords::Live(team) => team.plans().await?,
-        // Nobody waits for an answer in an archived team. Its log has the plans.
-        TeamRecords::Archived(..) => Vec::new(),
-    };
+    let plans = app.records(&team).await?.plans().await?;
     tagged(&headers, &json!({"plans": plans}))
 }
 

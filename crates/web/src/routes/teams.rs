@@ -81,6 +81,11 @@ impl Row {
             TeamRecords::Live(_) => None,
             TeamRecords::Archived(_, archived) => Some(archived.name.to_string()),
         };
+        // All members have left an archived team.
+        let members = match archive {
+            None => config.members.iter().map(|member| member.name.clone()).collect(),
+            Some(_) => records.all_members().await?,
+        };
         // A team whose journal cannot be read is listed all the same.
         let spending = records.summary().await.map(|summary| Spending::of_team(&summary));
         Ok(Self {
@@ -89,7 +94,7 @@ impl Row {
             state: records::status(running.as_ref()),
             archive,
             lead: config.member(LEAD_NAME).map(|lead| lead.name.clone()),
-            members: config.members.iter().map(|member| member.name.clone()).collect(),
+            members,
             tasks: TaskCounts::of(&records.tasks().await?),
             waiting: waiting(records).await?,
             created_at_ms: config.created_at_ms,
@@ -141,7 +146,11 @@ pub(super) async fn list(
     let mut rows = Vec::new();
     for folder in app.reads.folders().await.map_err(|error| Failure::internal(&error))? {
         match app.reads.open(folder.as_str()).await {
-            Ok(team) => rows.push(Either::Left(row(folder.to_string(), TeamRecords::Live(team)))),
+            Ok(team) => {
+                // An error is in the row.
+                let _remembered = app.remember(&team).await;
+                rows.push(Either::Left(row(folder.to_string(), TeamRecords::Live(team))));
+            }
             // The team was deleted after the folders were listed.
             Err(error) if error.code == ErrorCode::TeamNotFound => {}
             Err(error) => {
