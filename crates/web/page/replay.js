@@ -61,6 +61,9 @@ export function Replay({ name, read, back, team, follow }) {
     <${Player} store=${store} />`;
 }
 
+/** A moment that is nearer to a run than this belongs to it, in milliseconds. */
+const NEAR_MS = 1000;
+
 /**
  * Says that a team runs on after its replay was read.
  * @param {{back?: string, team: () => Promise<{state: string}>}} props
@@ -94,6 +97,10 @@ function Header({ store, back, team: ofTeam }) {
   const { left_out, masked, unread, name } = store.replay;
   const notes = [...unread];
   if (left_out > 0) notes.unshift(`Not in this replay: ${counted(left_out, "older event")}`);
+  const { from, to } = store.recording;
+  if (store.at !== null && !isEmpty && (store.at < from - NEAR_MS || store.at > to + NEAR_MS)) {
+    notes.unshift("The moment of this link is not in this run. A later run can have its name.");
+  }
   if (masked) notes.push(`Masked in this file: ${masked}`);
   const cleanup = team.cleanup?.failed;
   const state = team.cleanup === "cleaned_up" ? "cleaned_up"

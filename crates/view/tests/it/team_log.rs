@@ -186,6 +186,28 @@ fn messages_are_told_with_sender_receivers_and_text() {
 }
 
 #[test]
+fn a_broadcast_of_another_client_has_all_its_receivers() {
+    let mut log = TeamLog::default();
+    // The ids of another client's messages come from their texts and times.
+    for to in ["ann", "bob"] {
+        log.know_mail(&name(to), vec![mail("1", "team-lead", "hello all")]);
+    }
+    let entries = log.unrecorded_mail();
+    assert_eq!(lines(&entries), ["2 mail team-lead: writes to ann, bob: hello all"]);
+    let request = r#"{"type":"permission_request","request_id":"p","agent_id":"bob","tool_name":"Bash","input":{"command":"npm test"}}"#;
+    let response = r#"{"type":"permission_response","request_id":"p","subtype":"success"}"#;
+    log.know_mail(&name("team-lead"), vec![mail("2", "bob", request)]);
+    log.know_mail(&name("bob"), vec![mail("3", "team-lead", response)]);
+    assert_eq!(
+        lines(&log.unrecorded_mail()),
+        [
+            "2 permission bob: asks permission for Bash(npm test)",
+            "2 permission team-lead: allows bob Bash(npm test)",
+        ]
+    );
+}
+
+#[test]
 fn mail_that_the_journal_lacks_is_told_once_at_its_time() {
     let mut log = TeamLog::default();
     let start = log.entries(&journal(vec![
