@@ -16,6 +16,9 @@ import { useSwipe } from "./swipe.js";
 import { visible } from "./text.js";
 import { asksFor, counted } from "./words.js";
 
+/** An answer that takes longer than this is late, in milliseconds. */
+const LATE_MS = 4000;
+
 /** After requests have moved, clicks within this time were meant for another one. */
 export const MOVED_MS = 600;
 
@@ -66,6 +69,8 @@ function Question({ team, open, movedAt }) {
   /** @param {unknown} choice */
   async function send(choice) {
     setIsSent(true);
+    setSaid("Sending…");
+    const late = setTimeout(() => setSaid("Still sending: the server does not answer yet."), LATE_MS);
     try {
       const path = ofTeam(team, "questions", open.id, "answer");
       await call("POST", path, { digest: question.digest, choice });
@@ -74,6 +79,7 @@ function Question({ team, open, movedAt }) {
       setSaid(`Nothing was answered: ${inWords(error)}`);
       setIsSent(false);
     }
+    clearTimeout(late);
   }
   /** @param {unknown} choice */
   function allow(choice) {

@@ -167,13 +167,17 @@ export class TeamStore {
    */
   async readState() {
     try {
-      const { state, archive, archived_at_ms } = await get(ofTeam(this.name));
+      const { state, archive, archived_at_ms, team } = await get(ofTeam(this.name));
       const isOver = this.isArchived.value || this.link.value === "ended";
       if (isOver && (state === "running" || (this.isArchived.value && state !== "archived"))) {
         this.isAgain.value = true;
         return;
       }
-      if (state === "archived" && archive) this.id = archive;
+      if (state === "archived" && archive) {
+        this.id = archive;
+        // Nothing waits in the archive, also if the team was deleted while something did.
+        if (team) this.host.value = { ...this.host.value, team };
+      }
       this.endedAt.value = archived_at_ms ?? null;
       this.isArchived.value = state === "archived";
       this.isOfArchive.value = archive === this.name;

@@ -285,6 +285,9 @@ fn a_disk_without_room_is_found_by_the_doctor() {
     let root = room.root();
     fs::create_dir_all(&root).unwrap();
     let Some(_mounted) = Mounted::small(&root, 4 << 20) else { return };
+    room.ok(&["doctor"]);
+    // The rest has less than the twentieth part.
+    fs::write(root.join("large"), vec![1; (4 << 20) - (100 << 10)]).unwrap();
     let ran = room.run(&["doctor"]);
     assert!(ran.code == 1 && ran.stdout.starts_with("full disk "), "{ran:?}");
 }

@@ -46,7 +46,8 @@ pub async fn of_files(records: &TeamRecords) -> Result<HostState, ViewError> {
     let mut team = all_members(records, &config).await?;
     team = fold(team, &ViewEvent::Tasks(&tasks));
     team = fold(team, &ViewEvent::Located(&present.processes));
-    let summary = records.summary().await?;
+    // `unread` names a journal that cannot be read.
+    let summary = records.summary().await.unwrap_or_default();
     present.add_clients(&mut team, records, (&config, &summary)).await;
     present.add_journal(&mut team, &summary);
     team.lead = lead_of(&team);
