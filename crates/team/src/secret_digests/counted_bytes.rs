@@ -9,15 +9,32 @@ use std::ops::Range;
 /// The maximum number of encodings around a value.
 const ENCODINGS_MOST: usize = 6;
 
-/// The maximum number of characters of a terminal's command in a text, as of a colour.
+/// The maximum number of characters of a terminal's command in a text, as of a colour, and of one with
+/// a text, as of a link.
 const COMMAND_CHARS: usize = 24;
+const TEXT_COMMAND_CHARS: usize = 2048;
 
 /// The maximum number of characters between `&` and `;` of a character reference in HTML.
-const REFERENCE_CHARS: usize = 8;
+const REFERENCE_CHARS: usize = 16;
 
 /// The named character references of HTML that programs write for text.
-const REFERENCES: &[(&str, char)] =
-    &[("amp", '&'), ("lt", '<'), ("gt", '>'), ("quot", '"'), ("apos", '\''), ("nbsp", '\u{a0}')];
+const REFERENCES: &[(&str, char)] = &[
+    ("amp", '&'),
+    ("lt", '<'),
+    ("gt", '>'),
+    ("quot", '"'),
+    ("apos", '\''),
+    ("nbsp", '\u{a0}'),
+    ("shy", '\u{ad}'),
+    ("ZeroWidthSpace", '\u{200b}'),
+    ("lowbar", '_'),
+    ("hyphen", '-'),
+    ("dash", '-'),
+    ("period", '.'),
+    ("sol", '/'),
+    ("plus", '+'),
+    ("equals", '='),
+];
 
 /// The bytes of a text that count, and their places in the text.
 ///
@@ -142,15 +159,41 @@ fn counts(c: char) -> bool {
 fn is_invisible(c: char) -> bool {
     matches!(c, '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{180b}'..='\u{180f}' | '\u{200b}'..='\u{200f}'
         | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{fe00}'..='\u{fe0f}' | '\u{feff}'
+        | '\u{115f}' | '\u{1160}' | '\u{2800}' | '\u{3164}' | '\u{ffa0}' | '\u{300}'..='\u{36f}'
         | '\u{e0000}'..='\u{e0fff}')
 }
 
-/// Returns the length of the command for a terminal with which `chars` begin, such as a colour.
+/// Returns the length of the command for a terminal with which `chars` begin, such as a colour or the
+/// address of a link. Some programs write the character that begins a command as text.
 fn command_length(chars: &[Placed]) -> Option<usize> {
-    let [('\u{1b}', _), ('[', _), rest @ ..] = chars else { return None };
-    let is_last = |(c, _): &Placed| ('@'..='~').contains(c);
-    let last = rest.iter().take(COMMAND_CHARS).position(is_last)?;
-    Some(last + 3)
+    let begin = match chars {
+        [('\u{1b}', _), ..] => 1,
+        [('\u{9b}', _), rest @ ..] => return end_of_command(rest).map(|length| length + 1),
+        [('\\', _), ('e', _), ('[', _), ..] | [('^', _), ('[', _), ('[', _), ..] => 2,
+        [('\\', _), ('0', _), ('3', _), ('3', _), ('[', _), ..] => 4,
+        _ => return None,
+    };
+    match chars.get(begin..)? {
+        [('[', _), rest @ ..] => end_of_command(rest).map(|length| begin + 1 + length),
+        [(']', _), rest @ ..] => {
+            let is_end = |at: usize| match rest.get(at..) {
+                Some([('\u{7}', _), ..]) => Some(at + 1),
+                Some([('\u{1b}', _), ('\\', _), ..]) => Some(at + 2),
+                _ => None,
+            };
+            let length = (0..rest.len().min(TEXT_COMMAND_CHARS)).find_map(is_end)?;
+            Some(begin + 1 + length)
+        }
+        [('(' | ')', _), _, ..] => Some(begin + 2),
+        _ => None,
+    }
+}
+
+/// Returns the length of the rest of a command: its numbers, and the letter that ends it.
+fn end_of_command(rest: &[Placed]) -> Option<usize> {
+    let is_number = |(c, _): &&Placed| matches!(c, '0'..='?');
+    let length = rest.iter().take(COMMAND_CHARS).take_while(is_number).count();
+    matches!(rest.get(length), Some(('@'..='~', _))).then_some(length + 1)
 }
 
 /// Returns the character of the escape with which `chars` begin, and the length of the escape.
@@ -158,7 +201,9 @@ fn escape(chars: &[Placed]) -> Option<(char, usize)> {
     match chars {
         [('%', _), ..] => of_bytes(chars, &['%']),
         [('\\', _), ('x', _), ..] => of_bytes(chars, &['\\', 'x']),
+        [('\\', _), ('u', _), ('{', _), rest @ ..] => of_braces(rest),
         [('\\', _), ('u', _), ..] => of_utf16(chars),
+        [('\\', _), ('0'..='1', _), ..] => of_octal(chars),
         [('&', _), rest @ ..] => of_reference(rest).map(|(c, length)| (c, length + 1)),
         _ => None,
     }
@@ -186,6 +231,21 @@ fn of_utf16(chars: &[Placed]) -> Option<(char, usize)> {
     });
     let c = char::decode_utf16(units.take(2)).next()?.ok()?;
     Some((c, 6 * c.len_utf16()))
+}
+
+/// Parses up to six hexadecimal digits and the brace after them.
+fn of_braces(rest: &[Placed]) -> Option<(char, usize)> {
+    let length = rest.iter().take(7).position(|(c, _)| *c == '}')?;
+    let c = char::from_u32(hexadecimal(rest.get(..length)?)?)?;
+    Some((c, length + 4))
+}
+
+/// Parses three octal digits of a character that can be seen.
+fn of_octal(chars: &[Placed]) -> Option<(char, usize)> {
+    let digits = chars.get(1..4)?;
+    let number = digits.iter().try_fold(0, |number, (c, _)| Some(number * 8 + c.to_digit(8)?))?;
+    let c = char::from_u32(number).filter(char::is_ascii_graphic)?;
+    Some((c, 4))
 }
 
 /// Parses the part of a character reference after `&`.

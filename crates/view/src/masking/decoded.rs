@@ -12,7 +12,7 @@ pub(super) struct Decoded {
 impl Decoded {
     /// Returns `None` if nothing in the text is encoded.
     pub(super) fn of(text: &str) -> Option<Self> {
-        let is_sign = |c: char| matches!(c, '\\' | '%' | '&' | '\u{1b}') || !c.is_ascii();
+        let is_sign = |c: char| matches!(c, '\\' | '%' | '&' | '^' | '\u{1b}') || !c.is_ascii();
         if !text.contains(is_sign) {
             return None;
         }
