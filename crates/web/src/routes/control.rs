@@ -6,7 +6,7 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 use pitcrew_protocol::SendMessageInput;
 use pitcrew_runtime::control_socket::ControlRequest;
-use pitcrew_team::{Actor, SentView, Team};
+use pitcrew_team::{Actor, SentView, Team, TeamRecords};
 use pitcrew_view::lead;
 use pitcrew_view::running::Running;
 use serde::Deserialize;
@@ -16,6 +16,7 @@ use crate::app::Shared;
 use crate::body::Body;
 use crate::etag::tagged;
 use crate::failure::Failure;
+use crate::records::{self, OfHost, PATIENCE};
 
 /// The names of a team and of one of its members.
 type MemberPath = Path<(String, String)>;
@@ -43,6 +44,11 @@ pub(super) async fn spawn(
     body: Body,
 ) -> Result<(StatusCode, Json<Value>), Failure> {
     let team = app.team(&team).await?;
+    // A start may take minutes. A run that is suspended is told before that.
+    let records = TeamRecords::Live(team.clone());
+    if matches!(records::of_host(&records, PATIENCE).await?, OfHost::Silent) {
+        return Err(Failure::silent(team.name().as_str()));
+    }
     let answer = asked(&team, ControlRequest::Spawn { input: body.value() }).await?;
     Ok((StatusCode::CREATED, answer))
 }

@@ -7,9 +7,10 @@ use axum::extract::{Path, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 use futures_util::future::{Either, join_all, ready};
+use futures_util::stream::{self, StreamExt as _};
 use pitcrew_protocol::{
     AgentName, ApiError, ErrorCode, LEAD_NAME, Task, TaskStatus, TeamCreateInput, TeamCreated,
-    TeamDeleted,
+    TeamDeleted, TeamDir,
 };
 use pitcrew_team::{Actor, CreateTeam, MadeBy, OnTaken, TeamRecords};
 use pitcrew_view::TeamState;
@@ -32,6 +33,9 @@ const INHERITED: &str = "inherit";
 
 /// How long the list of all teams waits for the host of one. The hosts are asked at the same time.
 const LIST_PATIENCE: Duration = Duration::from_millis(500);
+
+/// The maximum number of teams of the list that are opened at once.
+const OPENED_AT_ONCE: usize = 32;
 
 /// One team in the list.
 #[derive(Debug, Serialize)]
@@ -144,8 +148,12 @@ pub(super) async fn list(
     headers: HeaderMap,
 ) -> Result<Response, Failure> {
     let mut rows = Vec::new();
-    for folder in app.reads.folders().await.map_err(|error| Failure::internal(&error))? {
-        match app.reads.open(folder.as_str()).await {
+    let folders = app.reads.folders().await.map_err(|error| Failure::internal(&error))?;
+    // A config that is being written is waited for, and the others need not wait for it.
+    let open = async |folder: TeamDir| (app.reads.open(folder.as_str()).await, folder);
+    let mut opened = stream::iter(folders.into_iter().map(open)).buffered(OPENED_AT_ONCE);
+    while let Some((opened, folder)) = opened.next().await {
+        match opened {
             Ok(team) => {
                 // An error is in the row.
                 let _remembered = app.remember(&team).await;
