@@ -205,7 +205,7 @@ async fn done(team: Team, action: Outside) -> Done {
             Done::Versions { author: changes.author, file, result }
         }
         Outside::Merge(changes, worktrees) => {
-            let result = changes::accept(&changes, &worktrees).await;
+            let result = changes::accept(&team, &changes, &worktrees).await;
             let result = result.map_err(|error| chain(&error));
             Done::Merged { author: changes.author, result }
         }

@@ -3,8 +3,10 @@
 
 use std::path::{Path, PathBuf};
 
-use pitcrew_protocol::{AgentName, ApiError, Color, LEAD_NAME, Member, TeamConfig};
-use pitcrew_team::TeamRecords;
+use pitcrew_protocol::{
+    AgentName, ApiError, Color, LEAD_NAME, Member, SendMessageInput, TeamConfig, chain,
+};
+use pitcrew_team::{Actor, Team, TeamRecords};
 
 use crate::conversation::Conversation;
 use crate::fold::color_of;
@@ -101,21 +103,40 @@ pub async fn versions(
     }
 }
 
-/// Merges the changes of a member with a worktree, as they were shown.
+/// Merges the changes of a member with a worktree, as they were shown, and tells the member.
 ///
 /// # Errors
 /// If git fails.
 pub async fn accept(
+    team: &Team,
     changes: &MemberChanges,
     worktrees: &Worktrees,
 ) -> Result<Merged, WorktreeError> {
     match &changes.branch {
-        Some(branch) => changes.manager(worktrees).merge(&changes.folder, &branch.tip).await,
+        Some(branch) => {
+            let merging = changes.manager(worktrees).merge(&changes.folder, &branch.tip).await;
+            if let Ok(Merged::Done { base }) = &merging {
+                tell_merged(team, &changes.author, base).await;
+            }
+            merging
+        }
         None => {
             let author = &changes.author;
             let why = format!("{author} has no worktree, so its files are in the folder already");
             Ok(Merged::Refused { why })
         }
+    }
+}
+
+/// Tells a member that its branch is merged. It may wait for a review, and its work goes on from there.
+async fn tell_merged(team: &Team, member: &AgentName, base: &str) {
+    let (recipient, content) =
+        (member.to_string(), format!("I have merged your branch into {base}."));
+    let summary = Some("your branch is merged".to_owned());
+    let message = SendMessageInput::Message { recipient, content, summary };
+    if let Err(error) = team.send(&Actor::User, message, None).await {
+        // The merge counts. A member that has left needs to know nothing.
+        tracing::info!(error = chain(&error), %member, "the member is not told of the merge");
     }
 }
 

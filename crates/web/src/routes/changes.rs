@@ -154,7 +154,8 @@ pub(super) async fn merge(
 ) -> Result<Json<Value>, Failure> {
     let Merge { commit } = body.read()?;
     let (team, member) = app.member(&team, &name).await?;
-    let all = changes::of_member(&TeamRecords::Live(team), &member, &app.worktrees).await?;
+    let records = TeamRecords::Live(team.clone());
+    let all = changes::of_member(&records, &member, &app.worktrees).await?;
     let refused = |why: String| Failure::new(StatusCode::CONFLICT, code::CHANGED, why);
     let Some(all) = all.filter(MemberChanges::is_any) else {
         return Err(refused(format!("{member} has no changes")));
@@ -164,7 +165,7 @@ pub(super) async fn merge(
         let message = format!("the branch of {member} has another commit now; look at it again");
         return Err(refused(message).with("commit", branch.tip.as_str()));
     }
-    match changes::accept(&all, &app.worktrees).await {
+    match changes::accept(&team, &all, &app.worktrees).await {
         Ok(Merged::Done { base }) => Ok(Json(json!({"success": true, "branch": base}))),
         Ok(Merged::Refused { why }) => Err(refused(why)),
         Err(error) => Err(Failure::internal(&error)),

@@ -76,6 +76,9 @@ async fn what_was_shown_is_merged_and_nothing_else() {
     let merged = merge(now["branch"]["commit"].clone()).await.of(200);
     assert_eq!(merged, json!({"success": true, "branch": "main"}));
     assert_eq!(fs::read_to_string(env.work().join("a.txt")).unwrap(), "one\n2\n3\n");
+    let told = client.get("/api/teams/work/messages").await.of(200)["entries"][0].clone();
+    assert_eq!((&told["to"], &told["agent"]), (&json!(["bob"]), &json!("user")), "{told}");
+    assert_eq!(told["content"], "I have merged your branch into main.");
     let none = client.get(&format!("{of_bob}/changes")).await.of(200);
     assert_eq!((&none["files"], &none["counts"]), (&json!([]), &json!([])), "{none}");
 }
