@@ -66,7 +66,8 @@ test("the run of the demo is scrubbed", async () => {
   await page.locator(".node").first().waitFor();
   assert.equal(await page.locator(".node").count(), 4);
   assert.equal(await completedTasks(page), 4);
-  await scrubber(page).fill(String(Math.floor(most / 2)));
+  // On a busy machine, all tasks can be done in the first half of the time.
+  await scrubber(page).fill("1");
   await page.waitForFunction(() => document.querySelectorAll(".node.completed").length < 4);
   await close();
 });
