@@ -59,7 +59,7 @@ async fn a_member_without_a_worktree_changed_the_files_that_it_wrote() {
     team.append_log(&LogName::Transcript(name("bob")), &lines).await.unwrap();
 
     let worktrees = Worktrees::new(&project, base.join("worktrees"));
-    let all = of_team(&TeamRecords::Live(team), &worktrees).await.unwrap();
+    let all = of_team(&TeamRecords::Live(team.clone()), &worktrees).await.unwrap();
     let [bob, cat, dan] = all.as_slice() else { panic!("{all:?}") };
     assert_eq!((bob.author.as_str(), &bob.branch, &bob.failure), ("bob", &None, &None));
     assert_eq!(bob.files, ["/elsewhere/b.rs", "src/a.rs"]);
@@ -70,7 +70,7 @@ async fn a_member_without_a_worktree_changed_the_files_that_it_wrote() {
     assert!(matches!(both.before, FileText::NotShown(_)), "there is no repository: {both:?}");
     let outside = versions(bob, "/elsewhere/b.rs", &worktrees).await.unwrap();
     assert!(matches!(outside.after, FileText::NotShown(_)), "{outside:?}");
-    assert!(matches!(accept(bob, &worktrees).await.unwrap(), Merged::Refused { .. }));
+    assert!(matches!(accept(&team, bob, &worktrees).await.unwrap(), Merged::Refused { .. }));
 }
 
 #[test]
