@@ -2,6 +2,7 @@
 //! a worktree are those of its branch. The changes of another member are the files that it wrote.
 
 use std::path::{Path, PathBuf};
+use std::time::UNIX_EPOCH;
 
 use pitcrew_protocol::{
     AgentName, ApiError, Color, LEAD_NAME, Member, SendMessageInput, TeamConfig, chain,
@@ -78,6 +79,15 @@ pub async fn of_member(
         return Ok(None);
     };
     MemberChanges::of(member, repository, records, worktrees).await.map(Some)
+}
+
+/// Whether a worktree was made after the team was archived. A later run with the team's name has it.
+fn is_of_later_run(records: &TeamRecords, worktree: &Path) -> bool {
+    let TeamRecords::Archived(_, archived) = records else { return false };
+    let made = std::fs::metadata(worktree).and_then(|meta| meta.created()).ok();
+    let made = made.and_then(|made| made.duration_since(UNIX_EPOCH).ok());
+    let made_ms = made.and_then(|made| i64::try_from(made.as_millis()).ok());
+    made_ms.zip(archived.archived_at_ms).is_some_and(|(made, archived)| made > archived)
 }
 
 /// Returns the folder in which the lead works.
@@ -175,6 +185,9 @@ impl MemberChanges {
             failure: None,
         };
         match member.worktree_path {
+            Some(path) if is_of_later_run(records, Path::new(&path)) => {
+                changes.folder = path.into()
+            }
             Some(path) => changes.in_worktree(PathBuf::from(path), worktrees).await,
             None => {
                 changes.in_folder(PathBuf::from(member.cwd.unwrap_or_default()), records).await?;

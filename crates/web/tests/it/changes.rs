@@ -84,6 +84,23 @@ async fn what_was_shown_is_merged_and_nothing_else() {
 }
 
 #[tokio::test]
+async fn an_archived_team_has_the_worktree_that_was_kept_and_not_that_of_a_later_run() {
+    let (env, worktree) = with_work().await;
+    let team = env.teams.open("work").await.unwrap();
+    let archive = env.teams.backend().archive_team(team.dir()).await.unwrap();
+    let path = format!("/api/teams/{archive}/members/bob/changes");
+    let kept = env.client.get(&path).await.of(200);
+    assert_eq!(kept["files"][0]["path"], "a.txt", "{kept}");
+    git(&env.work(), &["worktree", "remove", "--force", worktree.to_str().unwrap()]);
+    git(&env.work(), &["branch", "-D", "pitcrew/work/bob"]);
+    let later = env.worktrees.create("work", "bob").await.unwrap().path;
+    assert_eq!(later, worktree, "it has the same place");
+    fs::write(later.join("a.txt"), "of the later run\n").unwrap();
+    let seen = env.client.get(&path).await.of(200);
+    assert_eq!((&seen["files"], &seen["counts"]), (&json!([]), &json!([])), "{seen}");
+}
+
+#[tokio::test]
 async fn ignored_files_are_no_changes_and_a_new_file_is_one() {
     let (env, worktree) = with_work().await;
     let (client, of_bob) = (&env.client, "/api/teams/work/members/bob");
