@@ -171,10 +171,12 @@ export class TeamStore {
       const isOver = this.isArchived.value || this.link.value === "ended";
       if (isOver && (state === "running" || (this.isArchived.value && state !== "archived"))) {
         this.isAgain.value = true;
+        this.stop();
         return;
       }
       if (state === "archived" && archive) {
         this.id = archive;
+        this.stop();
         // Nothing waits in the archive, also if the team was deleted while something did.
         if (team) this.host.value = { ...this.host.value, team };
       }

@@ -1,7 +1,7 @@
 // Follows the events of a team. All tabs of a browser share one connection: the tab that holds the
 // lock has the EventSource and passes each event on to the others. If it closes, the lock goes to
-// another tab, which connects and gets a new snapshot. After the end of a team no tab follows it: a
-// later team can have its name, and a tab that opens then must not get the state of the earlier one.
+// another tab, which connects and gets a new snapshot. A tab whose team is archived stops following it:
+// a later team can have its name, and a tab that opens then must not get the state of the earlier one.
 
 import { ofTeam } from "./api.js";
 
@@ -35,7 +35,6 @@ export function follow(team, receive, current) {
       if (!isConnected) receive("snapshot", data.state);
     } else if (KINDS.includes(data.kind) || data.kind === "link") {
       receive(data.kind, data.data);
-      if (data.kind === "end") stop();
     }
   };
   channel.postMessage({ kind: "ask" });
@@ -46,7 +45,6 @@ export function follow(team, receive, current) {
       latest = isNews ? { kind: "link", data: "live" } : { kind, data };
       receive(kind, data);
       channel.postMessage({ kind, data });
-      if (kind === "end") stop();
     });
   navigator.locks.request(name, { signal: stopped.signal }, connected).catch(() => {});
   return stop;
@@ -72,6 +70,8 @@ function connect(team, signal, receive) {
       source.addEventListener(kind, (event) => {
         const data = read(/** @type {MessageEvent} */ (event).data);
         if (data !== undefined) receive(kind, data);
+        // The state of a team that does not run stays as it is.
+        if (kind === "end") source.close();
       });
     }
     source.onopen = () => receive("link", "live");
