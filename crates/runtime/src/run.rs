@@ -35,7 +35,7 @@ mod end;
 mod limits;
 mod permissions;
 
-pub(crate) use ask::Receipt;
+pub(crate) use ask::AnswerReceipt;
 pub use ask::{Answer, Ask, Asks, Taken};
 pub use end::{Limit, OpenWork, RESUMABLE, RunEnd, Shortfall, TaskSummary};
 pub use limits::RunLimits;

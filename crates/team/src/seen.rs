@@ -14,8 +14,8 @@ use crate::Team;
 /// ago is forgotten first.
 const TEAMS_MOST: usize = 16;
 
-/// The maximum size of the texts that are remembered of one inbox. Older messages are forgotten
-/// first.
+/// The maximum size of the texts that are remembered of one inbox: of those that are gone, and of those
+/// that are there. Older messages are forgotten first.
 const BYTES_MOST: usize = 512 * 1024;
 
 /// The maximum number of members that are remembered of one team.
@@ -36,12 +36,13 @@ struct SeenTeam {
     members: BTreeMap<AgentName, Member>,
 }
 
-/// The messages that were seen in one inbox, the earliest first.
+/// The messages that were seen in one inbox.
 #[derive(Debug, Default)]
 struct SeenInbox {
-    messages: VecDeque<StoredMessage>,
-    ids: HashSet<MessageId>,
-    bytes: usize,
+    /// Those that were there at the last look.
+    there: Vec<StoredMessage>,
+    /// Those that are gone, in the order in which they went.
+    gone: VecDeque<StoredMessage>,
 }
 
 impl Team {
@@ -102,8 +103,8 @@ impl Seen {
         }
     }
 
-    /// Remembers what is in an inbox now. Returns the messages that were there earlier, the earliest
-    /// first. Of a team whose mail is not remembered, this is nothing.
+    /// Remembers what is in an inbox now. Returns the messages that were there earlier, in the order in
+    /// which they went. Of a team whose mail is not remembered, this is nothing.
     fn look(
         &self,
         team: &TeamId,
@@ -114,10 +115,7 @@ impl Seen {
         let Some((_, seen)) = teams.iter_mut().find(|(known, _)| known == team) else {
             return Vec::new();
         };
-        let seen = seen.inboxes.entry(inbox.clone()).or_default();
-        seen.add(there);
-        let ids: HashSet<&MessageId> = there.iter().map(|there| &there.id).collect();
-        seen.messages.iter().filter(|seen| !ids.contains(&seen.id)).cloned().collect()
+        seen.inboxes.entry(inbox.clone()).or_default().look(there)
     }
 
     /// Remembers the members that are in a config now. Returns those that were in it earlier.
@@ -137,20 +135,30 @@ impl Seen {
 }
 
 impl SeenInbox {
-    fn add(&mut self, there: &[StoredMessage]) {
-        for stored in there {
-            if self.ids.insert(stored.id.clone()) {
-                self.bytes += stored.message.text.len();
-                self.messages.push_back(stored.clone());
-            }
-        }
-        while self.bytes > BYTES_MOST
-            && let Some(first) = self.messages.pop_front()
+    /// Remembers what is there now, the latest messages if these are too many. Returns what is gone.
+    fn look(&mut self, there: &[StoredMessage]) -> Vec<StoredMessage> {
+        let ids: HashSet<&MessageId> = there.iter().map(|it| &it.id).collect();
+        self.gone.retain(|it| !ids.contains(&it.id));
+        self.gone.extend(self.there.drain(..).filter(|it| !ids.contains(&it.id)));
+        let mut gone_bytes: usize = self.gone.iter().map(length_of).sum();
+        while gone_bytes > BYTES_MOST
+            && let Some(first) = self.gone.pop_front()
         {
-            self.bytes -= first.message.text.len();
-            self.ids.remove(&first.id);
+            gone_bytes -= length_of(&first);
         }
+        let mut bytes = 0;
+        let has_room = |it: &&StoredMessage| {
+            bytes += length_of(it);
+            bytes <= BYTES_MOST
+        };
+        let latest = there.iter().rev().take_while(has_room).count();
+        self.there.extend_from_slice(there.get(there.len() - latest..).unwrap_or_default());
+        self.gone.iter().cloned().collect()
     }
+}
+
+fn length_of(stored: &StoredMessage) -> usize {
+    stored.message.text.len()
 }
 
 #[cfg(test)]
@@ -197,6 +205,12 @@ mod tests {
             seen.look(&team("a"), &inbox, &[message(id, &long)]);
         }
         assert_eq!(ids(&seen.look(&team("a"), &inbox, &[])), ["2", "3"]);
+        // A long inbox leaves what is gone alone, however often it is read.
+        let full: Vec<StoredMessage> = ["4", "5", "6", "7"].map(|id| message(id, &long)).to_vec();
+        for _ in 0..3 {
+            assert_eq!(ids(&seen.look(&team("a"), &inbox, &full)), ["2", "3"]);
+        }
+        assert_eq!(ids(&seen.look(&team("a"), &inbox, &[])), ["6", "7"]);
         (0..TEAMS_MOST).for_each(|number| seen.begin(team(&number.to_string())));
         assert!(seen.look(&team("a"), &inbox, &[]).is_empty());
     }

@@ -39,6 +39,7 @@ mod paging;
 mod pairing;
 mod reach;
 mod read_rates;
+mod recent;
 mod records;
 mod remembered;
 mod replay_document;

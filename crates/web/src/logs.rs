@@ -1,7 +1,7 @@
 //! The logs of teams, as far as they were computed. A page reads the log of its team after each
 //! change. Only what the journal and the inboxes have in addition is then read and put into words.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use pitcrew_protocol::{AgentName, ApiError, Task, TaskId, chain};
@@ -11,6 +11,7 @@ use pitcrew_view::team_log::{LogEntry, TeamLog};
 use tokio::sync::Semaphore;
 
 use crate::failure::Failure;
+use crate::recent::{Recent, TeamId};
 
 /// The maximum number of logs that are kept.
 const LOGS_MOST: usize = 8;
@@ -18,10 +19,10 @@ const LOGS_MOST: usize = 8;
 /// The maximum number of entries of a log that is kept. A longer one is computed each time.
 const ENTRIES_MOST: usize = 100_000;
 
-/// The logs that were read lately, the latest one last.
+/// The logs that were read lately.
 #[derive(Debug)]
 pub(crate) struct Logs {
-    known: Mutex<VecDeque<(LogId, Arc<Mutex<Known>>)>>,
+    known: Recent<Mutex<Known>>,
     /// A reader has its permit from the beginning to the end. A long log takes a processor for
     /// seconds, and other requests must not wait for that.
     reading: Semaphore,
@@ -29,15 +30,8 @@ pub(crate) struct Logs {
 
 impl Default for Logs {
     fn default() -> Self {
-        Self { known: Mutex::default(), reading: Semaphore::new(1) }
+        Self { known: Recent::new(LOGS_MOST), reading: Semaphore::new(1) }
     }
-}
-
-/// Names the log of one team. Another team can have the same folder later.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct LogId {
-    dir: String,
-    created_at_ms: Option<i64>,
 }
 
 /// A log as far as it was computed.
@@ -110,21 +104,11 @@ impl Logs {
     /// Returns what is known of the log of a team. That of an archived team is computed each time.
     async fn of(&self, records: &TeamRecords) -> Result<Arc<Mutex<Known>>, Failure> {
         let TeamRecords::Live(team) = records else { return Ok(Arc::default()) };
-        let created_at_ms = records.config().await?.created_at_ms;
-        Ok(self.find(LogId { dir: team.dir().to_string(), created_at_ms }))
+        Ok(self.find(TeamId::of(team, &records.config().await?)))
     }
 
-    fn find(&self, id: LogId) -> Arc<Mutex<Known>> {
-        let mut all = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        let at = all.iter().position(|(there, _)| *there == id);
-        let found = at.and_then(|at| all.remove(at)).map(|(_, log)| log);
-        let kept = found.filter(|log| known(log).recorded.len() <= ENTRIES_MOST);
-        let log = kept.unwrap_or_default();
-        all.push_back((id, Arc::clone(&log)));
-        while all.len() > LOGS_MOST {
-            all.pop_front();
-        }
-        log
+    fn find(&self, id: TeamId) -> Arc<Mutex<Known>> {
+        self.known.of(id, |log| known(log).recorded.len() <= ENTRIES_MOST)
     }
 }
 
@@ -214,10 +198,6 @@ mod tests {
 
     use super::*;
 
-    fn id(name: &str) -> LogId {
-        LogId { dir: name.to_owned(), created_at_ms: None }
-    }
-
     fn entry(at_ms: i64) -> JournalEntry {
         JournalEntry { at_ms, event: Event::TeamCreated { team: "work".to_owned() } }
     }
@@ -228,9 +208,9 @@ mod tests {
         let read = |name: &str, count: usize| {
             let entries: Vec<JournalEntry> =
                 (0..).map(|number| entry(number * 10_000)).take(count).collect();
-            known(&logs.find(id(name))).add(&entries, 1);
+            known(&logs.find(TeamId::named(name))).add(&entries, 1);
         };
-        let length = |name: &str| known(&logs.find(id(name))).recorded.len();
+        let length = |name: &str| known(&logs.find(TeamId::named(name))).recorded.len();
         for number in 0..=LOGS_MOST {
             read(&number.to_string(), 1);
         }

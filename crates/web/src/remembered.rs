@@ -13,6 +13,8 @@ use pitcrew_team::{Team, TeamRecords};
 use tokio::time::{Instant, sleep, sleep_until};
 use tokio_util::sync::CancellationToken;
 
+use crate::recent::TeamId;
+
 /// The maximum number of teams that are watched at once.
 const TEAMS_MOST: usize = 16;
 
@@ -30,13 +32,10 @@ pub(crate) struct Remembered {
     stop: CancellationToken,
 }
 
-/// Names one team. Another team can have the same folder later.
-type TeamId = (String, Option<i64>);
-
 impl Remembered {
     /// Remembers from now on what can be seen of a team.
     pub(crate) fn ask(&self, team: &Team, config: &TeamConfig) {
-        let id = (team.dir().to_string(), config.created_at_ms);
+        let id = TeamId::of(team, config);
         let mut asked = locked(&self.asked);
         let is_watched = asked.contains_key(&id);
         if !is_watched && asked.len() >= TEAMS_MOST {

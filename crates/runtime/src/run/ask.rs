@@ -47,14 +47,14 @@ pub struct Answer {
     /// What the person decided.
     pub choice: Choice,
     /// Learns what the run did with the answer.
-    pub(crate) receipt: Receipt,
+    pub(crate) receipt: AnswerReceipt,
 }
 
 impl Answer {
     /// Creates an answer of which nobody needs to know what the run did with it.
     #[must_use]
     pub fn new(digest: Digest, choice: Choice) -> Self {
-        Self { digest, choice, receipt: Receipt::default() }
+        Self { digest, choice, receipt: AnswerReceipt::default() }
     }
 
     /// Creates an answer, and the channel on which the run says what it did with the answer. The
@@ -64,7 +64,7 @@ impl Answer {
         digest: Digest,
         choice: Choice,
     ) -> (Self, oneshot::Receiver<Result<Taken, ApiError>>) {
-        let (receipt, said) = Receipt::new();
+        let (receipt, said) = AnswerReceipt::new();
         (Self { digest, choice, receipt }, said)
     }
 }
@@ -102,9 +102,9 @@ impl Taken {
 
 /// Tells the giver of an answer what the run did with it.
 #[derive(Debug, Default)]
-pub(crate) struct Receipt(Option<oneshot::Sender<Result<Taken, ApiError>>>);
+pub(crate) struct AnswerReceipt(Option<oneshot::Sender<Result<Taken, ApiError>>>);
 
-impl Receipt {
+impl AnswerReceipt {
     /// Creates a receipt, and the channel on which its word arrives.
     pub(crate) fn new() -> (Self, oneshot::Receiver<Result<Taken, ApiError>>) {
         let (says, said) = oneshot::channel();

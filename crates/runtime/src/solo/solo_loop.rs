@@ -25,7 +25,7 @@ use super::options::Entry;
 use crate::driver::{AgentSender, Announcement, Driver, Report, ReportKind, Start};
 use crate::events::{AgentStarted, RunEvent, RunStarted, Spending, waiting_for_model};
 use crate::refused_entries::RefusedEntries;
-use crate::run::{Asks, Limit, Receipt, RunEnd, RunLimits, RunOutcome, Stopper, Taken};
+use crate::run::{AnswerReceipt, Asks, Limit, RunEnd, RunLimits, RunOutcome, Stopper, Taken};
 use crate::team_run::{
     Account, InProcess, LoopHandle, Pending, PersonSaid, Request, RunContext, SubagentRun,
     SubagentRuns, UsageTotals,
@@ -106,7 +106,7 @@ pub(super) struct SaidHere {
     /// The permission that the person also granted for later calls, as text. The flag says whether
     /// the permission is still valid after a resume.
     always: Option<(String, bool)>,
-    receipt: Receipt,
+    receipt: AnswerReceipt,
 }
 
 /// The id of a call, and the answer that the person at this terminal gave. `None` means that the
@@ -567,7 +567,7 @@ impl SoloLoop {
             Asks::Allow => {
                 let grant = Grant::Allowed { input: None, updates: Vec::new() };
                 Box::pin(async move {
-                    (id, Some(SaidHere { grant, always: None, receipt: Receipt::default() }))
+                    (id, Some(SaidHere { grant, always: None, receipt: AnswerReceipt::default() }))
                 })
             }
             Asks::Person(person) => Box::pin(async move {

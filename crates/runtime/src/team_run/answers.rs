@@ -22,7 +22,7 @@ use super::run_context::RunContext;
 use crate::driver::Sink;
 use crate::events::RunEvent;
 use crate::question::{AskedCall, AskedFile, Choice, Digest, Keep, Offer, PermissionQuestion};
-use crate::run::{Answer, Ask, Asks, Granted, Receipt};
+use crate::run::{Answer, AnswerReceipt, Ask, Asks, Granted};
 
 /// The maximum number of granted permissions that are remembered for the user. A person grants far
 /// fewer, but agents can write to the journal, from which those of members in panes come.
@@ -108,12 +108,12 @@ pub(crate) struct Decided {
     /// The rule that would have allowed the call. It is set only if no person was there to decide.
     pub(crate) would_allow: Option<String>,
     /// The person who decided learns here whether the decision is written.
-    pub(crate) receipt: Receipt,
+    pub(crate) receipt: AnswerReceipt,
 }
 
 impl From<Grant> for Decided {
     fn from(grant: Grant) -> Self {
-        Self { grant, would_allow: None, receipt: Receipt::default() }
+        Self { grant, would_allow: None, receipt: AnswerReceipt::default() }
     }
 }
 
@@ -129,14 +129,14 @@ pub(crate) struct PersonSaid {
     pub(crate) grant: Grant,
     /// The permission that the person granted for the rest of the run, if any.
     pub(crate) always: Option<Offer>,
-    pub(crate) receipt: Receipt,
+    pub(crate) receipt: AnswerReceipt,
 }
 
 /// The end of a permission request that was shown to a person.
 #[derive(Debug)]
 pub(super) enum Reply {
     /// The person's answer.
-    Chosen(Choice, Receipt),
+    Chosen(Choice, AnswerReceipt),
     /// The answer follows without the person, for example from a permission for the whole run.
     Unasked(Grant),
 }
@@ -298,7 +298,7 @@ impl Asking {
         let (choice, receipt) = match self.reply(person, &pending).await? {
             Reply::Chosen(choice, receipt) => (choice, receipt),
             Reply::Unasked(grant) => {
-                return Some(PersonSaid { grant, always: None, receipt: Receipt::default() });
+                return Some(PersonSaid { grant, always: None, receipt: AnswerReceipt::default() });
             }
         };
         let always = match &choice {

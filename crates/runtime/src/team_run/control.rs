@@ -18,7 +18,7 @@ use super::user_requests::PaneSight;
 use super::wake::Decision;
 use crate::control_socket::{Call, ControlRequest, ControlServer, ENDED_BY, ENDING};
 use crate::question::Digest;
-use crate::run::Receipt;
+use crate::run::AnswerReceipt;
 
 /// If a caller waits for the end of a team, this part of its waiting time is reserved for the steps
 /// after the teammates have left.
@@ -281,7 +281,7 @@ impl TeamLoop {
                 Grant::Denied { reason: reason.unwrap_or_else(|| "the user said no".to_owned()) }
             }
         };
-        let (receipt, taken) = Receipt::new();
+        let (receipt, taken) = AnswerReceipt::new();
         let decided = Decided { receipt, ..grant.into() };
         let (id, pause) = (request.clone(), Duration::ZERO);
         self.decided(Decision::ByMail { request: id, decided, pause }).await;

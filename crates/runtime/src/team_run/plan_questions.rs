@@ -14,7 +14,7 @@ use super::run_context::RunContext;
 use super::run_machine::RunInput;
 use super::team_loop::TeamLoop;
 use crate::question::Choice;
-use crate::run::{Asks, Receipt, Taken};
+use crate::run::{AnswerReceipt, Asks, Taken};
 use crate::team_tools::PLAN_CHARS;
 
 /// The open plans of a run about which a person is asked, by request id.
@@ -37,7 +37,7 @@ pub(super) struct PlanDecision {
     request: String,
     member: AgentName,
     /// The person's decision. `None` if the person did not answer.
-    choice: Option<(Choice, Receipt)>,
+    choice: Option<(Choice, AnswerReceipt)>,
 }
 
 impl PlanQuestions {

@@ -21,7 +21,7 @@ use super::wake::{Asked, Decision};
 use crate::events::RunEvent;
 use crate::question::Digest;
 use crate::refused_entries::REFUSED;
-use crate::run::{Asks, Receipt, Shortfall, Taken};
+use crate::run::{AnswerReceipt, Asks, Shortfall, Taken};
 
 impl TeamLoop {
     /// Ends a run in which the lead asks for approval of its plan but there is no person to approve
@@ -212,7 +212,7 @@ impl TeamLoop {
     }
 
     /// Tells a person that the journal has the person's answer, or that the disk refused it.
-    fn noted(&self, mut receipt: Receipt) {
+    fn noted(&self, mut receipt: AnswerReceipt) {
         receipt.give(Ok(match self.run_context.team.is_journal_behind() {
             true => Taken::Unwritten { reason: REFUSED.to_owned() },
             false => Taken::Written,

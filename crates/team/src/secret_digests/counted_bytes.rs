@@ -40,8 +40,9 @@ const REFERENCES: &[(&str, char)] = &[
 ///
 /// What a program can put into a text when it breaks it into lines or encodes it does not count:
 /// white space, control characters, colours of a terminal, characters that nobody sees, the lines of a
-/// frame, and backslashes with the letter of `\n`, `\r` and `\t`. An escape counts as the character for which it stands: `\u0026` in JSON, `\x26` in
-/// source code, `%26` in an address, and `&amp;` or `&#38;` in HTML.
+/// frame, and backslashes with the letter of `\n`, `\r` and `\t`. An escape counts as the character
+/// for which it stands: `\u0026` in JSON, `\x26` in source code, `%26` in an address, and `&amp;` or
+/// `&#38;` in HTML.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CountedBytes {
     bytes: Vec<u8>,

@@ -1,12 +1,10 @@
 //! The snapshots of a team that another client leads. That client sends no events, so the server
 //! reads the team's files when they change.
 
-use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::response::sse::Event;
-use pitcrew_protocol::TeamDir;
 use pitcrew_team::{Team, TeamRecords};
 use pitcrew_view::host::HostState;
 use pitcrew_view::recorded::of_files;
@@ -15,6 +13,7 @@ use serde::Serialize;
 use tokio::time::{Instant, sleep_until};
 
 use crate::failure::Failure;
+use crate::recent::{Recent, TeamId};
 use crate::records;
 
 /// The shortest time between two snapshots of a team. Mail that comes and goes in between is not
@@ -33,13 +32,14 @@ const TEAMS_MOST: usize = 16;
 
 /// The latest snapshots of teams. All followers of a team share them, so that many of them take hardly
 /// more time and memory than one.
-#[derive(Debug, Default)]
-pub(crate) struct Snapshots {
-    latest: Mutex<VecDeque<(TeamId, Arc<Shared>)>>,
-}
+#[derive(Debug)]
+pub(crate) struct Snapshots(Recent<Shared>);
 
-/// Names one team. Another team can have the same folder later.
-type TeamId = (TeamDir, Option<i64>);
+impl Default for Snapshots {
+    fn default() -> Self {
+        Self(Recent::new(TEAMS_MOST))
+    }
+}
 
 /// The latest snapshot of a team. A reader holds the lock while it reads the files.
 type Shared = tokio::sync::Mutex<Option<Latest>>;
@@ -80,7 +80,7 @@ impl Snapshots {
     /// Returns a snapshot of the files as they were at a time, or later.
     async fn since(&self, team: &Team, time: Instant) -> Result<Option<Latest>, Failure> {
         let config = team.config().await?;
-        let shared = self.of((team.dir().clone(), config.created_at_ms));
+        let shared = self.0.of(TeamId::of(team, &config), |_| true);
         let mut latest = shared.lock().await;
         if let Some(latest) = latest.as_ref().filter(|latest| latest.began >= time) {
             return Ok(Some(latest.clone()));
@@ -90,17 +90,6 @@ impl Snapshots {
         let now = Instant::now();
         let next = now + PAUSE.max((now - began) * PAUSE_PER_SNAPSHOT);
         Ok(latest.insert(Latest { began, next, text: text.into() }).clone().into())
-    }
-
-    fn of(&self, id: TeamId) -> Arc<Shared> {
-        let mut all = self.latest.lock().unwrap_or_else(PoisonError::into_inner);
-        let at = all.iter().position(|(there, _)| *there == id);
-        let shared = at.and_then(|at| all.remove(at)).map(|(_, shared)| shared).unwrap_or_default();
-        all.push_back((id, Arc::clone(&shared)));
-        while all.len() > TEAMS_MOST {
-            all.pop_front();
-        }
-        shared
     }
 }
 
