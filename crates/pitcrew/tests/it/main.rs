@@ -74,6 +74,7 @@ mod resume;
 mod rooms;
 mod run;
 mod running;
+mod security_page;
 mod serve;
 mod service;
 mod session;
