@@ -22,7 +22,8 @@ use std::time::Duration;
 use pitcrew_protocol::{YamlBounds, from_yaml};
 
 use crate::{
-    AgentTag, Block, Model, ModelError, Request, Response, ResponseStream, StreamEvent, Usage, emit,
+    AgentTag, Block, Model, ModelError, Request, Response, ResponseStream, StreamEvent, Usage,
+    bounds, emit,
 };
 
 pub use memory::COMPACTION;
@@ -183,6 +184,7 @@ impl Model for Scripted {
             let stop = answer.stop();
             let response =
                 Response { id, model, blocks: answer.blocks, stop, usage: Usage::default() };
+            bounds::check("script", &response)?;
             out.emit(StreamEvent::Finished(response)).await;
             Ok(())
         })
