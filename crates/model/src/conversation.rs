@@ -8,6 +8,8 @@
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
 
+use crate::bounds::{BLOCK_DEPTH, depth};
+
 /// The unknown fields of a block. They are kept so that the block can be sent back unchanged.
 pub type Extra = Map<String, Value>;
 
@@ -219,15 +221,15 @@ impl Block {
 }
 
 /// Parses the arguments of a tool call from the model's text. Empty text becomes `{}`. A JSON
-/// object is parsed. Anything else is kept as a string.
+/// object of less than [`BLOCK_DEPTH`] levels is parsed. Anything else is kept as a string.
 pub(crate) fn parse_tool_input(raw: &str) -> Value {
     if raw.trim().is_empty() {
         return Value::Object(Map::new());
     }
     match serde_json::from_str(raw) {
-        Ok(Value::Object(object)) => Value::Object(object),
+        Ok(input @ Value::Object(_)) if depth(&input) < BLOCK_DEPTH => input,
         // Keep invalid arguments as text, so that the turn does not fail and the model can correct
-        // its call.
+        // its call. Arguments that are nested too deeply could not be read back from a transcript.
         Ok(_) | Err(_) => Value::String(raw.to_owned()),
     }
 }

@@ -84,11 +84,15 @@ pub enum ModelError {
         #[source]
         source: serde_json::Error,
     },
-    /// The server sent an event that is larger than the size limit.
-    #[error("{vendor} sent an event that is too long")]
-    EventTooLong {
+    /// The server sent more than one answer may contain.
+    #[error("{vendor} sent more than {most} {what}, which is the limit")]
+    TooMuch {
         /// The vendor's name.
         vendor: &'static str,
+        /// The limit.
+        most: usize,
+        /// The things that the limit counts, as in "tool calls in one answer".
+        what: &'static str,
     },
     /// The server refused the key (HTTP status 401 or 403).
     #[error("{vendor} refused the key ({status}): {message}")]
@@ -193,7 +197,7 @@ impl ModelError {
             | Self::MissingKey { .. }
             | Self::BaseUrl { .. }
             | Self::Client { .. }
-            | Self::EventTooLong { .. }
+            | Self::TooMuch { .. }
             | Self::Auth { .. }
             | Self::Quota { .. }
             | Self::ContextTooLong { .. }
@@ -218,7 +222,7 @@ impl ModelError {
             | Self::Silent { .. }
             | Self::StreamCut { .. }
             | Self::Decode { .. }
-            | Self::EventTooLong { .. }
+            | Self::TooMuch { .. }
             | Self::Auth { .. }
             | Self::Quota { .. }
             | Self::ContextTooLong { .. }

@@ -11,6 +11,7 @@ use reqwest::{Body, RequestBuilder, Url};
 use serde::Serialize;
 use serde_json::Value;
 
+use crate::bounds::{BODY_BYTES, EVENT_BYTES, STREAM_BYTES, within};
 use crate::emit::Emitter;
 use crate::sse::{Decoder, Event};
 use crate::{ModelError, Response, StreamEvent};
@@ -24,7 +25,10 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(15);
 const SILENCE: Duration = Duration::from_secs(300);
 
 /// Maximum number of bytes to read from the body of an error response.
-const MAX_ERROR_BYTES: usize = 64 * 1024;
+pub(crate) const ERROR_BYTES: usize = 64 * 1024;
+
+/// Time limit for reading the body of an error response. The status alone is enough for an error.
+const ERROR_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Maximum number of characters of unreadable data that an error message quotes.
 const EXCERPT_CHARS: usize = 200;
@@ -153,10 +157,13 @@ pub(crate) async fn exchange(
     }
     let mut decoder = Decoder::default();
     let mut bytes = response.bytes_stream();
+    let mut received = 0_usize;
     while let Some(piece) = bytes.next().await {
         let piece = piece.map_err(|source| broken(vendor, source, heard_at))?;
         heard_at = Instant::now();
-        let events = decoder.push(&piece).map_err(|_| ModelError::EventTooLong { vendor })?;
+        received = received.saturating_add(piece.len());
+        within(vendor, received, STREAM_BYTES, "bytes in the stream of one answer")?;
+        let events = decoder.push(&piece).map_err(|_| too_long(vendor))?;
         for event in events {
             for told in answer.take(&event)? {
                 let finished = matches!(told, StreamEvent::Finished(_));
@@ -173,13 +180,37 @@ pub(crate) async fn exchange(
     Ok(())
 }
 
+fn too_long(vendor: &'static str) -> ModelError {
+    ModelError::TooMuch { vendor, most: EVENT_BYTES, what: "bytes in one event" }
+}
+
+/// Reads the whole body of a response that is no stream.
+pub(crate) async fn body(
+    vendor: &'static str,
+    response: reqwest::Response,
+    asked_at: Instant,
+) -> Result<Vec<u8>, ModelError> {
+    let mut body = Vec::new();
+    let mut bytes = response.bytes_stream();
+    while let Some(piece) = bytes.next().await {
+        body.extend_from_slice(&piece.map_err(|source| broken(vendor, source, asked_at))?);
+        within(vendor, body.len(), BODY_BYTES, "bytes in one response")?;
+    }
+    Ok(body)
+}
+
 /// Parses the JSON data of an event.
 pub(crate) fn parse(vendor: &'static str, data: &str) -> Result<Value, ModelError> {
     serde_json::from_str(data).map_err(|source| ModelError::Decode {
         vendor,
-        excerpt: data.chars().take(EXCERPT_CHARS).collect(),
+        excerpt: excerpt(data),
         source,
     })
+}
+
+/// Returns the beginning of unreadable data, for an error message.
+pub(crate) fn excerpt(data: &str) -> String {
+    data.chars().take(EXCERPT_CHARS).collect()
 }
 
 /// Converts an error response into an error, using its status and its error object. The Messages
@@ -240,17 +271,22 @@ async fn refusal(vendor: &'static str, response: reqwest::Response) -> ModelErro
     let retry_after = retry_after(response.headers());
     let mut body = Vec::new();
     let mut bytes = response.bytes_stream();
-    // If reading fails, or if `MAX_ERROR_BYTES` have been read, stop. The part of the body that was
-    // read is enough to describe the error.
-    while let Some(Ok(piece)) = bytes.next().await {
-        body.extend_from_slice(&piece);
-        if body.len() >= MAX_ERROR_BYTES {
-            break;
+    let read = async {
+        // If reading fails, or if `ERROR_BYTES` have been read, stop. The part of the body that was
+        // read is enough to describe the error.
+        while let Some(Ok(piece)) = bytes.next().await {
+            body.extend_from_slice(&piece);
+            if body.len() >= ERROR_BYTES {
+                break;
+            }
         }
-    }
+    };
+    // The part that arrived within the time is enough too.
+    let _in_time = tokio::time::timeout(ERROR_TIMEOUT, read).await;
+    body.truncate(ERROR_BYTES);
     let text = String::from_utf8_lossy(&body);
     let json = serde_json::from_str(&text).unwrap_or(Value::Null);
-    let excerpt: String = text.trim().chars().take(EXCERPT_CHARS).collect();
+    let excerpt = excerpt(text.trim());
     let reason = status.canonical_reason().unwrap_or("no reason given");
     let fallback = if excerpt.is_empty() { reason } else { &excerpt };
     refused(vendor, status.as_u16(), &json, fallback, retry_after)

@@ -17,6 +17,7 @@
 )]
 
 mod anthropic;
+pub mod bounds;
 mod call;
 mod conversation;
 mod emit;

@@ -35,7 +35,12 @@ pub async fn ollama_models(endpoints: &Endpoints) -> Result<Vec<String>, ModelEr
     let transport = |source| http::broken(VENDOR, source, asked_at);
     let request = client.get(http::join(&base, "api/tags")).timeout(LIST_TIMEOUT);
     let response = request.send().await.map_err(transport)?;
-    let tags: Tags =
-        response.error_for_status().map_err(transport)?.json().await.map_err(transport)?;
+    let response = response.error_for_status().map_err(transport)?;
+    let body = http::body(VENDOR, response, asked_at).await?;
+    let tags: Tags = serde_json::from_slice(&body).map_err(|source| ModelError::Decode {
+        vendor: VENDOR,
+        excerpt: http::excerpt(&String::from_utf8_lossy(&body)),
+        source,
+    })?;
     Ok(tags.models.into_iter().map(|tag| tag.name).collect())
 }

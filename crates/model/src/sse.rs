@@ -4,6 +4,8 @@
 //! stream may start with a byte order mark. Comments, ids and retry times are skipped. If the
 //! stream ends before the empty line after an event, this event is dropped.
 
+use crate::bounds::EVENT_BYTES;
+
 /// One server-sent event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Event {
@@ -15,12 +17,8 @@ pub(crate) struct Event {
 
 /// The error for an event that is longer than the size limit.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
-#[error("a server-sent event is longer than {MAX_EVENT_BYTES} bytes")]
+#[error("a server-sent event is longer than {EVENT_BYTES} bytes")]
 pub(crate) struct EventTooLong;
-
-/// Maximum size of one event in bytes. Normal events are much smaller. The largest ones contain the
-/// whole input of a tool.
-const MAX_EVENT_BYTES: usize = 16 * 1024 * 1024;
 
 const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
 
@@ -39,7 +37,7 @@ impl Decoder {
     /// Decodes the next bytes, and returns the events that are complete now.
     ///
     /// # Errors
-    /// [`EventTooLong`] if an event is longer than 16 MiB. The decoder must not be used after this
+    /// [`EventTooLong`] if an event is longer than [`EVENT_BYTES`]. The decoder must not be used after this
     /// error.
     pub(crate) fn push(&mut self, bytes: &[u8]) -> Result<Vec<Event>, EventTooLong> {
         let mut events = Vec::new();
@@ -70,7 +68,7 @@ impl Decoder {
     }
 
     fn check_length(&self) -> Result<(), EventTooLong> {
-        if self.line.len().saturating_add(self.data.len()) > MAX_EVENT_BYTES {
+        if self.line.len().saturating_add(self.data.len()) > EVENT_BYTES {
             return Err(EventTooLong);
         }
         Ok(())
@@ -154,7 +152,7 @@ mod tests {
     #[test]
     fn an_endless_event_is_refused() {
         let mut decoder = Decoder::default();
-        let piece = vec![b'x'; MAX_EVENT_BYTES / 2];
+        let piece = vec![b'x'; EVENT_BYTES / 2];
         assert_eq!(decoder.push(&piece), Ok(Vec::new()));
         assert_eq!(decoder.push(&piece), Ok(Vec::new()));
         assert_eq!(decoder.push(b"x"), Err(EventTooLong));

@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use pitcrew_permission::settings::{Paths, Settings};
 use pitcrew_permission::trust::{LeftOut, Project, Trust};
+use pitcrew_process::file_lock::{self, LockWait};
 use pitcrew_process::identity::Stopped;
 use pitcrew_process::sandbox::{
     Machine, TOOLCHAIN_VARIABLES, Unfinished, Variable, put_aside_unfinished,
@@ -22,7 +23,7 @@ use pitcrew_protocol::Limits;
 use pitcrew_runtime::definitions::AgentFiles;
 use pitcrew_runtime::supervision::{Stray, adopt_strays, end_strays, forget_ended};
 use pitcrew_team::store::{
-    Backend, Durability, FileBackend, FileOptions, LockWait, LongRead, MemoryBackend, OnLongRead,
+    Backend, Durability, FileBackend, FileOptions, LongRead, MemoryBackend, OnLongRead,
     OnPassedOver, OnUnrecorded, OnWait, PassedOver, StoreError,
 };
 use pitcrew_team::{SystemClock, Teams};
@@ -151,6 +152,7 @@ impl Context {
         shared: &Shared,
         output: Output,
     ) -> Result<Self, Failure> {
+        file_lock::report_by(tell_wait);
         let cwd = std::env::current_dir()
             .map_err(|e| Failure::internal(Explained::new("the working folder cannot be read", e)))
             .map_err(|failure| failure.hint("it may have been removed"))?;
@@ -247,14 +249,6 @@ impl Context {
             Some("process") => Durability::Process,
             _ => Durability::Disk,
         };
-        let tell = |wait: &LockWait| {
-            let (lock, left) = (wait.lock.display(), wait.left.as_secs() + 1);
-            let held = match &wait.holder {
-                Some(holder) => format!("{holder} has locked it"),
-                None => "another program has locked it, or ended without unlocking it".to_owned(),
-            };
-            output::remark(&format!("waiting for the lock {lock}: {held}; at most {left} s more"));
-        };
         let passed_over = |PassedOver { path, reason }: &PassedOver| {
             output::remark(&format!(
                 "warning: the task file {} is ignored: {reason}; `pitcrew doctor` says how to repair it",
@@ -274,7 +268,7 @@ impl Context {
             output::remark(&format!("reading {}, {} MB", path.display(), bytes / 1_000_000));
         };
         let options = FileOptions {
-            on_wait: Some(OnWait(Arc::new(tell))),
+            on_wait: Some(OnWait(Arc::new(tell_wait))),
             on_passed_over: Some(OnPassedOver(Arc::new(passed_over))),
             on_unrecorded: Some(OnUnrecorded(Arc::new(unrecorded))),
             on_long_read: Some(OnLongRead(Arc::new(long_read))),
@@ -554,6 +548,16 @@ fn in_words(stray: &Stray) -> String {
         stray.process,
         stray.words.join(" ")
     )
+}
+
+/// Tells the user about a long wait for a lock.
+fn tell_wait(wait: &LockWait) {
+    let (lock, left) = (wait.lock.display(), wait.left.as_secs() + 1);
+    let held = match &wait.holder {
+        Some(holder) => format!("{holder} has locked it"),
+        None => "another program has locked it, or ended without unlocking it".to_owned(),
+    };
+    output::remark(&format!("waiting for the lock {lock}: {held}; at most {left} s more"));
 }
 
 /// Adds the flag `root` to the commands in a text that do not have it.

@@ -5,6 +5,7 @@
 //! - [`sandbox`] uses the kernel to limit what commands can do.
 //! - [`worktree`] creates and removes git worktrees.
 //! - [`strays`] stops processes that removed pitcrew's tags from their environment.
+//! - [`file_lock`] waits for the lock on a file, with a limit, and reports who holds it.
 //! - [`given_file`] reads files that may come from other people, such as the files of a cloned
 //!   repository.
 //! - [`given_stream`] reads a file, a FIFO or a pipe while another program writes it.
@@ -15,6 +16,7 @@
 //! never changes a team's folders.*
 
 pub mod checkout;
+pub mod file_lock;
 pub mod given_file;
 pub mod given_stream;
 pub mod handle;

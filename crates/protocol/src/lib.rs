@@ -45,6 +45,7 @@ mod tool_table;
 mod tools;
 #[macro_use]
 mod wire;
+mod yaml;
 
 pub use answer::ToolAnswer;
 pub use chain::chain;
@@ -101,3 +102,4 @@ pub use tools::{
     TaskUpdateInput, TeamCall, TeamCreateInput, TeamDeleteInput,
 };
 pub use wire::Foreign;
+pub use yaml::{YamlBounds, from_yaml};

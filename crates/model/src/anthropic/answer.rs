@@ -8,14 +8,16 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value};
 
 use super::VENDOR;
+use crate::bounds::{self, Received};
 use crate::conversation::parse_tool_input;
 use crate::http::{self, Answer};
 use crate::sse::Event;
 use crate::{Block, ModelError, Response, StopReason, StreamEvent, Usage};
 
 /// The part of a message that has been received so far.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Events {
+    received: Received,
     id: String,
     model: String,
     blocks: BTreeMap<u64, Partial>,
@@ -28,10 +30,25 @@ pub(super) struct Events {
 struct Partial {
     block: Map<String, Value>,
     input: Option<String>,
+    bytes: usize,
+}
+
+impl Default for Events {
+    fn default() -> Self {
+        Self {
+            received: Received::new(VENDOR),
+            id: String::new(),
+            model: String::new(),
+            blocks: BTreeMap::new(),
+            stop: None,
+            usage: Usage::default(),
+        }
+    }
 }
 
 impl Answer for Events {
     fn take(&mut self, event: &Event) -> Result<Vec<StreamEvent>, ModelError> {
+        let size = event.data.len();
         let event = http::parse(VENDOR, &event.data)?;
         let at = event.get("index").and_then(Value::as_u64).unwrap_or_default();
         let told = match event.get("type").and_then(Value::as_str).unwrap_or_default() {
@@ -39,10 +56,8 @@ impl Answer for Events {
                 self.start(event.get("message"));
                 None
             }
-            "content_block_start" => self.start_block(at, event.get("content_block")),
-            "content_block_delta" => {
-                event.get("delta").and_then(|delta| self.blocks.entry(at).or_default().grow(delta))
-            }
+            "content_block_start" => self.start_block(at, event.get("content_block"), size)?,
+            "content_block_delta" => self.grow_block(at, event.get("delta"), size)?,
             "message_delta" => {
                 self.take_usage(event.get("usage"));
                 let reason = event.pointer("/delta/stop_reason").and_then(Value::as_str);
@@ -51,7 +66,7 @@ impl Answer for Events {
                 self.stop = reason.map(stop_reason).or(self.stop.take());
                 None
             }
-            "message_stop" => Some(StreamEvent::Finished(self.finish())),
+            "message_stop" => Some(StreamEvent::Finished(self.finish()?)),
             // The HTTP status was 200 when the stream began, but the server can report an error
             // later.
             "error" => return Err(error_event(&event)),
@@ -89,29 +104,57 @@ impl Events {
         }
     }
 
-    fn start_block(&mut self, at: u64, block: Option<&Value>) -> Option<StreamEvent> {
-        let block = block?.as_object()?.clone();
+    /// Starts the content block at the index `at`. `size` is the number of bytes of the event.
+    fn start_block(
+        &mut self,
+        at: u64,
+        block: Option<&Value>,
+        size: usize,
+    ) -> Result<Option<StreamEvent>, ModelError> {
+        let Some(block) = block.and_then(Value::as_object).cloned() else { return Ok(None) };
+        let mut bytes = 0;
+        self.received.add_block()?;
+        self.received.add_bytes(&mut bytes, size)?;
         let text = |key| block.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
         let told = match text("type").as_str() {
             "text" => {
                 Some(text("text")).filter(|text| !text.is_empty()).map(StreamEvent::TextDelta)
             }
-            "tool_use" => Some(StreamEvent::ToolStarted { name: text("name") }),
+            "tool_use" => {
+                self.received.add_call()?;
+                Some(StreamEvent::ToolStarted { name: text("name") })
+            }
             _ => None,
         };
-        self.blocks.insert(at, Partial { block, input: None });
-        told
+        self.blocks.insert(at, Partial { block, input: None, bytes });
+        Ok(told)
     }
 
-    fn finish(&mut self) -> Response {
+    /// Appends to the content block at the index `at`. `size` is the number of bytes of the event.
+    fn grow_block(
+        &mut self,
+        at: u64,
+        delta: Option<&Value>,
+        size: usize,
+    ) -> Result<Option<StreamEvent>, ModelError> {
+        let Some(delta) = delta else { return Ok(None) };
+        if !self.blocks.contains_key(&at) {
+            self.received.add_block()?;
+        }
+        let partial = self.blocks.entry(at).or_default();
+        self.received.add_bytes(&mut partial.bytes, kept_bytes(delta, size))?;
+        Ok(partial.grow(delta))
+    }
+
+    fn finish(&mut self) -> Result<Response, ModelError> {
         let blocks = std::mem::take(&mut self.blocks);
-        Response {
+        Ok(Response {
             id: std::mem::take(&mut self.id),
             model: std::mem::take(&mut self.model),
-            blocks: blocks.into_values().map(Partial::finish).collect(),
+            blocks: blocks.into_values().map(Partial::finish).collect::<Result<_, _>>()?,
             stop: self.stop.take().unwrap_or(StopReason::EndTurn),
             usage: self.usage,
-        }
+        })
     }
 }
 
@@ -157,16 +200,30 @@ impl Partial {
         }
     }
 
-    fn finish(mut self) -> Block {
+    fn finish(mut self) -> Result<Block, ModelError> {
         // The input arrives as pieces of a JSON text. It can be parsed only when all pieces have
         // arrived.
         if let Some(input) = self.input.filter(|input| !input.is_empty()) {
             self.block.insert("input".to_owned(), parse_tool_input(&input));
         }
         let block = Value::Object(self.block);
+        bounds::check_depth(VENDOR, &block)?;
         // If the form of the block is unknown, keep its JSON unchanged.
-        serde_json::from_value(block.clone()).unwrap_or(Block::Other(block))
+        Ok(serde_json::from_value(block.clone()).unwrap_or(Block::Other(block)))
     }
+}
+
+/// Returns how many bytes of a delta are kept. A delta of text is kept without its JSON, so an
+/// event for a single token counts only as long as its token.
+fn kept_bytes(delta: &Value, size: usize) -> usize {
+    let key = match delta.get("type").and_then(Value::as_str).unwrap_or_default() {
+        "text_delta" => "text",
+        "thinking_delta" => "thinking",
+        "signature_delta" => "signature",
+        "input_json_delta" => "partial_json",
+        _ => return size,
+    };
+    delta.get(key).and_then(Value::as_str).map_or(0, str::len)
 }
 
 fn stop_reason(reason: &str) -> StopReason {

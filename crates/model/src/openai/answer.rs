@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+use crate::bounds::Received;
 use crate::conversation::parse_tool_input;
 use crate::http::{self, Answer};
 use crate::sse::Event;
@@ -11,6 +12,7 @@ use crate::{Block, ModelError, Response, StopReason, StreamEvent, Usage};
 #[derive(Debug)]
 pub(super) struct Chunks {
     vendor: &'static str,
+    received: Received,
     id: String,
     model: String,
     text: String,
@@ -44,7 +46,7 @@ impl Answer for Chunks {
         // The last chunk contains only the token usage. Its list of choices is empty.
         if let Some(choice) = chunk.pointer("/choices/0") {
             if let Some(delta) = choice.get("delta") {
-                self.grow(delta, &mut told);
+                self.grow(delta, &mut told)?;
             }
             if let Some(reason) = choice.get("finish_reason").and_then(Value::as_str) {
                 self.stop = Some(stop_reason(reason));
@@ -86,6 +88,7 @@ impl Chunks {
     pub(super) fn new(vendor: &'static str, model: &str) -> Self {
         Self {
             vendor,
+            received: Received::new(vendor),
             id: String::new(),
             model: model.to_owned(),
             text: String::new(),
@@ -117,54 +120,68 @@ impl Chunks {
         }
     }
 
-    fn grow(&mut self, delta: &Value, told: &mut Vec<StreamEvent>) {
+    fn grow(&mut self, delta: &Value, told: &mut Vec<StreamEvent>) -> Result<(), ModelError> {
         let text = |keys: &[&str]| {
             let found = keys.iter().find_map(|key| delta.get(key).and_then(Value::as_str));
             found.filter(|text| !text.is_empty()).map(str::to_owned)
         };
         // The field for the model's thoughts has two names. Each server uses one of them.
         if let Some(thought) = text(&["reasoning_content", "reasoning"]) {
+            self.received.add_bytes(&mut self.thinking.len(), thought.len())?;
             self.thinking.push_str(&thought);
             told.push(StreamEvent::ThinkingDelta(thought));
         }
         // OpenAI streams a refusal in a field of its own. Treat the refusal as normal text.
         for key in ["content", "refusal"] {
             if let Some(more) = text(&[key]) {
+                self.received.add_bytes(&mut self.text.len(), more.len())?;
                 self.text.push_str(&more);
                 told.push(StreamEvent::TextDelta(more));
             }
         }
         let calls = delta.get("tool_calls").and_then(Value::as_array);
         for call in calls.into_iter().flatten() {
-            self.grow_call(call, told);
+            self.grow_call(call, told)?;
         }
+        Ok(())
     }
 
-    fn grow_call(&mut self, piece: &Value, told: &mut Vec<StreamEvent>) {
+    fn grow_call(&mut self, piece: &Value, told: &mut Vec<StreamEvent>) -> Result<(), ModelError> {
         let text = |at: &str| piece.pointer(at).and_then(Value::as_str).unwrap_or_default();
         let index = piece.get("index").and_then(Value::as_u64);
         let (id, name) = (text("/id"), text("/function/name"));
         let known = self.calls.iter().rposition(|call| call.is_continued_by(index, id, name));
-        let at = known.unwrap_or_else(|| {
+        if known.is_none() {
+            self.received.add_block()?;
+            self.received.add_call()?;
+            self.received.add_bytes(&mut 0, id.len().saturating_add(name.len()))?;
             // Some servers send no id for a call. The result of the call needs an id that is unique
             // in the conversation, so create one.
             let id = if id.is_empty() { made_up_id() } else { id.to_owned() };
             self.calls.push(Call { index, id, ..Call::default() });
-            self.calls.len() - 1
-        });
+        }
+        let at = known.unwrap_or(self.calls.len().saturating_sub(1));
         let Some(call) = self.calls.get_mut(at) else {
-            return;
+            return Ok(());
         };
         if call.name.is_empty() && !name.is_empty() {
             name.clone_into(&mut call.name);
             told.push(StreamEvent::ToolStarted { name: name.to_owned() });
         }
         match piece.pointer("/function/arguments") {
-            Some(Value::String(more)) => call.arguments.push_str(more),
+            Some(Value::String(more)) => {
+                self.received.add_bytes(&mut call.arguments.len(), more.len())?;
+                call.arguments.push_str(more);
+            }
             // Some servers send the arguments as a complete JSON object instead of text.
-            Some(Value::Object(whole)) => call.arguments = Value::Object(whole.clone()).to_string(),
+            Some(Value::Object(whole)) => {
+                let whole = Value::Object(whole.clone()).to_string();
+                self.received.add_bytes(&mut 0, whole.len())?;
+                call.arguments = whole;
+            }
             Some(_) | None => {}
         }
+        Ok(())
     }
 
     /// Converts an error that the server sent inside a stream. Such an error has no HTTP status of

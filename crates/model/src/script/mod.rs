@@ -19,8 +19,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use pitcrew_protocol::{YamlBounds, from_yaml};
+
 use crate::{
-    AgentTag, Block, Model, ModelError, Request, Response, ResponseStream, StreamEvent, Usage, emit,
+    AgentTag, Block, Model, ModelError, Request, Response, ResponseStream, StreamEvent, Usage,
+    bounds, emit,
 };
 
 pub use memory::COMPACTION;
@@ -28,7 +31,7 @@ pub use replay::INTERRUPTED;
 
 /// Maximum size of a script file in bytes. There is a limit because the whole file is read into
 /// memory.
-const MAX_SCRIPT_BYTES: u64 = 4 * 1024 * 1024;
+const MAX_SCRIPT_BYTES: u64 = YamlBounds::SCRIPT.bytes as u64;
 
 /// An error that happens when a script is read or played.
 #[derive(Debug, thiserror::Error)]
@@ -110,12 +113,9 @@ impl Script {
     /// # Errors
     /// When the text is not a script.
     pub fn parse(file: &Path, text: &str) -> Result<Self, ScriptError> {
-        let options = serde_saphyr::options! { with_snippet: false };
-        match serde_saphyr::from_str_with_options(text, options) {
+        match from_yaml(text, YamlBounds::SCRIPT) {
             Ok(content) => Ok(Self { file: file.to_owned(), content }),
-            Err(error) => {
-                Err(ScriptError::Form { file: file.to_owned(), reason: error.to_string() })
-            }
+            Err(reason) => Err(ScriptError::Form { file: file.to_owned(), reason }),
         }
     }
 
@@ -184,6 +184,7 @@ impl Model for Scripted {
             let stop = answer.stop();
             let response =
                 Response { id, model, blocks: answer.blocks, stop, usage: Usage::default() };
+            bounds::check("script", &response)?;
             out.emit(StreamEvent::Finished(response)).await;
             Ok(())
         })

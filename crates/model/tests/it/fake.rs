@@ -25,6 +25,10 @@ pub(crate) enum Reply {
     Stream(Vec<String>),
     /// A stream that consists of these pieces. After them, the connection breaks.
     Cut(Vec<String>),
+    /// A stream that consists of these pieces. After them, the last argument is sent for ever.
+    Endless(Vec<String>, String),
+    /// A response without a stream, with this status. Its body is the text, for ever.
+    EndlessBody(u16, String),
     /// A stream of bytes that the test sends through this channel.
     Live(mpsc::UnboundedReceiver<Vec<u8>>),
 }
@@ -124,6 +128,15 @@ async fn answer(
         Reply::Cut(pieces) => {
             let pieces = pieces.into_iter().map(Ok);
             streaming(stream::iter(pieces.chain([Err(io::Error::other("cut"))])))
+        }
+        Reply::Endless(pieces, again) => {
+            let pieces = stream::iter(pieces.into_iter().map(Bytes::from));
+            let again = stream::repeat(Bytes::from(again));
+            streaming(pieces.chain(again).map(Ok::<_, Infallible>))
+        }
+        Reply::EndlessBody(status, again) => {
+            let again = stream::repeat(Bytes::from(again)).map(Ok::<_, Infallible>);
+            Response::builder().status(status).body(Body::from_stream(again)).unwrap()
         }
         Reply::Live(pieces) => streaming(stream::unfold(pieces, |mut pieces| async {
             let piece = pieces.recv().await?;

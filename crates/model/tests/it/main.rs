@@ -9,6 +9,8 @@
 #[cfg(test)]
 mod anthropic;
 #[cfg(test)]
+mod bounds;
+#[cfg(test)]
 mod fake;
 #[cfg(test)]
 mod openai;

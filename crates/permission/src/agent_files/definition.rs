@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use pitcrew_process::given_file::Refused;
-use pitcrew_protocol::{PermissionMode, Program};
+use pitcrew_protocol::{PermissionMode, Program, YamlBounds, from_yaml};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
@@ -67,6 +67,9 @@ pub enum DefinitionFault {
     /// The folder has too many definition files. The number is the maximum.
     #[error("it has more than {0} definitions, and the others are ignored")]
     TooMany(usize),
+    /// The files of the folder are too long together. The number is the maximum in bytes.
+    #[error("its definitions are longer than {0} bytes together, and the others are ignored")]
+    TooLong(u64),
     /// The file does not begin with front matter between two lines of `---`.
     #[error("it has no front matter")]
     NoFrontMatter,
@@ -113,8 +116,8 @@ impl AgentDefinition {
     /// Parses a definition file's text.
     pub(super) fn parse(text: &str, origin: Origin) -> Result<Self, DefinitionFault> {
         let (front, body) = split(text).ok_or(DefinitionFault::NoFrontMatter)?;
-        let value: Value = serde_saphyr::from_str(front)
-            .map_err(|error| DefinitionFault::Yaml(error.to_string()))?;
+        let value: Value =
+            from_yaml(front, YamlBounds::FRONT_MATTER).map_err(DefinitionFault::Yaml)?;
         let front: FrontMatter = serde_json::from_value(value).map_err(DefinitionFault::Shape)?;
         let is_name = |c: char| c.is_alphanumeric() || matches!(c, '-' | '_');
         if front.name.is_empty() || !front.name.chars().all(is_name) {

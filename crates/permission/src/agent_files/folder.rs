@@ -7,10 +7,13 @@ use pitcrew_process::given_file::{Given, Refused};
 use super::definition::{AgentDefinition, DefinitionError, DefinitionFault, Origin};
 
 /// Maximum size of a definition file. Real definition files are much smaller.
-const FILE_LIMIT_BYTES: u64 = 512 * 1024;
+pub const DEFINITION_BYTES: u64 = 512 * 1024;
 
 /// Maximum number of definition files in a folder. Real folders have far fewer.
-const MOST_FILES: usize = 500;
+pub const DEFINITIONS: usize = 500;
+
+/// Maximum size of all definition files of a folder together. Reading them must stay cheap.
+pub const DEFINITIONS_BYTES: u64 = 4 * 1024 * 1024;
 
 /// The agent definitions found in one folder.
 #[derive(Debug, Default)]
@@ -25,7 +28,7 @@ impl AgentFiles {
     /// Reads all definitions in a folder, sorted by file name.
     pub fn read(given: Given<'_>, folder: &Path, origin: fn(PathBuf) -> Origin) -> Self {
         let mut found = Self::default();
-        let (files, has_more) = match given.list(folder, "md", MOST_FILES) {
+        let (files, has_more) = match given.list(folder, "md", DEFINITIONS) {
             Ok(listed) => listed,
             Err(refused) => {
                 found.warn(folder, refused.into());
@@ -33,12 +36,18 @@ impl AgentFiles {
             }
         };
         if has_more {
-            found.warn(folder, DefinitionFault::TooMany(MOST_FILES));
+            found.warn(folder, DefinitionFault::TooMany(DEFINITIONS));
         }
+        let mut room = DEFINITIONS_BYTES;
         for path in files {
-            let parsed = read(given, &path)
-                .and_then(|text| AgentDefinition::parse(&text, origin(path.clone())));
-            match parsed {
+            let text = read(given, &path);
+            let length = text.as_ref().map_or(0, |text| text.len() as u64);
+            let Some(left) = room.checked_sub(length) else {
+                found.warn(folder, DefinitionFault::TooLong(DEFINITIONS_BYTES));
+                break;
+            };
+            room = left;
+            match text.and_then(|text| AgentDefinition::parse(&text, origin(path.clone()))) {
                 Ok(agent) => found.agents.push(agent),
                 Err(fault) => found.warn(&path, fault),
             }
@@ -53,5 +62,5 @@ impl AgentFiles {
 
 fn read(given: Given<'_>, path: &Path) -> Result<String, DefinitionFault> {
     let gone = || Refused::Io(std::io::ErrorKind::NotFound.into());
-    Ok(given.read_text(path, FILE_LIMIT_BYTES)?.ok_or_else(gone)?)
+    Ok(given.read_text(path, DEFINITION_BYTES)?.ok_or_else(gone)?)
 }

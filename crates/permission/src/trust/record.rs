@@ -11,11 +11,12 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
 use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use pitcrew_process::file_lock::{self, Access, LockError};
 use pitcrew_process::given_file::{Given, Refused};
 use pitcrew_process::own_mode;
-use rustix::fs::{FlockOperation, OFlags, flock};
+use rustix::fs::OFlags;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
@@ -46,9 +47,6 @@ const FILE_LIMIT_BYTES: u64 = 16 * 1024 * 1024;
 
 /// Maximum time to wait while another process holds the lock on the trust file.
 const LOCK_PATIENCE: Duration = Duration::from_secs(5);
-
-/// Pause between two attempts to lock the trust file.
-const LOCK_PAUSE: Duration = Duration::from_millis(20);
 
 /// The projects and pane programs (external programs that manage terminal panes) that the user
 /// trusts.
@@ -138,10 +136,14 @@ pub enum TrustError {
         source: io::Error,
     },
     /// Another process holds the lock on the trust file.
-    #[error("another process has locked {}", path.display())]
+    #[error(
+        "{} has locked {}", holder.as_deref().unwrap_or("another process"), path.display()
+    )]
     Held {
         /// The path of the lock file.
         path: PathBuf,
+        /// The process that holds the lock, if the operating system reports it.
+        holder: Option<String>,
     },
     /// A path is not UTF-8, so JSON cannot store it.
     #[error("the path {} is not UTF-8, so trust in it cannot be saved", path.display())]
@@ -380,20 +382,10 @@ fn lock(path: &Path) -> Result<File, TrustError> {
     // not block on the FIFO.
     let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
     let file = options.custom_flags(flags.bits().cast_signed()).open(path).map_err(unwritable)?;
-    let until = Instant::now() + LOCK_PATIENCE;
-    loop {
-        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => return Ok(file),
-            Err(rustix::io::Errno::WOULDBLOCK | rustix::io::Errno::INTR)
-                if Instant::now() < until =>
-            {
-                std::thread::sleep(LOCK_PAUSE);
-            }
-            Err(rustix::io::Errno::WOULDBLOCK) => {
-                return Err(TrustError::Held { path: path.to_path_buf() });
-            }
-            Err(errno) => return Err(unwritable(errno.into())),
-        }
+    match file_lock::lock(&file, path, Access::Exclusive, LOCK_PATIENCE, file_lock::report) {
+        Ok(()) => Ok(file),
+        Err(LockError::Held { path, holder, .. }) => Err(TrustError::Held { path, holder }),
+        Err(LockError::Io { source, .. }) => Err(unwritable(source)),
     }
 }
 
@@ -520,8 +512,9 @@ mod tests {
         let place = Place::new();
         place.answer(&["A"], Answer::Trusted);
         let held = File::open(place.root().join("pitcrew/trust.lock")).unwrap();
-        flock(&held, FlockOperation::LockExclusive).unwrap();
+        held.lock().unwrap();
         let kept = Trust::answer(&place.root(), &place.allowing(&["B"]), Answer::Trusted, "now");
-        assert!(matches!(kept, Err(TrustError::Held { .. })));
+        let Err(TrustError::Held { holder: Some(holder), .. }) = kept else { panic!("{kept:?}") };
+        assert!(holder.starts_with(&format!("process {} (", std::process::id())), "{holder}");
     }
 }

@@ -14,7 +14,8 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("protocol", &[]),
     // `model` uses the types of `protocol` for prices and context windows in settings.
     ("model", &["protocol"]),
-    ("store", &["protocol"]),
+    // `store` waits for the locks of its files with `process::file_lock`, which knows processes.
+    ("store", &["process", "protocol"]),
     ("team", &["protocol", "store"]),
     ("agent", &["model", "protocol"]),
     ("process", &["protocol"]),

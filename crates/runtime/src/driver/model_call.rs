@@ -125,7 +125,7 @@ fn sorted(error: &ModelError) -> ModelFailure {
         | ModelError::Silent { .. }
         | ModelError::StreamCut { .. }
         | ModelError::Decode { .. }
-        | ModelError::EventTooLong { .. }
+        | ModelError::TooMuch { .. }
         | ModelError::Auth { .. }
         | ModelError::Quota { .. }
         | ModelError::RateLimited { .. }

@@ -87,7 +87,7 @@ impl Files {
         let mut mail = mail::past_in(&read, &writes, Past::All)?;
         let path = self.paths.archived(archive).join("team/inboxes").join(format!("{inbox}.json"));
         if let Some(bytes) = plain::read(&path, plain::FILE_MOST)? {
-            let entries = Entries::parse(&bytes).map_err(|reason| Fault::Torn(reason).at(&path))?;
+            let entries = Entries::parse(&bytes).map_err(|fault| fault.at(&path))?;
             mail.extend(mail::stored(&entries).into_iter().map(|(_, stored)| stored));
         }
         Ok(mail)

@@ -6,11 +6,21 @@
 //! wrote it.
 
 use std::borrow::Cow;
+use std::collections::VecDeque;
 use std::ops::Range;
 
 use pitcrew_protocol::Message;
 use serde::de::{Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
+
+use super::update::Fault;
+
+/// Most entries of an inbox. A send is refused long before, at ten thousand unread messages.
+/// Reading more takes seconds, and each command that needs the inbox would take them.
+pub(crate) const ENTRIES_MOST: usize = 150_000;
+
+/// Number of the newest entries that stay when an inbox with more than [`ENTRIES_MOST`] is repaired.
+pub(crate) const ENTRIES_KEPT: usize = 75_000;
 
 /// The entries of an inbox, as slices of the inbox text.
 pub(crate) struct Entries<'a> {
@@ -22,10 +32,12 @@ impl<'a> Entries<'a> {
     /// Parses the bytes of an inbox file.
     ///
     /// # Errors
-    /// A description of the fault, if the bytes are not one complete JSON array in UTF-8.
-    pub(crate) fn parse(bytes: &'a [u8]) -> Result<Self, String> {
-        let text = std::str::from_utf8(bytes).map_err(|e| e.to_string())?;
-        let entries = serde_json::from_str(text).map_err(|e| e.to_string())?;
+    /// [`Fault::Torn`] if the bytes are not one complete JSON array in UTF-8. [`Fault::TooMuch`] if
+    /// the array has more than [`ENTRIES_MOST`] entries.
+    pub(crate) fn parse(bytes: &'a [u8]) -> Result<Self, Fault> {
+        let text = std::str::from_utf8(bytes).map_err(|e| Fault::Torn(e.to_string()))?;
+        let mut entries = Vec::new();
+        for_each_entry(text, |entry: &'a RawValue| entries.push(entry))?;
         Ok(Self { text, entries })
     }
 
@@ -98,23 +110,70 @@ pub(crate) fn senders_of_unread(text: &str) -> Vec<Cow<'_, str>> {
 /// parsing the entries.
 ///
 /// # Errors
-/// A description of the fault, if the bytes are no JSON array.
-pub(crate) fn check(bytes: &[u8]) -> Result<&str, String> {
-    struct Skip;
-    impl<'de> Visitor<'de> for Skip {
+/// The errors of [`Entries::parse`].
+pub(crate) fn check(bytes: &[u8]) -> Result<&str, Fault> {
+    let text = std::str::from_utf8(bytes).map_err(|e| Fault::Torn(e.to_string()))?;
+    for_each_entry(text, |_: serde::de::IgnoredAny| ())?;
+    Ok(text)
+}
+
+/// Calls `each` for each entry of the JSON array in `text`, and stops after [`ENTRIES_MOST`].
+fn for_each_entry<'a, T: serde::de::Deserialize<'a>>(
+    text: &'a str,
+    mut each: impl FnMut(T),
+) -> Result<(), Fault> {
+    struct EachEntry<'f, T, F> {
+        each: &'f mut F,
+        is_beyond: &'f mut bool,
+        entry: std::marker::PhantomData<T>,
+    }
+    impl<'de, T: serde::de::Deserialize<'de>, F: FnMut(T)> Visitor<'de> for EachEntry<'_, T, F> {
         type Value = ();
         fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
             f.write_str("an array of messages")
         }
         fn visit_seq<A: serde::de::SeqAccess<'de>>(self, mut seq: A) -> Result<(), A::Error> {
-            while seq.next_element::<serde::de::IgnoredAny>()?.is_some() {}
+            let mut count = 0;
+            while let Some(entry) = seq.next_element()? {
+                count += 1;
+                if count > ENTRIES_MOST {
+                    *self.is_beyond = true;
+                    return Err(serde::de::Error::custom("too many entries"));
+                }
+                (self.each)(entry);
+            }
             Ok(())
         }
     }
-    let text = std::str::from_utf8(bytes).map_err(|e| e.to_string())?;
+    let mut is_beyond = false;
+    let visitor =
+        EachEntry { each: &mut each, is_beyond: &mut is_beyond, entry: std::marker::PhantomData };
     let mut reader = serde_json::Deserializer::from_str(text);
-    reader.deserialize_seq(Skip).and_then(|()| reader.end()).map_err(|e| e.to_string())?;
-    Ok(text)
+    let read = reader.deserialize_seq(visitor).and_then(|()| reader.end());
+    match read {
+        Ok(()) => Ok(()),
+        Err(_) if is_beyond => Err(Fault::TooMuch(format!(
+            "it has more than {ENTRIES_MOST} messages, which is the limit"
+        ))),
+        Err(error) => Err(Fault::Torn(error.to_string())),
+    }
+}
+
+/// Checks that so many more messages fit into an inbox text that [`check`] accepted. Otherwise a
+/// message that was sent could make the inbox unreadable.
+///
+/// # Errors
+/// [`Fault::TooMuch`].
+pub(crate) fn check_room(text: &str, more: usize) -> Result<(), Fault> {
+    // Each message has a brace, so their number is an upper bound that costs little.
+    let braces = || text.bytes().filter(|byte| *byte == b'{').count();
+    if text.len() <= ENTRIES_MOST || braces().saturating_add(more) <= ENTRIES_MOST {
+        return Ok(());
+    }
+    if Entries::parse(text.as_bytes())?.entries.len().saturating_add(more) <= ENTRIES_MOST {
+        return Ok(());
+    }
+    Err(Fault::TooMuch(format!("it has no room for more than {ENTRIES_MOST} messages")))
 }
 
 /// Appends messages to an inbox text that [`check`] accepted. Writes the messages in the format of
@@ -150,7 +209,7 @@ pub(crate) fn inserted(
     text: &str,
     messages: &[(Option<usize>, Message)],
 ) -> Result<String, String> {
-    let entries = Entries::parse(text.as_bytes())?;
+    let entries = Entries::parse(text.as_bytes()).map_err(Fault::into_reason)?;
     let mut out = String::with_capacity(text.len() + messages.len() * 512);
     let mut from = 0;
     for (at, entry) in entries.iter().enumerate() {
@@ -237,20 +296,29 @@ fn span_in(whole: &str, part: &str) -> Option<Range<usize>> {
     (whole.get(span.clone())? == part).then_some(span)
 }
 
-/// Returns a valid inbox text with those entries of a damaged inbox that come before the damage.
+/// Returns a valid inbox text with those entries of a damaged inbox that come before the damage. If
+/// these leave no room for a message, returns the newest [`ENTRIES_KEPT`] of them.
 pub(crate) fn whole(bytes: &[u8]) -> String {
     let end = std::str::from_utf8(bytes).map_or_else(|error| error.valid_up_to(), str::len);
     let text =
         bytes.get(..end).and_then(|bytes| std::str::from_utf8(bytes).ok()).unwrap_or_default();
-    let mut entries = Vec::new();
+    let mut entries = VecDeque::new();
     let mut rest = text.split_once('[').map(|(_, rest)| rest);
     while let Some(from) = rest {
         let mut values = serde_json::Deserializer::from_str(from).into_iter::<&RawValue>();
         let Some(Ok(entry)) = values.next() else { break };
-        entries.push(entry.get());
+        entries.push_back(entry.get());
+        if entries.len() > ENTRIES_MOST {
+            entries.pop_front();
+        }
         rest =
             from.get(values.byte_offset()..).and_then(|after| after.trim_start().strip_prefix(','));
     }
+    if entries.len() >= ENTRIES_MOST {
+        // The inbox needs room for the next messages.
+        entries.drain(..entries.len().saturating_sub(ENTRIES_KEPT));
+    }
+    let entries: Vec<&str> = entries.into();
     if entries.is_empty() { "[]".to_owned() } else { format!("[\n  {}\n]", entries.join(",\n  ")) }
 }
 
@@ -331,6 +399,24 @@ mod tests {
         for cut in 0..FOREIGN.len() - 2 {
             assert!(check(&FOREIGN.as_bytes()[..cut]).is_err(), "{cut}");
         }
+    }
+
+    #[test]
+    fn an_inbox_with_too_many_entries_is_refused_and_its_newest_ones_can_be_kept() {
+        let array = |count: usize| {
+            let entries: Vec<String> = (1..=count).map(|at| at.to_string()).collect();
+            format!("[{}]", entries.join(","))
+        };
+        check(array(ENTRIES_MOST).as_bytes()).unwrap();
+        let flood = array(10 * ENTRIES_MOST);
+        for fault in [check(flood.as_bytes()).err(), Entries::parse(flood.as_bytes()).err()] {
+            let Some(Fault::TooMuch(reason)) = fault else { panic!("{fault:?}") };
+            assert!(reason.contains("more than 150000 messages"), "{reason}");
+        }
+        let kept = whole(flood.as_bytes());
+        let kept = Entries::parse(kept.as_bytes()).unwrap();
+        assert_eq!(kept.iter().count(), ENTRIES_KEPT);
+        assert_eq!(kept.iter().last(), Some("1500000"));
     }
 
     proptest::proptest! {

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use pitcrew_process::file_lock;
 use rustix::fs::{Mode, OFlags, openat};
 use rustix::io::Errno;
 
@@ -305,8 +306,9 @@ impl Disk {
     }
 
     pub(crate) fn tell_wait(&self, wait: &LockWait) {
-        if let Some(OnWait(tell)) = &self.options.on_wait {
-            tell(wait);
+        match &self.options.on_wait {
+            Some(OnWait(tell)) => tell(wait),
+            None => file_lock::report(wait),
         }
     }
 

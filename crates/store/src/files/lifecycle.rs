@@ -16,6 +16,7 @@ use serde_json::Value;
 
 use super::backend::Files;
 use super::disk::{failed, is_absent, make_dir};
+use super::flock::Access;
 use super::lock::Lock;
 use super::look::{Stands, list, name_of};
 use super::ours::{FileMeaning, Place, UNBORN, is_unborn, meaning};
@@ -305,10 +306,12 @@ impl Files {
         let open =
             plain::open_with(OpenOptions::new().write(true).create(true).truncate(false), &path);
         let file = open.map_err(|error| error.at("open", &path))?;
-        match file.lock() {
+        match self.disk.flock(&file, &path, Access::Exclusive) {
             Ok(()) => Ok(Alone::ByTheSystem(file)),
-            Err(error) if has_no_locks(&error) => Ok(Alone::ByAFolder(self.disk.lock(&path)?)),
-            Err(error) => Err(failed("lock", &path)(error)),
+            Err(StoreError::Io { source, .. }) if has_no_locks(&source) => {
+                Ok(Alone::ByAFolder(self.disk.lock(&path)?))
+            }
+            Err(error) => Err(error),
         }
     }
 }

@@ -20,7 +20,10 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use rustix::fs::{CWD, FlockOperation, Timespec, Timestamps, UTIME_OMIT, flock, utimensat};
 
+pub use pitcrew_process::file_lock::LockWait;
+
 use super::disk::failed;
+use super::flock::{self as file_lock, TELL_AFTER};
 use super::look::is_free;
 use super::rename;
 use crate::{StoreError, own_mode};
@@ -46,9 +49,6 @@ const OUR_MARK: u32 = 0o1000;
 /// A new holder needs a moment between creating the folder and taking the flock.
 const DEAD_AFTER: Duration = Duration::from_millis(300);
 
-/// Time to wait for a lock before the wait is reported.
-const TELL_AFTER: Duration = Duration::from_secs(1);
-
 /// Shortest and longest sleep between two tries, in milliseconds.
 const BACK_OFF_MS: std::ops::Range<u64> = 1..20;
 
@@ -65,17 +65,6 @@ pub(crate) struct Lock {
     /// The folder, opened with a flock on it. The flock ends with the process, so it shows other
     /// processes that the holder is alive. `None` if the file system does not support flock.
     _alive: Option<File>,
-}
-
-/// Describes a wait for a lock.
-#[derive(Clone, Debug)]
-pub struct LockWait {
-    /// The path of the lock.
-    pub lock: PathBuf,
-    /// Longest remaining wait. If the holder refreshes the lock, the wait becomes longer.
-    pub left: Duration,
-    /// The process that holds the lock, if the operating system reports it.
-    pub holder: Option<String>,
 }
 
 /// Inode number and time stamp of a lock folder. These values differ between a lock and the next
@@ -185,13 +174,14 @@ impl Lock {
             }
             if started.elapsed() > WAIT_AT_MOST {
                 let waited_ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
-                return Err(StoreError::Locked { path: file.to_owned(), waited_ms, holder: None });
+                let holder = holder(&path);
+                return Err(StoreError::Locked { path: file.to_owned(), waited_ms, holder });
             }
             if !is_told && started.elapsed() > TELL_AFTER {
                 is_told = true;
                 let left = STALE_AFTER.saturating_sub(since.elapsed().max(sign.age()));
                 tracing::info!(lock = %path.display(), ?left, "waiting for a lock");
-                tell(&LockWait { lock: path.clone(), left, holder: None });
+                tell(&LockWait { lock: path.clone(), left, holder: holder(&path) });
             }
             thread::sleep(back_off());
         }
@@ -254,6 +244,12 @@ fn flocked(path: &Path) -> Option<File> {
     let folder = File::open(path).ok()?;
     flock(&folder, FlockOperation::NonBlockingLockExclusive).ok()?;
     Some(folder)
+}
+
+/// Returns the process that holds a pitcrew lock. Returns `None` for a lock of another client,
+/// because the kernel does not know its holder.
+fn holder(path: &Path) -> Option<String> {
+    file_lock::holder(&File::open(path).ok()?)
 }
 
 /// Whether the lock is a pitcrew lock whose holder is dead. Returns false for a lock of another

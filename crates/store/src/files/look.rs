@@ -21,7 +21,7 @@ use super::lock::STALE_AFTER;
 use super::ours::{FileMeaning, Place, is_unborn, meaning};
 use super::paths::lease_in;
 use super::plain;
-use super::teams::{CONFIG, parse, without_end_of_a_longer};
+use super::teams::{CONFIG, parse, parse_config, without_end_of_a_longer};
 use super::too_open::Treatment;
 use super::update::{Fault, TORN_PAUSE};
 use crate::{JournalEntry, StoreError};
@@ -256,7 +256,7 @@ impl Look<'_> {
                     "{reason}: the end of a longer write, which `pitcrew team show {team}` cuts off"
                 )
             }
-            Err(Fault::Torn(reason)) => reason,
+            Err(Fault::Torn(reason) | Fault::TooMuch(reason)) => reason,
             Err(Fault::Failed(error)) => {
                 self.unseen(&path, &error);
                 return false;
@@ -291,14 +291,14 @@ impl Look<'_> {
     /// Reads a damaged config again several times, because a client may be writing the config in
     /// place. This check takes no lock, so it cannot wait for that client in another way.
     fn settled_config(&self, path: &Path, bytes: Vec<u8>) -> Result<TeamConfig, Fault> {
-        let mut read = parse::<TeamConfig>(&bytes);
+        let mut read = parse_config(&bytes);
         for _ in 0..TORN_TRIES {
             if !matches!(read, Err(Fault::Torn(_))) || is_older(path, WRITING_MOST) {
                 break;
             }
             std::thread::sleep(TORN_PAUSE);
             let bytes = plain::read(path, plain::FILE_MOST)?.unwrap_or_default();
-            read = parse(&bytes);
+            read = parse_config(&bytes);
         }
         read
     }
@@ -504,7 +504,8 @@ fn fault_of(path: &Path, place: Place) -> Result<Option<Wrong>, StoreError> {
         return Ok(text.trim().parse::<u64>().is_err().then(reason));
     }
     if place == Place::Inboxes {
-        return Ok(array::check(&bytes).err().map(Wrong::Torn));
+        let fault = array::check(&bytes).and_then(|text| array::check_room(text, 1)).err();
+        return Ok(fault.map(|fault| Wrong::Torn(fault.into_reason())));
     }
     Ok(match serde_json::from_slice::<serde_json::Value>(&bytes) {
         Err(error) => Some(Wrong::Torn(error.to_string())),

@@ -34,7 +34,7 @@ impl Files {
         self.verify_mail(team, inbox)?;
         update::read(&path, self.lock_to_read(&path), |snapshot| {
             let Some(snapshot) = snapshot else { return Ok(Vec::new()) };
-            let entries = Entries::parse(&snapshot.bytes).map_err(Fault::Torn)?;
+            let entries = Entries::parse(&snapshot.bytes)?;
             Ok(stored(&entries).into_iter().map(|(_, stored)| stored).collect())
         })
     }
@@ -109,6 +109,7 @@ impl Files {
             if new.is_empty() {
                 return Ok(Plan::Keep(done));
             }
+            array::check_room(text, new.len())?;
             Ok(Plan::Write(array::appended(text, &new).map_err(Fault::Torn)?.into_bytes(), done))
         };
         self.update_mail(team, inbox, plan, |done| {
@@ -129,7 +130,7 @@ impl Files {
         let archive = self.paths.read_mail(team, inbox);
         let plan = |text: Option<&str>| {
             let Some(text) = text else { return Ok(Plan::Keep(Vec::new())) };
-            let entries = Entries::parse(text.as_bytes()).map_err(Fault::Torn)?;
+            let entries = Entries::parse(text.as_bytes())?;
             let is_due =
                 |stored: &StoredMessage| !stored.message.is_read() && ids.contains(&stored.id);
             let due = stored(&entries).into_iter().filter(|(_, stored)| is_due(stored));
@@ -160,7 +161,7 @@ impl Files {
         let archive = self.paths.read_mail(team, inbox);
         let plan = |text: Option<&str>| {
             let Some(text) = text else { return Ok(Plan::Keep(0)) };
-            let entries = Entries::parse(text.as_bytes()).map_err(Fault::Torn)?;
+            let entries = Entries::parse(text.as_bytes())?;
             let read: Vec<usize> = entries
                 .messages()
                 .into_iter()

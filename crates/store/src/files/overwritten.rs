@@ -46,7 +46,8 @@ impl LostMail {
     /// # Errors
     /// A description of the fault, if the text is not a valid inbox.
     pub(crate) fn put_into(&self, text: &str) -> Result<String, String> {
-        let read = Entries::parse(text.as_bytes())?.with_read(&self.unread)?;
+        let read =
+            Entries::parse(text.as_bytes()).map_err(Fault::into_reason)?.with_read(&self.unread)?;
         array::inserted(&read, &self.messages)
     }
 
@@ -284,7 +285,7 @@ impl Files {
         if self.logs.was_checked(path, &snapshot.stamp) {
             return std::str::from_utf8(&snapshot.bytes).map_err(|e| Fault::Torn(e.to_string()));
         }
-        array::check(&snapshot.bytes).map_err(Fault::Torn)
+        array::check(&snapshot.bytes)
     }
 
     /// Adds a change of an inbox to the log of this inbox. `since` is the length that the log had
@@ -413,8 +414,7 @@ impl Files {
             return Ok(LostMail::default());
         }
         let lines = written_log::inbox_lines(&self.paths.inbox_writes(team, inbox))?;
-        let entries = Entries::parse(before.map_or(b"[]", |snapshot| &snapshot.bytes))
-            .map_err(Fault::Torn)?;
+        let entries = Entries::parse(before.map_or(b"[]", |snapshot| &snapshot.bytes))?;
         let mut lost = missing(&lines, &entries);
         if !lost.messages.is_empty() {
             let archived = lines::tail(&self.paths.read_mail(team, inbox), ARCHIVE_TAIL)?;

@@ -3,6 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
+use pitcrew_process::file_lock;
 use pitcrew_protocol::{TaskId, TeamDir};
 
 use super::array;
@@ -161,7 +162,7 @@ impl Files {
                 if is_lock && (is_stale(&path) || will_be_of_the_dead(&path)) && is_free(&path)? {
                     // If the lock is still stale, `take` removes it and takes a new lock. The drop
                     // then releases the new lock, so no lock remains.
-                    drop(Lock::take(&path.with_extension(""), |_| ())?);
+                    drop(Lock::take(&path.with_extension(""), file_lock::report)?);
                     broken += 1;
                 }
             }

@@ -22,6 +22,12 @@ use crate::{DocumentEdit, Overwritten, StoreError, TeamEdit, own_mode};
 
 pub(crate) const CONFIG: &str = "config.json";
 
+/// Most bytes of a team's config. A config of fifty members with long prompts has one megabyte.
+const CONFIG_BYTES: usize = 16 * 1024 * 1024;
+
+/// Most members of a team that are read. The settings can raise the limit of fifty for new members.
+const MEMBERS_MOST: usize = 10_000;
+
 /// Time after a read for which the read config counts as the newest, if the team is not watched. A
 /// client that writes in place leaves the file empty for moments only.
 const NEWEST_FOR: Duration = Duration::from_secs(10);
@@ -431,7 +437,26 @@ impl Files {
 fn read_config(team: &TeamDir, snapshot: Option<&Snapshot>) -> Result<TeamConfig, Fault> {
     let there = snapshot.filter(|_| !is_nameless(team));
     let snapshot = there.ok_or_else(|| StoreError::NoTeam { team: team.clone() })?;
-    parse(&snapshot.bytes)
+    parse_config(&snapshot.bytes)
+}
+
+/// Parses the config of a team.
+///
+/// # Errors
+/// [`Fault::TooMuch`] if the config is beyond [`CONFIG_BYTES`] or [`MEMBERS_MOST`], and
+/// [`Fault::Torn`] if it is no config.
+pub(crate) fn parse_config(bytes: &[u8]) -> Result<TeamConfig, Fault> {
+    if bytes.len() > CONFIG_BYTES {
+        let reason = format!("it is {} bytes long; at most {CONFIG_BYTES} are read", bytes.len());
+        return Err(Fault::TooMuch(reason));
+    }
+    let config: TeamConfig = parse(bytes)?;
+    let members = config.members.len();
+    if members > MEMBERS_MOST {
+        let reason = format!("it has {members} members; at most {MEMBERS_MOST} are read");
+        return Err(Fault::TooMuch(reason));
+    }
+    Ok(config)
 }
 
 /// Whether the team name is empty. The folder of such a team would be the folder of all teams.

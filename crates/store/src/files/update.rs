@@ -11,6 +11,8 @@ use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use pitcrew_process::file_lock;
+
 use super::disk::{Disk, Snapshot, Stamp, is_absent, make_dir};
 use super::file_queue::{PATIENCE, Turn};
 use super::lock::Lock;
@@ -49,6 +51,8 @@ pub(crate) enum Fault {
     /// The file is empty, incomplete or invalid. Possibly another program is writing it at this
     /// moment.
     Torn(String),
+    /// The file is beyond a limit. Reading it again would not help.
+    TooMuch(String),
     /// Any other error of the read or of the change.
     Failed(StoreError),
 }
@@ -63,8 +67,18 @@ impl Fault {
     /// Converts the fault to the store error for the file at `path`.
     pub(crate) fn at(self, path: &Path) -> StoreError {
         match self {
-            Self::Torn(reason) => StoreError::Corrupt { path: path.to_owned(), reason },
+            Self::Torn(reason) | Self::TooMuch(reason) => {
+                StoreError::Corrupt { path: path.to_owned(), reason }
+            }
             Self::Failed(error) => error,
+        }
+    }
+
+    /// Returns the reason as text.
+    pub(crate) fn into_reason(self) -> String {
+        match self {
+            Self::Torn(reason) | Self::TooMuch(reason) => reason,
+            Self::Failed(error) => error.to_string(),
         }
     }
 }
@@ -125,7 +139,7 @@ fn update_there<T>(
         let before = Snapshot::read(path)?;
         let planned = match plan(before.as_ref()) {
             Ok(planned) => planned,
-            Err(Fault::Failed(error)) => return Err(error),
+            Err(fault @ (Fault::Failed(_) | Fault::TooMuch(_))) => return Err(fault.at(path)),
             Err(Fault::Torn(reason)) => {
                 if lock.is_some() {
                     torn += 1;
@@ -201,7 +215,7 @@ pub(crate) fn read<T>(
             || torn >= TORN_TRIES || snapshot.as_ref().is_some_and(|it| it.stamp.is_old());
         match parse(snapshot.as_ref()) {
             Ok(value) => return Ok(value),
-            Err(Fault::Failed(error)) => return Err(error),
+            Err(fault @ (Fault::Failed(_) | Fault::TooMuch(_))) => return Err(fault.at(path)),
             Err(Fault::Torn(reason)) if is_damaged() => {
                 return Err(StoreError::Corrupt { path: path.to_owned(), reason });
             }
@@ -227,7 +241,7 @@ pub(crate) fn read_locked<T>(
         let snapshot = Snapshot::read(path)?;
         match parse(snapshot.as_ref()) {
             Ok(value) => return Ok(value),
-            Err(Fault::Failed(error)) => return Err(error),
+            Err(fault @ (Fault::Failed(_) | Fault::TooMuch(_))) => return Err(fault.at(path)),
             Err(Fault::Torn(_)) if snapshot.is_some_and(|it| it.stamp.is_old()) => break,
             Err(Fault::Torn(_)) => thread::sleep(TORN_PAUSE),
         }
@@ -238,7 +252,7 @@ pub(crate) fn read_locked<T>(
 /// Takes the lock of the file `lock_of`. Returns `None` if this process is not allowed to create
 /// the lock, for example on a read-only file system.
 fn take_if_writable(lock_of: &Path) -> Result<Option<Lock>, StoreError> {
-    match Lock::take(lock_of, |_| ()) {
+    match Lock::take(lock_of, file_lock::report) {
         Ok(lock) => Ok(Some(lock)),
         Err(StoreError::Io { source, .. })
             if matches!(

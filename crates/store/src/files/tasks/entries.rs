@@ -15,6 +15,10 @@ use crate::StoreError;
 /// Number of files per reading thread. With fewer files, one more thread is not worth its cost.
 const FILES_A_THREAD: usize = 512;
 
+/// Most task files of a team. The default limit for new tasks is a thousand. Every command that
+/// needs the tasks reads all of them once.
+const FILES_MOST: usize = 50_000;
+
 /// One file in the task folder.
 #[derive(Debug)]
 pub(super) struct Entry {
@@ -93,6 +97,12 @@ pub(super) fn list(folder: &Path) -> Result<Vec<String>, StoreError> {
         if let Some(stem) = name.to_str().and_then(|n| n.strip_suffix(".json")) {
             stems.push(stem.to_owned());
         }
+        if stems.len() > FILES_MOST {
+            let reason = format!(
+                "it has more than {FILES_MOST} task files, which is the limit; move some of them away"
+            );
+            return Err(StoreError::Corrupt { path: folder.to_owned(), reason });
+        }
     }
     Ok(stems)
 }
@@ -162,7 +172,7 @@ fn read_share(
         match snapshot.map(|s| Entry::of(stem, &s)) {
             None => all.0.push((stem.clone(), None)),
             Some(Ok(entry)) => all.0.push((stem.clone(), Some(entry))),
-            Some(Err(Fault::Torn(_))) => all.1.push(stem.clone()),
+            Some(Err(Fault::Torn(_) | Fault::TooMuch(_))) => all.1.push(stem.clone()),
             Some(Err(Fault::Failed(error))) => return Err(error),
         }
     }
