@@ -22,6 +22,7 @@ use super::shell::{
 use super::steps::{Step, each, expand, look_through};
 
 mod needs;
+mod repository;
 mod rules;
 
 /// Maximum number of folders in which a command may be running. It is not known whether each `cd`
@@ -103,6 +104,8 @@ struct Case<'a> {
     /// The folders in which parts of the command may be running.
     folders: Vec<PathBuf>,
     moves: bool,
+    /// True if the command goes to a folder that is not known.
+    is_lost: bool,
     /// The known values of the script's variables. They are used to expand the words of the script.
     scope: Scope,
     /// True if the text of the command shows that the command changes a file that controls the
@@ -111,6 +114,8 @@ struct Case<'a> {
     /// The first setting in the repository's git configuration that names a program. Git would run
     /// this program.
     git_program: OnceCell<Option<String>>,
+    /// What the command would do only because of a repository's files.
+    of_repository: OnceCell<Option<String>>,
 }
 
 impl<'a> Case<'a> {
@@ -127,9 +132,11 @@ impl<'a> Case<'a> {
             doubts,
             folders,
             moves: false,
+            is_lost: false,
             scope,
             decides: false,
             git_program: OnceCell::new(),
+            of_repository: OnceCell::new(),
         };
         // Find the folders in which the command may run before anything else. Relative paths and
         // patterns are resolved in each of these folders.
@@ -152,6 +159,7 @@ impl<'a> Case<'a> {
         for folder in moves {
             // A relative `cd` in a loop can lead to any depth, so the folder after it is not known.
             let Some(folder) = folder.filter(|_| !repeated) else {
+                self.is_lost = true;
                 self.doubts.push("it goes to a folder that is not known".to_owned());
                 return;
             };
@@ -162,6 +170,7 @@ impl<'a> Case<'a> {
                 .collect();
             self.folders.extend(further);
             if self.folders.len() > FOLDER_LIMIT {
+                self.is_lost = true;
                 self.doubts.push("it goes to too many folders".to_owned());
                 return;
             }
@@ -272,10 +281,17 @@ impl<'a> Case<'a> {
             .collect()
     }
 
-    /// Returns the rules that are able to allow the command. A command that changes permission
-    /// files is allowed only by a rule that contains `.claude`.
+    /// Returns the rules that are able to allow the command. All allow rules are taken from here.
+    ///
+    /// A command that changes permission files is allowed only by a rule that contains `.claude`.
+    /// No rule allows a command that would do something only because of a repository's files: it
+    /// is asked about, or it runs in a sandbox as without any rule.
     fn allowing(&self) -> impl Iterator<Item = &'a Rule> {
-        self.gate.rules.allow.iter().filter(|rule| !self.decides || rule.spells_out(CONFIG_FOLDER))
+        let applies = |rule: &&Rule| {
+            (!self.decides || rule.spells_out(CONFIG_FOLDER))
+                && self.effect_of_repository().is_none()
+        };
+        self.gate.rules.allow.iter().filter(applies)
     }
 
     /// Returns the setting in the repository's git configuration that names a program. Returns
@@ -390,14 +406,14 @@ impl<'a> Case<'a> {
 
     fn ask(&self) -> Verdict {
         let folders = self.written_folders();
-        // If the command changes permission files, suggest no rules. No suggested rule would allow
-        // the next command that changes permission files.
-        let suggestions = if folders.is_empty() || self.decides {
+        // Suggest no rules if no rule would allow the next such command.
+        let is_about_repository = self.effect_of_repository().is_some();
+        let suggestions = if folders.is_empty() || self.decides || is_about_repository {
             Vec::new()
         } else {
             edit_suggestions(&folders)
         };
-        Verdict::Ask { description: self.description(), suggestions }
+        Verdict::Ask { description: self.description(), suggestions, is_about_repository }
     }
 
     /// Returns the text that a person reads above the question: the agent's description, or else
@@ -405,17 +421,10 @@ impl<'a> Case<'a> {
     fn description(&self) -> String {
         let given = self.call.input.get("description").and_then(Value::as_str);
         let described = given.filter(|text| !text.is_empty()).unwrap_or(self.command);
-        let mut program = None;
-        each(&self.steps, &mut |step| {
-            program = program.take().or_else(|| self.git_program(step).map(str::to_owned))
-        });
-        match (self.leaves_sandbox(), program) {
-            (true, _) => format!("{described} (outside of the sandbox)"),
-            (false, Some(key)) => {
-                format!(
-                    "{described} (git would run what {key} of the repository's configuration names)"
-                )
-            }
+        match (self.leaves_sandbox(), self.effect_of_repository()) {
+            (true, Some(what)) => format!("{described} (outside of the sandbox; {what})"),
+            (true, None) => format!("{described} (outside of the sandbox)"),
+            (false, Some(what)) => format!("{described} ({what})"),
             (false, None) => described.to_owned(),
         }
     }

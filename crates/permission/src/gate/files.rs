@@ -112,5 +112,5 @@ fn ask(call: &Call<'_>, access: Access, target: &Target) -> Verdict {
         Access::Write if target.decides() => (call.tool, Vec::new()),
         Access::Write => (call.tool, edit_suggestions(&[folder])),
     };
-    Verdict::Ask { description: format!("{verb} {}", target.written.display()), suggestions }
+    Verdict::ask(format!("{verb} {}", target.written.display()), suggestions)
 }

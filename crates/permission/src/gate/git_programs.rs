@@ -6,6 +6,7 @@
 //! Conditional includes are always followed. A configuration that cannot be parsed is treated as if
 //! it named a program.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::iter::Peekable;
 use std::path::{Path, PathBuf};
@@ -16,6 +17,7 @@ use pitcrew_process::sandbox::git_folder::GitFolder;
 
 use super::git_index::{self, Entry};
 use super::paths::expand_home;
+use super::programs::is_program;
 
 /// Maximum size of a configuration file that is read, in bytes.
 const MOST_BYTES: u64 = 1 << 20;
@@ -28,7 +30,7 @@ const MOST_NESTED: usize = 4;
 
 /// A setting whose name has one of these endings holds a program or a command line.
 const PROGRAMS: &[&str] = &[
-    "askpass", "cmd", "command", "driver", "editor", "helper", "hook", "pager", "program",
+    "askpass", "cmd", "command", "driver", "editor", "helper", "hook", "pager", "prog", "program",
     "textconv",
 ];
 
@@ -40,6 +42,9 @@ const PROGRAMS_OF: &[(&str, &[&str])] = &[
     ("filter", &["clean", "smudge", "process"]),
     ("interactive", &["difffilter"]),
     ("imap", &["tunnel"]),
+    ("init", &["templatedir"]),
+    ("instaweb", &["httpd"]),
+    ("lfs", &["clean", "path", "smudge"]),
     ("protocol", &["allow"]),
     ("remote", &["receivepack", "uploadpack", "vcs"]),
     ("browser", &["path"]),
@@ -59,13 +64,79 @@ struct GitSetting {
     value: Option<String>,
 }
 
+/// The files of a repository that count as naming a program.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Search<'a> {
+    pub(super) home: Option<&'a Path>,
+    pub(super) hooks: Hooks,
+    pub(super) verbs: &'a Verbs,
+}
+
+/// The hooks of a repository that count as programs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Hooks {
+    /// No hook counts, because git does not run hooks.
+    None,
+    /// Only the hook counts that git runs when it updates the index. Even `git status` does that.
+    OfIndex,
+    All,
+}
+
+/// The git commands that are run. An alias that has the name of one of them counts as a program.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Verbs {
+    pub(super) named: BTreeSet<String>,
+    /// True if a git command is run whose name is not known.
+    pub(super) any: bool,
+}
+
+/// The hook that git runs after it has updated the index.
+const INDEX_HOOK: &str = "post-index-change";
+
+/// Maximum number of files in a folder of hooks that are looked at.
+const MOST_HOOKS: usize = 1_000;
+
 /// Returns the first setting that names a program. Searches the configuration of the folder's
 /// repository and of the submodules in it.
 pub(super) fn named_program(folder: &Path, home: Option<&Path>) -> Option<String> {
-    in_repository(folder, home, MOST_NESTED)
+    let search = Search { home, hooks: Hooks::None, verbs: &Verbs::default() };
+    in_repository(folder, search)
 }
 
-fn in_repository(folder: &Path, home: Option<&Path>, nested: usize) -> Option<String> {
+/// Returns the first file or setting that counts as naming a program. Searches the folder's
+/// repository and the submodules in it.
+pub(super) fn in_repository(folder: &Path, search: Search<'_>) -> Option<String> {
+    in_checkout(folder, search, MOST_NESTED)
+}
+
+/// Returns the first file or setting that counts as naming a program, in a folder that is a
+/// repository without being called `.git`.
+pub(super) fn in_bare_repository(folder: &Path, search: Search<'_>) -> Option<String> {
+    if folder.join("commondir").symlink_metadata().is_ok() {
+        return Some("commondir".to_owned());
+    }
+    let files = vec![folder.join("config"), folder.join("config.worktree")];
+    in_files(files, folder, search).or_else(|| in_hooks(&folder.join("hooks"), search.hooks))
+}
+
+/// Returns the first hook in the folder that counts as a program.
+fn in_hooks(folder: &Path, hooks: Hooks) -> Option<String> {
+    let found = match hooks {
+        Hooks::None => return None,
+        Hooks::OfIndex => is_program(&folder.join(INDEX_HOOK)).then(|| INDEX_HOOK.to_owned()),
+        Hooks::All => fs::read_dir(folder)
+            .into_iter()
+            .flatten()
+            .flatten()
+            .take(MOST_HOOKS)
+            .filter(|entry| is_program(&entry.path()))
+            .map(|entry| entry.file_name().to_string_lossy().into_owned())
+            .find(|name| !name.ends_with(".sample")),
+    };
+    found.map(|name| format!("hooks/{name}"))
+}
+
+fn in_checkout(folder: &Path, search: Search<'_>, nested: usize) -> Option<String> {
     let Some(git) = GitFolder::as_git_sees(folder) else {
         // If the folder's `.git` contains `commondir`, git may find a repository here although
         // pitcrew found none. Report `commondir` as the setting.
@@ -76,12 +147,14 @@ fn in_repository(folder: &Path, home: Option<&Path>, nested: usize) -> Option<St
         return Some("commondir".to_owned());
     }
     let files = vec![git.common.join("config"), git.own.join("config.worktree")];
-    in_files(files, home).or_else(|| in_nested(&git, home, nested))
+    in_files(files, &git.top, search)
+        .or_else(|| in_hooks(&git.common.join("hooks"), search.hooks))
+        .or_else(|| in_nested(&git, search, nested))
 }
 
-/// Searches configuration files, and the files that they include, for a setting that names a
-/// program.
-fn in_files(mut files: Vec<PathBuf>, home: Option<&Path>) -> Option<String> {
+/// Searches configuration files, and the files that they include, for a setting that counts as
+/// naming a program. `top` is the folder in which git runs hooks.
+fn in_files(mut files: Vec<PathBuf>, top: &Path, search: Search<'_>) -> Option<String> {
     let mut depth = 0;
     while !files.is_empty() {
         // Includes beyond this depth are not read. They may name a program, so report the include
@@ -92,7 +165,7 @@ fn in_files(mut files: Vec<PathBuf>, home: Option<&Path>) -> Option<String> {
         let mut included = Vec::new();
         for file in &files {
             let Some(settings) = settings(file) else { return Some(file.display().to_string()) };
-            if let Some(program) = settings.iter().find(|setting| setting.names_program()) {
+            if let Some(program) = settings.iter().find(|setting| setting.counts(top, search)) {
                 return Some(program.key());
             }
             let paths = settings
@@ -100,7 +173,7 @@ fn in_files(mut files: Vec<PathBuf>, home: Option<&Path>) -> Option<String> {
                 .filter(|setting| setting.includes())
                 .filter_map(|it| it.value.as_deref());
             let beside = file.parent().unwrap_or(file);
-            included.extend(paths.map(|path| beside.join(expand_home(path, home))));
+            included.extend(paths.map(|path| beside.join(expand_home(path, search.home))));
         }
         files = included;
         depth += 1;
@@ -110,7 +183,10 @@ fn in_files(mut files: Vec<PathBuf>, home: Option<&Path>) -> Option<String> {
 
 /// Searches the submodules of a repository for a setting that names a program. The search is needed
 /// because git checks each submodule for changes.
-fn in_nested(git: &GitFolder, home: Option<&Path>, nested: usize) -> Option<String> {
+fn in_nested(git: &GitFolder, search: Search<'_>, nested: usize) -> Option<String> {
+    // In a submodule git only looks for changes.
+    let hooks = if search.hooks == Hooks::None { Hooks::None } else { Hooks::OfIndex };
+    let search = Search { hooks, ..search };
     let links = match git_index::entries(&git.own) {
         Ok(entries) => entries.into_iter().filter(Entry::is_repository),
         Err(problem) => return Some(problem.to_string()),
@@ -121,7 +197,7 @@ fn in_nested(git: &GitFolder, home: Option<&Path>, nested: usize) -> Option<Stri
     let mut places = links.map(|link| git.top.join(link.path)).filter(checked_out);
     places.find_map(|place| match nested {
         0 => Some("submodules".to_owned()),
-        _ => in_repository(&place, home, nested - 1),
+        _ => in_checkout(&place, search, nested - 1),
     })
 }
 
@@ -145,14 +221,32 @@ impl GitSetting {
         matches!(self.section.as_str(), "include" | "includeif") && self.name == "path"
     }
 
+    /// Returns true if the setting names a program, a folder with hooks that count, or a command
+    /// under the name of a git command that is run.
+    fn counts(&self, top: &Path, search: Search<'_>) -> bool {
+        let is_alias = || {
+            let name = self.subsection.as_deref().unwrap_or(&self.name);
+            let is_run =
+                search.verbs.any || search.verbs.named.contains(&name.to_ascii_lowercase());
+            self.section == "alias" && is_run
+        };
+        let has_hooks = || {
+            let is_path = self.section == "core" && self.name == "hookspath";
+            let path = self.value.as_deref().filter(|_| is_path);
+            path.is_some_and(|path| {
+                in_hooks(&top.join(expand_home(path, search.home)), search.hooks).is_some()
+            })
+        };
+        self.names_program() || is_alias() || has_hooks()
+    }
+
     fn names_program(&self) -> bool {
         let value = self.value.as_deref().unwrap_or("true");
         let is_switch = matches!(
             value.to_ascii_lowercase().as_str(),
             "" | "true" | "false" | "yes" | "no" | "on" | "off" | "0" | "1" | "never"
         );
-        // Aliases are harmless here, because pitcrew never treats an alias as a command that only
-        // reads.
+        // An alias is harmless unless its name is used (`counts`).
         if is_switch || self.section == "alias" {
             return false;
         }

@@ -1,5 +1,6 @@
 //! The permission gate: it decides about one tool call. It checks, in this order: the permission
-//! mode's hard limits, deny rules, ask rules, allow rules, the mode's default.
+//! mode's hard limits, deny rules, ask rules, what a repository makes of a command, allow rules, the
+//! mode's default.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -53,7 +54,17 @@ pub enum Verdict {
         /// Permission updates that would allow this call and similar calls, in the format of the
         /// messages between agents.
         suggestions: Vec<Value>,
+        /// True if the call would do something only because of a repository's files. Then only a
+        /// person answers: no allow rule and no hook does.
+        is_about_repository: bool,
     },
+}
+
+impl Verdict {
+    /// Makes a question that does not exist because of a repository.
+    pub(super) fn ask(description: String, suggestions: Vec<Value>) -> Self {
+        Self::Ask { description, suggestions, is_about_repository: false }
+    }
 }
 
 /// A verdict, together with the resolved path for which the verdict is valid.
@@ -246,8 +257,8 @@ impl Gate {
     }
 
     /// Judges a call. It checks, in this order: the permission mode's hard limits and the protected
-    /// files, deny rules (which win in every mode), ask rules, allow rules, and the mode's default
-    /// for a call that no rule matches.
+    /// files, deny rules (which win in every mode), ask rules, what a command would do only because
+    /// of a repository, allow rules, and the mode's default for a call that no rule matches.
     pub fn judge(&self, mode: PermissionMode, call: &Call<'_>) -> Verdict {
         self.judge_path(mode, call).verdict
     }
@@ -393,7 +404,7 @@ impl Gate {
             let description = format!(
                 "Spawn {name} in mode {spawned}, which is freer than its spawner's, {mode}"
             );
-            return Verdict::Ask { description, suggestions: Vec::new() };
+            return Verdict::ask(description, Vec::new());
         }
         if is_free(kind) { Verdict::freely() } else { ask_to_use(call) }
     }
@@ -442,10 +453,7 @@ pub(super) fn denied_by(rule: &Rule) -> Verdict {
 }
 
 fn ask_to_use(call: &Call<'_>) -> Verdict {
-    Verdict::Ask {
-        description: format!("Use {}", canonical_tool(call.tool)),
-        suggestions: Vec::new(),
-    }
+    Verdict::ask(format!("Use {}", canonical_tool(call.tool)), Vec::new())
 }
 
 /// Returns the suggestions for a permission request about a file change. Their form was recorded

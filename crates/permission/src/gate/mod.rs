@@ -31,6 +31,7 @@ mod judge;
 mod need;
 mod paths;
 mod programs;
+mod repositories;
 mod rules;
 mod shell;
 mod steps;

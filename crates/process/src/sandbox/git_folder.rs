@@ -107,7 +107,7 @@ impl GitFolder {
             fs::canonicalize(&entry).ok()?
         };
         let common = of_worktree(&own).map_or_else(|| own.clone(), Path::to_path_buf);
-        if !own.join("HEAD").is_file() || !is_repository(&common) {
+        if !has_head(&own) || !is_repository(&common) {
             return None;
         }
         if !knows(&own, top) && !grants(Claim { file: POINTER, folder: own.clone() }) {
@@ -178,8 +178,14 @@ fn of_worktree(folder: &Path) -> Option<&Path> {
     worktrees.parent()
 }
 
+/// Returns true if a git folder has a `HEAD`. Git also accepts a link to a branch that does not
+/// exist yet.
+fn has_head(folder: &Path) -> bool {
+    fs::symlink_metadata(folder.join("HEAD")).is_ok_and(|head| !head.is_dir())
+}
+
 fn is_repository(folder: &Path) -> bool {
-    folder.join("HEAD").is_file() && folder.join("objects").is_dir() && folder.join("refs").is_dir()
+    has_head(folder) && folder.join("objects").is_dir() && folder.join("refs").is_dir()
 }
 
 /// Returns the object stores that `info/alternates` names, and the object stores that those stores

@@ -123,6 +123,11 @@ impl Kept {
         self.offered.get_or_init(|| self.trial.run())
     }
 
+    /// Returns the folders that the user trusts as git folders or object stores of a checkout.
+    pub(super) fn trusted_git(&self) -> &[PathBuf] {
+        &self.options.git
+    }
+
     pub(super) fn places(&self) -> Places {
         Places::find(
             &self.machine.root,

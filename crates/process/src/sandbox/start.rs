@@ -2,12 +2,13 @@
 //! command in a profile.
 
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use tokio::process::Command;
 
 use super::confined_thread::apart;
+use super::git_folder::GitFolder;
 use super::kept::{Kept, Trial};
 use super::quarantine::Appeared;
 use super::{Grant, Machine, Mechanism, Options, Profile, Support};
@@ -95,6 +96,15 @@ impl Sandbox {
         if let Some(kept) = &self.kept {
             kept.alarm_by(alarm);
         }
+    }
+
+    /// Returns the first git folder or object store outside of the checkout around `folder` that
+    /// the checkout's files name and that the user does not trust.
+    #[must_use]
+    pub fn untrusted_git(&self, folder: &Path) -> Option<PathBuf> {
+        let trusted = self.kept.as_ref().map(|kept| kept.trusted_git()).unwrap_or_default();
+        let mut claims = GitFolder::claims(folder).into_iter().map(|claim| claim.folder);
+        claims.find(|folder| !trusted.contains(folder))
     }
 
     /// Returns the mechanism that limits a command in the sandbox profile *free* in this folder.

@@ -163,11 +163,12 @@ fn with_decision(decision: Option<Decision>, verdict: Verdict) -> Judgement {
         (Verdict::Allow { profile }, None | Some(Decision::Allow { .. })) => {
             Judgement::Allow { input: None, profile }
         }
-        // The user configured the hook, so the hook's decision counts as the user's decision.
-        (Verdict::Ask { .. }, Some(Decision::Allow { .. })) => {
+        // The user configured the hook, so the hook's decision counts as the user's decision. Like
+        // a rule of the user's, it means the command and not what a repository makes of it.
+        (Verdict::Ask { is_about_repository: false, .. }, Some(Decision::Allow { .. })) => {
             Judgement::Allow { input: None, profile: Profile::Free }
         }
-        (Verdict::Ask { description, suggestions }, _) => {
+        (Verdict::Ask { description, suggestions, .. }, _) => {
             Judgement::Ask(Question { description, suggestions })
         }
         (Verdict::Allow { .. }, Some(Decision::Ask { reason })) => {

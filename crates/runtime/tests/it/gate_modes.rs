@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use pitcrew_permission::gate::{Call, Gate, Spawns, Verdict};
 use pitcrew_permission::settings::{Layer, Settings};
+use pitcrew_process::sandbox::Profile;
 use pitcrew_protocol::PermissionMode::{
     self, AcceptEdits, BypassPermissions, Default, Delegate, DontAsk, Plan,
 };
@@ -64,6 +65,33 @@ impl Place {
 
     pub(crate) fn bash(&self, mode: PermissionMode, command: &str) -> &'static str {
         self.word(mode, "Bash", &json!({ "command": command }))
+    }
+
+    /// Returns the decision about a command if there is one more allow rule: `free`, `confined`,
+    /// `ask` or `deny`.
+    pub(crate) fn bash_with(
+        &self,
+        rule: &str,
+        mode: PermissionMode,
+        command: &str,
+    ) -> &'static str {
+        let (tool, content) = match rule.split_once('(') {
+            Some((tool, content)) => (tool, content.strip_suffix(')')),
+            None => (rule, None),
+        };
+        let rule = json!({"toolName": tool, "ruleContent": content});
+        let update = json!({"type": "addRules", "rules": [rule], "behavior": "allow"});
+        let mut gate = self.gate.clone();
+        gate.apply(&update).unwrap();
+        let dir = self.dir.path();
+        let input = json!({ "command": command });
+        let call = Call { tool: "Bash", input: &input, cwd: &dir.join("project"), plan_file: None };
+        match gate.judge(mode, &call) {
+            Verdict::Allow { profile: Profile::Free } => "free",
+            Verdict::Allow { profile: Profile::Read | Profile::Work } => "confined",
+            Verdict::Deny { .. } => "deny",
+            Verdict::Ask { .. } => "ask",
+        }
     }
 
     pub(crate) fn file(&self, mode: PermissionMode, tool: &str, path: &str) -> &'static str {
@@ -214,7 +242,7 @@ fn an_ask_carries_the_suggestions_as_recorded() {
         &json!({"command": "touch out.txt", "description": "touch out"}),
     );
     let project = place.path("project").display().to_string();
-    let Verdict::Ask { description, suggestions } = verdict else { panic!("{verdict:?}") };
+    let Verdict::Ask { description, suggestions, .. } = verdict else { panic!("{verdict:?}") };
     assert_eq!(description, "touch out");
     let redirect =
         place.judge(Default, "Bash", &json!({"command": "echo x > out.txt 2> /dev/null"}));
@@ -222,7 +250,8 @@ fn an_ask_carries_the_suggestions_as_recorded() {
         redirect,
         Verdict::Ask {
             description: "echo x > out.txt 2> /dev/null".to_owned(),
-            suggestions: suggestions.clone()
+            suggestions: suggestions.clone(),
+            is_about_repository: false,
         }
     );
     let recorded = recorded_suggestions();

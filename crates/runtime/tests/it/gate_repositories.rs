@@ -3,9 +3,11 @@
 //! themselves.
 
 use std::fs;
+use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 use std::process::Command;
 
+use pitcrew_permission::gate::Verdict;
 use pitcrew_protocol::PermissionMode::{AcceptEdits, BypassPermissions, Default, DontAsk, Plan};
 use serde_json::json;
 
@@ -270,4 +272,354 @@ fn what_git_stored_of_a_denied_file_is_neither_shown_nor_copied_unasked() {
         assert_eq!(untracked.bash(Default, command), "allow", "{command}");
     }
     assert_eq!(untracked.bash(Default, "git reflog -p"), "ask", "the past may hold one");
+}
+
+/// Something that a repository's files make of a command which the user has allowed.
+struct Made {
+    /// The name of the row.
+    by: &'static str,
+    /// Makes the files in the project, which is a repository with one commit.
+    make: fn(&Path),
+    command: &'static str,
+    /// The decision about the command under any allow rule: `ask`, or `confined` to a sandbox in
+    /// which git does not do it.
+    then: &'static str,
+}
+
+const PROGRAM: &str = "[core]\n\tfsmonitor = ./x\n";
+
+/// Makes a repository in a folder, with this text added to its configuration.
+fn nested(project: &Path, name: &str, config: &str) {
+    fs::create_dir_all(project.join(name)).unwrap();
+    git(&project.join(name), "init -q");
+    append(&project.join(name).join(".git/config"), config);
+}
+
+/// Makes a bare repository, with this text added to its configuration.
+fn bare(project: &Path, name: &str, config: &str) {
+    git(project, &format!("init -q --bare {name}"));
+    append(&project.join(name).join("config"), config);
+}
+
+fn executable(file: &Path) {
+    fs::create_dir_all(file.parent().unwrap()).unwrap();
+    fs::write(file, "#!/bin/sh\n").unwrap();
+    fs::set_permissions(file, fs::Permissions::from_mode(0o755)).unwrap();
+}
+
+/// What a repository's files make of a command. Each row is asked about under any allow rule.
+const MADE: &[Made] = &[
+    Made {
+        by: "its configuration",
+        make: |it| append(&it.join(".git/config"), PROGRAM),
+        command: "git status",
+        then: "ask",
+    },
+    Made {
+        by: "an included file",
+        make: |it| {
+            fs::write(it.join("more"), PROGRAM).unwrap();
+            append(&it.join(".git/config"), "[include]\n\tpath = ../more\n");
+        },
+        command: "git status",
+        then: "ask",
+    },
+    Made {
+        by: "a filter, behind a wrapper",
+        make: |it| append(&it.join(".git/config"), "[filter \"x\"]\n\tclean = ./x\n"),
+        command: "timeout 5 git status",
+        then: "ask",
+    },
+    Made {
+        by: "an ssh command",
+        make: |it| append(&it.join(".git/config"), "[core]\n\tsshCommand = ./x\n"),
+        command: "git fetch",
+        then: "ask",
+    },
+    Made {
+        by: "a head that is a link",
+        make: |it| {
+            append(&it.join(".git/config"), PROGRAM);
+            fs::remove_file(it.join(".git/HEAD")).unwrap();
+            symlink("refs/heads/none", it.join(".git/HEAD")).unwrap();
+        },
+        command: "git status",
+        then: "ask",
+    },
+    Made {
+        by: "a nested bare repository",
+        make: |it| bare(it, "bare", PROGRAM),
+        command: "cd bare && git status",
+        then: "ask",
+    },
+    Made {
+        by: "a bare repository below a nested folder",
+        make: |it| {
+            bare(it, "bare", PROGRAM);
+            fs::create_dir_all(it.join("bare/deep/er")).unwrap();
+        },
+        command: "git -C bare/deep/er status",
+        then: "ask",
+    },
+    Made {
+        by: "a bare repository that borrows its configuration",
+        make: |it| {
+            bare(it, "real", PROGRAM);
+            fs::create_dir(it.join("bare")).unwrap();
+            fs::write(it.join("bare/HEAD"), "ref: refs/heads/main\n").unwrap();
+            fs::write(it.join("bare/commondir"), "../real\n").unwrap();
+        },
+        command: "cd bare && git status",
+        then: "ask",
+    },
+    Made {
+        by: "a bare repository in the working folder itself",
+        make: |it| {
+            fs::rename(it.join(".git"), it.join("old")).unwrap();
+            fs::create_dir(it.join(".git")).unwrap();
+            for name in ["HEAD", "objects", "refs", "config"] {
+                fs::rename(it.join("old").join(name), it.join(name)).unwrap();
+            }
+            append(&it.join("config"), PROGRAM);
+        },
+        command: "git status",
+        then: "ask",
+    },
+    Made {
+        by: "a nested repository, by cd",
+        make: |it| nested(it, "nested", PROGRAM),
+        command: "cd nested && git status",
+        then: "ask",
+    },
+    Made {
+        by: "a nested repository, by pushd",
+        make: |it| nested(it, "nested", PROGRAM),
+        command: "pushd nested && git status",
+        then: "ask",
+    },
+    Made {
+        by: "a nested repository, by an option",
+        make: |it| nested(it, "nested", PROGRAM),
+        command: "git -C nested status",
+        then: "ask",
+    },
+    Made {
+        by: "a nested repository, by two options",
+        make: |it| nested(it, "a/nested", PROGRAM),
+        command: "git -C a -C nested status",
+        then: "ask",
+    },
+    Made {
+        by: "a nested repository, by a variable of the script",
+        make: |it| nested(it, "nested", PROGRAM),
+        command: "d=nested; git -C $d status",
+        then: "ask",
+    },
+    Made {
+        by: "a nested repository, by a folder that is not known",
+        make: |it| nested(it, "nested", PROGRAM),
+        command: "git -C \"$D\" status",
+        then: "ask",
+    },
+    Made {
+        by: "a nested repository, in a script",
+        make: |it| nested(it, "nested", PROGRAM),
+        command: "sh -c 'cd nested; git status'",
+        then: "ask",
+    },
+    Made {
+        by: "a nested repository, in a substitution",
+        make: |it| nested(it, "nested", PROGRAM),
+        command: "echo $(cd nested && git status)",
+        then: "ask",
+    },
+    Made {
+        by: "a nested repository, by --git-dir",
+        make: |it| nested(it, "nested", PROGRAM),
+        command: "git --git-dir=nested/.git status",
+        then: "ask",
+    },
+    Made {
+        by: "a nested repository, by GIT_DIR",
+        make: |it| nested(it, "nested", PROGRAM),
+        command: "GIT_DIR=nested/.git git status",
+        then: "ask",
+    },
+    Made {
+        by: "a nested repository, by an exported GIT_DIR",
+        make: |it| nested(it, "nested", PROGRAM),
+        command: "export GIT_DIR=nested/.git; git status",
+        then: "ask",
+    },
+    Made {
+        by: "a nested repository, by env",
+        make: |it| nested(it, "nested", PROGRAM),
+        command: "env GIT_DIR=nested/.git git status",
+        then: "ask",
+    },
+    Made {
+        by: "a hook of a nested repository",
+        make: |it| {
+            nested(it, "nested", "");
+            executable(&it.join("nested/.git/hooks/pre-commit"));
+        },
+        command: "cd nested && git commit -m x",
+        then: "ask",
+    },
+    Made {
+        by: "a folder of hooks of a nested repository",
+        make: |it| {
+            nested(it, "nested", "[core]\n\thooksPath = hooks\n");
+            executable(&it.join("nested/hooks/pre-commit"));
+        },
+        command: "cd nested && git commit -m x",
+        then: "ask",
+    },
+    Made {
+        by: "the hook that a command which reads runs",
+        make: |it| executable(&it.join(".git/hooks/post-index-change")),
+        command: "git status",
+        then: "confined",
+    },
+    Made {
+        by: "a submodule",
+        make: |it| {
+            nested(it, "nested", "");
+            git(&it.join("nested"), "commit -q --allow-empty -m first");
+            git(it, "add nested");
+            append(&it.join("nested/.git/config"), PROGRAM);
+        },
+        command: "git status",
+        then: "ask",
+    },
+    Made {
+        by: "an alias",
+        make: |it| append(&it.join(".git/config"), "[alias]\n\tlint = !./x\n"),
+        command: "git lint",
+        then: "ask",
+    },
+    Made {
+        by: "a git folder of another repository",
+        make: |it| {
+            fs::rename(it.join(".git"), it.join("../outside/git")).unwrap();
+            fs::write(it.join(".git"), "gitdir: ../outside/git\n").unwrap();
+        },
+        command: "git log",
+        then: "confined",
+    },
+    Made {
+        by: "an object store of another repository",
+        make: |it| {
+            git(&it.join("../outside"), "init -q");
+            let alternates = it.join(".git/objects/info/alternates");
+            fs::create_dir_all(alternates.parent().unwrap()).unwrap();
+            let store = it.join("../outside/.git/objects").canonicalize().unwrap();
+            fs::write(alternates, format!("{}\n", store.display())).unwrap();
+        },
+        command: "git log",
+        then: "confined",
+    },
+];
+
+/// The allow rules of a user who meant the command of a row.
+fn rules_for(command: &str) -> Vec<String> {
+    let each = ["Bash", "Bash(git:*)", "Bash(git status:*)", "Bash(*git*)"].map(str::to_owned);
+    let exact = format!("Bash({command})");
+    each.into_iter().chain([exact]).collect()
+}
+
+#[test]
+fn no_allow_rule_answers_for_what_a_repository_makes_of_a_command() {
+    for Made { by, make, command, then } in MADE {
+        let place = repository(json!({}));
+        make(&place.path("project"));
+        for rule in rules_for(command) {
+            for mode in [Default, AcceptEdits, DontAsk] {
+                let expected = if mode == DontAsk && *then == "ask" { "deny" } else { then };
+                let decided = place.bash_with(&rule, mode, command);
+                assert_eq!(decided, expected, "{by}: {command}, {rule} in {mode}");
+            }
+        }
+        assert_eq!(place.bash(BypassPermissions, command), "allow", "{by}: {command}");
+        let verdict = place.judge(Default, "Bash", &json!({ "command": command }));
+        let is_marked = matches!(&verdict, Verdict::Ask { is_about_repository: true, .. });
+        assert_eq!(is_marked, *then == "ask", "no hook answers either: {by}: {verdict:?}");
+    }
+}
+
+/// Commands that a rule allows, in a repository with these files. Nothing in them makes git run a
+/// program.
+const HARMLESS: &[Made] = &[
+    Made { by: "nothing", make: |_| {}, command: "git status", then: "free" },
+    Made { by: "nothing", make: |_| {}, command: "git -C src commit -m 'in src'", then: "free" },
+    Made { by: "nothing", make: |_| {}, command: "git --git-dir=.git log", then: "free" },
+    Made {
+        by: "a nested repository",
+        make: |it| nested(it, "nested", ""),
+        command: "cd nested && git commit -m x",
+        then: "free",
+    },
+    Made {
+        by: "a bare repository",
+        make: |it| bare(it, "bare", ""),
+        command: "git -C bare log",
+        then: "free",
+    },
+    Made {
+        by: "a hook of its own",
+        make: |it| executable(&it.join(".git/hooks/pre-commit")),
+        command: "git commit -m x",
+        then: "free",
+    },
+    Made {
+        by: "a hook of a nested repository that nobody runs",
+        make: |it| {
+            nested(it, "nested", "");
+            executable(&it.join("nested/.git/hooks/pre-commit"));
+        },
+        command: "git -C nested status",
+        then: "free",
+    },
+    Made {
+        by: "an alias that is not used",
+        make: |it| append(&it.join(".git/config"), "[alias]\n\tlint = !./x\n"),
+        command: "git status",
+        then: "free",
+    },
+    Made {
+        by: "a program of git's, for another program",
+        make: |it| append(&it.join(".git/config"), PROGRAM),
+        command: "ls",
+        then: "free",
+    },
+];
+
+#[test]
+fn an_allow_rule_answers_where_a_repository_adds_nothing() {
+    for Made { by, make, command, then } in HARMLESS {
+        let place = repository(json!({}));
+        make(&place.path("project"));
+        for rule in ["Bash".to_owned(), format!("Bash({command})")] {
+            assert_eq!(place.bash_with(&rule, Default, command), *then, "{by}: {command}, {rule}");
+        }
+    }
+}
+
+#[test]
+fn no_allow_rule_is_meant_for_a_program_of_the_project_with_the_name_of_a_known_one() {
+    for path in [".:/usr/bin:/bin", "PROJECT:/usr/bin:/bin", "src/..:/usr/bin:/bin"] {
+        let place = repository(json!({})).searching(path, &["ls", "git", "timeout", "mytool"]);
+        for command in ["ls", "git status", "timeout 5 mytool", "env ls"] {
+            for rule in ["Bash".to_owned(), format!("Bash({command})"), "Bash(ls:*)".to_owned()] {
+                assert_eq!(
+                    place.bash_with(&rule, Default, command),
+                    "ask",
+                    "{path}: {command}, {rule}"
+                );
+            }
+        }
+        // The user names this program, and no other has its name.
+        assert_eq!(place.bash_with("Bash(mytool:*)", Default, "mytool x"), "free", "{path}");
+        assert_eq!(place.bash_with("Bash(./ls:*)", Default, "./ls x"), "free", "{path}");
+    }
 }

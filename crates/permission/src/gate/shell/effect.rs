@@ -5,7 +5,7 @@ use super::code::only_prints;
 use super::git;
 use super::options::{Arguments, Language, Operands, Program, known};
 use super::shell_word::{Fate, ShellWord};
-use super::wrapper::looks_up;
+use super::wrapper::{Inner, looks_up, unwrap};
 
 /// The effect of one command, after its wrappers (such as `timeout`) are removed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -55,6 +55,22 @@ pub(crate) enum Reach {
     /// The command reads old versions, stored by git, of all files below a named folder. File
     /// permissions do not protect the stored versions.
     History,
+}
+
+/// Programs that `effect` knows without a row in the table of the module `options`.
+const OTHER_NAMES: [&str; 27] = [
+    "[", "basename", "cd", "command", "cp", "date", "dirname", "echo", "false", "find", "git",
+    "id", "mkdir", "mv", "nproc", "printf", "pwd", "seq", "sleep", "test", "touch", "tr", "true",
+    "type", "uname", "which", "whoami",
+];
+
+/// Returns true if this module knows the effect of some commands of a program, or if the program is
+/// a known wrapper.
+pub(crate) fn is_known_name(name: &str) -> bool {
+    // Some wrappers need a word before the command.
+    let words = [name, "x", "x"].map(ShellWord::literal);
+    let wraps = || unwrap(&words) != Inner::Nothing;
+    known(name).is_some() || OTHER_NAMES.contains(&name) || wraps()
 }
 
 /// Returns the effect of a simple command.

@@ -197,19 +197,26 @@ pub(crate) struct History {
     pub copies: bool,
 }
 
-/// Returns the contents that `git ARGS` may show, or `None` if the command shows no contents. Deny
-/// rules use the result. Therefore the result may contain too much, but never too little.
-pub(crate) fn history(args: &[ShellWord]) -> Option<History> {
+/// Returns the git command that `git ARGS` runs, without the options before it, and the words after
+/// it.
+pub(crate) fn verb(args: &[ShellWord]) -> Option<(&ShellWord, &[ShellWord])> {
     let mut args = args;
     while let Some((first, rest)) = args.split_first() {
         let skipped = match first.text.as_str() {
-            "-C" | "-c" | "--git-dir" | "--work-tree" | "--namespace" => 1,
+            "-C" | "-c" | "--attr-source" | "--config-env" | "--git-dir" | "--namespace"
+            | "--super-prefix" | "--work-tree" => 1,
             text if text.starts_with('-') => 0,
             _ => break,
         };
         args = rest.get(skipped..).unwrap_or_default();
     }
-    let (verb, args) = args.split_first()?;
+    args.split_first()
+}
+
+/// Returns the contents that `git ARGS` may show, or `None` if the command shows no contents. Deny
+/// rules use the result. Therefore the result may contain too much, but never too little.
+pub(crate) fn history(args: &[ShellWord]) -> Option<History> {
+    let (verb, args) = verb(args)?;
     let Some((program, shows)) =
         COMMANDS.iter().find(|(program, _)| Some(program.name) == verb.exact())
     else {

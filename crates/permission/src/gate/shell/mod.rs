@@ -24,10 +24,10 @@ mod shell_word;
 mod wrapper;
 mod writes;
 
-pub(crate) use effect::{Effect, Reach, Reading, effect};
+pub(crate) use effect::{Effect, Reach, Reading, effect, is_known_name};
 pub(crate) use expand::Scope;
-pub(crate) use git::{History, history, is_blob, named as git_path};
-pub(crate) use script::{Redirect, Script, SimpleCommand};
+pub(crate) use git::{History, history, is_blob, named as git_path, verb as git_verb};
+pub(crate) use script::{Redirect, Script, SimpleCommand, Values};
 pub(crate) use shell_word::ShellWord;
 pub(crate) use wrapper::{Inner, is_own_variable, is_safe_variable, unwrap};
 pub(crate) use writes::{Written, written};
