@@ -2,7 +2,7 @@
 //! command in a profile.
 
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use tokio::process::Command;
@@ -52,6 +52,13 @@ impl Sandbox {
 
     fn by(machine: Machine, trial: Trial) -> Self {
         Self { kept: Some(Arc::new(Kept::new(machine, Options::default(), trial))) }
+    }
+
+    /// Returns the folders outside of a checkout that commands may use as its git folder or object
+    /// store.
+    #[must_use]
+    pub fn trusted_git(&self) -> &[PathBuf] {
+        self.kept.as_ref().map_or(&[], |kept| kept.trusted_git())
     }
 
     /// Tests whether this machine can enforce a sandbox profile.
