@@ -13,12 +13,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pitcrew_permission::settings::{Paths, Settings};
-use pitcrew_permission::trust::{LeftOut, Project, Trust};
+use pitcrew_permission::trust::{LeftOut, Project, Trust, trusted_stores};
 use pitcrew_process::file_lock::{self, LockWait};
 use pitcrew_process::identity::Stopped;
 use pitcrew_process::sandbox::{
     Machine, TOOLCHAIN_VARIABLES, Unfinished, Variable, put_aside_unfinished,
 };
+use pitcrew_process::worktree::Worktrees;
 use pitcrew_protocol::Limits;
 use pitcrew_runtime::definitions::AgentFiles;
 use pitcrew_runtime::supervision::{Stray, adopt_strays, end_strays, forget_ended};
@@ -130,6 +131,9 @@ pub(crate) struct Context {
     /// Notices about the run that this command starts. They are printed when the run is started, and
     /// never if it is refused.
     notices: Rc<RefCell<Vec<Notice>>>,
+    /// The git folders and object stores outside of a checkout that count in this run, by `--trust`
+    /// too.
+    stores_of_run: Rc<RefCell<Vec<PathBuf>>>,
 }
 
 /// A notice about a run that is about to start.
@@ -184,7 +188,14 @@ impl Context {
             output,
             has_told: Rc::default(),
             notices: Rc::default(),
+            stores_of_run: Rc::default(),
         })
+    }
+
+    /// Returns the manager of the worktrees in the repository around a folder.
+    pub(crate) fn worktrees(&self, folder: impl Into<PathBuf>) -> Worktrees {
+        let stores = trusted_stores(&self.root, &self.stores_of_run.borrow());
+        Worktrees::new(folder, Worktrees::folder_below(&self.root)).trusting(stores)
     }
 
     /// Keeps a notice for the moment when the run is started.
@@ -385,6 +396,7 @@ impl Context {
         let counted = files.counted(member_status);
         let settings =
             Settings::load(&self.paths(project, cli), counted.layers).map_err(Failure::unusable)?;
+        self.stores_of_run.borrow_mut().clone_from(&counted.git_folders);
         let settings = settings.with_git_folders(counted.git_folders);
         let warnings = counted.warnings.into_iter().chain(unread).collect();
         Ok(Loaded {

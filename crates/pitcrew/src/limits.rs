@@ -10,6 +10,7 @@ use std::future::Future;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 use rustix::process::Signal;
 use tokio::runtime::Builder;
@@ -20,6 +21,9 @@ use crate::failure::{Explained, Failure};
 /// The number of file descriptors that a tokio runtime opens at most when it starts, for its poll,
 /// its waker and its signals.
 const RUNTIME_DESCRIPTORS: usize = 8;
+
+/// The time that threads get at the end of the program for what they still read or write.
+const THREADS_END_WITHIN: Duration = Duration::from_millis(500);
 
 /// The source location and the message of the latest panic.
 static PANIC: Mutex<Option<String>> = Mutex::new(None);
@@ -39,10 +43,14 @@ pub(crate) fn block_on<T>(
     };
     leave_room().map_err(not_started)?;
     let runtime = builder.enable_all().build().map_err(not_started)?;
-    runtime.block_on(async {
+    let result = runtime.block_on(async {
         refuse_long_files().map_err(not_started)?;
         work.await
-    })
+    });
+    // A read of a file whose disk does not answer blocks its thread. Without a limit, the end of
+    // the program would wait for the read.
+    runtime.shutdown_timeout(THREADS_END_WITHIN);
+    result
 }
 
 /// Checks that a tokio runtime can start, because tokio panics if it cannot. The check opens as

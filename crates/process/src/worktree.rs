@@ -21,6 +21,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::own_mode;
 use crate::sandbox::Sandbox;
+use crate::sandbox::git_folder::TrustedStores;
 
 pub use changes::{Changes, NewCommits};
 pub use error::{KeepReason, WorktreeError};
@@ -179,6 +180,13 @@ impl Worktrees {
     #[must_use]
     pub fn confined(self, sandbox: Sandbox) -> Self {
         Self { git: self.git.confined(sandbox), ..self }
+    }
+
+    /// Returns a manager that works in checkouts that borrow these stores. Without it, git does not
+    /// run in a checkout whose git folder or object store is another repository's.
+    #[must_use]
+    pub fn trusting(self, stores: TrustedStores) -> Self {
+        Self { git: self.git.trusting(stores), ..self }
     }
 
     /// Creates a worktree with a new branch that starts at the checkout's current commit.

@@ -6,6 +6,7 @@
 //! - `items` lists the effects of the project's settings, hooks, MCP servers and agents.
 //! - `repository` finds the folder for which the user's answer is stored.
 //! - `record` stores the user's answers in the configuration root.
+//! - `stores` answers which git folders outside of a checkout are trusted.
 //!
 //! The user interface asks the user, and `settings` merges the layers.
 //!
@@ -17,9 +18,11 @@ mod items;
 mod project;
 mod record;
 mod repository;
+mod stores;
 
 pub use items::{Item, ItemKind};
 pub use project::{Counted, LeftOut, Project, WhyLeftOut};
 pub use record::FILE;
 pub use record::{Answer, FolderTrust, TRUSTED_ITEMS, Trust, TrustError, TrustState};
 pub use repository::Repository;
+pub use stores::trusted_stores;

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use pitcrew_process::checkout::checkout_around;
 use pitcrew_process::given_file::Given;
+use pitcrew_process::sandbox::git_folder::is_worktree_of;
 
 /// Maximum size of a file that names a git folder, in bytes.
 const POINTER_LIMIT_BYTES: u64 = 16 * 1024;
@@ -42,17 +43,13 @@ impl Repository {
 ///
 /// A checkout can claim to be a worktree, but this proves nothing, because its files may come from
 /// an archive. The repository must also name the worktree, in the folder in which git stores data
-/// about the worktree. That folder must be where git creates such folders.
+/// about the worktree, and both must be of the same time ([`is_worktree_of`]).
 fn main_checkout(checkout: &Path) -> Option<PathBuf> {
     let link = checkout.join(".git");
     let admin = pointer(&link, "gitdir:")
         .and_then(|target| fs::canonicalize(checkout.join(target)).ok())?;
-    let back = pointer(&admin.join("gitdir"), "")?;
-    let back = admin.join(back);
-    let is_known =
-        back.file_name()? == ".git" && fs::canonicalize(back.parent()?).ok()? == checkout;
-    let worktrees = admin.parent().filter(|folder| folder.ends_with("worktrees"))?;
-    let common = worktrees.parent().filter(|_| is_known)?;
+    let worktrees = admin.parent().filter(|_| is_worktree_of(&admin, checkout))?;
+    let common = worktrees.parent()?;
     let top = if common.file_name()? == ".git" { common.parent()? } else { common };
     Some(top.to_path_buf())
 }
@@ -82,6 +79,7 @@ mod tests {
         fs::write(base.join("trees/bob/.git"), format!("gitdir: {}\n", admin.display())).unwrap();
         fs::write(admin.join("gitdir"), format!("{}\n", base.join("trees/bob/.git").display()))
             .unwrap();
+        fs::write(admin.join("commondir"), "../..\n").unwrap();
         (dir, base)
     }
 

@@ -6,7 +6,6 @@ use std::io::ErrorKind;
 use std::sync::Arc;
 
 use pitcrew_process::job::TAG_VARIABLE;
-use pitcrew_process::worktree::Worktrees;
 use pitcrew_protocol::{ApiError, ErrorCode};
 use pitcrew_team::SystemClock;
 use pitcrew_team::store::WebServerRecord;
@@ -120,13 +119,12 @@ impl Serve {
             Reach::Loopback { .. } | Reach::Proxy { .. } => None,
         };
         let is_behind_proxy = matches!(reach, Reach::Proxy { .. });
-        let folder = Worktrees::folder_below(&context.root);
         let options = Options {
             teams: context.teams()?,
             reads: Context::teams_in(reads, &settings)?,
             root: context.root.clone(),
             new_teams: new_teams(context),
-            worktrees: Worktrees::new(&context.cwd, folder).with_ignored(settings.ignored_files()),
+            worktrees: context.worktrees(&context.cwd).with_ignored(settings.ignored_files()),
             token: Token::new(token.text).map_err(Failure::internal)?,
             devices: Devices::new(files.clone(), Arc::new(SystemClock)),
             reach,

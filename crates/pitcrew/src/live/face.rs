@@ -6,7 +6,6 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use futures_util::{FutureExt as _, StreamExt as _, stream};
-use pitcrew_process::worktree::Worktrees;
 use pitcrew_protocol::{ErrorCode, TeamDir, is_unseen};
 use pitcrew_runtime::run;
 use pitcrew_team::{Team, TeamRecords};
@@ -123,7 +122,7 @@ async fn open(
         goal,
         start,
         signal_of: signals_of(context),
-        worktrees: Worktrees::new(&context.cwd, Worktrees::folder_below(&context.root)),
+        worktrees: context.worktrees(&context.cwd),
         list_files: Box::new(move |prefix| names_of_files(&folder, prefix)),
         export: Box::new(move |team, order| export(context, team, order).boxed_local()),
         list_teams: Box::new(move |shown| list_teams(context, shown).boxed_local()),

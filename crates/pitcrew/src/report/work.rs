@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use pitcrew_process::worktree::{Changes, NewCommits, Worktrees};
+use pitcrew_process::worktree::{Changes, NewCommits};
 use pitcrew_protocol::{AgentName, LEAD_NAME, TaskStatus, TeamConfig, counted};
 use pitcrew_runtime::run::{KeptWorktree, RunOutcome};
 use pitcrew_team::TeamRecords;
@@ -86,9 +86,8 @@ impl Work {
                 Self::default()
             }
         };
-        let folder = Worktrees::folder_below(&context.root);
         for kept in &outcome.kept {
-            match Worktrees::new(&context.cwd, &folder).changes(&kept.path).await {
+            match context.worktrees(&context.cwd).changes(&kept.path).await {
                 Ok(changes) => work.worktree_changes.push(InWorktree::of(kept, changes)),
                 Err(error) => {
                     let said = Failure::internal(error).chain();
@@ -181,7 +180,7 @@ async fn new_commits(context: &Context, records: &TeamRecords, config: &TeamConf
     let (Some(head), Some(began_ms), Some(cwd)) = (runs.head, runs.began_ms, cwd) else {
         return NewCommits::default();
     };
-    let repository = Worktrees::new(cwd, Worktrees::folder_below(&context.root));
+    let repository = context.worktrees(cwd);
     repository.commits_since(&head, began_ms.div_euclid(1000)).await.unwrap_or_else(|error| {
         let said = Failure::internal(error).chain();
         output::remark(&format!("warning: the new commits are not known: {said}"));

@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::test_env::{Ran, TestEnv};
+use crate::test_env::{Ran, TestEnv, tree};
 
 /// The content of a file in another repository of the user. No agent may read this content.
 const SECRET: &str = "SECRET-OF-ANOTHER-REPOSITORY";
@@ -125,4 +125,78 @@ fn a_git_file_that_names_a_repository_or_folder_of_the_user_s_reaches_nothing_of
         let (seen, _) = conversation(&room, &command, &[]);
         assert!(!seen.contains(SECRET) && !seen.contains("ref: refs/heads"), "{target:?}: {seen}");
     }
+}
+
+/// Each row is a way in which the files of an unpacked archive lead git to the store of another
+/// repository, as a shell script in the archive's folder. `$P` is the other repository.
+const BORROWING: [&str; 6] = [
+    "ln -s $P/.git .git",
+    "echo gitdir: $P/.git > .git",
+    "git init -q && echo $P/.git > .git/commondir",
+    "git init -q && rm -r .git/refs .git/objects && cp -r $P/.git/refs .git/ && mkdir -p .git/objects/info && echo $P/.git/objects > .git/objects/info/alternates",
+    "git init -q && rm -r .git/refs .git/objects && cp -r $P/.git/refs .git/ && ln -s $P/.git/objects .git/objects",
+    "git init -q && rm -r .git/refs .git/objects && ln -s $P/.git/refs .git/refs && ln -s $P/.git/objects .git/objects",
+];
+
+/// The script of a lead that spawns a teammate with a worktree. The teammate reads a file.
+const IN_WORKTREE: &str = "
+agents:
+  team-lead:
+    - tools: [{name: Task, input: {name: bob, description: Look, prompt: Look., isolation: worktree}}]
+    - when: {contains: 'agent_id: bob', from: tool_result}
+      wait_for: {contains: I looked, from: message}
+    - when: {contains: 'agent_id: bob', from: tool_result}
+      tools: [{name: SendMessage, input: {type: shutdown_request, recipient: bob}}]
+    - when: {contains: 'agent_id: bob', from: tool_result}
+      wait_for: {contains: has shut down, from: message}
+    - text: It is done.
+  bob:
+    - tools: [{name: Read, input: {file_path: key}}]
+    - tools: [{name: SendMessage, input: {type: message, recipient: team-lead, content: I looked, summary: done}}]
+    - wait_for: {contains: shutdown_request}
+      text: I wait.
+    - capture:
+        request: {regex: '\"requestId\":\\s*\"([^\"]+)\"'}
+      tools: [{name: SendMessage, input: {type: shutdown_response, request_id: '${request}', approve: true}}]
+";
+
+#[test]
+fn no_worktree_of_another_repository_is_made_until_it_is_trusted_by_name() {
+    for script in BORROWING {
+        let (room, private, _) = room_with_private_repository();
+        let branch = git(&room, &private, &["symbolic-ref", "--short", "HEAD"]);
+        let before = tree(&private);
+        let mut shell = room.tool("sh", &["-ec", script]);
+        assert!(shell.env("P", &private).status().unwrap().success(), "{script}");
+        // The branch of the archive has the name of the other repository's, so that its commit is
+        // found in the borrowed store.
+        if room.work().join(".git").is_dir() && !room.work().join(".git").is_symlink() {
+            fs::write(room.work().join(".git/HEAD"), format!("ref: refs/heads/{branch}\n"))
+                .unwrap();
+        }
+        assert_eq!(
+            git(&room, &room.work(), &["show", "HEAD:key"]),
+            SECRET,
+            "{script}: git reads it"
+        );
+        let model = room.script(IN_WORKTREE);
+        let args = ["run", "look", "--team", "look", "--model", &model, "--max-turns", "8"];
+        let ran = room.run(&args);
+        assert!(ran.stdout.contains("It is done."), "{script}: {ran:?}");
+        assert_eq!(has_secret(&room.root()), Vec::<PathBuf>::new(), "{script}: {ran:?}");
+        assert_eq!(tree(&private), before, "{script}: the other repository has changed");
+        let said = format!("{}{}", ran.stdout, ran.stderr);
+        assert!(said.contains("left out of .git"), "{script}: {said}");
+        let ran = room.run(&[&args[..], &["--trust"]].concat());
+        assert!(ran.stdout.contains("It is done."), "{script}: {ran:?}");
+        assert_ne!(has_secret(&room.root()), Vec::<PathBuf>::new(), "{script}: trusted: {ran:?}");
+    }
+}
+
+/// Returns the files below a folder that have the content of the other repository.
+fn has_secret(folder: &Path) -> Vec<PathBuf> {
+    let has = |content: &Option<Vec<u8>>| {
+        content.as_ref().is_some_and(|bytes| String::from_utf8_lossy(bytes).contains(SECRET))
+    };
+    tree(folder).into_iter().filter(|(_, content)| has(content)).map(|(path, _)| path).collect()
 }

@@ -16,6 +16,7 @@ mod bounds;
 mod browser;
 mod browser_export;
 mod browser_replay;
+mod checkout_paths;
 mod crashes;
 mod damage;
 mod demo;

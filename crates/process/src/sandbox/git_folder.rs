@@ -1,18 +1,26 @@
 //! Finds the git folders that belong to a working folder. The functions read the same files as git,
 //! but do not start git.
 //!
-//! A `.git` file, a symbolic link or a list of alternates in an unpacked archive could name any
-//! repository of the user. Therefore a git folder outside of the checkout is accepted only if it
-//! names the checkout itself. A git folder can name the checkout in two ways: as the folder of a
-//! worktree, in git's data about this worktree, or in the setting `core.worktree`, which git sets
-//! for submodules.
+//! A `.git` file, a `commondir` file, a symbolic link or a list of alternates in an unpacked archive
+//! could name any repository of the user. Therefore a git folder outside of the checkout is accepted
+//! only if it names the checkout itself. A git folder can name the checkout in two ways: as the
+//! folder of a worktree, in git's data about this worktree, or in the setting `core.worktree`, which
+//! git sets for submodules.
+//!
+//! Git's data about a worktree stay when somebody deletes the worktree's folder, and go on naming it.
+//! An archive that is unpacked there later is not the worktree. Therefore the checkout must also be
+//! the one that git made: git writes the files on both sides at the same time.
 //!
 //! Every other outside folder that the checkout names is called a *claim*. Examples are the folder
 //! of `--separate-git-dir` and a borrowed object store. A claim is accepted only if the user trusts
 //! the claimed folder.
 
-use std::fs;
+use std::fmt;
+use std::fs::{self, Metadata};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, UNIX_EPOCH};
 
 use crate::given_file::read_plain;
 
@@ -24,6 +32,14 @@ const CONFIG_MOST_BYTES: u64 = 256 * 1024;
 
 /// Maximum number of borrowed object stores (alternates).
 const MOST_ALTERNATES: usize = 16;
+
+/// Maximum time between the moments at which git writes both sides of a new worktree. Git writes
+/// them one after the other. The rest is for a machine that is busy. A test has to wait longer than
+/// that, because no program can set the time at which a file was created.
+#[cfg(not(test))]
+const MADE_WITHIN: Duration = Duration::from_secs(60);
+#[cfg(test)]
+const MADE_WITHIN: Duration = Duration::from_secs(3);
 
 /// The git folders of a checkout.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -51,14 +67,59 @@ pub struct Claim {
 impl Claim {
     /// Returns true if the claimed folder is an object store, and false if it is a git folder.
     pub fn is_store(&self) -> bool {
-        self.file == ALTERNATES
+        !matches!(self.file, POINTER | COMMON_POINTER)
     }
 }
 
-/// The path of a checkout's git folder, relative to the top folder of the checkout. The next
-/// constant is the path of the file that lists borrowed object stores.
+/// Tells which folders outside of a checkout the user trusts as its git folder or object store. The
+/// default trusts none.
+#[derive(Clone, Default)]
+pub struct TrustedStores(Option<Arc<TrustedIn>>);
+
+type TrustedIn = dyn Fn(&Path) -> Vec<PathBuf> + Send + Sync;
+
+impl TrustedStores {
+    /// Creates a value that asks `trusted` for the folders that a checkout may borrow. It is asked
+    /// only about a checkout that borrows something.
+    pub fn by(trusted: impl Fn(&Path) -> Vec<PathBuf> + Send + Sync + 'static) -> Self {
+        Self(Some(Arc::new(trusted)))
+    }
+
+    /// Returns the first claim of the checkout around `folder` that the user does not trust.
+    pub fn refused(&self, folder: &Path) -> Option<Claim> {
+        let mut claims = GitFolder::claims(folder);
+        if let Some(trusted) = self.0.as_ref().filter(|_| !claims.is_empty()) {
+            let trusted = trusted(folder);
+            claims.retain(|claim| !trusted.contains(&claim.folder));
+        }
+        claims.into_iter().next()
+    }
+}
+
+impl fmt::Debug for TrustedStores {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("TrustedStores").field(&self.0.is_some()).finish()
+    }
+}
+
+/// The path of a checkout's git folder, relative to the top folder of the checkout.
 const POINTER: &str = ".git";
+
+/// The file that leads git to another git folder for everything that worktrees share.
+const COMMON_POINTER: &str = ".git/commondir";
+
+/// The file that lists borrowed object stores.
 const ALTERNATES: &str = ".git/objects/info/alternates";
+
+/// The folders of a git folder with all that it stores, relative to it. Each path stands beside the
+/// path of the folder as a claim names it. A link in such a place leads to another's store.
+const STORES: [(&str, &str); 5] = [
+    ("objects", ".git/objects"),
+    ("objects/pack", ".git/objects/pack"),
+    ("objects/info", ".git/objects/info"),
+    ("refs", ".git/refs"),
+    ("refs/heads", ".git/refs/heads"),
+];
 
 impl GitFolder {
     /// Finds the git folder of the checkout around `folder`. A folder outside the checkout that
@@ -106,18 +167,29 @@ impl GitFolder {
         } else {
             fs::canonicalize(&entry).ok()?
         };
-        let common = of_worktree(&own).map_or_else(|| own.clone(), Path::to_path_buf);
+        let common = common_of(&own)?;
         if !has_head(&own) || !is_repository(&common) {
             return None;
         }
         if !knows(&own, top) && !grants(Claim { file: POINTER, folder: own.clone() }) {
             return None;
         }
+        // A worktree's git folder lies where its repository keeps such folders. No archive can put
+        // it there.
+        let is_known = common == own || of_worktree(&own) == Some(&common);
+        if !is_known
+            && !is_below(&common, &[top, &own])
+            && !grants(Claim { file: COMMON_POINTER, folder: common.clone() })
+        {
+            return None;
+        }
+        let inside = [top, &own, &common];
+        let mut borrowed = linked_stores(&common, &inside, grants)?;
         let mut is_granted = |store: &Path| {
-            let is_inside = [top, &own, &common].iter().any(|folder| store.starts_with(folder));
-            is_inside || grants(Claim { file: ALTERNATES, folder: store.to_path_buf() })
+            let claim = || Claim { file: ALTERNATES, folder: store.to_path_buf() };
+            is_below(store, &inside) || grants(claim())
         };
-        let borrowed = borrowed(&common.join("objects"), &mut is_granted);
+        borrowed.extend(alternates(&common.join("objects"), &mut is_granted));
         Some(Self { top: top.to_path_buf(), own, common, borrowed })
     }
 
@@ -130,11 +202,79 @@ impl GitFolder {
 /// Returns true if a git folder belongs to a checkout. That is so if the git folder is inside the
 /// checkout, or names the checkout as its worktree.
 fn knows(own: &Path, top: &Path) -> bool {
-    let is_worktree =
-        || of_worktree(own).is_some() && worktree_of(own).is_some_and(|worktree| worktree == top);
     own.starts_with(top)
-        || is_worktree()
+        || is_worktree_of(own, top)
         || configured_worktree(own).is_some_and(|worktree| worktree == top)
+}
+
+/// Returns true if `top` is the worktree about which git stores data in the folder `admin`. Both
+/// paths have their symbolic links resolved.
+///
+/// That the data name the checkout is not enough. The folder of a worktree can be deleted while the
+/// data are left, and an archive can be unpacked at its path. So the checkout's `.git` must be as old
+/// as the data.
+pub fn is_worktree_of(admin: &Path, top: &Path) -> bool {
+    of_worktree(admin).is_some()
+        && worktree_of(admin).is_some_and(|worktree| worktree == top)
+        && are_made_together(&top.join(POINTER), &admin.join("commondir"))
+}
+
+/// Returns true if two files were created at the same time. Neither tar nor a change of the modes
+/// sets the time of a file's creation.
+fn are_made_together(one: &Path, other: &Path) -> bool {
+    let (Ok(one), Ok(other)) = (one.symlink_metadata(), other.symlink_metadata()) else {
+        return false;
+    };
+    let (one, other) = match (created(&one), created(&other)) {
+        (Some(one), Some(other)) => (one, other),
+        // Some file systems do not tell it. They tell when a file was changed.
+        (None, _) | (_, None) => (changed(&one), changed(&other)),
+    };
+    one.abs_diff(other) <= MADE_WITHIN
+}
+
+fn created(metadata: &Metadata) -> Option<Duration> {
+    metadata.created().ok()?.duration_since(UNIX_EPOCH).ok()
+}
+
+fn changed(metadata: &Metadata) -> Duration {
+    Duration::from_secs(u64::try_from(metadata.ctime()).unwrap_or_default())
+}
+
+/// Returns the git folder that all worktrees of a repository share, as git finds it. Returns `None`
+/// if the file that names it cannot be read.
+fn common_of(own: &Path) -> Option<PathBuf> {
+    let file = own.join("commondir");
+    if file.symlink_metadata().is_err() {
+        return Some(own.to_path_buf());
+    }
+    let text = read_plain(&file, MOST_BYTES).ok()?;
+    fs::canonicalize(own.join(text.trim_end_matches(['\n', '\r']))).ok()
+}
+
+/// Returns the folders outside to which links lead that are in the place of a repository's own
+/// stores. Returns `None` if one of them is not granted.
+fn linked_stores(
+    common: &Path,
+    inside: &[&Path],
+    grants: &mut dyn FnMut(Claim) -> bool,
+) -> Option<Vec<PathBuf>> {
+    let mut found: Vec<PathBuf> = Vec::new();
+    for (place, file) in STORES {
+        let Ok(folder) = fs::canonicalize(common.join(place)) else { continue };
+        if is_below(&folder, inside) || found.iter().any(|store| folder.starts_with(store)) {
+            continue;
+        }
+        if !grants(Claim { file, folder: folder.clone() }) {
+            return None;
+        }
+        found.push(folder);
+    }
+    Some(found)
+}
+
+fn is_below(path: &Path, folders: &[&Path]) -> bool {
+    folders.iter().any(|folder| path.starts_with(folder))
 }
 
 /// Returns the checkout folder of a worktree. `admin` is the folder in which git stores data about
@@ -190,7 +330,7 @@ fn is_repository(folder: &Path) -> bool {
 
 /// Returns the object stores that `info/alternates` names, and the object stores that those stores
 /// name in turn. Only stores that `is_granted` accepts are included.
-fn borrowed(objects: &Path, is_granted: &mut dyn FnMut(&Path) -> bool) -> Vec<PathBuf> {
+fn alternates(objects: &Path, is_granted: &mut dyn FnMut(&Path) -> bool) -> Vec<PathBuf> {
     let mut found: Vec<PathBuf> = Vec::new();
     let mut todo = vec![objects.to_path_buf()];
     while let Some(objects) = todo.pop() {
@@ -299,6 +439,72 @@ mod tests {
             .unwrap();
         fs::write(evil.join(".git"), "gitdir: g/worktrees/x").unwrap();
         assert!(!reaches(), "a worktree of its own");
+    }
+
+    /// Each row is a way in which the files of an unpacked archive lead git to the store of another
+    /// repository, as a shell script in the archive's folder. `$P` is the other repository. Behind it
+    /// is the file that makes the claim.
+    const BORROWING: [(&str, &str); 9] = [
+        ("ln -s $P/.git .git", ".git"),
+        ("echo gitdir: $P/.git > .git", ".git"),
+        ("git init -q && echo $P/.git > .git/commondir", ".git/commondir"),
+        ("git init -q && echo $P/.git/objects > .git/objects/info/alternates", ALTERNATES),
+        ("git init -q && rm -r .git/objects && ln -s $P/.git/objects .git/objects", ".git/objects"),
+        (
+            "git init -q && rm -r .git/objects/pack && ln -s $P/.git/objects/pack .git/objects/pack",
+            ".git/objects/pack",
+        ),
+        ("git init -q && rm -r .git/refs && ln -s $P/.git/refs .git/refs", ".git/refs"),
+        // The archive's author has written both folders, so they name each other.
+        (
+            "git init -q ../store && git -C ../store config core.worktree $PWD && \
+             echo gitdir: ../store/.git > .git && echo $P/.git > ../store/.git/commondir",
+            ".git/commondir",
+        ),
+        (
+            "mkdir -p ../store/worktrees && git init -q && mv .git ../store/worktrees/x && \
+             echo $PWD/.git > ../store/worktrees/x/gitdir && echo $P/.git > ../store/worktrees/x/commondir && \
+             echo gitdir: $(dirname $PWD)/store/worktrees/x > .git",
+            ".git/commondir",
+        ),
+    ];
+
+    #[test]
+    fn a_store_of_another_repository_is_borrowed_until_it_is_trusted_by_name() {
+        for (script, file) in BORROWING {
+            let (_dir, private, evil) = place();
+            let mut shell = Command::new("sh");
+            let done = shell.args(["-ec", script]).env("P", &private).current_dir(&evil).status();
+            assert!(done.unwrap().success(), "{script}");
+            let claims = GitFolder::claims(&evil);
+            assert_eq!(claims.iter().map(|it| it.file).collect::<Vec<_>>(), [file], "{script}");
+            let folder = claims[0].folder.clone();
+            assert!(folder.starts_with(&private), "{script}: {folder:?}");
+            let reached = of(&evil)
+                .is_some_and(|found| found.folders().any(|folder| folder.starts_with(&private)));
+            assert!(!reached, "{script}");
+            assert_eq!(TrustedStores::default().refused(&evil).unwrap().folder, folder, "{script}");
+            let stores = TrustedStores::by(move |_| vec![folder.clone()]);
+            assert_eq!(stores.refused(&evil), None, "{script}: trusted by name");
+        }
+    }
+
+    #[test]
+    fn an_archive_at_the_path_of_a_deleted_worktree_is_not_that_worktree() {
+        let (_dir, main, _) = place();
+        git(&main, "worktree add --quiet ../tree");
+        let tree = main.with_file_name("tree");
+        let pointer = fs::read_to_string(tree.join(".git")).unwrap();
+        let admin = main.join(".git/worktrees/tree");
+        assert!(is_worktree_of(&admin, &tree));
+        fs::remove_dir_all(&tree).unwrap();
+        let made = admin.join("commondir").metadata().unwrap().created().unwrap();
+        while made.elapsed().unwrap() <= MADE_WITHIN {
+            std::thread::park_timeout(Duration::from_millis(100));
+        }
+        fs::create_dir(&tree).unwrap();
+        fs::write(tree.join(".git"), &pointer).unwrap();
+        assert_eq!(GitFolder::claims(&tree)[0].folder, admin);
     }
 
     #[test]

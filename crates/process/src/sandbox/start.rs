@@ -55,6 +55,13 @@ impl Sandbox {
         Self { kept: Some(Arc::new(Kept::new(machine, Options::default(), trial))) }
     }
 
+    /// Returns the folders outside of a checkout that commands may use as its git folder or object
+    /// store.
+    #[must_use]
+    pub fn trusted_git(&self) -> &[PathBuf] {
+        self.kept.as_ref().map_or(&[], |kept| kept.trusted_git())
+    }
+
     /// Tests whether this machine can enforce a sandbox profile.
     #[must_use]
     pub fn support(&self, profile: Profile) -> Support {

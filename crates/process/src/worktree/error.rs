@@ -67,6 +67,20 @@ pub enum WorktreeError {
         /// The folder that is not in a git repository.
         path: PathBuf,
     },
+    /// Git would use the store of another repository in this checkout.
+    #[error(
+        "{file} in {} leads git to {}, outside of the checkout, and nobody has trusted that",
+        .checkout.display(),
+        .folder.display()
+    )]
+    Borrowed {
+        /// The folder in which git was to be run.
+        checkout: PathBuf,
+        /// The path of the file that leads there, relative to the top of the checkout.
+        file: &'static str,
+        /// The folder outside of the checkout.
+        folder: PathBuf,
+    },
     /// The repository has no commit from which a branch could start.
     #[error("{} has no commit yet, so no branch can start from it", .path.display())]
     NoCommit {

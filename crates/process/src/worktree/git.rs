@@ -14,6 +14,7 @@ use super::WorktreeError;
 use crate::checkout::checkout_around;
 use crate::given_file::{Given, check_plain};
 use crate::job::{Ended, Ending, Stream};
+use crate::sandbox::git_folder::TrustedStores;
 use crate::sandbox::{Grant, Profile, Sandbox};
 
 /// Time limit of one git command. The slowest command is the checkout of a large repository.
@@ -73,6 +74,8 @@ pub(super) struct Git {
     /// The sandbox in which git runs. It is needed because agents can change the repository's
     /// configuration, which can name programs that git runs.
     sandbox: Sandbox,
+    /// The folders outside of a checkout that git may use in it.
+    stores: TrustedStores,
 }
 
 /// A file is larger than the caller allows.
@@ -123,16 +126,27 @@ impl Answer {
 
 impl Git {
     pub(super) fn new(checkout: PathBuf) -> Self {
-        Self { checkout, sandbox: Sandbox::default() }
+        Self { checkout, sandbox: Sandbox::default(), stores: TrustedStores::default() }
     }
 
     pub(super) fn confined(self, sandbox: Sandbox) -> Self {
         Self { sandbox, ..self }
     }
 
+    pub(super) fn trusting(self, stores: TrustedStores) -> Self {
+        Self { stores, ..self }
+    }
+
+    /// Checks that git uses no store of another repository in the checkout around a folder.
+    fn check_stores(&self, folder: &Path) -> Result<(), WorktreeError> {
+        let Some(claim) = self.stores.refused(folder) else { return Ok(()) };
+        let checkout = folder.to_owned();
+        Err(WorktreeError::Borrowed { checkout, file: claim.file, folder: claim.folder })
+    }
+
     /// Returns a copy that runs git in another checkout.
     pub(super) fn at(&self, checkout: PathBuf) -> Self {
-        Self { checkout, sandbox: self.sandbox.clone() }
+        Self { checkout, ..self.clone() }
     }
 
     pub(super) fn checkout(&self) -> &Path {
@@ -492,6 +506,7 @@ impl Git {
             let careful = CAREFUL.into_iter().flat_map(|setting| ["-c", setting]);
             command.args(careful).args(arguments).envs(CAREFUL_VARIABLES);
         };
+        self.check_stores(folder)?;
         check_files(folder).map_err(WorktreeError::io("run git in", folder))?;
         let job = self.sandbox.start(Profile::Free, &Grant::at(folder), "git", fill);
         let job = job.map_err(WorktreeError::io("run git in", folder))?;

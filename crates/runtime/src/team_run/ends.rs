@@ -7,6 +7,7 @@ use std::time::Duration;
 use pitcrew_agent::Event;
 use pitcrew_agent::transcript::AnswerFault;
 use pitcrew_model::in_dollars;
+use pitcrew_permission::trust::trusted_stores;
 use pitcrew_process::worktree::{Finished, Worktrees};
 use pitcrew_protocol::{
     AgentName, Foreign, Frame, Injected, LEAD_NAME, MessageId, Status, TaskId, TeammateTerminated,
@@ -439,7 +440,9 @@ impl TeamLoop {
         let folder = Worktrees::folder_below(&self.run_context.root);
         let worktrees = Worktrees::new(&self.run_context.cwd, folder)
             .with_ignored(self.run_context.ignored_files);
-        worktrees.confined(self.run_context.sandbox.clone())
+        let sandbox = self.run_context.sandbox.clone();
+        let stores = trusted_stores(&self.run_context.root, sandbox.trusted_git());
+        worktrees.confined(sandbox).trusting(stores)
     }
 }
 

@@ -57,8 +57,7 @@ impl Rooms {
             }
         };
         let panes = RecordedPanes::below(&context.root);
-        let folder = Worktrees::folder_below(&context.root);
-        let worktrees = Worktrees::new(&context.cwd, folder).with_ignored(settings.ignored_files());
+        let worktrees = context.worktrees(&context.cwd).with_ignored(settings.ignored_files());
         // Other commands restore overwritten changes whenever they read a team. The doctor restores
         // them only with `--repair`.
         let files = files.putting_back_when_asked();

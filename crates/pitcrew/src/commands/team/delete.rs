@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use pitcrew_process::identity::ProcessIdentity;
-use pitcrew_process::worktree::{Finished, Worktrees};
+use pitcrew_process::worktree::Finished;
 use pitcrew_protocol::{AgentName, Member, MessageId, TaskId, TeamConfig, TeamDeleted, TeamDir};
 use pitcrew_team::store::{LeaseName, StoreError};
 use pitcrew_team::{Actor, Team};
@@ -210,8 +210,7 @@ async fn clear_worktree(
         return Ok(None);
     };
     let settings = context.usable_settings();
-    let folder = Worktrees::folder_below(&context.root);
-    let worktrees = Worktrees::new(&context.cwd, folder).with_ignored(settings.ignored_files());
+    let worktrees = context.worktrees(&context.cwd).with_ignored(settings.ignored_files());
     // Git cannot remove the worktree in which git itself runs, and the user may call this command
     // inside that worktree. Git therefore runs in the main checkout.
     let worktrees = worktrees.in_repository_of(path.clone()).in_main_checkout().await;

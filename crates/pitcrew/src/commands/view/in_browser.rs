@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pitcrew_process::given_stream::GivenStream;
-use pitcrew_process::worktree::Worktrees;
 use pitcrew_protocol::{ApiError, ErrorCode};
 use pitcrew_team::{Clock as _, SystemClock, TeamRecords};
 use pitcrew_tui::viewer::End;
@@ -203,7 +202,7 @@ async fn bind(context: &Context) -> Result<Server, Failure> {
         reads: Context::teams_in(reads, &settings)?,
         root: context.root.clone(),
         new_teams: NewTeams::Refused(ApiError::new(ErrorCode::PermissionDenied, no_teams)),
-        worktrees: Worktrees::new(&context.cwd, Worktrees::folder_below(&context.root)),
+        worktrees: context.worktrees(&context.cwd),
         token: Token::new(token).map_err(Failure::internal)?,
         devices: Devices::new(files, Arc::new(SystemClock)),
         reach: Reach::Loopback { port: 0 },
