@@ -240,13 +240,13 @@ pub(crate) fn writable_target(context: &Context, path: &Path) -> Result<PathBuf,
     })?;
     // The real path counts: an agent may have replaced a folder by a link.
     let root = fs::canonicalize(&context.root).unwrap_or_else(|_| context.root.clone());
-    if folder.starts_with(&root) || folder.iter().any(is_guarded) {
+    if folder.starts_with(&root) || is_guarded(&folder) {
         return wrong(format!(
             "no document is written to {}: files there can grant rights or run by themselves",
             shown(&folder)
         ));
     }
-    if is_guarded(name) {
+    if is_guarded(&folder.join(name)) {
         let said = format!(
             "no document is written to {}: agents obey files of this name, or programs run them",
             shown(&folder.join(name))

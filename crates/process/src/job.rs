@@ -405,6 +405,9 @@ impl ProcessGroup {
     /// Records that the command itself has ended. Returns the group if processes of the group are
     /// still running.
     async fn after_leader(mut self) -> Option<Self> {
+        if self.aftermath.as_ref().is_some_and(Aftermath::is_due_with_leader) {
+            self.aftermath = None;
+        }
         let mut still_running = self.is_running().await;
         if self.aftermath.as_ref().is_some_and(Aftermath::ends_all) {
             // When this command ends, the kernel ends all processes that the command started. Wait

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use pitcrew_process::job::{Ending, Job, Stream};
-use pitcrew_process::sandbox::{Appeared, Sandbox};
+use pitcrew_process::sandbox::{Appeared, Profile, Sandbox};
 use pitcrew_protocol::tool_name;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -109,7 +109,10 @@ pub(super) fn spawn_shell(
         let words = format!("the working folder {} does not exist", context.cwd.display());
         return Err(io::Error::new(io::ErrorKind::NotFound, words));
     }
-    let grant = context.gate.grant(&context.cwd);
+    let grant = match context.profile {
+        Profile::Free => context.gate.grant_freely(&context.cwd, command),
+        Profile::Read | Profile::Work => context.gate.grant(&context.cwd),
+    };
     sandbox.start(context.profile, &grant, *SHELL, |shell| {
         let variables = context.env.iter().map(|(name, value)| (name, value));
         shell.arg("-c").arg(command).envs(variables);

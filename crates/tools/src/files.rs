@@ -236,7 +236,11 @@ pub(super) fn change(
     let _turn = context.reads.take_turn(&real);
     let (before, permissions) = present(&place, context)?.unzip();
     let after = make(before.as_deref())?;
-    store(&place, &after, permissions, context)?;
+    // A sandboxed command may run meanwhile. The change must not be put aside when it ends.
+    context
+        .sandbox
+        .decide(place.path, &after, || store(&place, &after, permissions, context))
+        .map_err(FileError::io("write", place.path))??;
     context.reads.note(real, Stamp::of(&after));
     Ok(Change { before, after })
 }

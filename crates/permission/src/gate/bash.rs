@@ -1,7 +1,7 @@
 //! Judges calls of the Bash tool. A command is allowed only if every part of it is allowed. One
 //! denied part denies the whole command.
 
-use std::cell::OnceCell;
+use std::cell::{OnceCell, RefCell};
 use std::path::{Path, PathBuf};
 
 use pitcrew_process::sandbox::Profile;
@@ -92,6 +92,18 @@ pub(super) fn judge(gate: &Gate, mode: PermissionMode, call: &Call<'_>) -> Verdi
     let unasked =
         case.unasked(mode).or_else(|| case.is_left_to_work(mode).then_some(Profile::Work));
     unasked.map_or_else(|| case.ask(), |profile| Verdict::Allow { profile })
+}
+
+/// Returns the real paths of the protected files that a command changes, as far as its text shows
+/// it.
+pub(super) fn protected_changes(gate: &Gate, call: &Call<'_>, command: &str) -> Vec<PathBuf> {
+    let changed = RefCell::new(Vec::new());
+    Case::read(gate, call, command).change(|_, target| {
+        let resolved = target.resolved.clone().filter(|_| target.steers_tools());
+        changed.borrow_mut().extend(resolved);
+        None::<()>
+    });
+    changed.into_inner()
 }
 
 /// A command, with everything that the permission gate has found out about the command.

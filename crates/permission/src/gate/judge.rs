@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use pitcrew_process::sandbox::{Grant, Profile, Sandbox};
-use pitcrew_protocol::{PermissionMode, ToolKind, canonical_tool};
+use pitcrew_protocol::{PermissionMode, ToolKind, canonical_tool, tool_name};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -326,7 +326,15 @@ impl Gate {
     /// without the files that `Read` deny rules match.
     pub fn grant(&self, cwd: &Path) -> Grant {
         let denied = denied_reads(&self.rules.deny, cwd);
-        Grant { cwd: cwd.to_path_buf(), beside: self.directories.clone(), denied }
+        Grant { cwd: cwd.to_path_buf(), beside: self.directories.clone(), denied, decided: vec![] }
+    }
+
+    /// Returns the grant of a command that this gate has allowed to run in the sandbox profile
+    /// *free*. It names the protected files that the command changes, as far as its text shows it.
+    pub fn grant_freely(&self, cwd: &Path, command: &str) -> Grant {
+        let input = Value::Null;
+        let call = Call { tool: tool_name::BASH, input: &input, cwd, plan_file: None };
+        Grant { decided: bash::protected_changes(self, &call, command), ..self.grant(cwd) }
     }
 
     /// Applies a permission update to this session. For a `setMode` update, this function returns

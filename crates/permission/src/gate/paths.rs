@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
 use pitcrew_process::pieces;
-use pitcrew_process::protected::{LOOSE_REPOSITORY, is_protected};
+use pitcrew_process::protected::{LOOSE_REPOSITORY, protected_at};
 use pitcrew_process::worktree::BELOW_ROOT;
 
 /// Maximum number of symbolic links in one path. The kernel has the same limit.
@@ -313,7 +313,8 @@ impl Target {
         let by_name = self.goes_through(|name, rest| {
             let is_worktree =
                 || name.eq_ignore_ascii_case(CONFIG_FOLDER) && rest.starts_with(BELOW_ROOT);
-            name.eq_ignore_ascii_case(".git") || is_protected(name) && !is_worktree()
+            name.eq_ignore_ascii_case(".git")
+                || protected_at(name, rest).is_some() && !is_worktree()
         });
         by_name || self.makes_repository()
     }

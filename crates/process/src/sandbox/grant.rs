@@ -14,6 +14,9 @@ pub struct Grant {
     pub beside: Vec<PathBuf>,
     /// The user's `Read` deny rules, which forbid reading some files in the working folders.
     pub denied: DeniedReads,
+    /// The protected files and folders that the command changes, as far as its text shows it. It
+    /// was allowed to, so these files are not put aside. The profile *free* alone uses this.
+    pub decided: Vec<PathBuf>,
 }
 
 impl Grant {

@@ -21,10 +21,10 @@ use super::places::Places;
 use super::private::{PrivateFolder, Workshop, temporary_below};
 use super::quarantine::{Aftermath, Appeared, Told};
 use super::readable::{DEVICES, Readable, Secrets};
+use super::records::Records;
 use super::shared::SharedBounds;
 use super::starter;
 use super::syscalls::{Filters, Signals};
-use super::unfinished::Record;
 use super::work::{INNER, Mounts, StandIns};
 use super::{
     Grant, Machine, Mechanism, OF_PITCREW, OF_TEAMS, OF_THE_USER, OPEN_OF_PITCREW, Options,
@@ -200,6 +200,40 @@ impl Kept {
     }
 
     pub(super) fn start_freely(
+        &self,
+        grant: &Grant,
+        program: &str,
+        fill: impl FnOnce(&mut Command),
+    ) -> io::Result<Job> {
+        let aftermath = self.allow(&grant.decided);
+        let job = self.start_free(&grant.cwd, program, fill)?;
+        Ok(match aftermath {
+            Some(aftermath) => job.with_aftermath(aftermath),
+            None => job,
+        })
+    }
+
+    /// Records that a command is allowed to change protected files. Commands in the sandbox profile
+    /// *work* that run meanwhile did not make these files.
+    fn allow(&self, decided: &[PathBuf]) -> Option<Aftermath> {
+        if decided.is_empty() {
+            return None;
+        }
+        let allowed = Records::lock_existing(&self.machine.root)
+            .and_then(|records| records.map(|it| it.allow(decided.to_vec())).transpose());
+        match allowed {
+            Ok(allowed) => allowed.map(|(record, appeared)| {
+                self.told.tell(appeared);
+                Aftermath::new(Some(record), self.told.clone())
+            }),
+            Err(problem) => {
+                tracing::warn!(%problem, "files that a command may change could be put aside");
+                None
+            }
+        }
+    }
+
+    fn start_free(
         &self,
         cwd: &Path,
         program: &str,
@@ -426,29 +460,46 @@ impl Kept {
         if let Some(obstacle) = self.obstacle(&grant.cwd) {
             return Err(io::Error::other(obstacle));
         }
-        let (mut command, mounts) = self.working(grant)?;
-        command.arg(program);
-        fill(&mut command);
-        self.withhold(Profile::Work, &mut command);
+        let seen = self.readable(grant)?;
+        let records = Records::lock(&self.machine.root)?;
+        // Look at the protected places without the files that other commands have created there.
+        self.told.tell(records.put_aside_in(&self.open_folders(grant, seen.1.as_ref())));
+        let (mut command, mounts) = self.working(grant, seen)?;
         // Before the command starts, write a record of the protected places that no mount covers.
         // If this process is killed, a later pitcrew process reads the record and checks these
         // places.
-        let record = Record::write(&self.machine.root, mounts.uncovered)?;
+        let record = records.begin(&mounts.opened, mounts.uncovered)?;
+        drop(records);
+        command.arg(program);
+        fill(&mut command);
+        self.withhold(Profile::Work, &mut command);
         // Dropping `aftermath` checks the protected places. This happens even if the command does
         // not start.
         let aftermath = Aftermath::new(Some(record), self.told.clone());
         Ok(starter::start(command)?.with_aftermath(aftermath))
     }
 
+    /// Returns the folders that a command in the sandbox profile *work* can write, with symbolic
+    /// links resolved. Temporary folders are not included.
+    fn open_folders(&self, grant: &Grant, git: Option<&GitFolder>) -> BTreeSet<PathBuf> {
+        let of_git = git.into_iter().flat_map(|git| [git.common.as_path(), git.own.as_path()]);
+        let written = self.options.write.iter().map(PathBuf::as_path);
+        let folders = grant.folders().chain(written).chain(of_git);
+        folders.filter_map(|path| fs::canonicalize(path).ok()).collect()
+    }
+
     /// Returns the mounts and the command line for the sandbox profile *work*. The command line
-    /// does not contain the program yet.
-    fn working(&self, grant: &Grant) -> io::Result<(Command, Mounts)> {
+    /// does not contain the program yet. `seen` is the result of [`Self::readable`].
+    fn working(
+        &self,
+        grant: &Grant,
+        (readable, git, config): (Readable, Option<GitFolder>, PathBuf),
+    ) -> io::Result<(Command, Mounts)> {
         let Offered { landlock: Some(landlock), bubblewrap: Some(bubblewrap) } = self.offered()
         else {
             return Err(io::ErrorKind::Unsupported.into());
         };
         let (own, arguments) = self.inner().map_err(io::Error::other)?;
-        let (readable, git, config) = self.readable(grant)?;
         let workshop = self.workshop()?;
         let (empty_file, empty_folder) = workshop.stand_ins()?;
         let stand_ins = StandIns { workshop, empty_file: &empty_file, empty_folder: &empty_folder };
@@ -500,7 +551,8 @@ impl Kept {
         const TRIAL: &str = "echo x > inside && { echo x > \"$1\" || true; } 2> /dev/null";
         let folder = self.workshop()?.private()?;
         let outside = folder.path().with_extension("outside");
-        let (command, _mounts) = self.working(&Grant::at(folder.path()))?;
+        let grant = Grant::at(folder.path());
+        let (command, _mounts) = self.working(&grant, self.readable(&grant)?)?;
         let output = command.into_std().args(["sh", "-c", TRIAL, "sh"]).arg(&outside).output()?;
         if !output.status.success() || !folder.path().join("inside").exists() {
             let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
@@ -513,6 +565,27 @@ impl Kept {
                 Err(io::Error::other("a trial in bubblewrap wrote outside of its working folder"))
             }
             Err(_never_made) => Ok(()),
+        }
+    }
+
+    /// Calls `write`, which writes `content` to `file` because a person or a rule allowed it, and
+    /// records that commands in the sandbox profile *work* did not make the file.
+    pub(super) fn decide<T, E>(
+        &self,
+        file: &Path,
+        content: &[u8],
+        write: impl FnOnce() -> Result<T, E>,
+    ) -> io::Result<Result<T, E>> {
+        match Records::lock_existing(&self.machine.root) {
+            Ok(Some(records)) => {
+                records.decide(file, content, |appeared| self.told.tell(appeared), write)
+            }
+            Ok(None) => Ok(write()),
+            Err(problem) => {
+                // Any program can take the lock. Do not keep agents from writing because of that.
+                tracing::warn!(%problem, "a file is written without a record of the decision");
+                Ok(write())
+            }
         }
     }
 

@@ -48,6 +48,7 @@
 mod bubblewrap;
 mod capabilities;
 mod confined_thread;
+mod decided;
 mod denied;
 mod denied_reads;
 mod environment;
@@ -65,12 +66,15 @@ mod private;
 mod profile;
 mod quarantine;
 mod readable;
+mod records;
 mod shared;
 mod sockets;
 mod start;
 mod starter;
 mod syscalls;
+mod uncovered;
 mod unfinished;
+mod way;
 mod work;
 
 pub use denied_reads::{DeniedReads, NamesPath};

@@ -178,7 +178,7 @@ impl Sandbox {
             return Job::spawn(&mut command);
         };
         match profile {
-            Profile::Free => kept.start_freely(&grant.cwd, program, fill),
+            Profile::Free => kept.start_freely(grant, program, fill),
             Profile::Read => kept.start_reading(grant, program, fill),
             Profile::Work => kept.start_working(grant, program, fill),
         }
@@ -226,6 +226,25 @@ impl Sandbox {
             return Ok(work());
         };
         apart(|| landlock.give_up(&places), work)
+    }
+
+    /// Calls `write`, which writes `content` to the file at the real path `file`. Call this function
+    /// for each change that a tool makes itself: a person or a rule allowed it, so the file is not
+    /// put aside when a command in the sandbox profile *work* ends that ran meanwhile.
+    ///
+    /// # Errors
+    /// If a command in *work* had created the file, or a folder on the way to it. It is renamed,
+    /// and `write` is not called.
+    pub fn decide<T, E>(
+        &self,
+        file: &Path,
+        content: &[u8],
+        write: impl FnOnce() -> Result<T, E>,
+    ) -> io::Result<Result<T, E>> {
+        match &self.kept {
+            Some(kept) => kept.decide(file, content, write),
+            None => Ok(write()),
+        }
     }
 
     /// Returns true if a file is a plan file, which means that it is below `plans` in the

@@ -22,10 +22,10 @@ use super::git_folder::GitFolder;
 use super::git_programs;
 use super::places::trail;
 use super::private::Workshop;
-use super::quarantine::{Uncovered, entries_in, folders_in, is_other_case};
 use super::readable::Readable;
+use super::uncovered::{Uncovered, entries_in, folders_in, is_variant};
 use super::{Grant, Machine, Options, sockets};
-use crate::protected::{LOOSE_REPOSITORY, PROTECTED};
+use crate::protected::{Depth, LOOSE_REPOSITORY, PROTECTED, ProtectedName};
 
 /// Protected entries of a git folder. The entry `config` names programs that git runs, and the
 /// other entries can make git use another configuration.
@@ -39,10 +39,6 @@ const PROTECTED_OF_GIT: &[&str] = &[
     "info/attributes",
     "objects/info/alternates",
 ];
-
-/// Protected entries of the subfolders of a working folder. A program that is started in a
-/// subfolder reads these entries there.
-const PROTECTED_IN_FOLDERS: &[&str] = &[".claude", ".mcp.json"];
 
 /// Protected entries of a worktree's own git folder.
 const PROTECTED_OF_WORKTREE: &[&str] = &["config.worktree", "hooks", "commondir", "gitdir"];
@@ -66,6 +62,15 @@ enum Mount {
     Link(PathBuf),
 }
 
+/// Whether a command can rename the folders on the way to a protected path at which nothing exists.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum OnTheWay {
+    Fixed,
+    /// The check after the command finds what appeared at the path, whatever became of the folders.
+    /// Ordinary files in these folders can be renamed meanwhile, which a mount would prevent.
+    Replaceable,
+}
+
 /// All mounts for one command.
 #[derive(Debug, Default)]
 pub(super) struct Mounts {
@@ -74,7 +79,7 @@ pub(super) struct Mounts {
     pub(super) writable: Vec<PathBuf>,
     /// The real folders that the command is allowed to write, with symbolic links resolved.
     /// Temporary folders are not included.
-    opened: BTreeSet<PathBuf>,
+    pub(super) opened: BTreeSet<PathBuf>,
     /// The protected paths that a mount makes read-only.
     covered: BTreeSet<PathBuf>,
     /// The protected places that no mount covers.
@@ -136,7 +141,7 @@ impl Mounts {
                 .for_each(|path| mounts.protect(path));
         }
         for folder in &working {
-            PROTECTED.iter().for_each(|name| mounts.protect(&folder.join(name)));
+            mounts.protect_names(folder);
             if git.is_none_or(|git| git.top != *folder) {
                 // The command may create a repository in the working folder, and could then write
                 // the configuration of that repository. Therefore protect the configuration in
@@ -144,8 +149,6 @@ impl Mounts {
                 let inner = folder.join(".git");
                 PROTECTED_OF_GIT.iter().for_each(|name| mounts.protect(&inner.join(name)));
             }
-            PROTECTED_IN_FOLDERS.iter().for_each(|name| mounts.protect_in_each(folder, name));
-            mounts.protect_other_case(folder);
             mounts.protect_loose_repository(folder);
             mounts.protect(&machine.root);
         }
@@ -233,28 +236,44 @@ impl Mounts {
         self.uncovered.extend(Uncovered::in_each(&open, folder, name, known));
     }
 
-    /// Makes sure that a command leaves no new entry whose name differs from a protected name only
-    /// in case, in a folder and in its subfolders.
-    fn protect_other_case(&mut self, folder: &Path) {
-        let names: Vec<&str> = PROTECTED.iter().copied().chain([".git"]).collect();
-        let known_in = |inner: &Path, names: &[&str]| {
-            let entries = entries_in(&folder.join(inner)).into_iter();
-            let known = entries.filter(|entry| names.iter().any(|name| is_other_case(entry, name)));
-            known.map(|entry| inner.join(entry)).collect::<Vec<_>>()
-        };
-        let here = known_in(Path::new(""), &names);
-        let folders = folders_in(folder);
-        let inside: Vec<PathBuf> =
-            folders.iter().flat_map(|inner| known_in(inner, PROTECTED_IN_FOLDERS)).collect();
-        here.iter().chain(&inside).for_each(|path| self.protect(&folder.join(path)));
-        self.uncovered.extend(Uncovered::other_case(folder, folder, &names, here, false));
-        self.uncovered.extend(Uncovered::other_case(
-            folder,
-            folder,
-            PROTECTED_IN_FOLDERS,
-            inside,
-            true,
-        ));
+    /// Protects the files of the table in a working folder.
+    fn protect_names(&mut self, folder: &Path) {
+        for row in PROTECTED.iter().filter(|row| !row.is_pattern()) {
+            let path = row.parts().fold(folder.to_path_buf(), |path, part| path.join(part));
+            self.protect_as(&path, OnTheWay::Replaceable);
+        }
+        let in_subfolders: Vec<&str> =
+            PROTECTED.iter().filter(|row| row.depth == Depth::Subfolders).map(name).collect();
+        in_subfolders.iter().for_each(|name| self.protect_in_each(folder, name));
+        self.protect_variants(folder, &in_subfolders);
+    }
+
+    /// Makes sure that a command leaves no new entry in a working folder whose name differs from a
+    /// protected name only in case, or fits a protected pattern. The same applies to the names
+    /// `in_subfolders` in each subfolder.
+    fn protect_variants(&mut self, folder: &Path, in_subfolders: &[&'static str]) {
+        let mut names: BTreeMap<PathBuf, BTreeSet<&str>> = BTreeMap::new();
+        names.entry(PathBuf::new()).or_default().insert(".git");
+        for row in PROTECTED {
+            let mut inside = PathBuf::new();
+            for part in row.parts() {
+                names.entry(inside.clone()).or_default().insert(part);
+                inside.push(part);
+            }
+        }
+        for (inside, names) in names {
+            let names: Vec<&str> = names.into_iter().collect();
+            let inside = folder.join(inside);
+            let known = variants_in(&inside, Path::new(""), &names);
+            known.iter().for_each(|entry| self.protect(&inside.join(entry)));
+            self.uncovered.extend(Uncovered::other_case(folder, &inside, &names, known, false));
+        }
+        let known: Vec<PathBuf> = folders_in(folder)
+            .iter()
+            .flat_map(|inner| variants_in(folder, inner, in_subfolders))
+            .collect();
+        known.iter().for_each(|path| self.protect(&folder.join(path)));
+        self.uncovered.extend(Uncovered::other_case(folder, folder, in_subfolders, known, true));
     }
 
     /// Prevents a command from turning a working folder into a repository without `.git`. If the
@@ -283,6 +302,10 @@ impl Mounts {
     /// Protects the parts of a path that are inside writable folders. These parts are the symbolic
     /// links on the way and the final target.
     fn protect(&mut self, path: &Path) {
+        self.protect_as(path, OnTheWay::Fixed);
+    }
+
+    fn protect_as(&mut self, path: &Path, on_the_way: OnTheWay) {
         let (end, links) = trail(path);
         for link in links {
             if let Some(open) = self.open_around(&link) {
@@ -293,8 +316,11 @@ impl Mounts {
         let is_apart = |end: &PathBuf| !self.opened.iter().any(|open| open.starts_with(end));
         let Some(end) = end.filter(is_apart) else { return };
         let Some(open) = self.open_around(&end) else { return };
-        self.fix_way(&open, &end);
-        match fs::symlink_metadata(&end) {
+        let metadata = fs::symlink_metadata(&end);
+        if metadata.is_ok() || on_the_way == OnTheWay::Fixed {
+            self.fix_way(&open, &end);
+        }
+        match metadata {
             Ok(_) => self.cover(&end),
             Err(_) => self.uncovered.extend(Uncovered::nothing(&open, &end)),
         }
@@ -378,4 +404,17 @@ impl Mounts {
         arguments.extend(["--remount-ro", "/"].map(OsString::from));
         arguments
     }
+}
+
+/// Returns the name of a row that has only one part.
+fn name(row: &ProtectedName) -> &'static str {
+    row.split().1
+}
+
+/// Returns the entries of the folder `inner` of `folder` whose names are variants of `names`. The
+/// paths are relative to `folder`.
+fn variants_in(folder: &Path, inner: &Path, names: &[&str]) -> Vec<PathBuf> {
+    let entries = entries_in(&folder.join(inner)).into_iter();
+    let known = entries.filter(|entry| names.iter().any(|name| is_variant(entry, name)));
+    known.map(|entry| inner.join(entry)).collect()
 }

@@ -22,6 +22,7 @@ mod patience;
 mod sandbox_attacks;
 mod sandbox_free;
 mod sandbox_places;
+mod sandbox_quarantine;
 mod sandbox_read;
 mod sandbox_terminal;
 mod sandbox_work;
