@@ -21,9 +21,8 @@ use pitcrew_process::job::outlives_variable;
 use serde::Deserialize;
 use tokio::process::Command;
 use tokio::sync::Semaphore;
-use tokio::time::Instant;
 
-use super::launch::Launch;
+use super::launch::{Launcher, with_screen};
 use super::pane::complaint;
 use super::{NewPane, PaneError, PaneId, PaneState, PaneTag, Panes, StartedPane};
 
@@ -33,13 +32,6 @@ const NEEDED: &str = "it2 0.2 (`pip install it2`) with iTerm2's Python API switc
 /// Time limit of one call of `it2`. The limit is long, because each call opens a new connection to
 /// iTerm2.
 const CALL_TIME: Duration = Duration::from_secs(20);
-
-/// Time limit within which the user's shell must start and must be replaced by the program. It is
-/// long enough for a slow startup file of the shell.
-const SHELL_TIME: Duration = Duration::from_secs(30);
-
-/// Pause between two checks whether the program has replaced the shell.
-const SHELL_TICK: Duration = Duration::from_millis(20);
 
 /// The exit status with which `it2` reports that a session does not exist.
 const NO_SESSION: i32 = 3;
@@ -60,10 +52,8 @@ pub struct ITerm2Options {
     /// the focus. If `None`, new panes are placed beside the active session, and each new pane gets
     /// the focus.
     pub beside: Option<String>,
-    /// The command that starts a program from a launch file (`pitcrew pane-exec`).
-    pub launcher: Vec<String>,
-    /// The folder in which launch files are created.
-    pub temporary: PathBuf,
+    /// How the process of a pane gets its launch.
+    pub launcher: Launcher,
 }
 
 /// The pane backend for iTerm2.
@@ -198,27 +188,10 @@ impl ITerm2 {
         }
     }
 
-    /// Replaces the shell of a new pane with the program.
-    #[expect(clippy::disallowed_methods, reason = "the program in the pane wrote this file")]
+    /// Replaces the shell of a new pane with the program. Returns the process id of the program.
     async fn become_program(&self, id: &str, pane: &NewPane) -> Result<u32, PaneError> {
-        let refused = |source| PaneError::Io {
-            action: "write a launch file in",
-            what: self.options.temporary.display().to_string(),
-            source,
-        };
-        // Create a new private folder for the launch file and for the file with the process id. The
-        // launch file must contain the path of the file with the process id, so this path must be
-        // known before the launch file is written.
-        let folder = tempfile::Builder::new()
-            .prefix("pitcrew-iterm2-")
-            .tempdir_in(&self.options.temporary)
-            .map_err(refused)?;
-        let tell_pid = folder.path().join("pid");
-        let launch = Launch { tell_pid: Some(tell_pid.clone()), ..Launch::of(pane) };
-        let file = launch.write(folder.path()).map_err(refused)?;
-        let words =
-            self.options.launcher.iter().cloned().chain([file.to_string_lossy().into_owned()]);
-        let line: Vec<String> = words.map(|word| quoted(&word)).collect();
+        let offer = self.options.launcher.offer(pane)?;
+        let line: Vec<String> = offer.argv().iter().map(|word| quoted(word)).collect();
         // Set the tag before the program starts. Otherwise a crash could leave a running program in
         // a pane without a tag.
         self.ask(&["session", "set-var", TAG_VARIABLE, &pane.tag.to_string(), "--session", id])
@@ -226,21 +199,10 @@ impl ITerm2 {
         self.ask(&["session", "set-name", "--session", id, "--", &title(&pane.title)]).await?;
         self.ask(&["session", "run", "--session", id, "--", &format!("exec {}", line.join(" "))])
             .await?;
-        let end = Instant::now() + SHELL_TIME;
-        while Instant::now() < end {
-            let told = std::fs::read_to_string(&tell_pid).unwrap_or_default();
-            // The process id is complete only if a line break follows it.
-            if let Some(pid) = told.strip_suffix('\n').and_then(|pid| pid.parse::<u32>().ok()) {
-                self.ask(&["session", "set-var", PID_VARIABLE, &pid.to_string(), "--session", id])
-                    .await?;
-                return Ok(pid);
-            }
-            tokio::time::sleep(SHELL_TICK).await;
-        }
-        Err(PaneError::Slow {
-            command: "the shell of a new iTerm2 pane".to_owned(),
-            after: SHELL_TIME,
-        })
+        // iTerm2 does not report the process of a pane. The process tells itself by its connection.
+        let pid = offer.give(None).await?;
+        self.ask(&["session", "set-var", PID_VARIABLE, &pid.to_string(), "--session", id]).await?;
+        Ok(pid)
     }
 
     async fn close(&self, id: &str) -> Result<(), PaneError> {
@@ -283,10 +245,11 @@ impl Panes for ITerm2 {
                 is_split: Some(true),
             }),
             Err(error) => {
+                let screen = self.screen(&PaneId(id.clone())).await.ok().flatten();
                 // Close the pane. Pitcrew has just created it, so it contains nothing that belongs
                 // to the user.
                 let _ = self.close(&id).await;
-                Err(error)
+                Err(with_screen(error, screen.as_deref()))
             }
         }
     }

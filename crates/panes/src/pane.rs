@@ -243,13 +243,19 @@ pub enum PaneError {
     /// The operating system refused an action.
     #[error("cannot {action} {what}")]
     Io {
-        /// The action that failed, as a phrase that `what` completes, such as `write a launch file
-        /// in`.
+        /// The action that failed, as a phrase that `what` completes, such as `start the
+        /// pane program`.
         action: &'static str,
         /// The object of the action, such as a path.
         what: String,
         /// The error of the operating system.
         source: io::Error,
+    },
+    /// The process of a new pane did not become the program.
+    #[error("its program was not started: {reason}")]
+    NotStarted {
+        /// The reason.
+        reason: String,
     },
     /// The pane does not exist.
     #[error("there is no pane {pane}")]

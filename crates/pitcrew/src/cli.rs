@@ -141,7 +141,7 @@ impl Command {
             Self::Doctor(command) => command.run(context),
             Self::Prune(command) => command.run(context),
             Self::Pane(command) => command.run(context),
-            Self::PaneExec(command) => command.run(),
+            Self::PaneExec(command) => context.briefly(command.run()),
             Self::RunHost(command) => command.run(context),
             Self::SandboxExec(command) => command.run(),
             Self::PaneProbe(command) => command.run(context),

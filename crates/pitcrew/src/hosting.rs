@@ -380,7 +380,7 @@ fn panes(
                 argv.first().map_or("", String::as_str),
                 "the program for panes",
             )?;
-            Ok(Some(Arc::new(PaneProgram::new(argv))))
+            Ok(Some(Arc::new(PaneProgram::new(argv, pane_exec::launcher(context)?))))
         }
     }
 }
@@ -464,8 +464,7 @@ fn tmux(context: &Context, socket: Option<PathBuf>) -> Result<Tmux, Failure> {
             .filter(|_| is_ours)
             .map(|pane| PaneId(pane.to_owned())),
         session: TMUX_SESSION.to_owned(),
-        launcher: pane_exec::command()?,
-        temporary: context.temporary(),
+        launcher: pane_exec::launcher(context)?,
     }))
 }
 
@@ -477,8 +476,7 @@ fn iterm2(context: &Context) -> Result<ITerm2, Failure> {
     Ok(ITerm2::new(ITerm2Options {
         program: PathBuf::from("it2"),
         beside: context.variable("ITERM_SESSION_ID").map(str::to_owned),
-        launcher: pane_exec::command()?,
-        temporary: context.temporary(),
+        launcher: pane_exec::launcher(context)?,
     }))
 }
 

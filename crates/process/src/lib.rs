@@ -10,6 +10,7 @@
 //!   repository.
 //! - [`given_stream`] reads a file, a FIFO or a pipe while another program writes it.
 //! - [`tcp_peer`] finds the process at the other end of a TCP connection.
+//! - [`unix_socket`] finds the process at the other end of a unix socket.
 //! - [`handle`] opens files by their resolved paths and never follows a symbolic link.
 //!
 //! Other crates decide which limits a command needs. *This crate never reads a permission rule, and
@@ -29,6 +30,7 @@ pub mod protected;
 pub mod sandbox;
 pub mod strays;
 pub mod tcp_peer;
+pub mod unix_socket;
 pub mod worktree;
 
 pub use pane_tag::{PaneTag, TagError};

@@ -5,7 +5,7 @@
 //! request and one answer, each as one JSON line. Only [`ControlRequest::Follow`] keeps its
 //! connection: more lines come after the answer. `docs/control-protocol.md` describes all lines.
 //!
-//! This module uses the kernel's data about the caller to decide who may send a request. The caller
+//! This module uses the kernel's data about the caller (`pitcrew_process::unix_socket`) to decide who may send a request. The caller
 //! must run as the same user, and must not have been started by a tool of an agent. The code of the
 //! team's run carries out the request, or the host of the run gets it as a [`Visitor`]. The host gets
 //! its requests also while the run waits for a slow disk.
@@ -21,12 +21,9 @@ mod server;
 mod visitor;
 
 use std::io;
-use std::os::fd::{AsRawFd as _, OwnedFd};
-use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use pitcrew_protocol::{ApiError, ErrorCode};
-use rustix::fs::{Mode, OFlags};
 use serde::Serialize;
 use tokio::io::{AsyncBufRead, AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::UnixStream;
@@ -82,17 +79,6 @@ async fn read_line(stream: &mut (impl AsyncBufRead + Unpin)) -> io::Result<Vec<u
         return Err(io::Error::new(io::ErrorKind::InvalidData, said));
     }
     Ok(line)
-}
-
-fn open_folder(folder: &Path) -> io::Result<OwnedFd> {
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    Ok(rustix::fs::open(folder, flags, Mode::empty())?)
-}
-
-/// Returns a path to the socket that goes through the file descriptor of the open folder. The
-/// folder's real path is often longer than the 108 bytes that a socket address allows.
-fn place_in(folder: &OwnedFd) -> PathBuf {
-    PathBuf::from(format!("/proc/self/fd/{}/{NAME}", folder.as_raw_fd()))
 }
 
 #[cfg(test)]

@@ -15,6 +15,7 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::connection::Connection;
 use super::wire::{Alive, Capability, Hello, Listed, Op, Refusal, Screen, Start, Started, code};
+use crate::launch::{Launcher, with_screen};
 use crate::{NewPane, PaneError, PaneId, PaneState, PaneTag, Panes, StartedPane};
 
 /// Maximum number of requests that wait for the program. The limit keeps memory use small. If it is
@@ -28,6 +29,7 @@ const ID_BYTES: usize = 256;
 /// The backend for panes that an external program manages.
 pub struct PaneProgram {
     argv: Vec<String>,
+    launcher: Launcher,
     requests: mpsc::Sender<Call>,
     _asking: AbortOnDropHandle<()>,
 }
@@ -40,14 +42,14 @@ struct Call {
 
 impl PaneProgram {
     /// Creates the backend for the program with these arguments. The program is started with the
-    /// first request.
+    /// first request. `launcher` says how the process of a pane gets its launch.
     ///
     /// This function must be called inside a tokio runtime.
     #[must_use]
-    pub fn new(argv: Vec<String>) -> Self {
+    pub fn new(argv: Vec<String>, launcher: Launcher) -> Self {
         let (requests, waiting) = mpsc::channel(WAITING);
         let asking = AbortOnDropHandle::new(tokio::spawn(answer_all(argv.clone(), waiting)));
-        Self { argv, requests, _asking: asking }
+        Self { argv, launcher, requests, _asking: asking }
     }
 
     async fn ask<T: DeserializeOwned>(&self, op: Op) -> Result<T, PaneError> {
@@ -98,8 +100,20 @@ impl Panes for PaneProgram {
 
     async fn start(&self, pane: &NewPane) -> Result<StartedPane, PaneError> {
         pane.check()?;
-        let started: Started = self.ask(Op::Start(Start::of(pane))).await?;
-        Ok(StartedPane { id: self.checked(started.pane.clone())?, ..started.into() })
+        // The program learns nothing secret, and what it keeps in files starts no other program.
+        let offer = self.launcher.offer(pane)?;
+        let asked_for = NewPane { argv: offer.argv().to_vec(), env: Vec::new(), ..pane.clone() };
+        let started: Started = self.ask(Op::Start(Start::of(&asked_for))).await?;
+        let started = StartedPane { id: self.checked(started.pane.clone())?, ..started.into() };
+        match offer.give(started.pid).await {
+            Ok(pid) => Ok(StartedPane { pid: Some(pid), ..started }),
+            Err(error) => {
+                let screen = self.screen(&started.id).await.ok().flatten();
+                // The requested program does not run, so nobody needs the pane.
+                let _ = self.stop(&started.id, &pane.tag).await;
+                Err(with_screen(error, screen.as_deref()))
+            }
+        }
     }
 
     async fn state(&self, pane: &PaneId) -> Result<PaneState, PaneError> {

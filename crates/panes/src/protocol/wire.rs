@@ -328,6 +328,7 @@ impl From<PaneError> for Refusal {
             PaneError::Unsupported { .. } => code::UNSUPPORTED,
             PaneError::Command { .. }
             | PaneError::Slow { .. }
+            | PaneError::NotStarted { .. }
             | PaneError::Io { .. }
             | PaneError::Answered { .. }
             | PaneError::Broken { .. } => code::FAILED,

@@ -16,6 +16,7 @@ use super::client::{CallError, Client, MARK, Words, answers, words};
 use super::listing::{self, Listed};
 use super::place::{self, Place};
 use super::stranded;
+use crate::launch::{Launcher, with_screen};
 use crate::{NewPane, PaneError, PaneId, PaneState, PaneTag, PaneView, Panes, StartedPane};
 
 mod start;
@@ -54,12 +55,8 @@ pub struct TmuxOptions {
     /// The name of pitcrew's own session, which is used if this process does not run inside tmux.
     /// It is created with the first pane, and no terminal is attached to it.
     pub session: String,
-    /// The command `pitcrew pane-exec`, which starts the program that a launch file describes. The
-    /// path of the launch file is appended to the command. The result must have at least two words,
-    /// because tmux would pass a single word to a shell.
-    pub launcher: Vec<String>,
-    /// The folder in which launch files are created.
-    pub temporary: PathBuf,
+    /// How the process of a pane gets its launch.
+    pub launcher: Launcher,
 }
 
 /// The pane backend for a tmux server.
@@ -68,8 +65,7 @@ pub struct Tmux {
     client: Client,
     beside: Option<PaneId>,
     session: String,
-    launcher: Vec<String>,
-    temporary: PathBuf,
+    launcher: Launcher,
     /// Allows only one operation at a time to change a layout. An operation first reads the layout
     /// and then chooses a place in it, so the layout must not change in between.
     turn: Semaphore,
@@ -79,14 +75,14 @@ impl Tmux {
     /// Creates the backend. This function starts no process.
     #[must_use]
     pub fn new(options: TmuxOptions) -> Self {
-        let TmuxOptions { program, socket, config, beside, session, launcher, temporary } = options;
+        let TmuxOptions { program, socket, config, beside, session, launcher } = options;
         // Keep only these characters and replace all others. Some of the others, such as `:` and
         // `.`, have a special meaning when tmux looks up a session.
         let keep =
             |c: char| if c.is_ascii_alphanumeric() || c == '-' || c == '_' { c } else { '-' };
         let client = Client::new(program, socket, config);
         let session = session.chars().map(keep).collect();
-        Self { client, beside, session, launcher, temporary, turn: Semaphore::new(1) }
+        Self { client, beside, session, launcher, turn: Semaphore::new(1) }
     }
 
     /// Returns the version of tmux.
@@ -201,11 +197,12 @@ impl Panes for Tmux {
                 is_split: Some(held.layout.is_some()),
             }),
             Err(error) => {
+                let screen = self.screen(&held.pane).await.ok().flatten();
                 // Close the new pane, because the requested program was not started. An error is
                 // ignored: the program that waits in the pane ends by itself, and the pane then
                 // closes.
                 let _ = self.client.call(&[words(["kill-pane", "-t", &held.pane.0])], None).await;
-                Err(error)
+                Err(with_screen(error, screen.as_deref()))
             }
         }
     }

@@ -63,6 +63,7 @@ mod otlp;
 mod outlived;
 mod overwritten;
 mod own_files;
+mod pane_launch;
 mod panes;
 mod past;
 mod patience;

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use insta::assert_snapshot;
+use pitcrew_panes::launch::Launcher;
 use pitcrew_panes::{NewPane, PaneError, PaneId, PaneProgram, PaneState, PaneTag, Panes};
 use pitcrew_protocol::{AgentName, TeamDir};
 
@@ -170,14 +171,16 @@ fn the_calls_of_it2_are_these() {
     let calls = std::fs::read_to_string(folder.join("calls")).unwrap();
     let calls = calls.replace(&pane, "PANE").replace(env!("CARGO_BIN_EXE_pitcrew"), "PITCREW");
     let calls = calls.replace(&started["ok"]["pid"].to_string(), "PID");
-    let by_chance = regex::Regex::new(r"'[^']*pitcrew-launch-[^']*'").unwrap();
-    assert_snapshot!(by_chance.replace_all(&calls, "'FILE'"), @r"
+    let by_chance = regex::Regex::new(r"'[^']*/pitcrew/launches/[^']*'").unwrap();
+    let calls = by_chance.replace_all(&calls, "'SOCKET'");
+    let starter = regex::Regex::new(r"'\d+\.\d+'").unwrap();
+    assert_snapshot!(starter.replace_all(&calls, "'STARTER'"), @r"
     '--version'
     'session' 'split' '--vertical' '--session' 'w0t0p0:LEAD'
     'session' 'focus' 'w0t0p0:LEAD'
     'session' 'set-var' 'user.pitcrew' '0af3/crew/bob' '--session' 'PANE'
     'session' 'set-name' '--session' 'PANE' '--' 'bob'
-    'session' 'run' '--session' 'PANE' '--' 'exec '\''PITCREW'\'' '\''pane-exec'\'' '\''FILE'\'''
+    'session' 'run' '--session' 'PANE' '--' 'exec '\''PITCREW'\'' '\''pane-exec'\'' '\''SOCKET'\'' '\''STARTER'\'''
     'session' 'set-var' 'user.pitcrewPid' 'PID' '--session' 'PANE'
     'session' 'list' '--json'
     'session' 'get-var' 'user.pitcrew' '--session' 'PANE'
@@ -198,7 +201,9 @@ async fn a_pane_program_is_a_backend_as_any_other() {
     let own = env!("CARGO_BIN_EXE_pitcrew");
     let argv =
         [own, "pane", "serve", "tmux", "--socket", server.0.to_str().unwrap(), "--root", "/"];
-    let program = PaneProgram::new(argv.map(str::to_owned).to_vec());
+    let command = [own, "pane-exec"].map(str::to_owned).to_vec();
+    let launcher = Launcher { command, root: room.root() };
+    let program = PaneProgram::new(argv.map(str::to_owned).to_vec(), launcher);
     let tag = |agent| PaneTag {
         root: "0af3".into(),
         team: TeamDir::of("crew"),
@@ -238,7 +243,8 @@ async fn a_pane_program_that_dies_is_started_anew_and_lacks_are_told() {
         count.display(),
         after_hello("read line; echo oh no >&2; exit 1")
     );
-    let program = PaneProgram::new(vec!["sh".to_owned(), "-c".to_owned(), script]);
+    let program =
+        PaneProgram::new(vec!["sh".to_owned(), "-c".to_owned(), script], Launcher::default());
     for starts in 1..=2 {
         let error = program.state(&PaneId("1".to_owned())).await.unwrap_err();
         assert_eq!(error.to_string(), "sh: ended (exit status: 1); its last words: oh no");
@@ -306,11 +312,11 @@ fn a_program_that_is_not_there_fails_and_nothing_more_is_tried() {
 }
 
 #[test]
-fn a_launch_file_that_cannot_be_taken_is_told() {
+fn a_launch_that_cannot_be_taken_is_told() {
     let room = TestEnv::new();
-    assert_snapshot!(room.transcript(&[&["pane-exec", "nowhere"]]), @r"
-    $ pitcrew pane-exec nowhere
-    error: cannot take the launch nowhere: No such file or directory (os error 2)
+    assert_snapshot!(room.transcript(&[&["pane-exec", "nowhere", "1.2"]]), @r"
+    $ pitcrew pane-exec nowhere 1.2
+    error: no launch can be taken at nowhere: No such file or directory (os error 2)
     [exit 70]
     ");
 }

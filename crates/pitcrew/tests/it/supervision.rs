@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 
+use pitcrew_panes::launch::Launcher;
 use pitcrew_panes::{NewPane, PaneId, PaneState, Panes as _, Tmux, TmuxOptions};
 use pitcrew_process::identity::ProcessIdentity;
 use pitcrew_protocol::{AgentName, Limits, PaneHost, TeamDir};
@@ -447,8 +448,7 @@ impl Server {
             config: Some(PathBuf::from("/dev/null")),
             beside: None,
             session: "test".to_owned(),
-            launcher: Vec::new(),
-            temporary: self.room.temporary(),
+            launcher: Launcher::default(),
         })
     }
 }

@@ -316,30 +316,28 @@ fn the_demo_runs_in_panes_and_cleans_up() {
     assert!(!terminal.room.work().join("demo/root/teams/demo").exists(), "the team is still there");
 }
 
-/// A pane program that passes requests to tmux. If an answer says that a process has started, the
-/// pane program holds this answer back until the process has ended.
-const LATE: &str = r#"
+/// A pane program that passes requests to tmux and never reports a process, as a terminal that does
+/// not know the processes in its panes.
+const UNKNOWING: &str = r#"
 'PITCREW' pane serve tmux | while IFS= read -r line; do
-  pid=$(printf '%s\n' "$line" | sed -n 's/.*"pid":\([0-9][0-9]*\).*/\1/p')
-  while [ -n "$pid" ] && kill -0 "$pid" 2> /dev/null; do sleep 0.02; done
-  printf '%s\n' "$line"
+  printf '%s\n' "$line" | sed 's/"pid":[0-9][0-9]*/"pid":null/'
 done
 "#;
 
 #[test]
-fn a_teammate_that_is_through_before_its_start_is_known_was_started() {
+fn a_teammate_whose_terminal_does_not_know_its_process_tells_it_by_its_connection() {
     let Some(terminal) = Terminal::new() else { return };
-    let program = terminal.room.work().join("late");
-    fs::write(&program, LATE.replace("PITCREW", env!("CARGO_BIN_EXE_pitcrew"))).unwrap();
+    let program = terminal.room.work().join("unknowing");
+    fs::write(&program, UNKNOWING.replace("PITCREW", env!("CARGO_BIN_EXE_pitcrew"))).unwrap();
     let mode = format!("pane:sh {}", program.display());
-    let ran = ended(terminal.start_in(&mode, ENDLESS, &["--max-turns", "8"]));
-    assert_eq!(ran.code, 7, "{ran:?}");
-    assert!(ran.stderr.contains("bob has used all of its 8 turns"), "{ran:?}");
-    let config = terminal.config().unwrap();
-    assert!(
-        config["members"].as_array().unwrap().iter().any(|member| member["name"] == "bob"),
-        "it can be resumed"
-    );
+    let run = terminal.start_in(&mode, &patient(), &[]);
+    terminal.until("bob waits", || terminal.room.work().join("waiting").exists().then_some(()));
+    let recorded = terminal.started()["bob"]["process"]["pid"].as_u64();
+    assert_eq!(recorded, terminal.teammates().first().map(|pid| u64::from(*pid)));
+    fs::write(terminal.room.work().join("word"), "").unwrap();
+    let ran = ended(run);
+    assert_eq!((ran.code, ran.stdout.trim()), (0, "All is done."), "{ran:?}");
+    terminal.check_nobody_is_left();
 }
 
 /// The script of a teammate that never ends its work.

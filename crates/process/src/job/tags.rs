@@ -25,6 +25,9 @@ const OUTLIVES_VARIABLE: &str = "PITCREW_OUTLIVES";
 /// pane's tag. Child processes inherit the variable.
 const MEMBER_VARIABLE: &str = "PITCREW_MEMBER";
 
+/// Maximum number of processes that the mark names.
+const OUTLIVED_MOST: usize = 8;
+
 /// Maximum number of ancestors of a process that are checked.
 const DESCENT_MOST: usize = 128;
 
@@ -42,8 +45,15 @@ pub fn is_tagged_by(pid: u32, owner: ProcessIdentity) -> bool {
 /// Returns the name and value of the environment variable that marks processes that are allowed to
 /// outlive this process. Without the variable, pitcrew would treat such processes like those that a
 /// command left running, and would stop them.
+///
+/// If this process may itself outlive others, such as a pane program its lead, then so may the
+/// processes that it marks. A pane server that a pane program starts becomes a child of the lead.
 pub fn outlives_variable() -> (&'static str, String) {
-    (OUTLIVES_VARIABLE, owner_tag(ProcessIdentity::own()))
+    let own = owner_tag(ProcessIdentity::own());
+    let inherited = outlived_by(std::process::id()).into_iter().filter(|it| *it != own);
+    let words: Vec<String> =
+        std::iter::once(own.clone()).chain(inherited).take(OUTLIVED_MOST).collect();
+    (OUTLIVES_VARIABLE, words.join(" "))
 }
 
 /// Returns true if the process carries the mark that allows it to outlive `parent`. Pitcrew sets
@@ -51,7 +61,17 @@ pub fn outlives_variable() -> (&'static str, String) {
 /// inherit the mark too. The caller must therefore also check that `parent` is the direct parent of
 /// the process.
 pub fn outlives(pid: u32, parent: ProcessIdentity) -> bool {
-    carries(pid, &format!("{OUTLIVES_VARIABLE}={}", owner_tag(parent)))
+    outlived_by(pid).contains(&owner_tag(parent))
+}
+
+/// Returns the processes that the process is allowed to outlive, as words.
+fn outlived_by(pid: u32) -> Vec<String> {
+    let environment = environment(pid);
+    let value = environment.split(|byte| *byte == 0).find_map(|variable| {
+        variable.strip_prefix(OUTLIVES_VARIABLE.as_bytes())?.strip_prefix(b"=")
+    });
+    let value = String::from_utf8_lossy(value.unwrap_or_default()).into_owned();
+    value.split(' ').filter(|word| !word.is_empty()).map(str::to_owned).collect()
 }
 
 /// Returns the name and value of the environment variable that proves that a process runs a member

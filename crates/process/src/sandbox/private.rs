@@ -61,7 +61,7 @@ impl Workshop {
     pub(super) fn open(root: &Path) -> io::Result<Self> {
         // Earlier versions of pitcrew stored the processes' folders here.
         sweep(&root.join(OF_FREE.iter().collect::<PathBuf>()));
-        let temporary = folder_below(root, OF_PROCESSES)?;
+        let temporary = own_mode::folder_below(root, &OF_PROCESSES)?;
         sweep(&temporary);
         let own = ProcessIdentity::own();
         let folder = temporary.join(format!(
@@ -138,7 +138,7 @@ impl Lasting {
     /// If the folder cannot be created.
     pub(super) fn folder(&self, name: &str) -> io::Result<PathBuf> {
         let path = self.0.join(name);
-        make_folder(&path)?;
+        own_mode::make_folder(&path)?;
         Ok(path)
     }
 }
@@ -171,29 +171,7 @@ pub(super) fn beside(work: impl FnOnce() + Send + 'static) {
 /// # Errors
 /// If a folder cannot be created, or if something else is in its place.
 pub(super) fn temporary_below(root: &Path) -> io::Result<PathBuf> {
-    folder_below(root, OF_FREE)
-}
-
-fn folder_below(root: &Path, names: [&str; 2]) -> io::Result<PathBuf> {
-    own_mode::create_folders(root)?;
-    let mut folder = fs::canonicalize(root)?;
-    for name in names {
-        folder.push(name);
-        make_folder(&folder)?;
-    }
-    Ok(folder)
-}
-
-/// Creates a folder if it does not exist. A symbolic link in its place is an error.
-fn make_folder(folder: &Path) -> io::Result<()> {
-    match own_mode::create_folder(folder) {
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-        made => return made,
-    }
-    if fs::symlink_metadata(folder)?.is_dir() {
-        return Ok(());
-    }
-    Err(io::Error::other(format!("{}: this is not a folder, but must be one", folder.display())))
+    own_mode::folder_below(root, &OF_FREE)
 }
 
 /// Removes the folders of processes that no longer run. Two kinds of folders are not removed:

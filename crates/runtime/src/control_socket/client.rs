@@ -3,13 +3,14 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use pitcrew_process::unix_socket::{open_folder, place_in};
 use pitcrew_protocol::{ApiError, ErrorCode};
 use serde_json::Value;
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, BufReader};
 use tokio::net::UnixStream;
 
 use super::request::{ControlRequest, Notifies};
-use super::{NAME, open_folder, place_in, read_line, write_line};
+use super::{NAME, read_line, write_line};
 
 /// Maximum length in bytes of a line of the event stream, including the line break. A snapshot of a
 /// large team is the longest line.
@@ -88,7 +89,7 @@ async fn connect(
     let silent = |source| KnockError::Silent { path: path.clone(), source };
     let said = async {
         let folder = open_folder(folder)?;
-        let mut stream = UnixStream::connect(place_in(&folder)).await?;
+        let mut stream = UnixStream::connect(place_in(&folder, NAME)).await?;
         // A lead that rejects the caller answers before it reads the request. An answer may
         // therefore arrive even if the write failed.
         let written = write_line(&mut stream, control_request).await;

@@ -9,10 +9,11 @@ use std::time::Duration;
 use futures_util::StreamExt as _;
 use futures_util::future::BoxFuture;
 use futures_util::stream::FuturesUnordered;
-use pitcrew_process::identity::ProcessIdentity;
-use pitcrew_process::job::started_by_a_tool;
-use pitcrew_protocol::{ApiError, ErrorCode};
-use rustix::fs::{AtFlags, FileType, Mode};
+use pitcrew_process::unix_socket::{
+    PeerError, open_folder, peer_that_no_tool_started, place_in, remove_from,
+};
+use pitcrew_protocol::{ApiError, ErrorCode, chain};
+use rustix::fs::{AtFlags, Mode};
 use tokio::io::BufReader;
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::mpsc;
@@ -22,7 +23,7 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::request::ControlRequest;
 use super::visitor::{Addressed, Caller, Visitor};
-use super::{LEAD_VERSION, NAME, PATIENCE, invalid, open_folder, place_in, read_line, write_line};
+use super::{LEAD_VERSION, NAME, PATIENCE, invalid, read_line, write_line};
 
 /// Maximum number of callers that have not sent their request yet. With one more, the process with
 /// the most such connections loses its oldest one. Silent callers thus delay nobody. The host limits
@@ -99,8 +100,8 @@ impl ControlServer {
         let path = folder.to_owned();
         let folder = open_folder(folder)?;
         // `bind` fails if a socket file from a crash still exists.
-        take_away(&folder);
-        let listener = UnixListener::bind(place_in(&folder))?;
+        remove_from(&folder, NAME);
+        let listener = UnixListener::bind(place_in(&folder, NAME))?;
         // Each caller is checked anyway. The file mode only keeps other users from filling the
         // queue of waiting connections.
         rustix::fs::chmodat(&folder, NAME, Mode::RUSR | Mode::WUSR, AtFlags::empty())?;
@@ -203,7 +204,7 @@ impl Listener {
 
 impl Drop for ControlServer {
     fn drop(&mut self) {
-        take_away(&self.folder);
+        remove_from(&self.folder, NAME);
     }
 }
 
@@ -241,48 +242,13 @@ async fn listen_to(mut caller: UnixStream, dropped: CancellationToken) -> Option
 }
 
 async fn check(caller: &UnixStream) -> Result<(), ApiError> {
-    let denied = |message: String| ApiError::new(ErrorCode::PermissionDenied, message);
-    let who = caller.peer_cred().map_err(|error| {
-        denied(format!("the system does not tell which user sent the request: {error}"))
-    })?;
-    // Check the user too, because the file mode does not stop root. It also does not stop another
-    // user who connected before the mode was set.
-    if who.uid() != rustix::process::geteuid().as_raw() {
-        return Err(denied("another user cannot send requests to the lead".to_owned()));
-    }
-    let Some(pid) = who.pid().and_then(|pid| u32::try_from(pid).ok()) else {
-        return Err(denied("the system does not tell which process sent the request".to_owned()));
-    };
-    // The caller may have ended, and a new process may have the same process id now. Such a process
-    // started later than the connection, so compare the start times.
-    let came = ProcessIdentity::ticks_now();
-    let look = move || {
-        let process = ProcessIdentity::of(pid).filter(|process| process.start_ticks <= came);
-        let process =
-            process.ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, "it is gone"))?;
-        let told = started_by_a_tool(pid)?;
-        if process.is_alive() {
-            Ok(told)
-        } else {
-            Err(io::Error::new(io::ErrorKind::NotFound, "it is gone"))
+    let said = match peer_that_no_tool_started(caller).await {
+        Ok(_) => return Ok(()),
+        Err(PeerError::OtherUser) => "another user cannot send requests to the lead".to_owned(),
+        Err(error @ PeerError::Tool { .. }) => {
+            format!("{error}, and agents ask their lead by mail")
         }
+        Err(error) => chain(&error),
     };
-    let looked = tokio::task::spawn_blocking(look).await;
-    match looked.map_err(io::Error::other).and_then(|told| told) {
-        Ok(false) => Ok(()),
-        Ok(true) => Err(denied(format!(
-            "process {pid} was started by a tool of an agent, and agents ask their lead by mail"
-        ))),
-        Err(error) => Err(denied(format!("cannot find out what started process {pid}: {error}"))),
-    }
-}
-
-/// Removes the socket file. If a file with this name is not a socket, the file stays.
-fn take_away(folder: &OwnedFd) {
-    let there = rustix::fs::statat(folder, NAME, AtFlags::SYMLINK_NOFOLLOW);
-    if there.is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::Socket)
-        && let Err(error) = rustix::fs::unlinkat(folder, NAME, AtFlags::empty())
-    {
-        tracing::debug!(%error, "cannot remove the control socket");
-    }
+    Err(ApiError::new(ErrorCode::PermissionDenied, said))
 }

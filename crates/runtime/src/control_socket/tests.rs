@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use pitcrew_process::unix_socket::{open_folder, place_in};
 use pitcrew_protocol::{ApiError, ErrorCode};
 use serde_json::Value;
 use tokio::io::{AsyncWriteExt as _, BufReader};
@@ -131,7 +132,10 @@ async fn a_socket_that_a_crash_left_is_replaced_and_ours_goes_with_us() {
     let folder = long.path().join("a".repeat(120));
     std::fs::create_dir(&folder).unwrap();
     // Create the state after a crash: the socket file exists, but no process listens.
-    drop(std::os::unix::net::UnixListener::bind(place_in(&open_folder(&folder).unwrap())).unwrap());
+    drop(
+        std::os::unix::net::UnixListener::bind(place_in(&open_folder(&folder).unwrap(), NAME))
+            .unwrap(),
+    );
     assert!(folder.join(NAME).exists());
     let control = ControlServer::open(&folder, mpsc::channel(1).0).unwrap();
     drop(control);

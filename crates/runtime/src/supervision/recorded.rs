@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use pitcrew_panes::launch::Launcher;
 use pitcrew_panes::{
     ITerm2, ITerm2Options, PaneError, PaneId, PaneProgram, PaneTag, Panes, Tmux, TmuxOptions,
 };
@@ -119,7 +120,8 @@ impl RecordedPanes {
     /// Opens a pane backend that finds and closes panes but does not create them. Returns `None` if
     /// the backend is unknown or its program is not allowed to run.
     fn open(&self, host: &PaneHost) -> Option<Arc<dyn Panes>> {
-        let (launcher, temporary) = (Vec::new(), PathBuf::new());
+        // No pane is started here.
+        let launcher = Launcher::default();
         match host.backend.as_str() {
             "tmux" => Some(Arc::new(Tmux::new(TmuxOptions {
                 program: PathBuf::from("tmux"),
@@ -128,19 +130,13 @@ impl RecordedPanes {
                 beside: None,
                 session: String::new(),
                 launcher,
-                temporary,
             }))),
             "iterm2" => {
                 let program = PathBuf::from("it2");
-                Some(Arc::new(ITerm2::new(ITerm2Options {
-                    program,
-                    beside: None,
-                    launcher,
-                    temporary,
-                })))
+                Some(Arc::new(ITerm2::new(ITerm2Options { program, beside: None, launcher })))
             }
             "pane" if !host.command.is_empty() && self.programs.include(&host.command) => {
-                Some(Arc::new(PaneProgram::new(host.command.clone())))
+                Some(Arc::new(PaneProgram::new(host.command.clone(), launcher)))
             }
             _ => None,
         }

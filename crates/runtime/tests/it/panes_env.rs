@@ -4,6 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use pitcrew_panes::launch::{Launcher, take};
 use pitcrew_panes::{NewPane, PaneId, PaneState, PaneTag, Panes, Tmux, TmuxOptions};
 use pitcrew_protocol::{AgentName, TeamDir};
 
@@ -28,10 +29,6 @@ impl Server {
         let folder = dir.path().join("it's a \"socket\" #{pid};");
         fs::create_dir(&folder).unwrap();
         fs::write(dir.path().join("tmux.conf"), config).unwrap();
-        program(
-            &dir.path().join("launcher"),
-            "#!/bin/sh\nhead -c 40 \"$1\"\nrm \"$1\"\nexec sleep 300\n",
-        );
         Some(Self { socket: folder.join("s;"), dir })
     }
 
@@ -130,10 +127,7 @@ impl Server {
             config: Some(self.dir.path().join("tmux.conf")),
             beside,
             session: "pitcrew-crew".to_owned(),
-            // The command of a pane contains this launcher if the pane was started through a launch
-            // file. So a test can recognise such a pane.
-            launcher: vec![self.dir.path().join("launcher").to_string_lossy().into_owned()],
-            temporary: self.dir.path().to_owned(),
+            launcher: Launcher { command: launching(), root: self.dir.path().join("root") },
         })
     }
 
@@ -155,6 +149,30 @@ impl Drop for Server {
         // An error is ignored: the test may have started no server, or may have ended it.
         let _ = self.command(&["kill-server"]).output();
     }
+}
+
+/// Returns the command with which this test program does the work of `pitcrew pane-exec`.
+fn launching() -> Vec<String> {
+    let own = std::env::current_exe().unwrap().to_string_lossy().into_owned();
+    [&own, "--exact", "panes_env::a_launch_is_taken_and_started", "--nocapture"]
+        .map(str::to_owned)
+        .to_vec()
+}
+
+/// Takes a launch and becomes its program, if a pane started this test program for that. The test
+/// runner takes the last two arguments for names of tests.
+#[test]
+fn a_launch_is_taken_and_started() {
+    use std::os::unix::process::CommandExt as _;
+    let arguments: Vec<String> = std::env::args().collect();
+    let Some([socket, starter]) = arguments.last_chunk() else { return };
+    let Ok(starter) = starter.parse() else { return };
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let taken = runtime.block_on(take(Path::new(socket), starter)).unwrap();
+    let mut program = Command::new(&taken.launch.argv[0]);
+    program.args(&taken.launch.argv[1..]).envs(taken.launch.env.clone());
+    let error = program.current_dir(&taken.launch.cwd).exec();
+    taken.fail(&error.to_string());
 }
 
 /// Writes an executable file, through another process. If this process wrote the file, a child

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::process::Command;
 use std::time::Duration;
 
 use pitcrew_panes::{NewPane, PaneError, PaneId, PaneState, Panes};
@@ -71,29 +72,38 @@ async fn folder_variables_and_title_arrive_as_they_are() {
 }
 
 #[tokio::test]
-async fn a_launch_that_is_long_secret_or_one_word_goes_through_a_file_that_deletes_itself() {
+async fn variables_are_in_no_argument_no_file_and_nothing_that_tmux_repeats() {
     let Some(server) = Server::new() else { return };
     let tmux = server.outside();
-    let with = |name: &str, value: &str| vec![(name.to_owned(), value.to_owned())];
-    let panes = [
-        NewPane { env: with("LONG", &"k".repeat(100_000)), ..server.pane("bob", LASTING) },
-        NewPane { env: with("SOME_API_KEY", "secret"), ..server.pane("eve", LASTING) },
-        server.pane("ann", &["/bin/x;y"]),
-    ];
-    for pane in panes {
-        let started = tmux.start(&pane).await.unwrap();
-        let word = pane.argv[0].clone();
-        let launch_shown = async || {
-            tmux.screen(&started.id).await.unwrap().unwrap().contains(&word[1..4]).then_some(())
-        };
-        until("the launcher has shown the file", launch_shown).await;
-        let is_left = || {
-            fs::read_dir(server.path())
-                .unwrap()
-                .any(|it| it.unwrap().file_name().to_string_lossy().starts_with("pitcrew-launch"))
-        };
-        until("the file is gone", async || (!is_left()).then_some(())).await;
+    let key = "s3cret-of-bob";
+    let long = "k".repeat(100_000);
+    let env = [("SOME_API_KEY", key), ("HTTPS_PROXY", key), ("LONG", &long)];
+    let env = env.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec();
+    let started = tmux.start(&NewPane { env, ..server.pane("bob", LASTING) }).await.unwrap();
+    let environment = fs::read(format!("/proc/{}/environ", started.pid.unwrap())).unwrap();
+    let environment = String::from_utf8_lossy(&environment).into_owned();
+    for expected in [format!("SOME_API_KEY={key}"), format!("LONG={long}")] {
+        assert!(environment.split('\0').any(|variable| variable == expected));
     }
+    let told = [
+        server.user(&["show-environment", "-g"]),
+        server.user(&["show-environment", "-t", "pitcrew-crew"]),
+        server.user(&["show-options", "-g"]),
+        server.panes("#{pane_start_command} #{pane_current_command}").concat(),
+    ];
+    assert!(told.iter().all(|text| !text.contains(key)), "{told:?}");
+    let found = Command::new("grep").args(["-rlF", key]).arg(server.path()).output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&found.stdout), "");
+}
+
+#[tokio::test]
+async fn a_program_that_is_not_there_fails_the_start_and_leaves_no_pane() {
+    let Some(server) = Server::new() else { return };
+    server.users_session();
+    let error = server.outside().start(&server.pane("ann", &["/bin/x;y"])).await.unwrap_err();
+    let expected = "its program was not started: No such file or directory (os error 2)";
+    assert!(error.to_string().starts_with(expected), "{error}");
+    assert_eq!(server.panes("#{@pitcrew}"), [""]);
 }
 
 #[tokio::test]

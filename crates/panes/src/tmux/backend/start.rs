@@ -1,10 +1,7 @@
 //! Starts a program in a new pane: first a program that only waits, then tag and options, and then
 //! the requested program.
 
-use std::path::PathBuf;
-
 use super::Tmux;
-use crate::launch::Launch;
 use crate::tmux::client::{CallError, MARK, Words, answers, message_bytes, words};
 use crate::tmux::listing;
 use crate::tmux::place::{self, Place};
@@ -108,58 +105,38 @@ impl Tmux {
     }
 
     /// Starts the requested program in a new pane. The program replaces the one that only waits in
-    /// the pane.
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "the launch file of a pane that did not start is removed"
-    )]
+    /// the pane. Returns the process id of the program.
     pub(super) async fn dress(
         &self,
         held: &Held,
         pane: &NewPane,
     ) -> Result<Option<u32>, PaneError> {
-        let respawn = |argv: &[String], env: &[(String, String)]| {
-            let mut start = words(["respawn-pane", "-k", "-t", &held.pane.0]);
-            start.extend(
-                env.iter().flat_map(|(name, value)| ["-e".to_owned(), format!("{name}={value}")]),
-            );
-            start.push("--".to_owned());
+        let respawn = |argv: &[String]| {
+            let mut start = words(["respawn-pane", "-k", "-t", &held.pane.0, "--"]);
             start.extend(argv.iter().cloned());
             start
         };
-        let mut commands = self.dressing(held, pane, respawn(&pane.argv, &pane.env));
-        let mut file = None;
-        // A launch file is used in three cases. First, if the command has only one word, because
-        // tmux would pass this word to a shell. Second, if a variable seems to be secret, because
-        // every user of the machine can read the arguments of the tmux client. Third, if the call
-        // would be too long.
-        let is_open = pane.argv.len() > 1 && !pane.env.iter().any(|(name, _)| is_secret(name));
-        if !is_open || message_bytes(&commands) > CALL_BYTES {
-            let (argv, path) = self.by_file(pane)?;
-            file = Some(path);
-            commands = self.dressing(held, pane, respawn(&argv, &[]));
+        let commands = self.dressing(held, pane, respawn(&pane.argv));
+        // A command without variables can go through tmux itself. Variables may be secret: all users
+        // see the arguments of the tmux client, and its server repeats them. A single word would go
+        // to a shell, and a call may be too long.
+        if pane.env.is_empty() && pane.argv.len() > 1 && message_bytes(&commands) <= CALL_BYTES {
+            return self.start_in(&commands).await;
         }
-        let answered = self.client.call(&commands, None).await;
-        if let (Err(_), Some(path)) = (&answered, &file) {
-            // The call failed, so delete the launch file. An error is ignored, because the program
-            // may have read and deleted the file already.
-            let _ = std::fs::remove_file(path);
-        }
-        let output = answered?;
-        Ok(answers(&output).last().and_then(|fields| fields.first()?.parse().ok()))
+        let offer = self.launcher.offer(pane)?;
+        let pid = self.start_in(&self.dressing(held, pane, respawn(offer.argv()))).await?;
+        let Some(pid) = pid else {
+            return Err(PaneError::NotStarted {
+                reason: "tmux did not tell the process of the pane".to_owned(),
+            });
+        };
+        offer.give(Some(pid)).await.map(Some)
     }
 
-    /// Writes the launch data of a pane to a file. Returns the command that starts the program from
-    /// this file, and the path of the file.
-    fn by_file(&self, pane: &NewPane) -> Result<(Vec<String>, PathBuf), PaneError> {
-        let path = Launch::of(pane).write(&self.temporary).map_err(|source| PaneError::Io {
-            action: "write a launch file in",
-            what: self.temporary.display().to_string(),
-            source,
-        })?;
-        let mut argv = self.launcher.clone();
-        argv.push(path.to_string_lossy().into_owned());
-        Ok((argv, path))
+    /// Carries out the commands that start a program, and returns the process id of the pane.
+    async fn start_in(&self, commands: &[Words]) -> Result<Option<u32>, PaneError> {
+        let output = self.client.call(commands, None).await?;
+        Ok(answers(&output).last().and_then(|fields| fields.first()?.parse().ok()))
     }
 }
 
@@ -213,14 +190,6 @@ pub(super) fn kept(session: &str) -> Words {
 pub(super) fn titled(pane: &str) -> [Words; 2] {
     let option = |name: &str, value: &str| words(["set-option", "-w", "-t", pane, name, value]);
     [option("pane-border-status", "top"), option("pane-border-format", " #{q/e:@pitcrew-title} ")]
-}
-
-/// Returns true if a variable with this name usually contains a secret.
-fn is_secret(name: &str) -> bool {
-    let name = name.to_ascii_uppercase();
-    ["KEY", "TOKEN", "SECRET", "PASS", "AUTH", "CREDENTIAL", "HEADER"]
-        .iter()
-        .any(|word| name.contains(word))
 }
 
 /// Returns true if the error means that another process has used or closed the chosen place after

@@ -79,8 +79,7 @@ impl Serve {
             config: None,
             beside,
             session: self.session,
-            launcher: pane_exec::command()?,
-            temporary: std::env::temp_dir(),
+            launcher: pane_exec::launcher(context)?,
         }))
     }
 }
@@ -89,8 +88,7 @@ fn iterm2(context: &Context) -> Result<ITerm2, Failure> {
     Ok(ITerm2::new(ITerm2Options {
         program: PathBuf::from("it2"),
         beside: context.environment.get("ITERM_SESSION_ID").cloned(),
-        launcher: pane_exec::command()?,
-        temporary: std::env::temp_dir(),
+        launcher: pane_exec::launcher(context)?,
     }))
 }
 
