@@ -426,10 +426,6 @@ impl Kept {
         Ok((readable, git, config))
     }
 
-    pub(super) fn trusted_git(&self) -> &[PathBuf] {
-        &self.options.git
-    }
-
     /// Returns `Ok` if this machine can enforce the sandbox profile *work*, otherwise the reason.
     /// The machine is tested only once.
     pub(super) fn work(&self) -> Result<(), &String> {
