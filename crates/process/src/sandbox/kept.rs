@@ -459,12 +459,14 @@ impl Kept {
         let seen = self.readable(grant)?;
         let records = Records::lock(&self.machine.root)?;
         // Look at the protected places without the files that other commands have created there.
-        self.told.tell(records.put_aside_in(&self.open_folders(grant, seen.1.as_ref())));
-        let (mut command, mounts) = self.working(grant, seen)?;
+        let folders = self.open_folders(grant, seen.1.as_ref());
+        self.told.tell(records.put_aside_in(&folders));
+        let covered = records.covered_in(&folders);
+        let (mut command, mounts) = self.working(grant, seen, &covered)?;
         // Before the command starts, write a record of the protected places that no mount covers.
         // If this process is killed, a later pitcrew process reads the record and checks these
         // places.
-        let record = records.begin(&mounts.opened, mounts.uncovered)?;
+        let record = records.begin(&mounts.opened, mounts.uncovered, mounts.covered)?;
         drop(records);
         command.arg(program);
         fill(&mut command);
@@ -485,11 +487,13 @@ impl Kept {
     }
 
     /// Returns the mounts and the command line for the sandbox profile *work*. The command line
-    /// does not contain the program yet. `seen` is the result of [`Self::readable`].
+    /// does not contain the program yet. The second argument is the result of [`Self::readable`],
+    /// and `covered` are the protected files that running commands cannot change.
     fn working(
         &self,
         grant: &Grant,
         (readable, git, config): (Readable, Option<GitFolder>, PathBuf),
+        covered: &BTreeSet<PathBuf>,
     ) -> io::Result<(Command, Mounts)> {
         let Offered { landlock: Some(landlock), bubblewrap: Some(bubblewrap) } = self.offered()
         else {
@@ -505,6 +509,7 @@ impl Kept {
             grant,
             git.as_ref(),
             &readable,
+            covered,
             stand_ins,
         )?;
         let order = InnerRights::Work { writable: mounts.writable.clone(), landlock: *landlock };
@@ -548,7 +553,7 @@ impl Kept {
         let folder = self.workshop()?.private()?;
         let outside = folder.path().with_extension("outside");
         let grant = Grant::at(folder.path());
-        let (command, _mounts) = self.working(&grant, self.readable(&grant)?)?;
+        let (command, _mounts) = self.working(&grant, self.readable(&grant)?, &BTreeSet::new())?;
         let output = command.into_std().args(["sh", "-c", TRIAL, "sh"]).arg(&outside).output()?;
         if !output.status.success() || !folder.path().join("inside").exists() {
             let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();

@@ -145,7 +145,8 @@ mod tests {
         let shown = screen.clone();
         told.alarm_by(Box::new(move |text| shown.lock().unwrap().push(text)));
         let places = vec![Uncovered::nothing(&open, &open.join(".mcp.json")).unwrap()];
-        let record = Records::lock(&root).unwrap().begin(&BTreeSet::new(), places).unwrap();
+        let record =
+            Records::lock(&root).unwrap().begin(&BTreeSet::new(), places, BTreeSet::new()).unwrap();
         drop(Aftermath::new(Some(record), told.clone()));
         let shown = screen.lock().unwrap().clone();
         assert!(matches!(shown.as_slice(), [text] if text.contains("work/.mcp.json")), "{shown:?}");

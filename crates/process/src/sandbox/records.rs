@@ -50,6 +50,10 @@ const PAUSE: Duration = Duration::from_millis(2);
 struct Content {
     /// The protected places to check after the command.
     places: Vec<Uncovered>,
+    /// The protected files that existed, so that a mount protects them from the command. Another
+    /// command finds some of them only by a link, which this command can replace.
+    #[serde(default)]
+    covered: BTreeSet<PathBuf>,
     #[serde(default)]
     decided: Decided,
     /// The protected files and folders that the command itself is allowed to change. Such a command
@@ -109,6 +113,12 @@ impl Records {
         appeared
     }
 
+    /// Returns the protected files in these folders that existed when the running commands started.
+    pub(super) fn covered_in(&self, folders: &BTreeSet<PathBuf>) -> BTreeSet<PathBuf> {
+        let covered = self.all().into_iter().flat_map(|record| record.content.covered);
+        covered.filter(|path| folders.iter().any(|folder| path.starts_with(folder))).collect()
+    }
+
     /// Records that the command which this process is about to start is allowed to change protected
     /// files and folders. What other commands have created there so far is renamed first.
     ///
@@ -139,7 +149,7 @@ impl Records {
 
     /// Stores the places to check after a command that this process is about to start. `opened` are
     /// the folders that the command can write, and `places` are the protected places in them as
-    /// they are now. Places that other commands recorded earlier replace those of `places` that
+    /// they are now. Mounts protect the files `covered`. Places that other commands recorded earlier replace those of `places` that
     /// differ.
     ///
     /// # Errors
@@ -148,8 +158,9 @@ impl Records {
         &self,
         opened: &BTreeSet<PathBuf>,
         mut places: Vec<Uncovered>,
+        covered: BTreeSet<PathBuf>,
     ) -> io::Result<Record> {
-        let mut content = Content::default();
+        let mut content = Content { covered, ..Content::default() };
         let mut taken_over = Vec::new();
         for other in self.all() {
             let (shared, rest): (Vec<_>, Vec<_>) =
@@ -359,5 +370,56 @@ fn take_lock(path: &Path) -> io::Result<File> {
             }
             Err(TryLockError::Error(problem)) => return Err(problem),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    #[test]
+    fn the_state_that_the_first_command_recorded_is_that_of_a_later_one() {
+        let dir = tempfile::tempdir().unwrap();
+        let base = fs::canonicalize(dir.path()).unwrap();
+        let (root, open) = (base.join("root"), base.join("work"));
+        fs::create_dir_all(&open).unwrap();
+        let opened = BTreeSet::from([open.clone()]);
+        symlink("real", open.join(".idea")).unwrap();
+        let nothing = Uncovered::nothing(&open, &open.join(".git/config")).unwrap();
+        let link = Uncovered::link(&open, &open.join(".idea")).unwrap();
+        let records = Records::lock(&root).unwrap();
+        let covered = BTreeSet::from([open.join("real")]);
+        let places = vec![nothing.clone(), link.clone()];
+        let first = records.begin(&opened, places.clone(), covered.clone()).unwrap();
+        // The first command replaces the link, and makes a link on the way to the other place.
+        fs::remove_file(open.join(".idea")).unwrap();
+        symlink("evil", open.join(".idea")).unwrap();
+        symlink("evil", open.join(".git")).unwrap();
+        let seen = [".idea", ".git"].map(|name| Uncovered::link(&open, &open.join(name)).unwrap());
+        let second = records.begin(&opened, seen.to_vec(), BTreeSet::new()).unwrap();
+        assert_eq!(second.content.places, places);
+        assert_eq!(records.covered_in(&opened), covered);
+        drop(records);
+        for record in [first, second] {
+            assert_eq!(record.settle().left, [] as [String; 0]);
+            assert_eq!(fs::read_link(open.join(".idea")).unwrap(), Path::new("real"));
+            assert!(fs::symlink_metadata(open.join(".git")).is_err());
+        }
+    }
+
+    #[test]
+    fn places_in_other_folders_are_not_taken_over() {
+        let dir = tempfile::tempdir().unwrap();
+        let base = fs::canonicalize(dir.path()).unwrap();
+        let begin = |name: &str| {
+            let open = base.join(name);
+            let places = vec![Uncovered::nothing(&open, &open.join(".mcp.json")).unwrap()];
+            let records = Records::lock(&base).unwrap();
+            records.begin(&BTreeSet::from([open]), places, BTreeSet::new()).unwrap()
+        };
+        let (one, other) = (begin("one"), begin("other"));
+        assert_eq!((one.content.places.len(), other.content.places.len()), (1, 1));
     }
 }

@@ -81,7 +81,7 @@ pub(super) struct Mounts {
     /// Temporary folders are not included.
     pub(super) opened: BTreeSet<PathBuf>,
     /// The protected paths that a mount makes read-only.
-    covered: BTreeSet<PathBuf>,
+    pub(super) covered: BTreeSet<PathBuf>,
     /// The protected places that no mount covers.
     pub(super) uncovered: Vec<Uncovered>,
 }
@@ -99,7 +99,8 @@ pub(super) struct StandIns<'a> {
 }
 
 impl Mounts {
-    /// Computes all mounts for a command.
+    /// Computes all mounts for a command. `covered` are protected files that the commands which run
+    /// already cannot change. They are protected from this command too.
     ///
     /// # Errors
     /// If a temporary folder cannot be created.
@@ -109,6 +110,7 @@ impl Mounts {
         grant: &Grant,
         git: Option<&GitFolder>,
         readable: &Readable,
+        covered: &BTreeSet<PathBuf>,
         stand_ins: StandIns<'_>,
     ) -> io::Result<Self> {
         let mut mounts = Self::default();
@@ -152,6 +154,8 @@ impl Mounts {
             mounts.protect_loose_repository(folder);
             mounts.protect(&machine.root);
         }
+        // A running command may have replaced the link that leads to such a file.
+        covered.iter().for_each(|path| mounts.protect(path));
         mounts.close_ways();
         mounts.mask(readable, &working, stand_ins);
         mounts.add_temporary(home, stand_ins.workshop)?;

@@ -40,7 +40,7 @@ const PLANTS: &[&str] = &[
     "mkdir -p .CURSOR; echo x > .CURSOR/mcp.json",
     "echo x > .cursor/mcp.json",
     "echo x > .npmrc",
-    "ln -sfn sub .idea",
+    "ln -sfn missing .idea",
     "rm -f .idea; mkdir -p .idea; echo x > .idea/workspace.xml",
     "echo x > HEAD",
 ];
