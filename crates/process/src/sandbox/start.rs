@@ -11,7 +11,7 @@ use super::confined_thread::apart;
 use super::git_folder::GitFolder;
 use super::kept::{Kept, Trial};
 use super::quarantine::Appeared;
-use super::{Grant, Machine, Mechanism, Options, Profile, Support};
+use super::{DeniedPaths, Grant, Machine, Mechanism, Options, Profile, Support};
 use crate::job::Job;
 
 /// Starts commands and limits each command to what its sandbox profile allows.
@@ -107,6 +107,13 @@ impl Sandbox {
         claims.find(|folder| !trusted.contains(folder))
     }
 
+    /// Returns true if the rules once matched the file at the path or a folder around it, under
+    /// whatever name. The path must not contain symbolic links.
+    #[must_use]
+    pub fn is_remembered(&self, rules: &DeniedPaths, path: &Path) -> bool {
+        self.kept.as_ref().is_some_and(|kept| kept.is_remembered(rules, path))
+    }
+
     /// Returns the mechanism that limits a command in the sandbox profile *free* in this folder.
     #[must_use]
     pub fn means(&self, cwd: &Path) -> Mechanism {
@@ -171,7 +178,7 @@ impl Sandbox {
             return Job::spawn(&mut command);
         };
         match profile {
-            Profile::Free => kept.start_freely(&grant.cwd, program, fill),
+            Profile::Free => kept.start_freely(grant, program, fill),
             Profile::Read => kept.start_reading(grant, program, fill),
             Profile::Work => kept.start_working(grant, program, fill),
         }

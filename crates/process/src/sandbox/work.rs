@@ -93,6 +93,15 @@ pub(super) struct StandIns<'a> {
     pub(super) empty_folder: &'a Path,
 }
 
+/// The files that a command sees or does not see, and those that it cannot change.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Files<'a> {
+    pub(super) readable: &'a Readable,
+    /// Paths in the working folders that rules forbid to change, and other names of protected
+    /// files. They need not exist.
+    pub(super) closed: &'a BTreeSet<PathBuf>,
+}
+
 impl Mounts {
     /// Computes all mounts for a command.
     ///
@@ -103,7 +112,7 @@ impl Mounts {
         options: &Options,
         grant: &Grant,
         git: Option<&GitFolder>,
-        readable: &Readable,
+        Files { readable, closed }: Files<'_>,
         stand_ins: StandIns<'_>,
     ) -> io::Result<Self> {
         let mut mounts = Self::default();
@@ -148,6 +157,15 @@ impl Mounts {
             mounts.protect_other_case(folder);
             mounts.protect_loose_repository(folder);
             mounts.protect(&machine.root);
+        }
+        for path in closed {
+            mounts.close(path);
+        }
+        // A folder around a denied file keeps its name, so that no rule loses sight of the file.
+        for path in &readable.withheld {
+            if let Some(open) = mounts.open_around(path) {
+                mounts.fix_way(&open, path);
+            }
         }
         mounts.close_ways();
         mounts.mask(readable, &working, stand_ins);
@@ -298,6 +316,14 @@ impl Mounts {
             Ok(_) => self.cover(&end),
             Err(_) => self.uncovered.extend(Uncovered::nothing(&open, &end)),
         }
+    }
+
+    /// Makes a path read-only that rules forbid to change. It may be a whole working folder.
+    fn close(&mut self, path: &Path) {
+        if self.opened.contains(path) {
+            return self.cover(path);
+        }
+        self.protect(path);
     }
 
     fn cover(&mut self, path: &Path) {
