@@ -320,14 +320,14 @@ impl Gate {
         }
         let target = Target { written: lexical(cwd, path), resolved: Some(real) };
         rules.any(|rule| rule.touches(Access::Read, cwd, &target))
-            || self.is_remembered(Access::Read, cwd, &target)
+            || self.is_remembered(Access::Read, &target)
     }
 
     /// Returns true if deny rules once matched the file or a folder around it, under another name.
-    pub(super) fn is_remembered(&self, access: Access, cwd: &Path, target: &Target) -> bool {
-        let rules = denied_paths(&self.rules.deny, access, cwd);
-        let paths = target.resolved.iter();
-        paths.into_iter().any(|path| self.sandbox.is_remembered(&rules, path))
+    pub(super) fn is_remembered(&self, access: Access, target: &Target) -> bool {
+        let rules = self.rules.deny.iter().filter(|rule| rule.is_about(access));
+        let texts: Vec<String> = rules.map(Rule::cite).collect();
+        target.resolved.as_ref().is_some_and(|path| self.sandbox.is_remembered(&texts, path))
     }
 
     /// Returns the files that a command started in `cwd` is allowed to use: the working folders

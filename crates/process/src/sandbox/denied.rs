@@ -106,12 +106,12 @@ impl DeniedFiles {
 
     /// Returns true if the rules once matched the file at the path or a folder around it. The path
     /// must not contain symbolic links.
-    pub(super) fn is_remembered(&self, rules: &DeniedPaths, root: &Path, path: &Path) -> bool {
+    pub(super) fn is_remembered(&self, rules: &[String], root: &Path, path: &Path) -> bool {
         if rules.is_empty() {
             return false;
         }
         self.pinned.refresh(root);
-        self.pinned.holds_around(&hashes(rules.texts()), path)
+        self.pinned.holds_around(&hashes(rules), path)
     }
 
     fn search(

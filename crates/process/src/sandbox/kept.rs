@@ -28,8 +28,8 @@ use super::syscalls::{Filters, Signals};
 use super::unfinished::Record;
 use super::work::{Files, INNER, Mounts, StandIns};
 use super::{
-    DeniedPaths, Grant, Machine, Mechanism, OF_PITCREW, OF_TEAMS, OF_THE_USER, OPEN_OF_PITCREW,
-    Options, Profile, Support, Variable, environment,
+    Grant, Machine, Mechanism, OF_PITCREW, OF_TEAMS, OF_THE_USER, OPEN_OF_PITCREW, Options,
+    Profile, Support, Variable, environment,
 };
 use crate::job::Job;
 use crate::own_mode;
@@ -155,7 +155,7 @@ impl Kept {
     }
 
     /// Returns true if the rules once matched the file at the path or a folder around it.
-    pub(super) fn is_remembered(&self, rules: &DeniedPaths, path: &Path) -> bool {
+    pub(super) fn is_remembered(&self, rules: &[String], path: &Path) -> bool {
         self.denied.is_remembered(rules, &self.machine.root, path)
     }
 

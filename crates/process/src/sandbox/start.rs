@@ -11,7 +11,7 @@ use super::confined_thread::apart;
 use super::git_folder::GitFolder;
 use super::kept::{Kept, Trial};
 use super::quarantine::Appeared;
-use super::{DeniedPaths, Grant, Machine, Mechanism, Options, Profile, Support};
+use super::{Grant, Machine, Mechanism, Options, Profile, Support};
 use crate::job::Job;
 
 /// Starts commands and limits each command to what its sandbox profile allows.
@@ -107,10 +107,10 @@ impl Sandbox {
         claims.find(|folder| !trusted.contains(folder))
     }
 
-    /// Returns true if the rules once matched the file at the path or a folder around it, under
+    /// Returns true if the rules with these texts once matched the file at the path or a folder around it, under
     /// whatever name. The path must not contain symbolic links.
     #[must_use]
-    pub fn is_remembered(&self, rules: &DeniedPaths, path: &Path) -> bool {
+    pub fn is_remembered(&self, rules: &[String], path: &Path) -> bool {
         self.kept.as_ref().is_some_and(|kept| kept.is_remembered(rules, path))
     }
 
