@@ -1,23 +1,28 @@
-//! Collects the paths that an agent's `Read` deny rules forbid to read. The sandbox uses the
-//! result, so that commands cannot read these paths.
+//! Collects the paths that an agent's deny rules forbid to read or to change. The sandbox uses the
+//! result, so that the rules hold for commands too.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use pitcrew_process::sandbox::DeniedReads;
+use pitcrew_process::sandbox::DeniedPaths;
 
 use super::paths::PathPattern;
 use super::rules::{Access, Rule};
 
-/// Returns the `Read` deny rules among `rules`, evaluated for the working folder `cwd`.
-pub(super) fn denied_reads(rules: &[Rule], cwd: &Path) -> DeniedReads {
+/// Returns the deny rules among `rules` for this kind of access, evaluated for the working folder
+/// `cwd`.
+pub(super) fn denied_paths(rules: &[Rule], access: Access, cwd: &Path) -> DeniedPaths {
     let mut texts = Vec::new();
     let mut patterns: Vec<(Vec<PathBuf>, PathPattern)> = Vec::new();
+    let mut exact = Vec::new();
     let mut is_everything = false;
-    for rule in rules.iter().filter(|rule| rule.is_about(Access::Read)) {
+    for rule in rules.iter().filter(|rule| rule.is_about(access)) {
         texts.push(rule.cite());
         match rule.path_pattern() {
-            Some(pattern) => patterns.push((pattern.bases(cwd), pattern.clone())),
+            Some(pattern) => {
+                exact.extend(pattern.exact_paths(cwd));
+                patterns.push((pattern.bases(cwd), pattern.clone()));
+            }
             None => is_everything = true,
         }
     }
@@ -25,5 +30,5 @@ pub(super) fn denied_reads(rules: &[Rule], cwd: &Path) -> DeniedReads {
     let names = move |path: &Path| {
         is_everything || patterns.iter().any(|(bases, pattern)| pattern.speaks_of(bases, path))
     };
-    DeniedReads::new(texts, begins, Arc::new(names))
+    DeniedPaths::new(texts, begins, Arc::new(names)).naming(exact)
 }

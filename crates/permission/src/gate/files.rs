@@ -47,6 +47,9 @@ pub(super) fn judge(
     if target.resolved.is_none() {
         return Verdict::deny("the path's symbolic links go in a circle");
     }
+    if gate.is_remembered(access, target) {
+        return Verdict::deny("denied by the rules that denied this file under another name");
+    }
     if mode == PermissionMode::BypassPermissions {
         return Verdict::freely();
     }

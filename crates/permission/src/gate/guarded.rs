@@ -15,6 +15,10 @@ use super::paths::{Target, lexical, resolve};
 use super::shell::ShellWord;
 use crate::trust::FILE as TRUST;
 
+/// Maximum number of files in a protected folder that are compared with a file that has several
+/// names.
+const MOST_LOOKED: usize = 20_000;
+
 /// The protected files and folders of one configuration folder.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Guarded {
@@ -97,11 +101,47 @@ impl Guarded {
             .iter()
             .filter_map(|kept| Some((number(&kept.written)?, kept.whose)))
             .collect();
-        let path = target.resolved.as_ref().filter(|_| !guarded.is_empty())?;
+        let path = target.resolved.as_ref()?;
+        if let Some(whose) = self.holds_another_name_of(path) {
+            return Some(whose);
+        }
         let whose =
             |number| guarded.iter().find(|(kept, _)| *kept == number).map(|(_, whose)| *whose);
         // Check the parent folders too, because a protected folder may have another name.
         path.ancestors().filter_map(number).find_map(whose)
+    }
+
+    /// Returns who owns the protected file that has the path as another name. Only a file with
+    /// several names is searched for.
+    fn holds_another_name_of(&self, path: &Path) -> Option<Whose> {
+        let metadata = fs::symlink_metadata(path).ok();
+        let metadata = metadata.filter(|it| it.is_file() && it.nlink() > 1)?;
+        let number = (metadata.dev(), metadata.ino());
+        let is_same =
+            |path: &Path| fs::symlink_metadata(path).is_ok_and(|it| (it.dev(), it.ino()) == number);
+        let has = |kept: &&Kept| {
+            let mut todo = vec![kept.written.clone()];
+            let mut looked = 0;
+            while let Some(folder) = todo.pop() {
+                for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+                    looked += 1;
+                    if looked > MOST_LOOKED || is_same(&entry.path()) {
+                        return looked <= MOST_LOOKED;
+                    }
+                    if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+                        todo.push(entry.path());
+                    }
+                }
+            }
+            false
+        };
+        // Our own folder and plugins are left out: worktrees and packages there share files with
+        // others.
+        let is_searched = |kept: &&Kept| {
+            !kept.written.ends_with("plugins")
+                && !OF_PITCREW.iter().any(|name| kept.written.ends_with(name))
+        };
+        self.kept.iter().filter(is_searched).find(has).map(|kept| kept.whose)
     }
 
     /// Returns the beginning of a word's path that is known before the shell expands the rest of

@@ -10,7 +10,7 @@ use pitcrew_protocol::{PermissionMode, ToolKind, canonical_tool, tool_name};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::denied::denied_reads;
+use super::denied::denied_paths;
 use super::files::named_file;
 use super::guarded::Guarded;
 use super::paths::{Target, expand_home, lexical};
@@ -320,13 +320,27 @@ impl Gate {
         }
         let target = Target { written: lexical(cwd, path), resolved: Some(real) };
         rules.any(|rule| rule.touches(Access::Read, cwd, &target))
+            || self.is_remembered(Access::Read, &target)
+    }
+
+    /// Returns true if deny rules once matched the file or a folder around it, under another name.
+    pub(super) fn is_remembered(&self, access: Access, target: &Target) -> bool {
+        let rules = self.rules.deny.iter().filter(|rule| rule.is_about(access));
+        let texts: Vec<String> = rules.map(Rule::cite).collect();
+        target.resolved.as_ref().is_some_and(|path| self.sandbox.is_remembered(&texts, path))
     }
 
     /// Returns the files that a command started in `cwd` is allowed to use: the working folders
-    /// without the files that `Read` deny rules match.
+    /// without the files that deny rules match.
     pub fn grant(&self, cwd: &Path) -> Grant {
-        let denied = denied_reads(&self.rules.deny, cwd);
-        Grant { cwd: cwd.to_path_buf(), beside: self.directories.clone(), denied, decided: vec![] }
+        let denied = |access| denied_paths(&self.rules.deny, access, cwd);
+        Grant {
+            cwd: cwd.to_path_buf(),
+            beside: self.directories.clone(),
+            denied: denied(Access::Read),
+            unwritable: denied(Access::Write),
+            decided: Vec::new(),
+        }
     }
 
     /// Returns the grant of a command that this gate has allowed to run in the sandbox profile

@@ -89,6 +89,9 @@ pub fn expand_home(path: &str, home: Option<&Path>) -> PathBuf {
 pub(crate) struct PathPattern {
     base: Base,
     matcher: Gitignore,
+    /// The only path below the base folder that the pattern names, if it has no wildcard. It is
+    /// empty if the pattern names the whole base folder.
+    exact: Option<PathBuf>,
 }
 
 #[derive(Clone, Debug)]
@@ -142,7 +145,8 @@ impl PathPattern {
         let mut builder = GitignoreBuilder::new("/");
         builder.add_line(None, &line).map_err(PatternError::Glob)?;
         let matcher = builder.build().map_err(PatternError::Glob)?;
-        Ok(Self { base, matcher })
+        let exact = if anchored { exact(&line) } else { None };
+        Ok(Self { base, matcher, exact })
     }
 
     fn split(
@@ -231,6 +235,20 @@ impl PathPattern {
         bases
     }
 
+    /// Returns the paths that the pattern names without a wildcard. They need not exist.
+    pub(crate) fn exact_paths(&self, cwd: &Path) -> Vec<PathBuf> {
+        let below = |exact: &PathBuf| {
+            let bases = self.bases(cwd);
+            let paths = bases.into_iter().map(|base| match exact.as_os_str().is_empty() {
+                true => base,
+                false => base.join(exact),
+            });
+            // A whole working folder is no file that a command could make.
+            paths.filter(|path| !cwd.starts_with(path)).collect()
+        };
+        self.exact.as_ref().map(below).unwrap_or_default()
+    }
+
     fn base_path(&self, cwd: &Path) -> PathBuf {
         match &self.base {
             Base::Cwd(below) => cwd.join(below),
@@ -247,6 +265,17 @@ impl PathPattern {
         // a folder. The third call makes a pattern `folder/**` also match the folder itself.
         matched(&path, false) || matched(&path, true) || matched(&path.join(ANY_CHILD), false)
     }
+}
+
+/// Returns the path that an anchored pattern names below its base, or `None` if the pattern has a
+/// wildcard. The pattern `/**` names the base itself.
+fn exact(line: &str) -> Option<PathBuf> {
+    let path = line.trim_start_matches('/');
+    if path == "**" {
+        return Some(PathBuf::new());
+    }
+    let is_plain = !path.contains(['*', '?', '[', '{', '\\', ' ']);
+    is_plain.then(|| PathBuf::from(path.trim_end_matches('/')))
 }
 
 /// Moves the leading folders without wildcards from an anchored pattern to its base. When the base

@@ -1,18 +1,20 @@
-//! Finds the files that an agent's `Read` deny rules match, in the folders that a command may read,
+//! Finds the files that an agent's deny rules match, in the folders that a command may read,
 //! and caches the result.
 //!
 //! A rule is a pattern, but the kernel knows only files. Therefore the first search reads all
 //! folders completely. Later searches check only the change times of folders. They read a folder
-//! again if an entry in it was created, renamed or removed.
+//! again if an entry in it was created, renamed or removed. A file that a rule once matched is found
+//! under every name ([`super::pinned`]).
 
 use std::collections::{BTreeSet, HashMap};
 use std::fs;
-use std::os::unix::fs::MetadataExt as _;
+use std::os::unix::fs::{DirEntryExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
-use super::Grant;
+use super::pinned::{Pinned, hashes};
+use super::{DeniedPaths, Grant};
 
 /// Minimum age of a folder's change time before the time is trusted. File system clocks are coarse,
 /// so a later change within this time could get the same timestamp.
@@ -26,6 +28,7 @@ const MOST_KEPT: usize = 64;
 #[derive(Debug, Default)]
 pub(super) struct DeniedFiles {
     walks: Mutex<HashMap<Walked, Walk>>,
+    pinned: Pinned,
 }
 
 /// The key of a cached search: the rules that it used and the folders that it searched.
@@ -39,6 +42,8 @@ struct Walked {
 #[derive(Debug, Default)]
 struct Walk {
     begins: Vec<Folder>,
+    /// The version of the list of remembered files that the cached content is about.
+    version: u64,
 }
 
 /// The cached content of one folder.
@@ -52,12 +57,21 @@ struct Folder {
     denied: Vec<PathBuf>,
 }
 
+/// Maximum number of searches for one command. A search is repeated if it finds a file that has
+/// other names.
+const MOST_SEARCHES: usize = 3;
+
 impl DeniedFiles {
-    /// Returns the files and folders that the `Read` deny rules match. The search covers the
+    /// Returns the files and folders that rules match or once matched. The search covers the
     /// working folders. It also covers the base folder of each rule if this base folder is below
     /// one of the folders `others`.
-    pub(super) fn find(&self, grant: &Grant, others: &BTreeSet<PathBuf>) -> BTreeSet<PathBuf> {
-        let rules = &grant.denied;
+    pub(super) fn find(
+        &self,
+        rules: &DeniedPaths,
+        root: &Path,
+        grant: &Grant,
+        others: &BTreeSet<PathBuf>,
+    ) -> BTreeSet<PathBuf> {
         if rules.is_empty() {
             return BTreeSet::new();
         }
@@ -72,17 +86,53 @@ impl DeniedFiles {
         let whole = folders.iter().chain(others).filter(|path| rules.names(path)).cloned();
         let mut found: BTreeSet<PathBuf> = whole.collect();
         let walked = Walked { rules: rules.texts().to_vec(), folders: folders.clone() };
+        // Do not search a folder that is denied as a whole.
+        folders.retain(|path| !found.contains(path));
+        let rule_hashes = hashes(rules.texts());
+        for _ in 0..MOST_SEARCHES {
+            let version = self.pinned.refresh(root);
+            let is_denied = |path: &Path, inode: u64| {
+                rules.names(path)
+                    || self.pinned.may_hold(inode) && self.pinned.holds(&rule_hashes, path)
+            };
+            self.search(&walked, &folders, version, &is_denied, &mut found);
+            found.iter().for_each(|path| self.pinned.add(&rule_hashes, path));
+            if self.pinned.refresh(root) == version {
+                break;
+            }
+        }
+        found
+    }
+
+    /// Returns true if the rules once matched the file at the path or a folder around it. The path
+    /// must not contain symbolic links.
+    pub(super) fn is_remembered(&self, rules: &[String], root: &Path, path: &Path) -> bool {
+        if rules.is_empty() {
+            return false;
+        }
+        self.pinned.refresh(root);
+        self.pinned.holds_around(&hashes(rules), path)
+    }
+
+    fn search(
+        &self,
+        walked: &Walked,
+        folders: &[PathBuf],
+        version: u64,
+        is_denied: &dyn Fn(&Path, u64) -> bool,
+        found: &mut BTreeSet<PathBuf>,
+    ) {
         let mut walks = self.walks.lock().unwrap_or_else(PoisonError::into_inner);
-        if walks.len() >= MOST_KEPT && !walks.contains_key(&walked) {
+        if walks.len() >= MOST_KEPT && !walks.contains_key(walked) {
             // When `MOST_KEPT` searches are cached, remove all of them. A repeated search costs
             // only time.
             walks.clear();
         }
-        let walk = walks.entry(walked).or_default();
-        // Do not search a folder that is denied as a whole.
-        folders.retain(|path| !found.contains(path));
-        walk.again(folders, &|path| rules.names(path), &mut found);
-        found
+        let walk = walks.entry(walked.clone()).or_default();
+        if walk.version != version {
+            *walk = Walk { version, ..Walk::default() };
+        }
+        walk.again(folders.to_vec(), is_denied, found);
     }
 }
 
@@ -90,7 +140,7 @@ impl Walk {
     fn again(
         &mut self,
         begins: Vec<PathBuf>,
-        is_denied: &dyn Fn(&Path) -> bool,
+        is_denied: &dyn Fn(&Path, u64) -> bool,
         found: &mut BTreeSet<PathBuf>,
     ) {
         self.begins.retain(|folder| begins.contains(&folder.path));
@@ -111,7 +161,7 @@ impl Walk {
 impl Folder {
     /// Reads the folder again if its change time (ctime) differs from the change time at the last
     /// search. The modification time (mtime) is not used, because any program can set it back.
-    fn look(&mut self, is_denied: &dyn Fn(&Path) -> bool) {
+    fn look(&mut self, is_denied: &dyn Fn(&Path, u64) -> bool) {
         let Ok(metadata) = fs::symlink_metadata(&self.path) else {
             *self = Self { path: std::mem::take(&mut self.path), ..Self::default() };
             return;
@@ -131,7 +181,7 @@ impl Folder {
         for entry in fs::read_dir(&self.path).into_iter().flatten().flatten() {
             let path = entry.path();
             let Ok(kind) = entry.file_type() else { continue };
-            if is_denied(&path) {
+            if is_denied(&path, entry.ino()) {
                 // If the denied entry is a symbolic link, also deny the link's target by the
                 // target's own path.
                 self.denied.extend(fs::canonicalize(&path));
@@ -162,7 +212,7 @@ mod tests {
 
     fn found(walk: &mut Walk, top: &Path) -> Vec<String> {
         let mut found = BTreeSet::new();
-        let is_denied = |path: &Path| path.ends_with(".env");
+        let is_denied = |path: &Path, _inode: u64| path.ends_with(".env");
         walk.again(vec![top.to_path_buf()], &is_denied, &mut found);
         found.iter().map(|path| path.strip_prefix(top).unwrap().display().to_string()).collect()
     }

@@ -14,7 +14,7 @@ use super::git_folder::GitFolder;
 use crate::given_file::read_git_config;
 
 /// Maximum size of a configuration file, in bytes.
-const MOST_BYTES: u64 = 256 * 1024;
+const MOST_BYTES: u64 = 1 << 20;
 
 /// Maximum number of configuration files that are read, including files that other files include.
 const MOST_FILES: usize = 32;
@@ -30,6 +30,7 @@ const COMMANDS: &[(&str, &str)] = &[
     ("core", "gitproxy"),
     ("core", "pager"),
     ("core", "sshcommand"),
+    ("core", "virtualfilesystem"),
     ("credential", "helper"),
     ("diff", "command"),
     ("diff", "external"),
@@ -40,15 +41,31 @@ const COMMANDS: &[(&str, &str)] = &[
     ("filter", "process"),
     ("filter", "smudge"),
     ("gpg", "program"),
+    ("imap", "tunnel"),
     ("init", "templatedir"),
+    ("instaweb", "httpd"),
     ("interactive", "difffilter"),
+    ("lfs", "clean"),
+    ("lfs", "path"),
+    ("lfs", "smudge"),
+    ("man", "path"),
     ("merge", "driver"),
     ("mergetool", "cmd"),
     ("mergetool", "path"),
+    ("remote", "receivepack"),
+    ("remote", "uploadpack"),
+    ("sendemail", "smtpserver"),
     ("sequence", "editor"),
     ("trailer", "cmd"),
     ("trailer", "command"),
     ("uploadpack", "packobjectshook"),
+];
+
+/// A setting whose name has one of these endings also holds a command. The permission gate has the
+/// same list.
+const ENDINGS: &[&str] = &[
+    "askpass", "cmd", "command", "driver", "editor", "helper", "hook", "pager", "prog", "program",
+    "textconv",
 ];
 
 /// The settings among `COMMANDS` whose value is always a path, even without a slash.
@@ -106,7 +123,9 @@ pub(super) fn named(git: &GitFolder, home: Option<&Path>) -> Vec<PathBuf> {
                 }
                 (section, key)
                     if COMMANDS.contains(&(section, key))
-                        || SECTIONS_OF_COMMANDS.contains(&section) =>
+                        || SECTIONS_OF_COMMANDS.contains(&section)
+                        || ENDINGS.iter().any(|end| key.ends_with(end))
+                        || entry.value.starts_with('!') =>
                 {
                     // Any word of a command line may name a file in the checkout.
                     let words = entry
@@ -142,6 +161,7 @@ fn resolved(folder: &Path, value: &str, home: Option<&Path>) -> PathBuf {
 
 /// Returns the settings of a configuration text in the order in which they are written.
 fn entries(text: &str) -> Vec<Entry> {
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let mut chars = text.chars().peekable();
     let (mut found, mut section) = (Vec::new(), String::new());
     while let Some(next) = chars.peek() {
@@ -213,6 +233,31 @@ fn value(chars: &mut Peekable<Chars<'_>>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn programs_are_found_in_every_setting_in_which_the_permission_gate_finds_one() {
+        let folder = tempfile::tempdir().unwrap();
+        let top = fs::canonicalize(folder.path()).unwrap();
+        for text in [
+            "\u{feff}[core]\n\tfsmonitor = ./x\n",
+            "[gpg \"ssh\"]\ndefaultKeyCommand = ./x",
+            "[hook \"a\"]\ncommand = ./x",
+            "[remote \"o\"]\nuploadpack = ./x",
+            "[submodule \"a\"]\nupdate = !./x",
+            "[sendemail]\ntoCmd = ./x",
+            "[lfs \"customtransfer.a\"]\npath = ./x",
+            "[core]\nvirtualFilesystem = ./x",
+        ] {
+            fs::write(top.join("config"), text).unwrap();
+            let git = GitFolder {
+                top: top.clone(),
+                own: top.clone(),
+                common: top.clone(),
+                borrowed: Vec::new(),
+            };
+            assert!(named(&git, None).contains(&top.join("./x")), "{text:?}");
+        }
+    }
 
     #[test]
     fn a_configuration_is_read_as_git_reads_it() {

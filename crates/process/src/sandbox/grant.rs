@@ -1,9 +1,9 @@
 //! The working folders of one command, and the files in these folders that the command is not
-//! allowed to read.
+//! allowed to read or to change.
 
 use std::path::{Path, PathBuf};
 
-use crate::sandbox::DeniedReads;
+use crate::sandbox::DeniedPaths;
 
 /// The folders that one command is allowed to use.
 #[derive(Debug, Clone, Default)]
@@ -13,7 +13,9 @@ pub struct Grant {
     /// Additional working folders.
     pub beside: Vec<PathBuf>,
     /// The user's `Read` deny rules, which forbid reading some files in the working folders.
-    pub denied: DeniedReads,
+    pub denied: DeniedPaths,
+    /// The user's `Edit` deny rules, which forbid changing some files in the working folders.
+    pub unwritable: DeniedPaths,
     /// The protected files and folders that the command changes, as far as its text shows it. It
     /// was allowed to, so these files are not put aside. The profile *free* alone uses this.
     pub decided: Vec<PathBuf>,

@@ -17,6 +17,7 @@ use super::git_config::{self, GitConfigs};
 use super::git_folder::GitFolder;
 use super::inside::InnerRights;
 use super::landlock::{Bounds, Landlock, Network, Writable};
+use super::pinned::other_names;
 use super::places::Places;
 use super::private::{PrivateFolder, Workshop, temporary_below};
 use super::quarantine::{Aftermath, Appeared, Told};
@@ -25,7 +26,7 @@ use super::records::Records;
 use super::shared::SharedBounds;
 use super::starter;
 use super::syscalls::{Filters, Signals};
-use super::work::{INNER, Mounts, StandIns};
+use super::work::{Files, INNER, Mounts, StandIns};
 use super::{
     Grant, Machine, Mechanism, OF_PITCREW, OF_TEAMS, OF_THE_USER, OPEN_OF_PITCREW, Options,
     Profile, Support, Variable, environment,
@@ -136,6 +137,28 @@ impl Kept {
         )
     }
 
+    /// Returns the paths in the working folders at which a file of the user's or of a team has
+    /// another name. Whoever writes there changes the protected file.
+    fn other_names_of_protected(&self, grant: &Grant) -> BTreeSet<PathBuf> {
+        // Plugins are left out, because their repositories share files with others.
+        let kept = OF_TEAMS.iter().chain(&OF_THE_USER).filter(|name| **name != "plugins");
+        let kept = kept.map(|name| self.machine.root.join(name));
+        other_names(kept, grant.folders())
+    }
+
+    /// Finds the files that the deny rules match, so that they stay denied under other names.
+    pub(super) fn remember_denied(&self, grant: &Grant) {
+        let root = &self.machine.root;
+        for rules in [&grant.denied, &grant.unwritable] {
+            let _found = self.denied.find(rules, root, grant, &BTreeSet::new());
+        }
+    }
+
+    /// Returns true if the rules once matched the file at the path or a folder around it.
+    pub(super) fn is_remembered(&self, rules: &[String], path: &Path) -> bool {
+        self.denied.is_remembered(rules, &self.machine.root, path)
+    }
+
     pub(super) fn named(&self) -> String {
         let root = self.machine.root.display();
         format!("the {} of {root}, and its {}", OF_TEAMS.join(" and "), OF_THE_USER.join(", "))
@@ -206,7 +229,7 @@ impl Kept {
         fill: impl FnOnce(&mut Command),
     ) -> io::Result<Job> {
         let aftermath = self.allow(&grant.decided);
-        let job = self.start_free(&grant.cwd, program, fill)?;
+        let job = self.start_free(grant, program, fill)?;
         Ok(match aftermath {
             Some(aftermath) => job.with_aftermath(aftermath),
             None => job,
@@ -235,12 +258,14 @@ impl Kept {
 
     fn start_free(
         &self,
-        cwd: &Path,
+        grant: &Grant,
         program: &str,
         fill: impl FnOnce(&mut Command),
     ) -> io::Result<Job> {
         self.make_open_folders();
-        let places = self.places();
+        self.remember_denied(grant);
+        let cwd = &grant.cwd;
+        let places = self.places().holding(&self.other_names_of_protected(grant));
         let means = self.means(cwd, &places);
         let bubblewrap =
             self.offered().bubblewrap.as_ref().filter(|_| means == Mechanism::Bubblewrap);
@@ -416,7 +441,8 @@ impl Kept {
         let git = GitFolder::of(&grant.cwd, &self.options.git);
         let mut readable =
             Readable::find(&self.machine, &self.options, grant, git.as_ref(), self.secrets());
-        readable.withheld.extend(self.denied.find(grant, &readable.open));
+        let denied = self.denied.find(&grant.denied, &self.machine.root, grant, &readable.open);
+        readable.withheld.extend(denied);
         let config = self.git_configs.of(
             &grant.cwd,
             self.machine.home.as_deref(),
@@ -503,15 +529,13 @@ impl Kept {
         let workshop = self.workshop()?;
         let (empty_file, empty_folder) = workshop.stand_ins()?;
         let stand_ins = StandIns { workshop, empty_file: &empty_file, empty_folder: &empty_folder };
-        let mounts = Mounts::lay_out(
-            &self.machine,
-            &self.options,
-            grant,
-            git.as_ref(),
-            &readable,
-            covered,
-            stand_ins,
-        )?;
+        let root = &self.machine.root;
+        let mut closed = self.denied.find(&grant.unwritable, root, grant, &BTreeSet::new());
+        closed.extend(grant.unwritable.exact().cloned());
+        closed.extend(self.other_names_of_protected(grant));
+        let files = Files { readable: &readable, closed: &closed, covered };
+        let mounts =
+            Mounts::lay_out(&self.machine, &self.options, grant, git.as_ref(), files, stand_ins)?;
         let order = InnerRights::Work { writable: mounts.writable.clone(), landlock: *landlock };
         let mut command = bubblewrap.apart(self.options.network);
         command

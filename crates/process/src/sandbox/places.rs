@@ -100,6 +100,12 @@ impl Places {
         places
     }
 
+    /// Returns the places with further protected files.
+    pub(super) fn holding(mut self, files: &BTreeSet<PathBuf>) -> Self {
+        files.iter().for_each(|file| self.keep(file));
+        self
+    }
+
     /// Returns true if the folder is on the path to a protected file. Symbolic links in `folder`
     /// are resolved first.
     pub(super) fn is_on_the_way(&self, folder: &Path) -> bool {

@@ -114,6 +114,13 @@ impl Sandbox {
         claims.find(|folder| !trusted.contains(folder))
     }
 
+    /// Returns true if the rules with these texts once matched the file at the path or a folder around it, under
+    /// whatever name. The path must not contain symbolic links.
+    #[must_use]
+    pub fn is_remembered(&self, rules: &[String], path: &Path) -> bool {
+        self.kept.as_ref().is_some_and(|kept| kept.is_remembered(rules, path))
+    }
+
     /// Returns the mechanism that limits a command in the sandbox profile *free* in this folder.
     #[must_use]
     pub fn means(&self, cwd: &Path) -> Mechanism {

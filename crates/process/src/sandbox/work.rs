@@ -98,9 +98,20 @@ pub(super) struct StandIns<'a> {
     pub(super) empty_folder: &'a Path,
 }
 
+/// The files that a command sees or does not see, and those that it cannot change.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Files<'a> {
+    pub(super) readable: &'a Readable,
+    /// Paths in the working folders that rules forbid to change, and other names of protected
+    /// files. They need not exist.
+    pub(super) closed: &'a BTreeSet<PathBuf>,
+    /// Protected files that the commands which run already cannot change. They are protected from
+    /// this command too.
+    pub(super) covered: &'a BTreeSet<PathBuf>,
+}
+
 impl Mounts {
-    /// Computes all mounts for a command. `covered` are protected files that the commands which run
-    /// already cannot change. They are protected from this command too.
+    /// Computes all mounts for a command.
     ///
     /// # Errors
     /// If a temporary folder cannot be created.
@@ -109,8 +120,7 @@ impl Mounts {
         options: &Options,
         grant: &Grant,
         git: Option<&GitFolder>,
-        readable: &Readable,
-        covered: &BTreeSet<PathBuf>,
+        Files { readable, closed, covered }: Files<'_>,
         stand_ins: StandIns<'_>,
     ) -> io::Result<Self> {
         let mut mounts = Self::default();
@@ -156,6 +166,15 @@ impl Mounts {
         }
         // A running command may have replaced the link that leads to such a file.
         covered.iter().for_each(|path| mounts.protect(path));
+        for path in closed {
+            mounts.close(path);
+        }
+        // A folder around a denied file keeps its name, so that no rule loses sight of the file.
+        for path in &readable.withheld {
+            if let Some(open) = mounts.open_around(path) {
+                mounts.fix_way(&open, path);
+            }
+        }
         mounts.close_ways();
         mounts.mask(readable, &working, stand_ins);
         mounts.add_temporary(home, stand_ins.workshop)?;
@@ -328,6 +347,14 @@ impl Mounts {
             Ok(_) => self.cover(&end),
             Err(_) => self.uncovered.extend(Uncovered::nothing(&open, &end)),
         }
+    }
+
+    /// Makes a path read-only that rules forbid to change. It may be a whole working folder.
+    fn close(&mut self, path: &Path) {
+        if self.opened.contains(path) {
+            return self.cover(path);
+        }
+        self.protect(path);
     }
 
     fn cover(&mut self, path: &Path) {

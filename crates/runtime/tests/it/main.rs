@@ -21,6 +21,7 @@ mod panes_tmux;
 mod patience;
 mod sandbox_attacks;
 mod sandbox_free;
+mod sandbox_pinned;
 mod sandbox_places;
 mod sandbox_quarantine;
 mod sandbox_read;

@@ -1,5 +1,5 @@
-//! The paths that an agent's `Read` deny rules forbid. The rules apply to all commands of the
-//! agent.
+//! The paths that an agent's `Read` or `Edit` deny rules forbid. The rules apply to all commands of
+//! the agent.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -8,23 +8,35 @@ use std::sync::Arc;
 /// A function that returns true if a rule matches a path. The path must not contain symbolic links.
 pub type NamesPath = Arc<dyn Fn(&Path) -> bool + Send + Sync>;
 
-/// The `Read` deny rules of an agent, evaluated for one working folder.
+/// The deny rules of an agent for one kind of access, evaluated for one working folder.
 #[derive(Clone)]
-pub struct DeniedReads {
+pub struct DeniedPaths {
     texts: Vec<String>,
     begins: Vec<PathBuf>,
+    exact: Vec<PathBuf>,
     names: NamesPath,
 }
 
-impl DeniedReads {
+impl DeniedPaths {
     /// Creates the deny rules. `texts` are the rules as the user wrote them. `begins` are the base
     /// folders of the rules' path patterns. `names` returns true if a rule matches a path.
     #[must_use]
     pub fn new(texts: Vec<String>, begins: Vec<PathBuf>, names: NamesPath) -> Self {
-        Self { texts, begins, names }
+        Self { texts, begins, exact: Vec::new(), names }
     }
 
-    /// Returns true if the agent has no `Read` deny rule.
+    /// Adds the paths that rules name without wildcards. They need not exist.
+    #[must_use]
+    pub fn naming(self, exact: Vec<PathBuf>) -> Self {
+        Self { exact, ..self }
+    }
+
+    /// Returns the paths that rules name without wildcards.
+    pub fn exact(&self) -> impl Iterator<Item = &PathBuf> {
+        self.exact.iter()
+    }
+
+    /// Returns true if the agent has no such deny rule.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.texts.is_empty()
@@ -48,14 +60,14 @@ impl DeniedReads {
     }
 }
 
-impl Default for DeniedReads {
+impl Default for DeniedPaths {
     fn default() -> Self {
         Self::new(Vec::new(), Vec::new(), Arc::new(|_| false))
     }
 }
 
-impl fmt::Debug for DeniedReads {
+impl fmt::Debug for DeniedPaths {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("DeniedReads").field("texts", &self.texts).finish_non_exhaustive()
+        f.debug_struct("DeniedPaths").field("texts", &self.texts).finish_non_exhaustive()
     }
 }
