@@ -10,16 +10,20 @@ use std::future::Future;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 use rustix::process::Signal;
 use tokio::runtime::Builder;
 use tokio::signal::unix::{SignalKind, signal};
 
-use crate::failure::{Explained, Failure};
+use crate::failure::{Explained, Failure, FailureKind};
 
 /// The number of file descriptors that a tokio runtime opens at most when it starts, for its poll,
 /// its waker and its signals.
 const RUNTIME_DESCRIPTORS: usize = 8;
+
+/// Longest wait for threads that are still at work when a signal has ended the command.
+const SIGNAL_GRACE: Duration = Duration::from_secs(1);
 
 /// The source location and the message of the latest panic.
 static PANIC: Mutex<Option<String>> = Mutex::new(None);
@@ -39,10 +43,18 @@ pub(crate) fn block_on<T>(
     };
     leave_room().map_err(not_started)?;
     let runtime = builder.enable_all().build().map_err(not_started)?;
-    runtime.block_on(async {
+    let done = runtime.block_on(async {
         refuse_long_files().map_err(not_started)?;
         work.await
-    })
+    });
+    let is_signalled = |failure: &Failure| {
+        matches!(failure.kind, FailureKind::Interrupted | FailureKind::Terminated)
+    };
+    // A thread can still wait for a lock or a slow disk. A signal must end the command nevertheless.
+    if done.as_ref().err().is_some_and(is_signalled) {
+        runtime.shutdown_timeout(SIGNAL_GRACE);
+    }
+    done
 }
 
 /// Checks that a tokio runtime can start, because tokio panics if it cannot. The check opens as
