@@ -61,7 +61,7 @@ impl Agent {
         let OpenCall { call, reached } = open;
         if let Value::String(written) = &call.input {
             let text = format!(
-                "<tool_use_error>InputValidationError: the input of {} is not a JSON object: {}</tool_use_error>",
+                "<tool_use_error>InputValidationError: the input of {} is not a JSON object, or is nested too deeply: {}</tool_use_error>",
                 call.tool,
                 written.chars().take(200).collect::<String>()
             );

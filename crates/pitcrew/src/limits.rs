@@ -16,14 +16,14 @@ use rustix::process::Signal;
 use tokio::runtime::Builder;
 use tokio::signal::unix::{SignalKind, signal};
 
-use crate::failure::{Explained, Failure};
+use crate::failure::{Explained, Failure, FailureKind};
 
 /// The number of file descriptors that a tokio runtime opens at most when it starts, for its poll,
 /// its waker and its signals.
 const RUNTIME_DESCRIPTORS: usize = 8;
 
-/// The time that threads get at the end of the program for what they still read or write.
-const THREADS_END_WITHIN: Duration = Duration::from_millis(500);
+/// Longest wait for threads that are still at work when a signal has ended the command.
+const SIGNAL_GRACE: Duration = Duration::from_millis(500);
 
 /// The source location and the message of the latest panic.
 static PANIC: Mutex<Option<String>> = Mutex::new(None);
@@ -43,14 +43,18 @@ pub(crate) fn block_on<T>(
     };
     leave_room().map_err(not_started)?;
     let runtime = builder.enable_all().build().map_err(not_started)?;
-    let result = runtime.block_on(async {
+    let done = runtime.block_on(async {
         refuse_long_files().map_err(not_started)?;
         work.await
     });
-    // A read of a file whose disk does not answer blocks its thread. Without a limit, the end of
-    // the program would wait for the read.
-    runtime.shutdown_timeout(THREADS_END_WITHIN);
-    result
+    let is_signalled = |failure: &Failure| {
+        matches!(failure.kind, FailureKind::Interrupted | FailureKind::Terminated)
+    };
+    // A thread can still wait for a lock or a slow disk. A signal must end the command nevertheless.
+    if done.as_ref().err().is_some_and(is_signalled) {
+        runtime.shutdown_timeout(SIGNAL_GRACE);
+    }
+    done
 }
 
 /// Checks that a tokio runtime can start, because tokio panics if it cannot. The check opens as

@@ -82,8 +82,10 @@ pub enum LockError {
     },
 }
 
+type Tell = Box<dyn Fn(&LockWait) + Send + Sync>;
+
 /// The function that reports long waits to the user.
-static TELL: OnceLock<Box<dyn Fn(&LockWait) + Send + Sync>> = OnceLock::new();
+static TELL: OnceLock<Tell> = OnceLock::new();
 
 /// Sets the function that reports long waits of this process to the user. The first call counts.
 pub fn report_by(tell: impl Fn(&LockWait) + Send + Sync + 'static) {

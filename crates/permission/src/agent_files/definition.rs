@@ -70,6 +70,9 @@ pub enum DefinitionFault {
     /// The files of the folder are too long together. The number is the maximum in bytes.
     #[error("its definitions are longer than {0} bytes together, and the others are ignored")]
     TooLong(u64),
+    /// Too many files of the folder cannot be used. The number is the maximum.
+    #[error("{0} of its definitions cannot be used, and those after them are not read")]
+    Unusable(usize),
     /// The file does not begin with front matter between two lines of `---`.
     #[error("it has no front matter")]
     NoFrontMatter,

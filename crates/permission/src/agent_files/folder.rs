@@ -15,6 +15,10 @@ pub const DEFINITIONS: usize = 500;
 /// Maximum size of all definition files of a folder together. Reading them must stay cheap.
 pub const DEFINITIONS_BYTES: u64 = 4 * 1024 * 1024;
 
+/// Maximum number of unusable definition files in a folder. A file can cost much before it turns out
+/// to be unusable, and nobody reads hundreds of warnings.
+pub const UNUSABLE: usize = 20;
+
 /// The agent definitions found in one folder.
 #[derive(Debug, Default)]
 pub struct AgentFiles {
@@ -39,6 +43,7 @@ impl AgentFiles {
             found.warn(folder, DefinitionFault::TooMany(DEFINITIONS));
         }
         let mut room = DEFINITIONS_BYTES;
+        let mut unusable = 0;
         for path in files {
             let text = read(given, &path);
             let length = text.as_ref().map_or(0, |text| text.len() as u64);
@@ -49,7 +54,14 @@ impl AgentFiles {
             room = left;
             match text.and_then(|text| AgentDefinition::parse(&text, origin(path.clone()))) {
                 Ok(agent) => found.agents.push(agent),
-                Err(fault) => found.warn(&path, fault),
+                Err(fault) => {
+                    found.warn(&path, fault);
+                    unusable += 1;
+                }
+            }
+            if unusable >= UNUSABLE {
+                found.warn(folder, DefinitionFault::Unusable(UNUSABLE));
+                break;
             }
         }
         found

@@ -5,4 +5,4 @@ mod definition;
 mod folder;
 
 pub use definition::{AgentDefinition, DefinitionError, DefinitionFault, Origin};
-pub use folder::{AgentFiles, DEFINITION_BYTES, DEFINITIONS, DEFINITIONS_BYTES};
+pub use folder::{AgentFiles, DEFINITION_BYTES, DEFINITIONS, DEFINITIONS_BYTES, UNUSABLE};

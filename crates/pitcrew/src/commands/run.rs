@@ -383,7 +383,7 @@ impl RunArgs {
         team: &OnceCell<String>,
     ) -> Result<(), Failure> {
         context.at_length(async {
-            let signals = Signals::listen()?;
+            let mut signals = Signals::listen()?;
             let person = match place {
                 RunPlace::Here => PermissionArgs::person_here(context, format),
                 // A person can attach to the run at any time.
@@ -392,7 +392,7 @@ impl RunArgs {
             let notifier = Notifier::of(context, notify, person);
             let (asks, asked) = self.permissions.asks(person);
             let StartedRun { handle, team: of_run, is_kept } =
-                run_options::start(context, plan(asks)).await?;
+                signals.during(run_options::start(context, plan(asks))).await?;
             if is_kept {
                 team.get_or_init(|| handle.team.clone());
             }

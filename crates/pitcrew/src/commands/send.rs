@@ -175,7 +175,14 @@ pub(crate) fn content(text: String) -> Result<String, Failure> {
         return Ok(text);
     }
     let mut read = Vec::new();
-    std::io::stdin().take(STDIN_MAX_BYTES).read_to_end(&mut read).map_err(Failure::internal)?;
+    // One byte more than allowed is read, to detect a text that is too long.
+    let mut stdin = std::io::stdin().take(STDIN_MAX_BYTES + 1);
+    stdin.read_to_end(&mut read).map_err(Failure::internal)?;
+    if read.len() as u64 > STDIN_MAX_BYTES {
+        return Err(Failure::usage(format!(
+            "the text on stdin is longer than {STDIN_MAX_BYTES} bytes"
+        )));
+    }
     String::from_utf8(read).map_err(|_| Failure::usage("the text on stdin is not UTF-8"))
 }
 

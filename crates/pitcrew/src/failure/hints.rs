@@ -90,6 +90,9 @@ fn hint_of_corrupt(path: &Path) -> String {
             "a config is put right by hand; `pitcrew team delete {team} --force` clears the team away"
         );
     }
+    if path.parent().is_some_and(|folder| folder.ends_with("tasks")) {
+        return "move task files that nobody needs to another folder by hand, or archive the team with `pitcrew team delete`".to_owned();
+    }
     "`pitcrew doctor --repair` repairs it; files that it removes are kept for a week".to_owned()
 }
 

@@ -1,5 +1,7 @@
 //! The signals that end a run: Ctrl-C, SIGTERM and the hangup of the terminal.
 
+use std::time::Duration;
+
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::failure::{Failure, FailureKind};
@@ -10,7 +12,13 @@ pub(crate) struct Signals {
     interrupt: Signal,
     terminate: Signal,
     hang_up: Signal,
+    /// A signal that arrived while something else was awaited.
+    early: Option<EndSignal>,
 }
+
+/// Longest time that work goes on after a signal, for example the start of a run. It is much longer
+/// than work takes that waits for nobody.
+const GRACE: Duration = Duration::from_secs(1);
 
 /// A signal that ends a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,11 +37,41 @@ impl Signals {
             interrupt: on(SignalKind::interrupt())?,
             terminate: on(SignalKind::terminate())?,
             hang_up: on(SignalKind::hangup())?,
+            early: None,
         })
+    }
+
+    /// Awaits `work`, such as the start of a run. If a signal arrives, the work has a moment to end.
+    /// Then the next call of [`Signals::next`] returns the signal. Otherwise the work is given up: it
+    /// waits for a lock or a slow disk.
+    ///
+    /// # Errors
+    /// Returns the errors of `work`. Also returns an error if the work is given up.
+    pub(crate) async fn during<T>(
+        &mut self,
+        work: impl Future<Output = Result<T, Failure>>,
+    ) -> Result<T, Failure> {
+        let mut work = std::pin::pin!(work);
+        let signal = tokio::select! {
+            done = &mut work => return done,
+            signal = self.next() => signal,
+        };
+        match tokio::time::timeout(GRACE, work).await {
+            Ok(done) => {
+                self.early = Some(signal);
+                done
+            }
+            Err(_elapsed) => {
+                Err(Failure::new(signal.failure(), "stopped before the run had started"))
+            }
+        }
     }
 
     /// Waits for the next signal. If two signals arrive at the same time, Ctrl-C has precedence.
     pub(crate) async fn next(&mut self) -> EndSignal {
+        if let Some(early) = self.early.take() {
+            return early;
+        }
         tokio::select! {
             biased;
             _ = self.interrupt.recv() => EndSignal::Interrupt,

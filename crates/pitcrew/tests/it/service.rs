@@ -24,6 +24,9 @@ pub(crate) enum Reply {
     /// The service refuses the request. The fields are the HTTP status, an optional header, and the
     /// body.
     Refuse(u16, Option<(&'static str, &'static str)>, Value),
+    /// The service sends a stream that begins with the text in the first field. After it, the text
+    /// in the second field is sent for ever.
+    Endless(String, String),
     /// The service sends exactly these bytes. Then it closes the connection or leaves the
     /// connection open.
     Raw(Raw),
@@ -117,6 +120,14 @@ async fn serve(State(shared): State<Arc<Shared>>, body: Bytes) -> Response<Body>
                 response = response.header(name, value);
             }
             response.body(Body::from(body.to_string())).unwrap()
+        }
+        Reply::Endless(first, again) => {
+            let pieces = stream::once(std::future::ready(Bytes::from(first)));
+            let pieces = pieces.chain(stream::repeat(Bytes::from(again)));
+            Response::builder()
+                .header("content-type", "text/event-stream")
+                .body(Body::from_stream(pieces.map(Ok::<_, Infallible>)))
+                .unwrap()
         }
         Reply::Raw(Raw { status, content_type, body, stays_open }) => {
             let response = Response::builder().status(status).header("content-type", content_type);
