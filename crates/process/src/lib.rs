@@ -26,6 +26,7 @@ mod pieces;
 pub mod protected;
 pub mod sandbox;
 pub mod strays;
+mod stuck_git;
 pub mod tcp_peer;
 pub mod worktree;
 

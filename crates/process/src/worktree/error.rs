@@ -77,7 +77,7 @@ pub enum WorktreeError {
         /// The folder in which git was to be run.
         checkout: PathBuf,
         /// The path of the file that leads there, relative to the top of the checkout.
-        file: &'static str,
+        file: String,
         /// The folder outside of the checkout.
         folder: PathBuf,
     },

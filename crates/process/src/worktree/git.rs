@@ -8,14 +8,14 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use tokio::time::Instant;
-use tokio_util::sync::CancellationToken;
 
 use super::WorktreeError;
 use crate::checkout::checkout_around;
 use crate::given_file::{Given, check_plain};
 use crate::job::{Ended, Ending, Stream};
-use crate::sandbox::git_folder::TrustedStores;
-use crate::sandbox::{Grant, Profile, Sandbox};
+use crate::sandbox::git_folder::{GitFolder, TrustedStores};
+use crate::sandbox::{Extent, Grant, Profile, Sandbox};
+use crate::stuck_git::Stuck;
 
 /// Time limit of one git command. The slowest command is the checkout of a large repository.
 const CALL_TIME: Duration = Duration::from_secs(300);
@@ -507,15 +507,18 @@ impl Git {
             command.args(careful).args(arguments).envs(CAREFUL_VARIABLES);
         };
         self.check_stores(folder)?;
+        if let Some(unfit) = GitFolder::unfit(folder, Extent::Names) {
+            return Err(WorktreeError::io("run git in", folder)(unfit.into()));
+        }
         check_files(folder).map_err(WorktreeError::io("run git in", folder))?;
         let job = self.sandbox.start(Profile::Free, &Grant::at(folder), "git", fill);
         let job = job.map_err(WorktreeError::io("run git in", folder))?;
         let mut answer =
             Answer { is_success: false, stdout: Vec::new(), stdout_lines: 0, stderr: Vec::new() };
         let deadline = Some(Instant::now() + CALL_TIME);
-        let never = CancellationToken::new();
+        let stuck = Stuck::watch(folder);
         let ended = job
-            .run(deadline, STOP_GRACE, &never, |stream, bytes| match stream {
+            .run(deadline, STOP_GRACE, stuck.cancel(), |stream, bytes| match stream {
                 Stream::Stdout => {
                     answer.stdout_lines += bytes.iter().filter(|byte| **byte == b'\n').count();
                     keep(&mut answer.stdout, bytes, most);
@@ -529,7 +532,8 @@ impl Git {
         drop(left_behind);
         match ending {
             Ending::Exited(status) => answer.is_success = status.success(),
-            Ending::DeadlinePassed | Ending::Cancelled => {
+            Ending::Cancelled => answer.stderr = stuck.reason().into_bytes(),
+            Ending::DeadlinePassed => {
                 answer.stderr =
                     format!("it took longer than {} s", CALL_TIME.as_secs()).into_bytes();
             }
