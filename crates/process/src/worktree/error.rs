@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use pitcrew_protocol::{counted, counted_is};
 
 use super::MOST_KEPT;
+use crate::our_git::OurGitError;
 
 /// The reason why a worktree was kept.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -113,6 +114,9 @@ pub enum WorktreeError {
         /// Git's error message.
         answer: String,
     },
+    /// Git was not run, because that would be dangerous.
+    #[error(transparent)]
+    Refused(OurGitError),
     /// A file could not be read, written or removed.
     #[error("cannot {doing} {}", .path.display())]
     Io {
@@ -124,6 +128,16 @@ pub enum WorktreeError {
         #[source]
         source: io::Error,
     },
+}
+
+impl From<OurGitError> for WorktreeError {
+    fn from(error: OurGitError) -> Self {
+        match error {
+            OurGitError::Git { command, answer } => Self::Git { command, answer },
+            OurGitError::Io { doing, path, source } => Self::Io { doing, path, source },
+            OurGitError::Written { .. } | OurGitError::Unconfined { .. } => Self::Refused(error),
+        }
+    }
 }
 
 impl WorktreeError {
