@@ -3,6 +3,7 @@
 //! - [`job`] runs one command with a deadline and stops all processes that the command started.
 //! - [`identity`] identifies a process by its process id and its start time.
 //! - [`sandbox`] uses the kernel to limit what commands can do.
+//! - [`our_git`] runs git for pitcrew itself, confined and without programs of the repository.
 //! - [`worktree`] creates and removes git worktrees.
 //! - [`strays`] stops processes that removed pitcrew's tags from their environment.
 //! - [`given_file`] reads files that may come from other people, such as the files of a cloned
@@ -20,6 +21,7 @@ pub mod given_stream;
 pub mod handle;
 pub mod identity;
 pub mod job;
+pub mod our_git;
 pub mod own_mode;
 mod pane_tag;
 mod pieces;

@@ -176,7 +176,8 @@ impl Worktrees {
         Self { ignored, ..self }
     }
 
-    /// Returns a manager whose git runs in a sandbox that protects the team's own files.
+    /// Returns a manager whose git trusts the git folders that the sandbox's options name. Git runs
+    /// confined without a sandbox too, by the mechanisms of this machine.
     #[must_use]
     pub fn confined(self, sandbox: Sandbox) -> Self {
         Self { git: self.git.confined(sandbox), ..self }
@@ -187,6 +188,12 @@ impl Worktrees {
     #[must_use]
     pub fn trusting(self, stores: TrustedStores) -> Self {
         Self { git: self.git.trusting(stores), ..self }
+    }
+
+    /// Returns a manager that runs git by this runner.
+    #[cfg(test)]
+    pub(crate) fn run_by(self, ours: crate::our_git::OurGit) -> Self {
+        Self { git: self.git.run_by(ours), ..self }
     }
 
     /// Creates a worktree with a new branch that starts at the checkout's current commit.

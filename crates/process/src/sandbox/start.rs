@@ -19,7 +19,7 @@ use crate::job::Job;
 /// sandbox has no limits.
 #[derive(Debug, Clone, Default)]
 pub struct Sandbox {
-    kept: Option<Arc<Kept>>,
+    pub(super) kept: Option<Arc<Kept>>,
 }
 
 impl Sandbox {

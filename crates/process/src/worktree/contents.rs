@@ -1,8 +1,9 @@
 //! Checks a worktree for work that would be lost if it were removed.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
+use super::git::InnerCheckout;
 use super::{IgnoredFiles, KeepReason, Record, WorktreeError, Worktrees, is_real_folder, real};
 
 /// The result of checking a worktree.
@@ -34,9 +35,9 @@ impl Worktrees {
             Place::Gone => {}
             Place::Replaced => return Ok(Contents::Own(KeepReason::Replaced)),
             Place::There => {
-                let submodules = self.git.submodules(path).await?;
-                has_submodules = !submodules.is_empty();
-                if let Some(reason) = self.files_to_keep(path, &submodules).await? {
+                let checkouts = self.git.checkouts(path).await?;
+                has_submodules = checkouts.len() > 1;
+                if let Some(reason) = self.files_to_keep(path, &checkouts).await? {
                     return Ok(Contents::Own(reason));
                 }
                 // The worktree may now have another branch checked out, or no branch (detached
@@ -75,17 +76,21 @@ impl Worktrees {
         }
     }
 
-    /// Checks for files and submodule commits that exist only in the worktree.
+    /// Checks for files and submodule commits that exist only in the worktree. `checkouts` are the
+    /// worktree itself, and all repositories inside it.
     async fn files_to_keep(
         &self,
         path: &Path,
-        submodules: &[PathBuf],
+        checkouts: &[InnerCheckout],
     ) -> Result<Option<KeepReason>, WorktreeError> {
-        let files = self.git.uncommitted_files(path).await?;
+        let mut files = 0;
+        for checkout in checkouts {
+            files += self.git.uncommitted_files(checkout).await?;
+        }
         if files > 0 {
             return Ok(Some(KeepReason::Uncommitted { files }));
         }
-        for submodule in submodules {
+        for submodule in checkouts.iter().skip(1).map(|checkout| &checkout.folder) {
             let commits = self.git.own_commits(submodule).await?;
             if commits > 0 {
                 let submodule =
@@ -96,7 +101,7 @@ impl Worktrees {
         if self.ignored == IgnoredFiles::Remove {
             return Ok(None);
         }
-        for folder in std::iter::once(path).chain(submodules.iter().map(PathBuf::as_path)) {
+        for folder in checkouts.iter().map(|checkout| &checkout.folder) {
             let ignored = self.git.ignored_files(folder).await?;
             if let Some(example) = ignored.first() {
                 let example = example.clone();

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use pitcrew_protocol::{counted, counted_is};
 
 use super::MOST_KEPT;
+use crate::our_git::OurGitError;
 
 /// The reason why a worktree was kept.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -67,20 +68,6 @@ pub enum WorktreeError {
         /// The folder that is not in a git repository.
         path: PathBuf,
     },
-    /// Git would use the store of another repository in this checkout.
-    #[error(
-        "{file} in {} leads git to {}, outside of the checkout, and nobody has trusted that",
-        .checkout.display(),
-        .folder.display()
-    )]
-    Borrowed {
-        /// The folder in which git was to be run.
-        checkout: PathBuf,
-        /// The path of the file that leads there, relative to the top of the checkout.
-        file: String,
-        /// The folder outside of the checkout.
-        folder: PathBuf,
-    },
     /// The repository has no commit from which a branch could start.
     #[error("{} has no commit yet, so no branch can start from it", .path.display())]
     NoCommit {
@@ -127,6 +114,9 @@ pub enum WorktreeError {
         /// Git's error message.
         answer: String,
     },
+    /// Git was not run, because that would be dangerous.
+    #[error(transparent)]
+    Refused(OurGitError),
     /// A file could not be read, written or removed.
     #[error("cannot {doing} {}", .path.display())]
     Io {
@@ -138,6 +128,18 @@ pub enum WorktreeError {
         #[source]
         source: io::Error,
     },
+}
+
+impl From<OurGitError> for WorktreeError {
+    fn from(error: OurGitError) -> Self {
+        match error {
+            OurGitError::Git { command, answer } => Self::Git { command, answer },
+            OurGitError::Io { doing, path, source } => Self::Io { doing, path, source },
+            OurGitError::Borrowed { .. }
+            | OurGitError::Written { .. }
+            | OurGitError::Unconfined { .. } => Self::Refused(error),
+        }
+    }
 }
 
 impl WorktreeError {

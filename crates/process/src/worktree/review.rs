@@ -167,7 +167,8 @@ impl Worktrees {
             let checkout = main.git.checkout().display();
             return refused(format!("{base} is not checked out in {checkout}"));
         }
-        match main.git.fast_forward(reviewed).await {
+        let branch = format!("refs/heads/{base}");
+        match main.git.fast_forward(&branch, reviewed).await {
             Ok(()) => Ok(Merged::Done { base: base.clone() }),
             Err(WorktreeError::Git { answer, .. }) => refused(format!("git refused: {answer}")),
             Err(error) => Err(error),
