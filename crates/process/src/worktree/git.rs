@@ -427,6 +427,19 @@ impl Git {
             .map(drop)
     }
 
+    /// Removes a worktree whose creation was interrupted. Git has locked it until the end of that
+    /// creation.
+    pub(super) async fn remove_unfinished_worktree(
+        &self,
+        path: &Path,
+    ) -> Result<(), WorktreeError> {
+        let words = ["worktree", "remove", "--force", "--force", "--"];
+        let arguments = words.iter().map(OsStr::new).chain([path.as_os_str()]);
+        self.tell(&self.checkout, self.without_filters(&self.checkout, arguments).await?)
+            .await
+            .map(drop)
+    }
+
     /// Deletes a branch. Git refuses to delete a branch that is checked out.
     pub(super) async fn delete_branch(&self, branch: &str) -> Result<(), WorktreeError> {
         let arguments = ["branch", "--quiet", "-D", "--", branch];
