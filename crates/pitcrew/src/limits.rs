@@ -16,6 +16,7 @@ use rustix::process::Signal;
 use tokio::runtime::Builder;
 use tokio::signal::unix::{SignalKind, signal};
 
+use crate::blocked;
 use crate::failure::{Explained, Failure, FailureKind};
 
 /// The number of file descriptors that a tokio runtime opens at most when it starts, for its poll,
@@ -45,7 +46,11 @@ pub(crate) fn block_on<T>(
     let runtime = builder.enable_all().build().map_err(not_started)?;
     let done = runtime.block_on(async {
         refuse_long_files().map_err(not_started)?;
-        work.await
+        tokio::select! {
+            biased;
+            result = work => result,
+            never = blocked::answers() => match never {},
+        }
     });
     let is_signalled = |failure: &Failure| {
         matches!(failure.kind, FailureKind::Interrupted | FailureKind::Terminated)

@@ -10,6 +10,7 @@
 )]
 
 mod archive;
+mod blocked;
 mod bounds;
 mod cli;
 mod client_version;

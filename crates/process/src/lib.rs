@@ -3,6 +3,7 @@
 //! - [`job`] runs one command with a deadline and stops all processes that the command started.
 //! - [`identity`] identifies a process by its process id and its start time.
 //! - [`sandbox`] uses the kernel to limit what commands can do.
+//! - [`our_git`] runs git for pitcrew itself, confined and without programs of the repository.
 //! - [`worktree`] creates and removes git worktrees.
 //! - [`strays`] stops processes that removed pitcrew's tags from their environment.
 //! - [`file_lock`] waits for the lock on a file, with a limit, and reports who holds it.
@@ -23,12 +24,14 @@ pub mod given_stream;
 pub mod handle;
 pub mod identity;
 pub mod job;
+pub mod our_git;
 pub mod own_mode;
 mod pane_tag;
 mod pieces;
 pub mod protected;
 pub mod sandbox;
 pub mod strays;
+mod stuck_git;
 pub mod tcp_peer;
 pub mod unix_socket;
 pub mod worktree;

@@ -180,6 +180,9 @@ async fn run(input: &Input, context: &ToolContext) -> io::Result<ToolOutcome> {
         );
         written.stderr = join(&[&written.stderr, &words]);
     }
+    if let Some(locks) = sandbox.note_of_locks(context.profile, &context.cwd) {
+        written.stderr = join(&[&written.stderr, &locks]);
+    }
     let note = |text: &&String| sandbox.note(context.profile, &context.cwd, text);
     let notes = [&written.stderr, &written.stdout].iter().find_map(note);
     if let Some(note) = notes {

@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use pitcrew_process::sandbox::git_folder::Claim;
+use pitcrew_process::sandbox::git_folder::{Claim, Claimed};
 use serde::Serialize;
 use serde_json::{Map, Value};
 use sha2::{Digest as _, Sha256};
@@ -170,16 +170,19 @@ impl Lister<'_> {
     /// it.
     pub(super) fn git_folder(&mut self, claim: &Claim) {
         let folder = claim.folder.display();
-        let does = match claim.is_store() {
-            true => format!(
+        let does = match claim.what() {
+            Claimed::Objects => format!(
                 "borrows git objects of {folder}: commands can read all that this repository holds"
             ),
-            false => format!(
+            Claimed::GitFolder => format!(
                 "has its git folder in {folder}: commands can read it and, in the sandbox, commit there"
+            ),
+            Claimed::Part => format!(
+                "has a part of its git folder in {folder}: commands can read it, and git writes there"
             ),
         };
         let content = Value::String(claim.folder.to_string_lossy().into_owned());
-        self.add(ItemKind::GitFolder, Path::new(claim.file), &content, does);
+        self.add(ItemKind::GitFolder, Path::new(&claim.file), &content, does);
     }
 
     fn permissions(&mut self, file: &Path, section: &Value) {

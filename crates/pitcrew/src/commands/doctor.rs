@@ -10,6 +10,7 @@ mod check;
 mod configs;
 mod fault;
 mod files;
+mod git_locks;
 mod kept;
 mod machine;
 mod mail;
@@ -88,6 +89,8 @@ impl Doctor {
             of_settings.into_iter().map(|fault| fault.finding).collect();
         findings.extend(self.settled(&rooms, machine::look(&rooms).await, &mut keep).await);
         findings.extend(self.settled(&rooms, planted::look(&context.root), &mut keep).await);
+        let locks = git_locks::look(context, &rooms);
+        findings.extend(self.settled(&rooms, locks, &mut keep).await);
         // The faults of each step are repaired before the next step starts, because later checks
         // read the repaired files.
         let mut files = check::files(&rooms);

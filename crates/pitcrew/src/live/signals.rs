@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
+use crate::blocked;
 use crate::failure::{Failure, FailureKind};
 
 /// Receives the signals that end a run.
@@ -32,6 +33,7 @@ pub(crate) enum EndSignal {
 impl Signals {
     /// Installs the signal handlers. Afterwards these signals do not end the process by themselves.
     pub(crate) fn listen() -> Result<Self, Failure> {
+        blocked::watch();
         let on = |kind| signal(kind).map_err(Failure::internal);
         Ok(Self {
             interrupt: on(SignalKind::interrupt())?,

@@ -8,12 +8,11 @@
 
 use std::collections::HashMap;
 use std::fs;
-use std::io::{self, Read as _, Write as _};
+use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
-use std::sync::{Mutex, PoisonError, mpsc};
-use std::time::Duration;
+use std::sync::{Mutex, PoisonError};
 
+use crate::our_git::user_settings;
 use crate::own_mode;
 
 /// The environment variable that names the file with git's global configuration.
@@ -102,9 +101,6 @@ const COPIED: [(&str, &str); 2] =
 /// Maximum size of a file that is copied, in bytes.
 const MOST_BYTES: u64 = 1 << 20;
 
-/// Time limit for git to print its configuration.
-const ANSWER_TIME: Duration = Duration::from_secs(5);
-
 /// The filtered configuration files, one for each working folder.
 #[derive(Debug, Default)]
 pub(super) struct GitConfigs {
@@ -140,42 +136,15 @@ impl GitConfigs {
 }
 
 /// Returns the settings in git's global configuration. Returns an empty list if git is missing or
-/// too slow. Git can block, because it also reads the working folder's configuration, which may be
-/// a FIFO from an unpacked archive.
+/// too slow.
 fn global(cwd: &Path, home: Option<&Path>) -> Vec<(String, String)> {
-    let mut git = Command::new("git");
-    git.envs(home.map(|home| ("HOME", home)));
-    git.arg("-C").arg(cwd).args(["config", "--global", "--includes", "--null", "--list"]);
-    let output =
-        answer_in_time(git.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()));
+    let output = user_settings(cwd, home);
     let text = String::from_utf8_lossy(&output);
     let entry = |entry: &str| match entry.split_once('\n') {
         Some((key, value)) => (key.to_owned(), value.to_owned()),
         None => (entry.to_owned(), "true".to_owned()),
     };
     text.split('\0').filter(|text| !text.is_empty()).map(entry).collect()
-}
-
-/// Returns the complete output of a program. Returns an empty output if the program takes too long.
-fn answer_in_time(program: &mut Command) -> Vec<u8> {
-    let Ok(mut child) = program.spawn() else { return Vec::new() };
-    let (said, answer) = mpsc::channel();
-    let reader = child.stdout.take().map(|mut stdout| {
-        std::thread::spawn(move || {
-            let mut bytes = Vec::new();
-            let read = stdout.read_to_end(&mut bytes);
-            // If the time limit has passed, nobody receives the output and sending fails. Ignore
-            // the error of sending.
-            let _ = said.send(read.map(|_| bytes).unwrap_or_default());
-        })
-    });
-    let bytes = answer.recv_timeout(ANSWER_TIME);
-    // The program has closed its output or is too slow. Kill it in both cases. The kill also ends
-    // the reader thread.
-    let _ = child.kill();
-    let _ = child.wait();
-    let _ = reader.map(std::thread::JoinHandle::join);
-    bytes.unwrap_or_default()
 }
 
 fn is_kept(key: &str) -> bool {
@@ -232,6 +201,8 @@ fn written(entries: &[(String, String)]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::process::Command;
+
     use super::*;
 
     #[test]

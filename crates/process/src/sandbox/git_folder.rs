@@ -22,6 +22,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
 
+use super::git_entries::{Entries, Extent, Unfit};
+use crate::checkout::checkout_around;
 use crate::given_file::read_plain;
 
 /// Maximum size of a `.git`, `gitdir` or `alternates` file, in bytes.
@@ -59,16 +61,35 @@ pub struct GitFolder {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Claim {
     /// The path of the file that names the folder, relative to the top of the checkout.
-    pub file: &'static str,
-    /// The claimed folder, with symbolic links resolved.
+    pub file: String,
+    /// The claimed folder or file, with symbolic links resolved.
     pub folder: PathBuf,
 }
 
 impl Claim {
-    /// Returns true if the claimed folder is an object store, and false if it is a git folder.
-    pub fn is_store(&self) -> bool {
-        !matches!(self.file, POINTER | COMMON_POINTER)
+    fn new(file: &str, folder: &Path) -> Self {
+        Self { file: file.to_owned(), folder: folder.to_path_buf() }
     }
+
+    /// Returns what git has at the claimed path.
+    pub fn what(&self) -> Claimed {
+        match self.file.as_str() {
+            POINTER | COMMON_POINTER => Claimed::GitFolder,
+            file if file.starts_with(OBJECTS) => Claimed::Objects,
+            _ => Claimed::Part,
+        }
+    }
+}
+
+/// What git has at a claimed path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Claimed {
+    /// The git folder itself.
+    GitFolder,
+    /// An object store.
+    Objects,
+    /// Another file or folder of the git folder, such as its references.
+    Part,
 }
 
 /// Tells which folders outside of a checkout the user trusts as its git folder or object store. The
@@ -111,15 +132,8 @@ const COMMON_POINTER: &str = ".git/commondir";
 /// The file that lists borrowed object stores.
 const ALTERNATES: &str = ".git/objects/info/alternates";
 
-/// The folders of a git folder with all that it stores, relative to it. Each path stands beside the
-/// path of the folder as a claim names it. A link in such a place leads to another's store.
-const STORES: [(&str, &str); 5] = [
-    ("objects", ".git/objects"),
-    ("objects/pack", ".git/objects/pack"),
-    ("objects/info", ".git/objects/info"),
-    ("refs", ".git/refs"),
-    ("refs/heads", ".git/refs/heads"),
-];
+/// The start of the paths of object stores.
+const OBJECTS: &str = ".git/objects";
 
 impl GitFolder {
     /// Finds the git folder of the checkout around `folder`. A folder outside the checkout that
@@ -149,7 +163,7 @@ impl GitFolder {
         let folder = fs::canonicalize(folder).ok()?;
         for top in folder.ancestors() {
             let Ok(metadata) = fs::symlink_metadata(top.join(POINTER)) else { continue };
-            let found = Self::at(top, metadata.is_file(), grants);
+            let found = Self::at(top, grants);
             // Git skips a `.git` folder that is not a repository, but stops at a `.git` file or
             // link that leads nowhere. This code does the same.
             if found.is_some() || !metadata.is_dir() {
@@ -159,19 +173,24 @@ impl GitFolder {
         None
     }
 
-    fn at(top: &Path, is_file: bool, grants: &mut dyn FnMut(Claim) -> bool) -> Option<Self> {
-        let entry = top.join(POINTER);
-        let own = if is_file {
-            let text = read_plain(&entry, MOST_BYTES).ok()?;
-            fs::canonicalize(top.join(text.strip_prefix("gitdir:")?.trim())).ok()?
-        } else {
-            fs::canonicalize(&entry).ok()?
-        };
+    /// Returns the first file in the git folders of the checkout around `folder` that git would open
+    /// and could not read to its end: a FIFO for instance.
+    pub fn unfit(folder: &Path, extent: Extent) -> Option<Unfit> {
+        let folder = fs::canonicalize(folder).ok()?;
+        let top = checkout_around(&folder)?;
+        let own = own_of(top)?;
+        let common = || common_of(&own).filter(|common| *common != own);
+        let of = |folder: &Path| Entries::of(folder, extent).unfit;
+        of(&own).or_else(|| of(&common()?))
+    }
+
+    fn at(top: &Path, grants: &mut dyn FnMut(Claim) -> bool) -> Option<Self> {
+        let own = own_of(top)?;
         let common = common_of(&own)?;
         if !has_head(&own) || !is_repository(&common) {
             return None;
         }
-        if !knows(&own, top) && !grants(Claim { file: POINTER, folder: own.clone() }) {
+        if !knows(&own, top) && !grants(Claim::new(POINTER, &own)) {
             return None;
         }
         // A worktree's git folder lies where its repository keeps such folders. No archive can put
@@ -179,14 +198,17 @@ impl GitFolder {
         let is_known = common == own || of_worktree(&own) == Some(&common);
         if !is_known
             && !is_below(&common, &[top, &own])
-            && !grants(Claim { file: COMMON_POINTER, folder: common.clone() })
+            && !grants(Claim::new(COMMON_POINTER, &common))
         {
             return None;
         }
         let inside = [top, &own, &common];
-        let mut borrowed = linked_stores(&common, &inside, grants)?;
+        let mut borrowed = linked_out(&own, &inside, grants)?;
+        if common != own {
+            borrowed.extend(linked_out(&common, &inside, grants)?);
+        }
         let mut is_granted = |store: &Path| {
-            let claim = || Claim { file: ALTERNATES, folder: store.to_path_buf() };
+            let claim = || Claim::new(ALTERNATES, store);
             is_below(store, &inside) || grants(claim())
         };
         borrowed.extend(alternates(&common.join("objects"), &mut is_granted));
@@ -241,6 +263,16 @@ fn changed(metadata: &Metadata) -> Duration {
     Duration::from_secs(u64::try_from(metadata.ctime()).unwrap_or_default())
 }
 
+/// Returns the git folder that the `.git` of a checkout is, or names.
+fn own_of(top: &Path) -> Option<PathBuf> {
+    let entry = top.join(POINTER);
+    if !entry.symlink_metadata().ok()?.is_file() {
+        return fs::canonicalize(&entry).ok();
+    }
+    let text = read_plain(&entry, MOST_BYTES).ok()?;
+    fs::canonicalize(top.join(text.strip_prefix("gitdir:")?.trim())).ok()
+}
+
 /// Returns the git folder that all worktrees of a repository share, as git finds it. Returns `None`
 /// if the file that names it cannot be read.
 fn common_of(own: &Path) -> Option<PathBuf> {
@@ -252,23 +284,23 @@ fn common_of(own: &Path) -> Option<PathBuf> {
     fs::canonicalize(own.join(text.trim_end_matches(['\n', '\r']))).ok()
 }
 
-/// Returns the folders outside to which links lead that are in the place of a repository's own
-/// stores. Returns `None` if one of them is not granted.
-fn linked_stores(
-    common: &Path,
+/// Returns the places outside to which links in a git folder lead. Returns `None` if one of them is
+/// not granted.
+fn linked_out(
+    git_folder: &Path,
     inside: &[&Path],
     grants: &mut dyn FnMut(Claim) -> bool,
 ) -> Option<Vec<PathBuf>> {
     let mut found: Vec<PathBuf> = Vec::new();
-    for (place, file) in STORES {
-        let Ok(folder) = fs::canonicalize(common.join(place)) else { continue };
-        if is_below(&folder, inside) || found.iter().any(|store| folder.starts_with(store)) {
+    for (entry, target) in Entries::of(git_folder, Extent::Names).links {
+        if is_below(&target, inside) || found.contains(&target) {
             continue;
         }
-        if !grants(Claim { file, folder: folder.clone() }) {
+        let file = Path::new(POINTER).join(entry);
+        if !grants(Claim::new(&file.display().to_string(), &target)) {
             return None;
         }
-        found.push(folder);
+        found.push(target);
     }
     Some(found)
 }
@@ -444,7 +476,7 @@ mod tests {
     /// Each row is a way in which the files of an unpacked archive lead git to the store of another
     /// repository, as a shell script in the archive's folder. `$P` is the other repository. Behind it
     /// is the file that makes the claim.
-    const BORROWING: [(&str, &str); 9] = [
+    const BORROWING: [(&str, &str); 12] = [
         ("ln -s $P/.git .git", ".git"),
         ("echo gitdir: $P/.git > .git", ".git"),
         ("git init -q && echo $P/.git > .git/commondir", ".git/commondir"),
@@ -455,6 +487,12 @@ mod tests {
             ".git/objects/pack",
         ),
         ("git init -q && rm -r .git/refs && ln -s $P/.git/refs .git/refs", ".git/refs"),
+        (
+            "git init -q && mkdir -p .git/logs/refs && touch $P/.git/log && ln -s $P/.git/log .git/logs/HEAD",
+            ".git/logs/HEAD",
+        ),
+        ("git init -q && ln -s $P/.git/nothing-yet .git/COMMIT_EDITMSG", ".git/COMMIT_EDITMSG"),
+        ("git init -q && ln -sf $P/.git/config .git/config", ".git/config"),
         // The archive's author has written both folders, so they name each other.
         (
             "git init -q ../store && git -C ../store config core.worktree $PWD && \
@@ -477,7 +515,11 @@ mod tests {
             let done = shell.args(["-ec", script]).env("P", &private).current_dir(&evil).status();
             assert!(done.unwrap().success(), "{script}");
             let claims = GitFolder::claims(&evil);
-            assert_eq!(claims.iter().map(|it| it.file).collect::<Vec<_>>(), [file], "{script}");
+            assert_eq!(
+                claims.iter().map(|it| it.file.as_str()).collect::<Vec<_>>(),
+                [file],
+                "{script}"
+            );
             let folder = claims[0].folder.clone();
             assert!(folder.starts_with(&private), "{script}: {folder:?}");
             let reached = of(&evil)
@@ -513,7 +555,7 @@ mod tests {
         let apart = main.with_file_name("apart.git");
         git(&other, &format!("init --quiet --separate-git-dir={}", apart.display()));
         assert_eq!(of(&other), None, "git writes nothing there by which it knows the checkout");
-        assert_eq!(GitFolder::claims(&other), [Claim { file: POINTER, folder: apart.clone() }]);
+        assert_eq!(GitFolder::claims(&other), [Claim::new(POINTER, &apart)]);
         assert_eq!(GitFolder::of(&other, std::slice::from_ref(&apart)).unwrap().own, apart);
         for worktree in [other.clone(), PathBuf::from("../evil")] {
             git(&apart, &format!("config core.worktree {}", worktree.display()));
@@ -569,7 +611,7 @@ mod tests {
         fs::write(evil.join(".git/objects/info/alternates"), format!("{}\n", objects.display()))
             .unwrap();
         assert_eq!(of(&evil).unwrap().borrowed, Vec::<PathBuf>::new());
-        assert_eq!(GitFolder::claims(&evil), [Claim { file: ALTERNATES, folder: objects.clone() }]);
+        assert_eq!(GitFolder::claims(&evil), [Claim::new(ALTERNATES, &objects)]);
         assert_eq!(
             GitFolder::of(&evil, std::slice::from_ref(&objects)).unwrap().borrowed,
             [objects]

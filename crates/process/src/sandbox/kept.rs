@@ -56,7 +56,7 @@ const CACHES: [(&str, &str); 5] = [
 #[derive(Debug)]
 pub(super) struct Kept {
     pub(super) machine: Machine,
-    options: Options,
+    pub(super) options: Options,
     trial: Trial,
     /// The sandbox mechanisms that work on this machine. They are tested on first use and not
     /// earlier, because the test starts processes and threads.
@@ -87,7 +87,7 @@ pub(super) struct Offered {
 }
 
 impl Trial {
-    fn run(self) -> Offered {
+    pub(super) fn run(self) -> Offered {
         let program = || {
             SYSTEM_PROGRAMS.iter().map(|it| Path::new(it).join("bwrap")).find(|path| path.is_file())
         };
@@ -359,7 +359,7 @@ impl Kept {
 
     /// Removes keys and tokens from a command's environment. This covers inherited variables and
     /// explicitly set variables.
-    fn withhold(&self, profile: Profile, command: &mut Command) {
+    pub(super) fn withhold(&self, profile: Profile, command: &mut Command) {
         let given = command.as_std().get_envs().map(|(name, value)| {
             Variable::of(&name.to_string_lossy(), &value.unwrap_or_default().to_string_lossy())
         });

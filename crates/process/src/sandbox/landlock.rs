@@ -10,7 +10,7 @@
 //! everything.
 
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
@@ -62,6 +62,16 @@ pub(super) struct Writable<'a> {
     pub(super) network: Network,
 }
 
+/// The files that a program of pitcrew's own is allowed to change. It reads all files.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct OwnChanges<'a> {
+    /// Files, and folders with everything below them.
+    pub(super) write: &'a [PathBuf],
+    /// Folders from which empty folders may be removed.
+    pub(super) emptied: &'a [PathBuf],
+    pub(super) network: Network,
+}
+
 /// A Landlock ruleset for threads, and the files from which the ruleset was built.
 #[derive(Debug)]
 pub(super) struct Bounds {
@@ -98,6 +108,10 @@ impl Landlock {
         Err(io::Error::from(io::ErrorKind::Unsupported))
     }
 
+    pub(super) fn changing(self, _changes: OwnChanges<'_>) -> io::Result<Bounds> {
+        Err(io::Error::from(io::ErrorKind::Unsupported))
+    }
+
     pub(super) fn hold_to(self, bounds: &Bounds) -> io::Result<()> {
         match bounds.ruleset {}
     }
@@ -119,7 +133,8 @@ mod linux {
 
     use super::super::places::Identity;
     use super::{
-        Bounds, Exceptions, Landlock, Network, Places, Readable, RuleSource, Writable, io,
+        Bounds, Exceptions, Landlock, Network, OwnChanges, Places, Readable, RuleSource, Writable,
+        io,
     };
 
     impl Landlock {
@@ -209,6 +224,25 @@ mod linux {
                 let rights = make_bitflags!(AccessFs::{ReadFile | WriteFile | Truncate | IoctlDev});
                 bounds.grant_writing(Path::new(device), rights);
             }
+            Ok(bounds)
+        }
+
+        /// Creates a ruleset for a program of pitcrew's own. It allows reading and executing
+        /// everything, and changing only what `changes` names.
+        pub(in super::super) fn changing(self, changes: OwnChanges<'_>) -> io::Result<Bounds> {
+            let ruleset = changing_ruleset(changes.network).map_err(io::Error::other)?;
+            let mut bounds = Bounds { ruleset, seen: Vec::new() };
+            let devices = make_bitflags!(AccessFs::{MakeChar | MakeBlock});
+            for path in changes.write {
+                let is_folder = path.is_dir();
+                let of_file = make_bitflags!(AccessFs::{WriteFile | Truncate});
+                bounds.grant_writing(path, if is_folder { rights() & !devices } else { of_file });
+            }
+            for folder in changes.emptied {
+                bounds.grant_writing(folder, AccessFs::RemoveDir.into());
+            }
+            let of_device = make_bitflags!(AccessFs::{WriteFile | Truncate});
+            bounds.grant_writing(Path::new("/dev/null"), of_device);
             Ok(bounds)
         }
 
@@ -309,6 +343,18 @@ mod linux {
         match network {
             Network::Refused => ruleset.handle_access(AccessNet::from_all(KNOWN))?.create(),
             Network::AsIs => ruleset.create(),
+        }
+    }
+
+    fn changing_ruleset(network: Network) -> Result<RulesetCreated, RulesetError> {
+        let ruleset = Ruleset::default().handle_access(rights())?;
+        match network {
+            Network::Refused => ruleset
+                .handle_access(AccessNet::from_all(KNOWN))?
+                .scope(Scope::from_all(KNOWN))?
+                .create(),
+            // An agent of the user's, for keys or passwords, may listen at any kind of socket.
+            Network::AsIs => ruleset.scope(Scope::Signal)?.create(),
         }
     }
 

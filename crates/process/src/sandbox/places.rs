@@ -197,7 +197,7 @@ impl Places {
 
 /// Returns the final target of a path with symbolic links resolved, and the links on the way. The
 /// target is `None` if there are too many links.
-pub(super) fn trail(path: &Path) -> (Option<PathBuf>, BTreeSet<PathBuf>) {
+pub(crate) fn trail(path: &Path) -> (Option<PathBuf>, BTreeSet<PathBuf>) {
     let mut places = Places::default();
     let end = places.walk(path);
     (end, places.links)

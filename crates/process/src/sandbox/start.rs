@@ -11,7 +11,7 @@ use super::confined_thread::apart;
 use super::git_folder::GitFolder;
 use super::kept::{Kept, Trial};
 use super::quarantine::Appeared;
-use super::{Grant, Machine, Mechanism, Options, Profile, Support};
+use super::{GitLock, Grant, Machine, Mechanism, Options, Profile, Support};
 use crate::job::Job;
 
 /// Starts commands and limits each command to what its sandbox profile allows.
@@ -20,7 +20,7 @@ use crate::job::Job;
 /// sandbox has no limits.
 #[derive(Debug, Clone, Default)]
 pub struct Sandbox {
-    kept: Option<Arc<Kept>>,
+    pub(super) kept: Option<Arc<Kept>>,
 }
 
 impl Sandbox {
@@ -265,6 +265,15 @@ impl Sandbox {
                 .flatten()
                 .any(|it| file.starts_with(it.join("plans")))
         })
+    }
+
+    /// Returns a note about lock files of git, after a command that could leave some behind.
+    #[must_use]
+    pub fn note_of_locks(&self, profile: Profile, cwd: &Path) -> Option<String> {
+        let can_write = self.kept.is_some() && profile == Profile::Work;
+        let locks = if can_write { GitLock::all_in(cwd) } else { Vec::new() };
+        let said: Vec<String> = locks.iter().map(GitLock::said).collect();
+        (!said.is_empty()).then(|| format!("[{}]", said.join("\n")))
     }
 
     /// Returns a note for the model if the command's output looks like a refusal by the sandbox.

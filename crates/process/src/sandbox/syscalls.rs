@@ -17,6 +17,7 @@ use seccompiler::{
 };
 
 use super::Profile;
+use super::own::Reach;
 
 /// States whether the kernel restricts signals to processes in the same Landlock domain (since
 /// Linux 6.12).
@@ -51,6 +52,7 @@ impl Filters {
         match profile {
             Profile::Read => {
                 refused.ioctls(IOCTLS.iter())?;
+                refused.calls(SOCKETS)?;
                 refused.calls(IN_READ)?;
                 refused.calls(LEGACY_IN_READ)?;
                 refused.others_processes()?;
@@ -65,6 +67,35 @@ impl Filters {
         if signals == Signals::OwnGroup {
             refused.signals()?;
         }
+        Self::compiled(refused)
+    }
+
+    /// Compiles the filters of a program of pitcrew's own.
+    ///
+    /// # Errors
+    /// As [`Self::of`].
+    pub(super) fn of_own(reach: Reach, signals: Signals) -> Built<Self> {
+        match reach {
+            Reach::Files => Self::of(Profile::Read, signals),
+            Reach::Network => Self::of(Profile::Work, signals),
+            Reach::SharedFiles => {
+                let mut refused = Table::default();
+                refused.calls(EVERYWHERE)?;
+                refused.calls(LEGACY_EVERYWHERE)?;
+                refused.namespaces()?;
+                refused.oddities()?;
+                refused.ioctls(IOCTLS.iter())?;
+                refused.calls(SOCKETS)?;
+                refused.socket_pairs()?;
+                if signals == Signals::OwnGroup {
+                    refused.signals()?;
+                }
+                Self::compiled(refused)
+            }
+        }
+    }
+
+    fn compiled(refused: Table) -> Built<Self> {
         let mut missing = Table::default();
         missing.calls(MISSING)?;
         // Two filters are needed, because one compiled filter returns only one error code.
@@ -212,16 +243,20 @@ const LEGACY_EVERYWHERE: &[i64] = &[libc::SYS_ioperm, libc::SYS_iopl, libc::SYS_
 #[cfg(not(target_arch = "x86_64"))]
 const LEGACY_EVERYWHERE: &[i64] = &[];
 
-/// Calls that are refused only in the sandbox profile *read*. They concern sockets, file properties
-/// that Landlock does not control (mode, owner, times, attributes), and kernel objects that outlive
-/// a command.
-const IN_READ: &[i64] = &[
+/// Calls that are refused to every command without sockets.
+const SOCKETS: &[i64] = &[
     libc::SYS_socket,
     libc::SYS_connect,
     libc::SYS_bind,
     libc::SYS_listen,
     libc::SYS_accept,
     libc::SYS_accept4,
+];
+
+/// Calls that are refused only in the sandbox profile *read*, beside those for sockets. They
+/// concern file properties that Landlock does not control (mode, owner, times, attributes), and
+/// kernel objects that outlive a command.
+const IN_READ: &[i64] = &[
     libc::SYS_fchmod,
     libc::SYS_fchmodat,
     FCHMODAT2,

@@ -1,8 +1,9 @@
 //! Checks a worktree for work that would be lost if it were removed.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
+use super::git::InnerCheckout;
 use super::{IgnoredFiles, KeepReason, Record, WorktreeError, Worktrees, is_real_folder, real};
 
 /// The result of checking a worktree.
@@ -27,16 +28,19 @@ pub(super) enum Place {
 impl Worktrees {
     /// Checks which work would be lost if the worktree were removed.
     pub(super) async fn look_into(&self, record: &Record) -> Result<Contents, WorktreeError> {
-        let path = &record.worktree.path;
-        let mut tips = vec![format!("refs/heads/{}", record.marker.branch)];
+        let path = &record.path;
+        if !self.is_agreed(record).await? {
+            return Ok(Contents::Own(KeepReason::Disputed));
+        }
+        let mut tips = vec![format!("refs/heads/{}", record.branch)];
         let mut has_submodules = false;
         match self.place_of(record).await? {
             Place::Gone => {}
             Place::Replaced => return Ok(Contents::Own(KeepReason::Replaced)),
             Place::There => {
-                let submodules = self.git.submodules(path).await?;
-                has_submodules = !submodules.is_empty();
-                if let Some(reason) = self.files_to_keep(path, &submodules).await? {
+                let checkouts = self.git.checkouts(path).await?;
+                has_submodules = checkouts.len() > 1;
+                if let Some(reason) = self.files_to_keep(path, &checkouts).await? {
                     return Ok(Contents::Own(reason));
                 }
                 // The worktree may now have another branch checked out, or no branch (detached
@@ -56,7 +60,7 @@ impl Worktrees {
     /// Checks whether the worktree is still in the folder in which it was created. If that folder
     /// is empty, the worktree is treated as gone.
     pub(super) async fn place_of(&self, record: &Record) -> Result<Place, WorktreeError> {
-        let path = &record.worktree.path;
+        let path = &record.path;
         if path.symlink_metadata().is_err() {
             return Ok(Place::Gone);
         }
@@ -68,24 +72,29 @@ impl Worktrees {
         }
         // If another folder is now at the worktree's path, git finds no repository in that folder,
         // or finds the repository that contains the folder.
+        let own = record.admin.as_deref().map(real);
         match self.git.admin_folder(path).await {
-            Ok(admin) if real(&admin) == real(&record.admin) => Ok(Place::There),
+            Ok(admin) if own == Some(real(&admin)) => Ok(Place::There),
             Ok(_) | Err(WorktreeError::Git { .. }) => Ok(Place::Replaced),
             Err(problem) => Err(problem),
         }
     }
 
-    /// Checks for files and submodule commits that exist only in the worktree.
+    /// Checks for files and submodule commits that exist only in the worktree. `checkouts` are the
+    /// worktree itself, and all repositories inside it.
     async fn files_to_keep(
         &self,
         path: &Path,
-        submodules: &[PathBuf],
+        checkouts: &[InnerCheckout],
     ) -> Result<Option<KeepReason>, WorktreeError> {
-        let files = self.git.uncommitted_files(path).await?;
+        let mut files = 0;
+        for checkout in checkouts {
+            files += self.git.uncommitted_files(checkout).await?;
+        }
         if files > 0 {
             return Ok(Some(KeepReason::Uncommitted { files }));
         }
-        for submodule in submodules {
+        for submodule in checkouts.iter().skip(1).map(|checkout| &checkout.folder) {
             let commits = self.git.own_commits(submodule).await?;
             if commits > 0 {
                 let submodule =
@@ -96,7 +105,7 @@ impl Worktrees {
         if self.ignored == IgnoredFiles::Remove {
             return Ok(None);
         }
-        for folder in std::iter::once(path).chain(submodules.iter().map(PathBuf::as_path)) {
+        for folder in checkouts.iter().map(|checkout| &checkout.folder) {
             let ignored = self.git.ignored_files(folder).await?;
             if let Some(example) = ignored.first() {
                 let example = example.clone();
@@ -129,13 +138,13 @@ impl Worktrees {
         &self,
         record: &Record,
     ) -> Result<Vec<String>, WorktreeError> {
-        let base = match &record.marker.base {
+        let base = match &record.base {
             Some(base) if self.git.commit(base).await?.is_some() => base.as_str(),
             // The base branch was deleted, or there was no base branch (detached HEAD). Compare
             // with the current HEAD of the repository's checkout.
             Some(_) | None => "HEAD",
         };
-        let start = self.git.commit(&record.marker.start).await?;
+        let start = self.git.commit(&record.start).await?;
         Ok(std::iter::once(base.to_owned()).chain(start).collect())
     }
 }

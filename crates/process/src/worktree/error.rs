@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use pitcrew_protocol::{counted, counted_is};
 
 use super::MOST_KEPT;
+use crate::our_git::OurGitError;
 
 /// The reason why a worktree was kept.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -35,6 +36,9 @@ pub enum KeepReason {
     /// Something else has taken the place of the worktree's folder.
     #[error("another file or folder is in its place now")]
     Replaced,
+    /// Git's own list and pitcrew's record do not agree about the worktree.
+    #[error("git lists it differently than when pitcrew made it")]
+    Disputed,
     /// The worktree has commits that the base branch does not have.
     #[error("{} not merged into {base}", counted_is(*.commits, "commit"))]
     Unmerged {
@@ -66,20 +70,6 @@ pub enum WorktreeError {
     NotARepository {
         /// The folder that is not in a git repository.
         path: PathBuf,
-    },
-    /// Git would use the store of another repository in this checkout.
-    #[error(
-        "{file} in {} leads git to {}, outside of the checkout, and nobody has trusted that",
-        .checkout.display(),
-        .folder.display()
-    )]
-    Borrowed {
-        /// The folder in which git was to be run.
-        checkout: PathBuf,
-        /// The path of the file that leads there, relative to the top of the checkout.
-        file: &'static str,
-        /// The folder outside of the checkout.
-        folder: PathBuf,
     },
     /// The repository has no commit from which a branch could start.
     #[error("{} has no commit yet, so no branch can start from it", .path.display())]
@@ -113,6 +103,17 @@ pub enum WorktreeError {
         /// The folder that contains pitcrew's worktrees.
         folder: PathBuf,
     },
+    /// Git lists a worktree in pitcrew's folder, but pitcrew has no record of it. An earlier version
+    /// of pitcrew may have created it.
+    #[error(
+        "pitcrew has no record of {} and keeps it (an earlier version may have made it); \
+         `git worktree remove` removes it",
+        .path.display()
+    )]
+    Unrecorded {
+        /// The folder of the worktree.
+        path: PathBuf,
+    },
     /// Something else has taken the place of the worktree.
     #[error("{} is not the worktree that pitcrew made there", .path.display())]
     Replaced {
@@ -127,6 +128,9 @@ pub enum WorktreeError {
         /// Git's error message.
         answer: String,
     },
+    /// Git was not run, because that would be dangerous.
+    #[error(transparent)]
+    Refused(OurGitError),
     /// A file could not be read, written or removed.
     #[error("cannot {doing} {}", .path.display())]
     Io {
@@ -138,6 +142,18 @@ pub enum WorktreeError {
         #[source]
         source: io::Error,
     },
+}
+
+impl From<OurGitError> for WorktreeError {
+    fn from(error: OurGitError) -> Self {
+        match error {
+            OurGitError::Git { command, answer } => Self::Git { command, answer },
+            OurGitError::Io { doing, path, source } => Self::Io { doing, path, source },
+            OurGitError::Borrowed { .. }
+            | OurGitError::Written { .. }
+            | OurGitError::Unconfined { .. } => Self::Refused(error),
+        }
+    }
 }
 
 impl WorktreeError {

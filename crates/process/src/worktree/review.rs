@@ -91,7 +91,7 @@ impl Worktrees {
         let (mut files, uncommitted) = (committed.list, uncommitted.list);
         files.extend(uncommitted.iter().cloned());
         Ok(BranchState {
-            branch: record.marker.branch,
+            branch: record.branch,
             ahead: self.git.commits_beyond(&tip, std::slice::from_ref(&base)).await?,
             behind: self.git.commits_beyond(&base, std::slice::from_ref(&tip)).await?,
             base: short(&base),
@@ -167,7 +167,8 @@ impl Worktrees {
             let checkout = main.git.checkout().display();
             return refused(format!("{base} is not checked out in {checkout}"));
         }
-        match main.git.fast_forward(reviewed).await {
+        let branch = format!("refs/heads/{base}");
+        match main.git.fast_forward(&branch, reviewed).await {
             Ok(()) => Ok(Merged::Done { base: base.clone() }),
             Err(WorktreeError::Git { answer, .. }) => refused(format!("git refused: {answer}")),
             Err(error) => Err(error),
@@ -179,7 +180,7 @@ impl Worktrees {
         let known = self.known_commits(record).await?;
         let base = known.into_iter().next().unwrap_or_else(|| "HEAD".to_owned());
         let parted = self.git.merge_base(&base, tip).await?;
-        Ok((base, parted.unwrap_or_else(|| record.marker.start.clone())))
+        Ok((base, parted.unwrap_or_else(|| record.start.clone())))
     }
 
     async fn committed(&self, commit: &str, file: &str) -> Result<FileText, WorktreeError> {

@@ -11,6 +11,8 @@
 //! `Work .git/HEAD Fifo`.
 
 mod expected;
+mod frozen_disk;
+mod left_locks;
 mod plant;
 mod recorded;
 mod scene;

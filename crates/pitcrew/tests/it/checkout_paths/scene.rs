@@ -29,7 +29,7 @@ const HANGS: Duration = Duration::from_secs(30);
 
 /// The time that a command may take to end after TERM. The promise is a second. The machine of the
 /// tests may be busy, so the test allows more.
-const ENDS: Duration = Duration::from_secs(6);
+pub(super) const ENDS: Duration = Duration::from_secs(6);
 
 /// Memory that a command may use, in kilobytes.
 const KILOBYTES: &str = "6000000";
