@@ -221,7 +221,10 @@ impl Worktrees {
             Err(problem) => Err(problem),
         };
         if let Err(problem) = made {
-            self.undo(&turn, &record).await?;
+            // If this fails too, the record stays, and the next process tries again.
+            if let Err(error) = self.undo(&turn, &record).await {
+                tracing::warn!(path = %record.path.display(), %error, "an unfinished worktree stays");
+            }
             return Err(problem);
         }
         Ok(record.worktree())

@@ -234,6 +234,10 @@ impl Repository {
             wait_for(&file).map_err(WorktreeError::io("lock", &self.folder.join(LOCK)))?;
             let turn = Turn { _file: file, repository: self };
             turn.clear_unfinished();
+            // Only under the lock: its holder removes unfinished files.
+            turn.repository
+                .name()
+                .map_err(WorktreeError::io("prepare", &turn.repository.folder))?;
             Ok(turn)
         };
         in_background("lock", &shown, take).await
@@ -246,14 +250,19 @@ impl Repository {
         opened.is_ok_and(|(file, _)| matches!(file.try_lock(), Err(TryLockError::WouldBlock)))
     }
 
+    /// Writes the file that names the repository, if it is missing.
+    fn name(&self) -> io::Result<()> {
+        if Folder::open(&self.folder)?.stat(OsStr::new(REPOSITORY)).is_ok() {
+            return Ok(());
+        }
+        let identity = Identity::of(&self.common, &fs::metadata(&self.common)?);
+        write_json(&self.folder, REPOSITORY, &identity)
+    }
+
     /// Creates the folders and the lock file if they are missing. Returns the open lock file.
     fn prepared(&self) -> io::Result<File> {
         own_mode::create_folders(&self.folder.join(WORKTREES))?;
         let folder = Folder::open(&self.folder)?;
-        if folder.stat(OsStr::new(REPOSITORY)).is_err() {
-            let identity = Identity::of(&self.common, &fs::metadata(&self.common)?);
-            write_json(&self.folder, REPOSITORY, &identity)?;
-        }
         folder.file_to_append(OsStr::new(LOCK), FILE_MODE).map_err(|unopened| match unopened {
             Unopened::Io(error) => error,
             Unopened::NotPlain(_) => io::Error::other(unopened),

@@ -55,7 +55,7 @@ const ATTACKS: &[&str] = &[
     "echo forged > $ROOT/pitcrew/repositories/k/worktrees/w.json",
     "echo forged > $ROOT/pitcrew/repositories/k/worktrees/new.json",
     "rm $ROOT/pitcrew/repositories/k/lock; ln -s $PWD/mine $ROOT/pitcrew/repositories/k/lock",
-    "mv $ROOT/pitcrew/repositories $ROOT/pitcrew/worktrees/r && echo forged > $ROOT/pitcrew/worktrees/r/k/worktrees/w.json",
+    "mv $ROOT/pitcrew/repositories $ROOT/pitcrew/worktrees/r && echo forged > $ROOT/pitcrew/worktrees/r/k/worktrees/w.json; rm -rf $ROOT/pitcrew/worktrees/r",
     "ln -s ../repositories $ROOT/pitcrew/worktrees/r && echo forged > $ROOT/pitcrew/worktrees/r/k/worktrees/w.json; rm $ROOT/pitcrew/worktrees/r",
     "mkdir $ROOT/pitcrew/repositories/new",
     "git init -q g && cd g && echo 'echo forged >> $ROOT/teams/t/inboxes/lead.json' > .git/hooks/post-commit && \
