@@ -62,6 +62,7 @@ mod otlp;
 mod outlived;
 mod overwritten;
 mod own_files;
+mod own_git;
 mod panes;
 mod past;
 mod patience;
