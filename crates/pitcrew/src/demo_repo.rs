@@ -6,13 +6,14 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use pitcrew_process::job::{Job, Stream};
+use pitcrew_process::our_git::{OurGit, OurGitError};
 use pitcrew_team::store::own_mode;
 use serde::Serialize;
 use tokio::process::Command;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use crate::failure::{Failure, FailureKind};
+use crate::failure::{Failure, FailureKind, chain};
 
 /// The files of the demo. Each path is relative to the demo's folder.
 const FILES: [(&str, &str); 11] = [
@@ -101,8 +102,10 @@ impl Showcase {
             &["add", "--all"],
             &["commit", "--quiet", "--message", "texttools, with three faults"],
         ] {
-            let (is_good, said) = showcase.command("git", args).await?;
-            if !is_good {
+            let git = OurGit::default();
+            let answer = git.change(&showcase.repository(), args).await.map_err(git_not_run)?;
+            if !answer.is_success {
+                let said = String::from_utf8_lossy(&answer.stderr);
                 return Err(Failure::new(
                     FailureKind::Failed,
                     format!("git {} failed: {said}", args.join(" ")),
@@ -150,7 +153,7 @@ impl Showcase {
     /// # Errors
     /// Returns an error if cargo cannot be run, or if the crate does not compile.
     pub(crate) async fn test(&self) -> Result<Tests, Failure> {
-        let (_, said) = self.command("cargo", &["test", "--offline", "--no-fail-fast"]).await?;
+        let said = self.cargo(&["test", "--offline", "--no-fail-fast"]).await?;
         let count = |what: &str| {
             said.lines().filter(|line| line.starts_with("test ") && line.ends_with(what)).count()
         };
@@ -170,21 +173,24 @@ impl Showcase {
     /// # Errors
     /// Returns an error if git cannot be run.
     pub(crate) async fn commits(&self) -> Result<Vec<String>, Failure> {
-        let (_, said) = self.command("git", &["log", "--format=%h %s"]).await?;
-        Ok(said.lines().map(str::to_owned).collect())
+        let git = OurGit::default();
+        let answer = git.look(&self.repository(), &["log", "--format=%h %s"]).await;
+        let said = answer.map_err(git_not_run)?.stdout;
+        Ok(String::from_utf8_lossy(&said).lines().map(str::to_owned).collect())
     }
 
     async fn is_committed(&self) -> bool {
-        let asked = self.command("git", &["rev-parse", "--quiet", "--verify", "HEAD"]).await;
-        self.folder.join(LAST_FILE.0).is_file() && asked.is_ok_and(|(is_good, _)| is_good)
+        let words = ["rev-parse", "--quiet", "--verify", "HEAD"];
+        let answer = OurGit::default().look(&self.repository(), &words).await;
+        self.folder.join(LAST_FILE.0).is_file() && answer.is_ok_and(|answer| answer.is_success)
     }
 
-    async fn command(&self, program: &str, args: &[&str]) -> Result<(bool, String), Failure> {
+    async fn cargo(&self, args: &[&str]) -> Result<String, Failure> {
         let not_run = |e: std::io::Error| {
-            Failure::new(FailureKind::Failed, format!("cannot run {program}: {e}"))
+            Failure::new(FailureKind::Failed, format!("cannot run cargo: {e}"))
                 .hint("the demo needs git and cargo on the PATH")
         };
-        let mut command = Command::new(program);
+        let mut command = Command::new("cargo");
         // pitcrew parses the output, so the command must print English.
         command
             .args(args)
@@ -206,6 +212,11 @@ impl Showcase {
         let is_good = ended.ending.exit_code() == Some(0);
         let (stdout, stderr) = said;
         let text = if is_good || stderr.is_empty() || !stdout.is_empty() { stdout } else { stderr };
-        Ok((is_good, String::from_utf8_lossy(&text).into_owned()))
+        Ok(String::from_utf8_lossy(&text).into_owned())
     }
+}
+
+fn git_not_run(error: OurGitError) -> Failure {
+    Failure::new(FailureKind::Failed, format!("cannot run git: {}", chain(&error)))
+        .hint("the demo needs git and cargo on the PATH")
 }

@@ -65,6 +65,7 @@ mod otlp;
 mod outlived;
 mod overwritten;
 mod own_files;
+mod own_git;
 mod pane_launch;
 mod panes;
 mod past;

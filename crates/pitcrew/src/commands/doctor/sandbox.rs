@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use pitcrew_process::our_git::user_setting;
 use pitcrew_process::sandbox::{Profile, Sandbox, Support};
 
 use crate::context::Context;
@@ -37,18 +38,8 @@ pub(super) fn held(context: &Context) -> Result<Held, Failure> {
 /// option, git uses any folder that looks like a bare repository. A sandboxed command can always
 /// create such a folder in its working folder.
 pub(super) fn bare_repositories(context: &Context) -> Option<String> {
-    let mut git = std::process::Command::new("git");
-    // Git runs in `/`. Even with `--global`, git examines the repository around its working folder,
-    // and that repository is not trusted.
-    git.current_dir("/").env_remove("GIT_DIR");
-    git.envs(context.machine().home.map(|home| ("HOME", home))).args([
-        "config",
-        "--global",
-        "--get",
-        "safe.bareRepository",
-    ]);
-    let said = git.stdin(std::process::Stdio::null()).output().ok()?;
-    (said.stdout.trim_ascii() != b"explicit").then(|| {
+    let value = user_setting(context.home.as_deref(), "safe.bareRepository")?;
+    (value != "explicit").then(|| {
         "sandbox git: a command can create a folder that looks like a bare repository; git then runs programs from it when you use git there; \
          `git config --global safe.bareRepository explicit` refuses that"
             .to_owned()
