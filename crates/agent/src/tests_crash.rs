@@ -13,7 +13,12 @@ const ASKED_TO_SHUT_DOWN: &str =
     r#"{"type":"shutdown_request","requestId":"s-1","from":"team-lead"}"#;
 
 fn asks(call: &str) -> Event {
-    Event::Judged { call: call.to_owned(), judgement: question(), context: Vec::new() }
+    Event::Judged {
+        call: call.to_owned(),
+        replaced: None,
+        judgement: question(),
+        context: Vec::new(),
+    }
 }
 
 #[test]
@@ -151,6 +156,7 @@ fn one_that_had_agreed_to_shut_down_when_a_crash_came_ends_and_does_not_go_on() 
 fn mail_that_waited_for_an_agreement_which_failed_is_read_after_it() {
     let denied = Event::Judged {
         call: "a".to_owned(),
+        replaced: None,
         judgement: super::Judgement::Deny { reason: "not now".to_owned() },
         context: Vec::new(),
     };
