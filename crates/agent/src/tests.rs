@@ -215,7 +215,7 @@ pub(super) fn question() -> Judgement {
     Judgement::Ask(Question { description: "Run it".to_owned(), suggestions: Vec::new() })
 }
 
-fn replaced(call: &str, command: &str, judgement: Judgement) -> Event {
+pub(super) fn replaced(call: &str, command: &str, judgement: Judgement) -> Event {
     Event::Judged {
         call: call.to_owned(),
         replaced: Some(json!({ "command": command })),
