@@ -7,7 +7,7 @@
 #   OUT          must be empty or absent. OUT/home is the home, OUT/home/.claude the client's root, OUT/work where the
 #                command starts, OUT/requests.ndjson every model request.
 #   EXTRA_PATH   a folder to be found before the system's, such as the one of our own binary
-#   CLIENT       "today" makes `claude` today's client (2.1.330, a program for Linux on x86-64); else it is 2.1.39
+#   CLIENT       "today" makes `claude` today's client (2.1.332, a program for Linux on x86-64); else it is 2.1.39
 # needs: root or user namespaces, ip, node, npm, python3
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)

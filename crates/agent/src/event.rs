@@ -144,6 +144,9 @@ pub enum Event {
     Judged {
         /// The id of the tool call.
         call: String,
+        /// The input that a hook puts in the place of the original one, if a hook does so. The
+        /// judgement is about this input.
+        replaced: Option<Value>,
         /// The decision about the tool call.
         judgement: Judgement,
         /// Texts from the hooks. The model gets them together with the result of the tool call.
@@ -293,10 +296,8 @@ pub enum ModelFailure {
 /// The decision of the hooks and the permission gate about a tool call.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Judgement {
-    /// The call is allowed to run, possibly with a changed input.
+    /// The call is allowed to run.
     Allow {
-        /// The changed input. `None` if the input is unchanged.
-        input: Option<Value>,
         /// The sandbox profile of the call. It matters only if the call runs a command.
         profile: SandboxProfile,
     },

@@ -201,7 +201,8 @@ impl Agent {
             }
             Event::Summarised(summary) => self.summarised(summary, &mut fx),
             Event::ModelFailed { reason, failure } => self.model_failed(reason, failure, &mut fx),
-            Event::Judged { call, judgement, context } => {
+            Event::Judged { call, replaced, judgement, context } => {
+                self.replace_input(&call, replaced, &mut fx);
                 self.judged(&call, judgement, context, &mut fx)
             }
             Event::PermissionAsked { call, request } => self.asked(&call, request, &mut fx),

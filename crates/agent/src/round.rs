@@ -58,7 +58,7 @@ impl Agent {
     }
 
     fn make_call(&mut self, open: OpenCall, fx: &mut Effects) {
-        let OpenCall { call, reached } = open;
+        let OpenCall { mut call, original, reached } = open;
         if let Value::String(written) = &call.input {
             let text = format!(
                 "<tool_use_error>InputValidationError: the input of {} is not a JSON object, or is nested too deeply: {}</tool_use_error>",
@@ -68,7 +68,12 @@ impl Agent {
             return self.refuse(&call.id, text, fx);
         }
         match reached {
-            Reached::Nothing => fx.push(Effect::Judge(Judging { call, mode: self.mode })),
+            Reached::Nothing => {
+                // After a crash, the hooks get the input that the model wrote once more. A hook that
+                // adds to the input would otherwise add to it twice.
+                call.input = original.unwrap_or(call.input);
+                fx.push(Effect::Judge(Judging { call, mode: self.mode }));
+            }
             Reached::Asked { request } => {
                 self.set_stage(&call.id, Stage::Asking(Some(request)));
                 let question =
@@ -123,6 +128,26 @@ impl Agent {
         }
     }
 
+    /// Replaces the input of a call that is being judged by the input that a hook gave. The step is
+    /// written before the call is asked about or started, so that a resumed agent asks about and
+    /// runs the same input.
+    pub(super) fn replace_input(&mut self, id: &str, replaced: Option<Value>, fx: &mut Effects) {
+        if self.stage(id) != Some(&Stage::Judging) {
+            return;
+        }
+        let Some(open) = self.conversation.open_calls().iter().find(|open| open.call.id == id)
+        else {
+            return;
+        };
+        // If the hooks replace nothing this time, an earlier replacement of a run that crashed does
+        // not count either.
+        if let Some(input) = replaced.or_else(|| open.original.clone())
+            && input != open.call.input
+        {
+            self.write(vec![Step::Replaced { call: id.to_owned(), input }], fx);
+        }
+    }
+
     pub(super) fn judged(
         &mut self,
         id: &str,
@@ -130,7 +155,7 @@ impl Agent {
         remarks: Vec<String>,
         fx: &mut Effects,
     ) {
-        let Some(mut call) = self.open_at(id, &Stage::Judging) else { return };
+        let Some(call) = self.open_at(id, &Stage::Judging) else { return };
         if !remarks.is_empty() {
             self.remarks.push((id.to_owned(), remarks));
         }
@@ -153,10 +178,7 @@ impl Agent {
             (Again::Ask, judgement @ Judgement::Ask(_)) | (Again::Fine, judgement) => judgement,
         };
         match judgement {
-            Judgement::Allow { input, profile } => {
-                call.input = input.unwrap_or(call.input);
-                self.run(call, profile, fx);
-            }
+            Judgement::Allow { profile } => self.run(call, profile, fx),
             Judgement::Deny { reason } => self.refuse(id, reason, fx),
             Judgement::Ask(question) => {
                 self.set_stage(id, Stage::Asking(None));

@@ -339,10 +339,10 @@ impl World {
             }),
             _ => {
                 self.cells[at].granted.insert(call.key.clone());
-                Judgement::Allow { input: None, profile: SandboxProfile::Free }
+                Judgement::Allow { profile: SandboxProfile::Free }
             }
         };
-        Event::Judged { call: call.id.clone(), judgement, context: Vec::new() }
+        Event::Judged { call: call.id.clone(), replaced: None, judgement, context: Vec::new() }
     }
 
     /// Returns a summary or, at random, a "too long" failure. A failure is possible only if the

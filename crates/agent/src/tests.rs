@@ -190,7 +190,8 @@ pub(super) fn calls(calls: &[(&str, &str)]) -> Event {
 pub(super) fn allowed(call: &str) -> Event {
     Event::Judged {
         call: call.to_owned(),
-        judgement: Judgement::Allow { input: None, profile: SandboxProfile::Free },
+        replaced: None,
+        judgement: Judgement::Allow { profile: SandboxProfile::Free },
         context: Vec::new(),
     }
 }
@@ -212,6 +213,35 @@ pub(super) fn done_with(call: &str, data: Value) -> Event {
 
 pub(super) fn question() -> Judgement {
     Judgement::Ask(Question { description: "Run it".to_owned(), suggestions: Vec::new() })
+}
+
+pub(super) fn replaced(call: &str, command: &str, judgement: Judgement) -> Event {
+    Event::Judged {
+        call: call.to_owned(),
+        replaced: Some(json!({ "command": command })),
+        judgement,
+        context: Vec::new(),
+    }
+}
+
+#[test]
+fn a_call_runs_with_the_input_by_which_a_hook_replaced_it() {
+    let free = || Judgement::Allow { profile: SandboxProfile::Free };
+    let mut play = Play::teammate();
+    play.then(calls(&[("a", "Bash")]), &["write assistant", "take mail"])
+        .then(mail(&[]), &["judge a in default"])
+        .then(
+            replaced("a", "ls", free()),
+            &["write replaced", "write began", r#"run a {"command":"ls"}"#],
+        );
+    let mut asked = Play::teammate();
+    asked
+        .then(calls(&[("a", "Bash")]), &["write assistant", "take mail"])
+        .then(mail(&[]), &["judge a in default"])
+        .then(replaced("a", "ls", question()), &["write replaced", "ask for a"]);
+    let open = &asked.agent.conversation().open_calls()[0];
+    assert_eq!(open.call.input, json!({"command": "ls"}));
+    assert_eq!(open.original, Some(json!({})));
 }
 
 #[test]

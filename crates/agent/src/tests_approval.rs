@@ -33,7 +33,12 @@ pub(super) fn asking_teammate() -> Play {
     play.then(calls(&[("a", "Bash")]), &["write assistant", "take mail"])
         .then(mail(&[]), &["judge a in default"])
         .then(
-            Event::Judged { call: "a".to_owned(), judgement: question(), context: Vec::new() },
+            Event::Judged {
+                call: "a".to_owned(),
+                replaced: None,
+                judgement: question(),
+                context: Vec::new(),
+            },
             &["ask for a"],
         )
         .then(
@@ -132,7 +137,12 @@ fn a_permission_of_the_lead_is_answered_without_mail() {
     .then(calls(&[("a", "Bash")]), &["write assistant", "take mail"])
     .then(mail(&[]), &["judge a in default"])
     .then(
-        Event::Judged { call: "a".to_owned(), judgement: question(), context: Vec::new() },
+        Event::Judged {
+            call: "a".to_owned(),
+            replaced: None,
+            judgement: question(),
+            context: Vec::new(),
+        },
         &["ask for a"],
     )
     .then(

@@ -6,14 +6,19 @@ use pitcrew_model::Block;
 use pitcrew_protocol::{AgentName, MessageId, PermissionMode, Status};
 use serde_json::json;
 
-use super::tests::{Play, allowed, answer, calls, done, done_with, mail, question, says};
+use super::tests::{Play, allowed, answer, calls, done, done_with, mail, question, replaced, says};
 use super::{Event, Inspection, Role};
 
 const ASKED_TO_SHUT_DOWN: &str =
     r#"{"type":"shutdown_request","requestId":"s-1","from":"team-lead"}"#;
 
 fn asks(call: &str) -> Event {
-    Event::Judged { call: call.to_owned(), judgement: question(), context: Vec::new() }
+    Event::Judged {
+        call: call.to_owned(),
+        replaced: None,
+        judgement: question(),
+        context: Vec::new(),
+    }
 }
 
 #[test]
@@ -44,6 +49,43 @@ fn an_answer_that_comes_before_the_question_is_on_disk_waits_until_it_is() {
             ],
         )
         .then(done("a"), &["write result", "report a done", "take mail"]);
+}
+
+#[test]
+fn a_call_whose_input_a_hook_replaced_is_judged_anew_as_the_model_wrote_it_and_asked_about_as_replaced()
+ {
+    let mut play = Play::teammate();
+    play.then(calls(&[("a", "Bash")]), &["write assistant", "take mail"])
+        .then(mail(&[]), &["judge a in default"])
+        .then(replaced("a", "ls", question()), &["write replaced", "ask for a"]);
+    // The request is not in the transcript, so the hooks are asked once more. They get the input
+    // that the model wrote, and need not replace it again.
+    let mut again = play.crashed();
+    again
+        .then(Event::Resumed, &["announce running", "take mail"])
+        .then(mail(&[]), &["judge a in default"])
+        .then(allowed("a"), &["write replaced", "write began", "run a {}"]);
+    play.then(
+        Event::PermissionAsked { call: "a".to_owned(), request: "perm-1".to_owned() },
+        &["write asked"],
+    );
+    let mut again = play.crashed();
+    again
+        .then(Event::Resumed, &["announce running", "take mail"])
+        .then(mail(&[]), &["ask for a"])
+        .then(
+            mail(&[(
+                "m1",
+                r#"{"type":"permission_response","request_id":"perm-1","subtype":"success"}"#,
+            )]),
+            &[
+                "write granted",
+                "acknowledge m1",
+                "settle a allowed (Lead)",
+                "write began",
+                r#"run a {"command":"ls"}"#,
+            ],
+        );
 }
 
 #[test]
@@ -151,6 +193,7 @@ fn one_that_had_agreed_to_shut_down_when_a_crash_came_ends_and_does_not_go_on() 
 fn mail_that_waited_for_an_agreement_which_failed_is_read_after_it() {
     let denied = Event::Judged {
         call: "a".to_owned(),
+        replaced: None,
         judgement: super::Judgement::Deny { reason: "not now".to_owned() },
         context: Vec::new(),
     };

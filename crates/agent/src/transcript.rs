@@ -43,8 +43,11 @@ pub struct ToolCall {
 /// A tool call without a result, and how far the call came according to the transcript.
 #[derive(Clone, Debug, PartialEq)]
 pub struct OpenCall {
-    /// The tool call.
+    /// The tool call, with the input that counts: the input of the model, or the input by which a
+    /// hook replaced it.
     pub call: ToolCall,
+    /// The input that the model wrote, if a hook has replaced it.
+    pub original: Option<Value>,
     /// How far the call came according to the transcript.
     pub reached: Reached,
 }
@@ -221,6 +224,7 @@ impl Conversation {
                 self.fill.answered(*usage);
                 self.answer(blocks);
             }
+            Step::Replaced { call, input } => self.replace(call, input),
             Step::Began { call } => self.reach(call, Reached::Began),
             Step::Asked { call, request } => {
                 self.reach(call, Reached::Asked { request: request.clone() })
@@ -297,7 +301,7 @@ impl Conversation {
                 let key = if is_new { id.clone() } else { format!("{id}#{}", self.turns) };
                 let call =
                     ToolCall { id: id.clone(), tool: name.clone(), input: input.clone(), key };
-                self.open.push(OpenCall { call, reached: Reached::Nothing });
+                self.open.push(OpenCall { call, original: None, reached: Reached::Nothing });
             }
         }
         if !blocks.is_empty() {
@@ -328,6 +332,13 @@ impl Conversation {
         blocks.insert(results, block);
         for text in context {
             self.say(Block::text(text));
+        }
+    }
+
+    fn replace(&mut self, call: &str, input: &Value) {
+        if let Some(open) = self.open.iter_mut().find(|open| open.call.id == call) {
+            let before = std::mem::replace(&mut open.call.input, input.clone());
+            open.original.get_or_insert(before);
         }
     }
 

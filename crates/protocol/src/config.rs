@@ -62,7 +62,8 @@ wire_object! {
         pub agent_type: String => "agentType" opt,
         /// The member's model.
         pub model: String => "model" opt,
-        /// The prompt that the member was spawned with. Absent for the lead.
+        /// The prompt that the member was spawned with. Absent for the lead, and from reference
+        /// client version 2.1.331 on.
         pub prompt: String => "prompt" opt,
         /// The member's color. Absent for the lead.
         pub color: String => "color" opt,

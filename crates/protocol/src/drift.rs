@@ -12,7 +12,7 @@ use crate::frame::PermissionResponse;
 use crate::{Frame, LeadProcess, Member, Message, Task, TeamConfig};
 
 /// The versions of the reference client whose files were recorded, below `fixtures/`.
-pub const RECORDED_VERSIONS: [&str; 3] = ["2.1.39", "2.1.329", "2.1.330"];
+pub const RECORDED_VERSIONS: [&str; 4] = ["2.1.39", "2.1.329", "2.1.330", "2.1.332"];
 
 /// The kinds of team files that are compared with the recordings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -93,8 +93,9 @@ const CONFIG: Shape = Shape {
 const LEAD_PROCESS: Shape = Shape::new("lead_process", LeadProcess::FIELDS, LeadProcess::FIELDS);
 
 const MEMBER: Shape = Shape {
-    kept: &["pitcrew"],
-    late: &["isActive", "mode", "pitcrew"],
+    // `rowSource` was seen from version 2.1.331 on, not in the recordings.
+    kept: &["pitcrew", "rowSource"],
+    late: &["isActive", "mode", "pitcrew", "rowSource"],
     // The field order of teammates in files of newer clients (session dialect).
     also: &[
         "agentId",

@@ -118,8 +118,11 @@ pub struct Call {
     pub id: String,
     /// The name of the tool.
     pub tool: String,
-    /// The input of the call.
+    /// The input with which the call is judged, asked about and run.
     pub input: Value,
+    /// The input that the model wrote, if a hook has replaced it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub original_input: Option<Value>,
     /// The answer to the permission request about the call, if there was one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub permission: Option<Permission>,
@@ -253,6 +256,7 @@ impl Conversation {
             id: id.to_owned(),
             tool: tool.to_owned(),
             input: input.clone(),
+            original_input: None,
             permission: None,
             result: None,
         }));
@@ -262,6 +266,14 @@ impl Conversation {
         match self.parts.get_mut(*self.open.get(id)?) {
             Some(Part::Call(call)) => Some(call),
             Some(_) | None => None,
+        }
+    }
+
+    /// Replaces the input of a call, and keeps the input that the model wrote.
+    pub(crate) fn replaced(&mut self, id: &str, input: &Value) {
+        if let Some(call) = self.open_call(id) {
+            let before = std::mem::replace(&mut call.input, input.clone());
+            call.original_input.get_or_insert(before);
         }
     }
 

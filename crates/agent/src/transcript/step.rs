@@ -73,6 +73,13 @@ pub enum Step {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         fault: Option<AnswerFault>,
     },
+    /// A hook replaced the input of a tool call. The model's answer keeps the original input.
+    Replaced {
+        /// The id of the tool call.
+        call: String,
+        /// The input with which the call is judged, asked about and run.
+        input: Value,
+    },
     /// A tool call was started. After a crash, it must not be repeated without a check.
     Began {
         /// The id of the tool call.

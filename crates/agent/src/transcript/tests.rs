@@ -123,6 +123,7 @@ fn every_step_comes_back_from_its_line() {
         Step::Instructed { text: "and this".to_owned() },
         mail(&["m"], "hi"),
         calls(&["a"]),
+        Step::Replaced { call: "a".to_owned(), input: json!({"command": "ls"}) },
         Step::Began { call: "a".to_owned() },
         Step::Asked { call: "a".to_owned(), request: "r".to_owned() },
         Step::Granted { ids: vec![id("g")], call: "a".to_owned(), grant: granted },

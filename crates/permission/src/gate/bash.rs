@@ -106,6 +106,13 @@ pub(super) fn protected_changes(gate: &Gate, call: &Call<'_>, command: &str) -> 
     changed.into_inner()
 }
 
+/// Returns true if a rule would deny the command or ask about it.
+pub(super) fn is_met_by(gate: &Gate, rule: &Rule, call: &Call<'_>) -> bool {
+    let Some(command) = call.input.get("command").and_then(Value::as_str) else { return true };
+    let case = Case::read(gate, call, command);
+    case.is_met_by(rule) || case.may_show_history_of(rule)
+}
+
 /// A command, with everything that the permission gate has found out about the command.
 struct Case<'a> {
     gate: &'a Gate,

@@ -39,8 +39,7 @@ pub(super) fn judge(
     if mode == PermissionMode::Plan && access == Access::Write && !is_plan {
         return Verdict::deny("in plan mode only the plan file may be written");
     }
-    let speaks =
-        |rule: &&Rule| rule.names_tool(call.tool) || rule.touches(access, call.cwd, target);
+    let speaks = |rule: &&Rule| is_met_by(rule, call, access, target);
     if let Some(rule) = gate.rules.deny.iter().find(speaks) {
         return denied_by(rule);
     }
@@ -75,6 +74,11 @@ pub(super) fn judge(
         return Verdict::freely();
     }
     ask(call, access, target)
+}
+
+/// Returns true if a rule would deny the call or ask about it.
+pub(super) fn is_met_by(rule: &Rule, call: &Call<'_>, access: Access, target: &Target) -> bool {
+    rule.names_tool(call.tool) || rule.touches(access, call.cwd, target)
 }
 
 /// Returns true if the path is exactly the plan file. A symbolic link in the plan file's place is

@@ -10,6 +10,7 @@ use pitcrew_protocol::{PermissionMode, ToolKind, canonical_tool, tool_name};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use super::condition::restricts;
 use super::denied::denied_paths;
 use super::files::named_file;
 use super::guarded::Guarded;
@@ -396,7 +397,7 @@ impl Gate {
         let names = |rule: &&Rule| rule.names_tool(call.tool) || rule.names_word(call.tool, word);
         // Some rules have an argument that the gate cannot check. Such a rule can still deny a call
         // or ask about it, but cannot allow it.
-        let restricts = |rule: &&Rule| names(rule) || rule.is_opaque_for(call.tool);
+        let restricts = |rule: &&Rule| restricts(rule, call);
         if let Some(rule) = self.rules.deny.iter().find(restricts) {
             return denied_by(rule);
         }

@@ -6,6 +6,7 @@
 //! - `shell` parses commands.
 //! - `bash` judges calls of the tool Bash, and `files` judges calls of the tools that read or
 //!   change files.
+//! - `condition` matches calls with rules that are not the gate's own.
 //! - `allowing` finds rules that would allow a call, and `in_force` lists the rules.
 //! - `guarded` protects the team's own files and the user's settings. No rule and no mode allows an
 //!   agent to change them.
@@ -19,6 +20,7 @@
 
 mod allowing;
 mod bash;
+mod condition;
 mod copies;
 mod denied;
 mod files;
@@ -38,6 +40,7 @@ mod steps;
 mod tools;
 
 pub use allowing::{AllowingRules, allow_flag};
+pub use condition::CallCondition;
 pub use in_force::{RuleInForce, RuleList};
 pub use judge::DEFAULT_TYPE;
 pub use judge::{Call, Gate, Judged, Spawns, UpdateError, Verdict};

@@ -4,10 +4,12 @@
 //! The caller passes the paths of the files. This module does not read the environment and does not
 //! know the home folder. The module `trust` decides which parts of a project's layers are used. The
 //! table in `never` lists the fields that no project is allowed to set. The permission gate
-//! interprets rules, and the hooks module interprets hooks.
+//! interprets rules, and the hooks module of the crate
+//! `runtime` interprets hooks; `hooks` here says whose count.
 
 mod error;
 mod files;
+mod hooks;
 mod keys;
 mod layers;
 mod never;
@@ -19,6 +21,7 @@ mod views;
 pub use error::SettingsError;
 pub use files::Paths;
 pub use files::read;
+pub use hooks::HookSection;
 pub use layers::{Layer, Settings, Source};
 pub use never::strip;
 pub use never::{NEVER_FROM_PROJECT, Never, Refusal, What};

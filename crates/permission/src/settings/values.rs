@@ -63,7 +63,10 @@ const FIELDS: &[Field] = &[
     ),
     free(&["env"], "an object", is_environment)
         .with_items("a text, number or truth value that an environment can hold", is_variable),
-    free(&["hooks"], "an object", Value::is_object),
+    // Hooks guard what agents do, so hooks that cannot be read are an error.
+    bound(&["hooks"], "an object", Value::is_object),
+    bound(&["disableAllHooks"], TRUTH, Value::is_boolean),
+    bound(&["allowManagedHooksOnly"], TRUTH, Value::is_boolean),
     free(&["model"], "a string", Value::is_string),
     free(&["teammateMode"], "a string", Value::is_string),
     free(&["sandbox"], "an object", Value::is_object),

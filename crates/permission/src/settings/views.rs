@@ -97,12 +97,6 @@ impl Settings {
         self.merged().get("model").and_then(Value::as_str)
     }
 
-    /// Returns the `hooks` section as written, or `None` if the user sets `disableAllHooks`.
-    #[must_use]
-    pub fn hooks(&self) -> Option<&Value> {
-        if self.users_own(&["disableAllHooks"]) { None } else { self.merged().get("hooks") }
-    }
-
     /// Returns true if the permission mode `bypassPermissions` is forbidden, because
     /// `permissions.disableBypassPermissionsMode` is `disable`. Any other value except `false` and
     /// null also forbids the mode, because the author of the setting wanted to forbid it.
@@ -330,21 +324,9 @@ mod tests {
     }
 
     #[test]
-    fn the_user_switches_hooks_off_and_anybody_the_bypass() {
-        let hooks = json!({"hooks": {"Stop": []}});
-        let off = json!({"disableAllHooks": true});
-        let merge = |layer, value: Value| {
-            Settings::merge(vec![(Layer::User, hooks.clone()), (layer, value)]).unwrap()
-        };
-        assert!(merge(Layer::Managed, off.clone()).hooks().is_none());
-        assert!(
-            merge(Layer::Project, off).hooks().is_some(),
-            "a project does not switch the user's off"
-        );
+    fn anybody_forbids_the_bypass() {
         let disable = json!({"permissions": {"disableBypassPermissionsMode": "disable"}});
-        assert!(
-            merge(Layer::Project, disable).disables_bypass() && !one(json!({})).disables_bypass()
-        );
+        assert!(one(disable).disables_bypass() && !one(json!({})).disables_bypass());
     }
 
     #[test]

@@ -121,7 +121,7 @@ impl Lister<'_> {
                 "pitcrew" => self.each(file, value, ItemKind::Setting, |name, value| {
                     format!("sets pitcrew.{name} to {value}")
                 }),
-                "model" | "teammateMode" => self.add(
+                "model" | "teammateMode" | "disableAllHooks" => self.add(
                     ItemKind::Setting,
                     file,
                     value,
@@ -208,23 +208,44 @@ impl Lister<'_> {
         }
     }
 
+    /// Adds the hooks of a `hooks` section. What is not of the usual form is added too, as it is
+    /// written: a hook that cannot be read refuses calls.
     fn hooks(&mut self, file: &Path, section: &Value) {
         let Value::Object(events) = section else { return };
         for (event, groups) in events {
-            for group in groups.as_array().into_iter().flatten() {
-                let matcher =
-                    group.get("matcher").and_then(Value::as_str).filter(|it| !it.is_empty());
-                let on =
-                    matcher.map_or_else(|| event.clone(), |matcher| format!("{event} ({matcher})"));
-                let entries = group.get("hooks").and_then(Value::as_array);
-                for entry in entries.into_iter().flatten() {
-                    let command = entry.get("command").and_then(Value::as_str);
-                    let does = command.map_or_else(|| entry.to_string(), str::to_owned);
-                    let content = serde_json::json!([event, matcher, entry]);
-                    self.add(ItemKind::Hook, file, &content, format!("runs on {on}: {does}"));
+            let Value::Array(groups) = groups else {
+                self.hook(file, event, &serde_json::json!([event, groups]), &groups.to_string());
+                continue;
+            };
+            for group in groups {
+                let Some(Value::Array(entries)) = group.get("hooks") else {
+                    self.hook(file, event, &serde_json::json!([event, group]), &group.to_string());
+                    continue;
+                };
+                // Everything beside the hooks says when they run.
+                let others = without(group, &["hooks", "matcher"]);
+                let matcher = group.get("matcher").filter(|it| *it != "");
+                let matches = match matcher {
+                    Some(matcher) => format!("{event} ({})", plain(matcher)),
+                    None => event.clone(),
+                };
+                for entry in entries {
+                    // The fields that each hook has are the content since the first version. It must
+                    // not change, because earlier decisions of the user name its digest.
+                    let content = match &others {
+                        Value::Object(fields) if fields.is_empty() => {
+                            serde_json::json!([event, matcher, entry])
+                        }
+                        others => serde_json::json!([event, matcher, entry, others]),
+                    };
+                    self.hook(file, &matches, &content, &hook_in_words(entry));
                 }
             }
         }
+    }
+
+    fn hook(&mut self, file: &Path, matches: &str, content: &Value, does: &str) {
+        self.add(ItemKind::Hook, file, content, format!("runs on {matches}: {does}"));
     }
 
     fn each(
@@ -255,7 +276,7 @@ impl Lister<'_> {
 pub(super) fn counting(layer: &Value) -> Value {
     only(
         layer,
-        &["permissions", "env", "hooks", "pitcrew", "model", "teammateMode"],
+        &["permissions", "env", "hooks", "disableAllHooks", "pitcrew", "model", "teammateMode"],
         |permissions| {
             only(
                 permissions,
@@ -281,6 +302,25 @@ fn only(value: &Value, keys: &[&str], permissions: impl Fn(&Value) -> Value) -> 
         (key.clone(), value)
     });
     Value::Object(kept.collect::<Map<_, _>>())
+}
+
+/// Returns the text for one hook: its command, and everything else that says what it does. Only a
+/// time limit and a message for the screen are left out.
+fn hook_in_words(entry: &Value) -> String {
+    let command = entry.get("command").and_then(Value::as_str);
+    let is_command = entry.get("type").and_then(Value::as_str) == Some("command");
+    let Some(command) = command.filter(|_| is_command) else { return entry.to_string() };
+    match without(entry, &["type", "command", "timeout", "statusMessage"]) {
+        Value::Object(fields) if fields.is_empty() => command.to_owned(),
+        others => format!("{command}, with {others}"),
+    }
+}
+
+/// Returns an object without these keys.
+fn without(value: &Value, keys: &[&str]) -> Value {
+    let fields = value.as_object().into_iter().flatten();
+    let kept = fields.filter(|(key, _)| !keys.contains(&key.as_str()));
+    Value::Object(kept.map(|(key, value)| (key.clone(), value.clone())).collect())
 }
 
 fn plain(value: &Value) -> String {
@@ -354,6 +394,69 @@ mod tests {
         );
         assert_eq!(without_trust(&layer), json!({"permissions": {"deny": ["A"], "ask": ["B"]}}));
         assert_eq!(without_trust(&json!({"permissions": 1})), json!({"permissions": 1}));
+    }
+
+    #[test]
+    fn every_field_of_a_hook_is_part_of_what_is_trusted() {
+        let listed_as = |groups: Value| {
+            let mut items = listed(&json!({"hooks": {"PreToolUse": groups}}));
+            let item = items.pop().unwrap();
+            (item.does, item.digest)
+        };
+        let hook = |hook: Value| listed_as(json!([{"matcher": "Bash", "hooks": [hook]}]));
+        let plain = json!({"type": "command", "command": "./a.sh"});
+        let (_, digest) = hook(plain.clone());
+        let with = |name: &str, value: Value| {
+            let mut changed = plain.clone();
+            changed[name] = value;
+            hook(changed)
+        };
+        let mut seen = vec![digest];
+        for (name, value, does) in [
+            ("args", json!(["-x"]), r#"runs on PreToolUse (Bash): ./a.sh, with {"args":["-x"]}"#),
+            ("args", json!([]), r#"runs on PreToolUse (Bash): ./a.sh, with {"args":[]}"#),
+            (
+                "if",
+                json!("Bash(git *)"),
+                r#"runs on PreToolUse (Bash): ./a.sh, with {"if":"Bash(git *)"}"#,
+            ),
+            ("async", json!(true), r#"runs on PreToolUse (Bash): ./a.sh, with {"async":true}"#),
+            ("shell", json!("bash"), r#"runs on PreToolUse (Bash): ./a.sh, with {"shell":"bash"}"#),
+            ("later", json!(1), r#"runs on PreToolUse (Bash): ./a.sh, with {"later":1}"#),
+            ("timeout", json!(9), "runs on PreToolUse (Bash): ./a.sh"),
+            (
+                "type",
+                json!("prompt"),
+                r#"runs on PreToolUse (Bash): {"type":"prompt","command":"./a.sh"}"#,
+            ),
+        ] {
+            let (listed, digest) = with(name, value);
+            assert_eq!(listed, does);
+            assert!(!seen.contains(&digest), "{name}");
+            seen.push(digest);
+        }
+        for (groups, does) in [
+            (json!({"hooks": []}), r#"runs on PreToolUse: {"hooks":[]}"#),
+            (json!([7]), "runs on PreToolUse: 7"),
+            (
+                json!([{"matcher": "Bash", "hooks": 3}]),
+                r#"runs on PreToolUse: {"matcher":"Bash","hooks":3}"#,
+            ),
+            (json!([{"matcher": 3, "hooks": [plain]}]), "runs on PreToolUse (3): ./a.sh"),
+            (
+                json!([{"matcher": "Bash", "later": 1, "hooks": [plain]}]),
+                "runs on PreToolUse (Bash): ./a.sh",
+            ),
+            (
+                json!([{"hooks": [{"type": "http", "url": "https://a.b"}]}]),
+                r#"runs on PreToolUse: {"type":"http","url":"https://a.b"}"#,
+            ),
+        ] {
+            let (listed, digest) = listed_as(groups);
+            assert_eq!(listed, does);
+            assert!(!seen.contains(&digest), "{does}");
+            seen.push(digest);
+        }
     }
 
     #[test]

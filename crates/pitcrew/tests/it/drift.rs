@@ -10,13 +10,14 @@ use insta::assert_snapshot;
 
 use crate::test_env::{TestEnv, copy};
 
-const RECORDINGS: [&str; 6] = [
+const RECORDINGS: [&str; 7] = [
     "claude-2.1.39/in-process",
     "claude-2.1.39/tmux-permissions",
     "claude-2.1.39/refusals",
     "claude-2.1.39/plan-approval",
     "claude-2.1.329/session-team",
     "claude-2.1.330/session-team",
+    "claude-2.1.332/session-team",
 ];
 
 const CONFIG: &str = "teams/probe/config.json";
@@ -99,9 +100,9 @@ fn the_recorded_messages_that_were_taken_out_since_hold_nothing_new() {
 
 #[test]
 fn messages_that_a_member_of_ours_has_taken_are_compared_too() {
-    let recorded = Recorded::of("claude-2.1.330/session-team");
+    let recorded = Recorded::of("claude-2.1.332/session-team");
     let taken = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("../../fixtures/claude-2.1.330/inboxes-before-consumption/joiner.json");
+        .join("../../fixtures/claude-2.1.332/inboxes-before-consumption/joiner.json");
     let taken: Vec<serde_json::Value> =
         serde_json::from_str(&fs::read_to_string(taken).unwrap()).unwrap();
     let teams = fs::read_dir(recorded.room.root().join("teams")).unwrap();
@@ -142,7 +143,7 @@ fn what_is_new_is_told_with_the_file_and_the_field() {
     let (code, told) = recorded.told();
     assert_eq!(code, 1);
     assert_snapshot!(told, @r#"
-    claude 2.9.0; recorded were 2.1.39, 2.1.329, 2.1.330
+    claude 2.9.0; recorded were 2.1.39, 2.1.329, 2.1.330, 2.1.332
     new frame nap_notification: [root]/teams/probe/inboxes/team-lead.json
     new field config.schema: [root]/teams/probe/config.json
     new field idle_notification.next: [root]/teams/probe/inboxes/team-lead.json

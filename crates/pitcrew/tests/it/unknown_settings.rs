@@ -24,8 +24,10 @@ fn settings_with_values_that_are_not_known_end_no_command_and_are_told_once_by_a
         (json!({"permissions": {"allow": ["Bash(", "Read"]}}), "invalid permission rule `Bash(`"),
         (json!({"model": ["opus"]}), "`model`"),
         (json!({"env": 7}), "`env`"),
-        (json!({"hooks": []}), "`hooks`"),
-        (json!({"hooks": {"PreToolUse": "x"}}), "the hooks for PreToolUse are no list"),
+        (
+            json!({"hooks": {"PreToolUse": "x"}}),
+            "is no list of hooks; what it would match is refused",
+        ),
         (json!({"sandbox": true}), "`sandbox`"),
         (json!({"teammateMode": "hologram"}), "\"hologram\" is not one of auto"),
         (json!({"pitcrew": 7}), "`pitcrew`"),
@@ -47,7 +49,7 @@ fn settings_with_values_that_are_not_known_end_no_command_and_are_told_once_by_a
         (json!({"permissions": {"allow": ["Bash(", "Bash("]}}), "invalid permission rule `Bash(`"),
         (
             json!({"hooks": {"Stop": [{"hooks": [7, {"type": "command", "command": "true"}]}]}}),
-            "a hook for Stop is malformed",
+            "is no object; it is not run",
         ),
         (json!({"pitcrew": {"prices": 7}}), "`pitcrew.prices`"),
         (json!({"pitcrew": {"teammateMode": "iterm"}}), "\"iterm\" is not one of auto"),
@@ -109,6 +111,8 @@ fn what_bounds_agents_is_never_left_out() {
         json!({"permissions": {"deny": ["Bash("]}}),
         json!({"permissions": {"deny": ["Wriet"]}}),
         json!({"permissions": []}),
+        json!({"hooks": []}),
+        json!({"disableAllHooks": "no"}),
     ] {
         write(&room, &settings);
         let ran = room.run(&["run", "go", "--model", &model]);

@@ -15,7 +15,7 @@ use pitcrew_tools::{ToolContext, Toolbox};
 use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::events::{RunEvent, Spending};
-use crate::hooks::{HookEvent, HookKind, HookSession, Hooks};
+use crate::hooks::{BackgroundHooks, HookEvent, HookKind, HookSession, Hooks};
 use crate::prompts::{PlanApprover, Prompt};
 
 /// All data that an agent uses and that does not change during the agent's life.
@@ -31,6 +31,8 @@ pub(crate) struct AgentContext {
     pub(crate) trust: Option<watch::Receiver<Trust>>,
     pub(crate) tools: Toolbox,
     pub(crate) hooks: Arc<Hooks>,
+    /// The hooks of this agent that nothing waits for.
+    pub(crate) background_hooks: Arc<BackgroundHooks>,
     pub(crate) context: ToolContext,
     pub(crate) system: System,
     pub(crate) plan_file: PathBuf,

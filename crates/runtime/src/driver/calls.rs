@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 
 use super::agent_context::AgentContext;
 use crate::events::RunEvent;
-use crate::hooks::{Decision, HookKind, HookOutcome, TaskFields, reminder};
+use crate::hooks::{Decision, HookKind, HookOutcome, HookScope, TaskFields, reminder};
 use crate::team_tools::plan_of;
 
 /// A call that works on a file, with the file's real path that the permission gate has checked. A
@@ -34,43 +34,65 @@ pub(super) async fn judge(
     gate: Arc<Gate>,
     judging: Judging,
 ) -> (Event, Option<JudgedCall>) {
-    let Judging { call, mode } = judging;
+    let Judging { mut call, mode } = judging;
     if let Err(unknown) = agent_context.tools.find(canonical_tool(&call.tool)) {
         let judgement = Judgement::Deny { reason: unknown.text };
-        return (Event::Judged { call: call.id, judgement, context: Vec::new() }, None);
+        let judged =
+            Event::Judged { call: call.id, replaced: None, judgement, context: Vec::new() };
+        return (judged, None);
     }
     let kind = HookKind::PreToolUse {
         tool_name: call.tool.clone(),
         tool_input: call.input.clone(),
         tool_use_id: call.id.clone(),
     };
-    let said = run_hooks(&agent_context, mode, &kind).await;
+    let said = run_hooks(&agent_context, &gate, mode, &kind).await;
     let context = said.additional_context.iter().map(|text| reminder(&kind, text)).collect();
-    let (judgement, path) = match (said.stop, said.decision) {
-        (Some(reason), _) | (None, Some(Decision::Deny { reason })) => {
-            (Judgement::Deny { reason }, None)
-        }
-        (None, decision) => {
-            let to_judge = to_judge(&agent_context, &call);
-            let judged = gate.judge_path(mode, &to_judge);
-            let link_refusal = judged.link_refusal();
-            let submits_plan = ToolTraits::of(&call.tool).effect == CallEffect::SubmitsPlan;
-            let judgement = with_decision(decision, judged.verdict);
-            match (judgement, judged.path, link_refusal) {
-                (judgement, _, _) if agent_context.role == Role::Lead && submits_plan => {
-                    (own_plan(&agent_context, mode, &call, judgement).await, None)
-                }
-                (Judgement::Ask(_), _, Some(reason)) => (Judgement::Deny { reason }, None),
-                (Judgement::Ask(question), Some(path), None) => {
-                    let pointless = pointless(&agent_context, &gate, &to_judge, mode, &path).await;
-                    (pointless.unwrap_or(Judgement::Ask(question)), Some(path))
-                }
-                (judgement, path, _) => (judgement, path),
-            }
-        }
+    let denied = match &said.decision {
+        Some(Decision::Deny { reason }) => Some(reason.clone()),
+        Some(Decision::Allow { .. } | Decision::Ask { .. }) | None => None,
     };
-    let event = Event::Judged { call: call.id.clone(), judgement, context };
+    if let Some(reason) = said.stop.or(denied) {
+        let judgement = Judgement::Deny { reason };
+        return (Event::Judged { call: call.id, replaced: None, judgement, context }, None);
+    }
+    // Everything from here on is about the input that will run: the gate's rules, the question, and
+    // the checks of the file.
+    let replaced = said.updated_input;
+    call.input = replaced.clone().unwrap_or(call.input);
+    let (judgement, path) = judge_input(&agent_context, &gate, mode, &call, said.decision).await;
+    let event = Event::Judged { call: call.id.clone(), replaced, judgement, context };
     (event, path.map(|path| JudgedCall { call, path }))
+}
+
+/// Judges the input with which the call would run.
+async fn judge_input(
+    agent_context: &AgentContext,
+    gate: &Gate,
+    mode: PermissionMode,
+    call: &ToolCall,
+    decision: Option<Decision>,
+) -> (Judgement, Option<PathBuf>) {
+    let to_judge = to_judge(agent_context, call);
+    let judged = gate.judge_path(mode, &to_judge);
+    let link_refusal = judged.link_refusal();
+    let submits_plan = ToolTraits::of(&call.tool).effect == CallEffect::SubmitsPlan;
+    // No hook answers for a person where a rule demands that a person is asked.
+    let decision = decision.filter(|decision| {
+        !matches!(decision, Decision::Allow { .. }) || !gate.has_ask_rule_for(&to_judge)
+    });
+    let judgement = with_decision(decision, judged.verdict);
+    match (judgement, judged.path, link_refusal) {
+        (judgement, _, _) if agent_context.role == Role::Lead && submits_plan => {
+            (own_plan(agent_context, mode, call, judgement).await, None)
+        }
+        (Judgement::Ask(_), _, Some(reason)) => (Judgement::Deny { reason }, None),
+        (Judgement::Ask(question), Some(path), None) => {
+            let pointless = pointless(agent_context, gate, &to_judge, mode, &path).await;
+            (pointless.unwrap_or(Judgement::Ask(question)), Some(path))
+        }
+        (judgement, path, _) => (judgement, path),
+    }
 }
 
 fn to_judge<'a>(agent_context: &'a AgentContext, call: &'a ToolCall) -> Call<'a> {
@@ -140,17 +162,34 @@ async fn own_plan(
 /// Runs the hooks for an event, and shows problems of the hooks in the user interface.
 async fn run_hooks(
     agent_context: &AgentContext,
+    gate: &Gate,
     mode: PermissionMode,
     kind: &HookKind,
 ) -> HookOutcome {
-    let mut said = agent_context
-        .hooks
-        .run(&agent_context.hook_event(mode, kind.clone()), &agent_context.context.cancel)
-        .await;
+    let scope = HookScope {
+        gate: Some(gate),
+        background: Some(&agent_context.background_hooks),
+        cancel: &agent_context.context.cancel,
+    };
+    let event = agent_context.hook_event(mode, kind.clone());
+    let mut said = agent_context.hooks.run(&event, scope).await;
     for text in std::mem::take(&mut said.warnings) {
         agent_context.sink.tell(RunEvent::Warning { text }).await;
     }
     said
+}
+
+/// Returns the texts of the hooks that ran in the background and have ended, and shows their
+/// problems in the user interface.
+async fn late_texts(agent_context: &AgentContext) -> Vec<String> {
+    let mut texts = Vec::new();
+    for outcome in agent_context.background_hooks.ended() {
+        for text in outcome.warnings {
+            agent_context.sink.tell(RunEvent::Warning { text }).await;
+        }
+        texts.extend(outcome.additional_context);
+    }
+    texts
 }
 
 /// Combines the decision of the hooks with the verdict of the permission gate. A hook can skip the
@@ -161,12 +200,12 @@ fn with_decision(decision: Option<Decision>, verdict: Verdict) -> Judgement {
             Judgement::Deny { reason }
         }
         (Verdict::Allow { profile }, None | Some(Decision::Allow { .. })) => {
-            Judgement::Allow { input: None, profile }
+            Judgement::Allow { profile }
         }
         // The user configured the hook, so the hook's decision counts as the user's decision. Like
         // a rule of the user's, it means the command and not what a repository makes of it.
         (Verdict::Ask { is_about_repository: false, .. }, Some(Decision::Allow { .. })) => {
-            Judgement::Allow { input: None, profile: Profile::Free }
+            Judgement::Allow { profile: Profile::Free }
         }
         (Verdict::Ask { description, suggestions, .. }, _) => {
             Judgement::Ask(Question { description, suggestions })
@@ -218,7 +257,7 @@ pub(super) async fn run(
         input: call.input.clone(),
     };
     agent_context.sink.tell(started).await;
-    let path = match task_hooks(&agent_context, mode, &call).await {
+    let path = match task_hooks(&agent_context, &gate, mode, &call).await {
         Some(reason) => Err(reason),
         None => judged_path(&agent_context, &gate, mode, &call, judged),
     };
@@ -228,7 +267,7 @@ pub(super) async fn run(
             let call_name = call_name(&agent_context.name, &call);
             let context = ToolContext {
                 call: call_name,
-                gate,
+                gate: gate.clone(),
                 mode,
                 profile,
                 judged,
@@ -243,11 +282,13 @@ pub(super) async fn run(
         tool_response: outcome.data.clone(),
         tool_use_id: call.id.clone(),
     };
-    let said = run_hooks(&agent_context, mode, &kind).await;
+    let said = run_hooks(&agent_context, &gate, mode, &kind).await;
+    let late = late_texts(&agent_context).await;
     let context = said
         .feedback
         .iter()
         .chain(&said.additional_context)
+        .chain(&late)
         .map(|text| reminder(&kind, text))
         .collect();
     let seen = agent_context.context.reads.take_news();
@@ -271,6 +312,7 @@ pub(crate) fn call_name(agent: &AgentName, call: &ToolCall) -> String {
 /// returns the objection, and the call does not run.
 async fn task_hooks(
     agent_context: &AgentContext,
+    gate: &Gate,
     mode: PermissionMode,
     call: &ToolCall,
 ) -> Option<String> {
@@ -294,22 +336,29 @@ async fn task_hooks(
         }
         Ok(_) | Err(_) => return None,
     };
-    run_hooks(agent_context, mode, &kind).await.feedback
+    run_hooks(agent_context, gate, mode, &kind).await.feedback
 }
 
-/// Runs the hooks that the settings define for the end of a turn.
+/// The number of times in a row that hooks can keep an agent from ending its turn. The number is
+/// the reference client's.
+const MOST_STOPS_REFUSED: u32 = 8;
+
+/// Runs the hooks that the settings define for the end of a turn. `refused` is how often in a row
+/// hooks have kept the agent going already.
 pub(super) async fn end_turn(
     agent_context: Arc<AgentContext>,
+    gate: Arc<Gate>,
     mode: PermissionMode,
     end: TurnEnd,
-    was_kept_going: bool,
+    refused: u32,
 ) -> Event {
-    let stop_hook_active = was_kept_going;
+    let stop_hook_active = refused > 0;
     let kind = match agent_context.role {
         Role::Lead => HookKind::Stop { stop_hook_active },
         Role::Teammate => HookKind::TeammateIdle {
             teammate_name: agent_context.name.to_string(),
             team_name: agent_context.team.name().to_string(),
+            stop_hook_active,
         },
         Role::Subagent => HookKind::SubagentStop {
             stop_hook_active,
@@ -318,9 +367,19 @@ pub(super) async fn end_turn(
             agent_type: agent_context.agent_type.clone().unwrap_or_default(),
         },
     };
-    let said = run_hooks(&agent_context, mode, &kind).await;
+    let said = run_hooks(&agent_context, &gate, mode, &kind).await;
     tracing::debug!(agent = %agent_context.name, text = end.text.as_deref().unwrap_or_default(), "a turn ends");
-    let keep_going = said.feedback.filter(|_| said.stop.is_none());
+    let mut keep_going = said.feedback.filter(|_| said.stop.is_none());
+    if keep_going.is_some() && refused >= MOST_STOPS_REFUSED {
+        keep_going = None;
+        let text = format!(
+            "{} was kept going {MOST_STOPS_REFUSED} times in a row, and its turn ends now: the {} hook {} refuses each time, also when `stop_hook_active` is true",
+            agent_context.name,
+            kind.name(),
+            said.refused_by.join(" and ")
+        );
+        agent_context.sink.tell(RunEvent::Warning { text }).await;
+    }
     Event::HookAnswered { keep_going: keep_going.map(|text| reminder(&kind, &text)) }
 }
 

@@ -52,7 +52,8 @@ pub(crate) struct Driver {
     /// The summary of the last message to another teammate in this turn. The idle notice to the
     /// lead contains it.
     peer_mail: Option<String>,
-    was_kept_going: bool,
+    /// The number of times in a row that hooks have kept the agent from ending its turn.
+    stops_refused: u32,
     /// The reason why the agent cannot continue. It is set when the agent sends an idle notice
     /// because of a failure. It is cleared when the agent reports its next state or starts a model
     /// call.
@@ -100,7 +101,7 @@ impl Driver {
             marks: Marks::default(),
             completed: None,
             peer_mail: None,
-            was_kept_going: false,
+            stops_refused: 0,
             trouble: None,
             is_broken: false,
         }
@@ -216,6 +217,10 @@ impl Driver {
                 written = self.log.catch_up(), if self.log.is_behind() => self.go_on_without_team(written),
                 marked = self.marks.catch_up(&self.agent_context), if self.marks.is_behind() => marked.map_err(|error| chain(&error)),
                 Some((event, judged)) = self.running.next() => {
+                    if let Event::HookAnswered { keep_going } = &event {
+                        let refused = self.stops_refused.saturating_add(1);
+                        self.stops_refused = if keep_going.is_some() { refused } else { 0 };
+                    }
                     self.judged.extend(judged.map(|judged| (judged.call.id.clone(), judged)));
                     return event;
                 }

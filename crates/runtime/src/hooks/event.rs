@@ -59,8 +59,14 @@ pub enum HookKind {
         agent_transcript_path: PathBuf,
         agent_type: String,
     },
-    /// A teammate is about to go idle.
-    TeammateIdle { teammate_name: String, team_name: String },
+    /// A teammate is about to go idle. `stop_hook_active` is as in `Stop`. The recorded client does
+    /// not write it, so it is absent when it is false.
+    TeammateIdle {
+        teammate_name: String,
+        team_name: String,
+        #[serde(skip_serializing_if = "std::ops::Not::not")]
+        stop_hook_active: bool,
+    },
     /// A task is about to be created.
     TaskCreated(TaskFields),
     /// A task is about to be completed.
@@ -133,6 +139,22 @@ impl HookKind {
             Self::SubagentStop { agent_type, .. } => Some(agent_type),
             Self::UserPromptSubmit { .. }
             | Self::Stop { .. }
+            | Self::TeammateIdle { .. }
+            | Self::TaskCreated(_)
+            | Self::TaskCompleted(_) => None,
+        }
+    }
+
+    /// Returns the tool and the input of the call that the event is about.
+    pub(super) fn call(&self) -> Option<(&str, &Value)> {
+        match self {
+            Self::PreToolUse { tool_name, tool_input, .. }
+            | Self::PostToolUse { tool_name, tool_input, .. } => Some((tool_name, tool_input)),
+            Self::UserPromptSubmit { .. }
+            | Self::SessionStart { .. }
+            | Self::SessionEnd { .. }
+            | Self::Stop { .. }
+            | Self::SubagentStop { .. }
             | Self::TeammateIdle { .. }
             | Self::TaskCreated(_)
             | Self::TaskCompleted(_) => None,

@@ -2,14 +2,15 @@
 //! the hook ran.
 
 use pitcrew_protocol::neutralised;
-use serde::Deserialize;
+use serde_json::Value;
 
+use super::answer::{Answer, Word};
 use super::event::{HookKind, Refusal};
 use crate::user_program::{Finished, ProgramError};
 
 /// The joined answers of all hooks of one event.
 #[must_use]
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct HookOutcome {
     /// Text for the model: why the action was refused, or why the agent must continue.
     pub feedback: Option<String>,
@@ -19,6 +20,10 @@ pub struct HookOutcome {
     pub decision: Option<Decision>,
     /// The reason given with `continue: false`. If it is set, the agent must stop completely.
     pub stop: Option<String>,
+    /// The input that replaces the input of the tool call.
+    pub updated_input: Option<Value>,
+    /// The hooks that refused, each with its settings file.
+    pub refused_by: Vec<String>,
     /// Problems of the hooks, and messages that are meant for the user and not for the model.
     pub warnings: Vec<String>,
 }
@@ -57,26 +62,15 @@ pub fn reminder(kind: &HookKind, text: &str) -> String {
     )
 }
 
-/// A hook's answer in JSON. Fields that are meant only for other clients are ignored.
-#[derive(Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-struct Answer {
-    #[serde(rename = "continue")]
-    goes_on: Option<bool>,
-    stop_reason: Option<String>,
-    system_message: Option<String>,
-    decision: Option<String>,
-    permission_decision: Option<String>,
-    reason: Option<String>,
-    hook_specific_output: Specific,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-struct Specific {
-    additional_context: Option<String>,
-    permission_decision: Option<String>,
-    permission_decision_reason: Option<String>,
+/// A hook that has run, as far as the meaning of its answer depends on it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct HookRun<'a> {
+    /// The event for which the hook ran.
+    pub(super) kind: &'a HookKind,
+    /// The hook's command and its settings file.
+    pub(super) name: &'a str,
+    /// Why the hook can allow nothing, whatever it answers. `None` if it can.
+    pub(super) cannot_allow: Option<&'a str>,
 }
 
 impl HookOutcome {
@@ -85,97 +79,114 @@ impl HookOutcome {
     }
 
     /// Interprets the result of one hook.
-    pub(super) fn of(kind: &HookKind, command: &str, run: Result<Finished, ProgramError>) -> Self {
+    pub(super) fn of(hook: HookRun<'_>, run: Result<Finished, ProgramError>) -> Self {
+        let HookRun { kind, name, .. } = hook;
         let finished = match run {
             Ok(finished) => finished,
             Err(error) => {
-                return Self::warning(format!("the {} hook `{command}` {error}", kind.name()));
+                return Self::warning(format!("the {} hook {name} {error}", kind.name()));
             }
         };
-        match finished.code {
-            Some(0) => Self::of_output(kind, command, finished.stdout.trim()),
-            Some(2) => Self::refused(
-                kind,
-                or_default(finished.stderr.trim(), "a hook refused and gave no reason"),
-            ),
-            code => {
-                let end = code.map_or_else(
-                    || "was killed".to_owned(),
-                    |code| format!("failed with code {code}"),
-                );
-                let said = finished.stderr.trim();
-                let colon = if said.is_empty() { "" } else { ": " };
-                Self::warning(format!("the {} hook `{command}` {end}{colon}{said}", kind.name()))
-            }
+        if finished.code == Some(2) {
+            let reason = or_default(finished.stderr.trim(), "a hook refused and gave no reason");
+            return Self::refused(kind, name, reason);
         }
+        let mut outcome = Self::of_output(hook, finished.stdout.trim(), finished.code == Some(0));
+        if finished.code != Some(0) {
+            let end = finished
+                .code
+                .map_or_else(|| "was killed".to_owned(), |code| format!("failed with code {code}"));
+            let said = finished.stderr.trim();
+            let colon = if said.is_empty() { "" } else { ": " };
+            outcome.warnings.push(format!("the {} hook {name} {end}{colon}{said}", kind.name()));
+        }
+        outcome
     }
 
-    fn of_output(kind: &HookKind, command: &str, stdout: &str) -> Self {
+    /// Interprets the output of a hook. The answer of a hook that failed counts too, as in the
+    /// reference client, but it allows nothing.
+    fn of_output(hook: HookRun<'_>, stdout: &str, has_succeeded: bool) -> Self {
+        let HookRun { kind, name, .. } = hook;
         // Output that is not a JSON object is plain text.
         if !stdout.starts_with('{') {
-            let is_context = kind.takes_plain_text() && !stdout.is_empty();
+            let is_context = kind.takes_plain_text() && has_succeeded && !stdout.is_empty();
             return Self {
                 additional_context: is_context.then(|| stdout.to_owned()).into_iter().collect(),
                 ..Self::default()
             };
         }
-        let answer: Answer = match serde_json::from_str(stdout) {
-            Ok(answer) => answer,
-            Err(error) => {
-                return Self::warning(format!(
-                    "the {} hook `{command}` answered bad json: {error}",
-                    kind.name()
-                ));
+        match Answer::read(kind, stdout) {
+            Ok(answer) => {
+                let failed = (!has_succeeded).then_some("it failed");
+                Self::of_answer(hook, answer, hook.cannot_allow.or(failed))
             }
-        };
-        Self::of_answer(kind, answer)
+            Err(error) => {
+                Self::warning(format!("the {} hook {name} answered bad json: {error}", kind.name()))
+            }
+        }
     }
 
-    fn of_answer(kind: &HookKind, answer: Answer) -> Self {
-        let specific = answer.hook_specific_output;
-        let reason = specific.permission_decision_reason.or(answer.reason).unwrap_or_default();
-        // A hook can write its decision in three fields: `permissionDecision` in
-        // `hookSpecificOutput`, `permissionDecision`, or `decision`. If it writes several of them,
-        // the first in this order counts.
-        let word = specific.permission_decision.or(answer.permission_decision).or(answer.decision);
-        let mut outcome = match word.as_deref() {
-            Some("block" | "deny") => {
-                Self::refused(kind, or_default(&reason, "a hook refused and gave no reason"))
+    fn of_answer(hook: HookRun<'_>, answer: Answer, cannot_allow: Option<&str>) -> Self {
+        let HookRun { kind, name, .. } = hook;
+        let reason = answer.reason;
+        let mut outcome = match answer.word {
+            Some(Word::Deny) => {
+                Self::refused(kind, name, or_default(&reason, "a hook refused and gave no reason"))
             }
-            Some("allow" | "approve") => Self::decided(Decision::Allow { reason }),
-            Some("ask") => Self::decided(Decision::Ask { reason }),
-            Some(other) => Self::warning(format!(
-                "a {} hook decided `{other}`, which means nothing",
-                kind.name()
-            )),
+            Some(Word::Ask) => Self::decided(Decision::Ask { reason }),
+            Some(Word::Allow) => Self::decided(Decision::Allow { reason }),
             None => Self::default(),
         };
-        outcome.additional_context.extend(specific.additional_context);
-        outcome.warnings.extend(answer.system_message);
-        if answer.goes_on == Some(false) {
-            outcome.stop = Some(or_default(
-                &answer.stop_reason.unwrap_or_default(),
-                "a hook stopped the agent",
-            ));
-        }
+        let faults = answer.faults.iter();
         outcome
+            .warnings
+            .extend(faults.map(|fault| format!("the {} hook {name} {fault}", kind.name())));
+        let cannot_allow = cannot_allow.or(answer.faults.first().map(String::as_str));
+        if let (Some(Decision::Allow { .. }), Some(why)) = (&outcome.decision, cannot_allow) {
+            outcome.disallow(kind, name, why);
+        }
+        outcome.updated_input = answer.updated_input;
+        outcome.additional_context.extend(answer.additional_context);
+        outcome.warnings.extend(answer.system_message);
+        outcome.stop = answer.stop.map(|reason| or_default(&reason, "a hook stopped the agent"));
+        outcome
+    }
+
+    /// Removes the hook's allowance, and says why it does not count.
+    pub(super) fn disallow(&mut self, kind: &HookKind, name: &str, why: &str) {
+        self.decision = None;
+        self.warnings.push(format!("the {} hook {name} allows nothing: {why}", kind.name()));
     }
 
     fn decided(decision: Decision) -> Self {
         Self { decision: Some(decision), ..Self::default() }
     }
 
-    fn refused(kind: &HookKind, reason: String) -> Self {
+    /// Returns the outcome of a hook that refuses.
+    pub(super) fn refused(kind: &HookKind, name: &str, reason: String) -> Self {
         match kind.refusal() {
-            Refusal::Blocks => {
-                Self { feedback: Some(reason.clone()), ..Self::decided(Decision::Deny { reason }) }
-            }
+            Refusal::Blocks => Self {
+                feedback: Some(reason.clone()),
+                refused_by: vec![name.to_owned()],
+                ..Self::decided(Decision::Deny { reason })
+            },
             Refusal::Tells => Self { feedback: Some(reason), ..Self::default() },
             Refusal::Warns => Self::warning(reason),
         }
     }
 
-    /// Joins two outcomes. Keeps all texts in order, and the stricter of the two decisions.
+    /// Returns what is left of the outcome of a hook that nothing waited for. It decides nothing, as
+    /// what it was asked about has already happened.
+    pub(super) fn too_late(self) -> Self {
+        Self {
+            additional_context: self.feedback.into_iter().chain(self.additional_context).collect(),
+            warnings: self.warnings,
+            ..Self::default()
+        }
+    }
+
+    /// Joins two outcomes. Keeps all texts in order, the stricter of the two decisions, and the
+    /// later of the two inputs.
     pub(super) fn join(mut self, other: Self) -> Self {
         self.feedback = match (self.feedback, other.feedback) {
             (Some(first), Some(second)) => Some(format!("{first}\n{second}")),
@@ -185,6 +196,8 @@ impl HookOutcome {
         // The variants are ordered by strictness, so the maximum is the strictest decision.
         self.decision = self.decision.max(other.decision);
         self.stop = self.stop.or(other.stop);
+        self.updated_input = other.updated_input.or(self.updated_input);
+        self.refused_by.extend(other.refused_by);
         self.warnings.extend(other.warnings);
         self
     }
@@ -196,7 +209,7 @@ fn or_default(text: &str, default: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::{Value, json};
+    use serde_json::json;
 
     use super::*;
 
@@ -211,7 +224,7 @@ mod tests {
     fn of(kind: &HookKind, code: i32, stdout: &str, stderr: &str) -> HookOutcome {
         let finished =
             Finished { code: Some(code), stdout: stdout.to_owned(), stderr: stderr.to_owned() };
-        HookOutcome::of(kind, "h", Ok(finished))
+        HookOutcome::of(HookRun { kind, name: "`h`", cannot_allow: None }, Ok(finished))
     }
 
     fn answered(kind: &HookKind, answer: &Value) -> HookOutcome {
@@ -237,25 +250,30 @@ mod tests {
         };
         let told = of(&post, 2, "", "look again");
         assert_eq!((told.feedback.as_deref(), told.decision), (Some("look again"), None));
-        let idle =
-            HookKind::TeammateIdle { teammate_name: "a".to_owned(), team_name: "t".to_owned() };
+        let idle = HookKind::TeammateIdle {
+            teammate_name: "a".to_owned(),
+            team_name: "t".to_owned(),
+            stop_hook_active: false,
+        };
         assert_eq!(of(&idle, 2, "", "go on").decision, deny("go on"));
         let end = HookKind::SessionEnd { reason: "other".to_owned() };
         assert_eq!(of(&end, 2, "", "too late"), HookOutcome::warning("too late".to_owned()));
     }
 
     #[test]
-    fn other_codes_warn_and_block_nothing() {
-        let outcome = of(&pre(), 1, "{\"decision\":\"block\"}", "oops");
-        assert_eq!(
-            outcome,
-            HookOutcome::warning("the PreToolUse hook `h` failed with code 1: oops".to_owned())
-        );
+    fn other_codes_warn_and_the_answer_can_refuse_but_not_allow() {
+        let warning = "the PreToolUse hook `h` failed with code 1: oops".to_owned();
+        assert_eq!(of(&pre(), 1, "", "oops"), HookOutcome::warning(warning.clone()));
+        let refused = of(&pre(), 1, "{\"decision\":\"block\",\"reason\":\"no\"}", "oops");
+        assert_eq!((refused.decision, refused.warnings), (deny("no"), vec![warning.clone()]));
+        let allowed = of(&pre(), 1, "{\"decision\":\"approve\"}", "oops");
+        let told = "the PreToolUse hook `h` allows nothing: it failed".to_owned();
+        assert_eq!((allowed.decision, allowed.warnings), (None, vec![told, warning]));
     }
 
     #[test]
     fn decisions_are_read_in_both_forms() {
-        let new = json!({"hookSpecificOutput": {"permissionDecision": "deny", "permissionDecisionReason": "no"}});
+        let new = json!({"hookSpecificOutput": {"hookEventName": "PreToolUse", "permissionDecision": "deny", "permissionDecisionReason": "no"}});
         assert_eq!(answered(&pre(), &new).decision, deny("no"));
         let old = json!({"decision": "block", "reason": "no"});
         assert_eq!(answered(&pre(), &old).decision, deny("no"));
@@ -269,12 +287,33 @@ mod tests {
 
     #[test]
     fn the_strictest_decision_wins() {
-        let allow = answered(&pre(), &json!({"permissionDecision": "allow"}));
+        let allow = answered(&pre(), &json!({"decision": "approve"}));
+        assert!(allow.decision.is_some());
         let ask = answered(&pre(), &json!({"permissionDecision": "ask"}));
         let deny = answered(&pre(), &json!({"permissionDecision": "deny", "reason": "x"}));
         let joined = deny.clone().join(allow.clone()).join(ask.clone());
         assert_eq!(joined.decision, deny.decision);
         assert_eq!(allow.join(ask.clone()).decision, ask.decision);
+    }
+
+    #[test]
+    fn a_hook_with_anything_unknown_in_its_answer_allows_nothing() {
+        let specific = |more: &str, name: &str| {
+            let mut fields = json!({"hookEventName": name, "permissionDecision": "allow"});
+            fields[more] = json!(1);
+            json!({"hookSpecificOutput": fields})
+        };
+        for answer in [
+            json!({"decision": "approve", "later": 1}),
+            json!({"permissionDecision": "allow"}),
+            specific("later", "PreToolUse"),
+            specific("updatedInput", "PreToolUse"),
+            specific("hookEventName", "PreToolUse"),
+        ] {
+            let outcome = answered(&pre(), &answer);
+            assert_eq!(outcome.decision, None, "{answer}");
+            assert!(outcome.warnings.last().unwrap().contains("allows nothing"), "{outcome:?}");
+        }
     }
 
     #[test]

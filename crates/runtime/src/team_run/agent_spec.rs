@@ -191,6 +191,10 @@ impl RunContext {
             trust: self.trust.clone(),
             tools,
             hooks: self.hooks.clone(),
+            background_hooks: match spec.role {
+                Role::Lead => self.lead_background_hooks.clone(),
+                Role::Teammate | Role::Subagent => Arc::default(),
+            },
             context: ToolContext {
                 cwd: spec.cwd,
                 env: self.env.clone(),

@@ -23,7 +23,7 @@ use crate::client_socket::ClientSockets;
 use crate::definitions::{AgentDefinition, Definitions, InstructionSources, Instructions};
 use crate::driver::{Report, Sink};
 use crate::events::Spending;
-use crate::hooks::Hooks;
+use crate::hooks::{BackgroundHooks, Hooks};
 use crate::hosting::rules_digest;
 use crate::prompts::Prompt;
 use crate::run::{AgentOptions, OpenModel, RunError, RunOptions};
@@ -63,6 +63,8 @@ pub(crate) struct RunContext {
     /// The message sockets of other clients. `None` if the settings disable them.
     pub(crate) sockets: Option<ClientSockets>,
     pub(crate) hooks: Arc<Hooks>,
+    /// The hooks of the lead and of the run itself that nothing waits for.
+    pub(crate) lead_background_hooks: Arc<BackgroundHooks>,
     pub(crate) definitions: Definitions,
     pub(crate) asking: Asking,
     pub(crate) locks: PathLocks,
@@ -147,6 +149,7 @@ impl RunContext {
         reports: mpsc::Sender<Report>,
     ) -> Result<Self, RunError> {
         let settings = agent_options.settings;
+        let hooks = Arc::new(Hooks::from_settings(&settings, agent_options.home.as_deref()));
         let gate = Gate::from_settings(&settings, agent_options.home.as_deref())
             .map_err(|error| RunError::Settings { source: Box::new(error) })?;
         let search_path = search_path(&settings, &agent_options.machine);
@@ -204,7 +207,8 @@ impl RunContext {
             sockets: settings
                 .uses_client_sockets()
                 .then(|| ClientSockets::new(&agent_options.root)),
-            hooks: Arc::new(Hooks::from_settings(&settings)),
+            hooks,
+            lead_background_hooks: Arc::default(),
             asking,
             locks: PathLocks::new(),
             sink,

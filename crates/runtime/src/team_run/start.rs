@@ -32,7 +32,7 @@ use super::wake::{LoopHandle, REPORTS_WAITING};
 use crate::control_socket::{VISITORS_WAITING, Visitor};
 use crate::driver::Sink;
 use crate::events::{RunEvent, RunStarted};
-use crate::hooks::{HookEvent, HookKind, HookSession, reminder};
+use crate::hooks::{HookEvent, HookKind, HookScope, HookSession, reminder};
 use crate::hosting::root_word;
 use crate::run::{Begin, RunError, RunHandle, RunLimits, RunOptions, Stopper};
 
@@ -329,11 +329,16 @@ impl TeamLoop {
             cwd: self.run_context.cwd.clone(),
             permission_mode: self.run_context.mode,
         };
-        let mut said = self
-            .run_context
-            .hooks
-            .run(&HookEvent { session, kind }, &CancellationToken::new())
-            .await;
+        let cancel = CancellationToken::new();
+        // At the end of the session, everything that still runs is about to end, so nothing is left
+        // for the background.
+        let ends = matches!(kind, HookKind::SessionEnd { .. });
+        let scope = HookScope {
+            gate: None,
+            background: Some(self.run_context.lead_background_hooks.as_ref()).filter(|_| !ends),
+            cancel: &cancel,
+        };
+        let mut said = self.run_context.hooks.run(&HookEvent { session, kind }, scope).await;
         for text in std::mem::take(&mut said.warnings) {
             self.warn(text).await;
         }

@@ -3,10 +3,11 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use pitcrew_permission::gate::Gate;
 use pitcrew_permission::settings::{Layer, Settings};
 use pitcrew_protocol::PermissionMode;
 use pitcrew_runtime::hooks::{
-    Decision, HookEvent, HookKind, HookOutcome, HookSession, Hooks, TaskFields,
+    Decision, HookEvent, HookKind, HookOutcome, HookScope, HookSession, Hooks, TaskFields,
 };
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -15,9 +16,13 @@ use tokio_util::sync::CancellationToken;
 use crate::patience::{in_time, until};
 
 fn hooks(section: Value) -> Hooks {
-    Hooks::from_settings(
-        &Settings::merge(vec![(Layer::Project, json!({ "hooks": section }))]).unwrap(),
-    )
+    let settings = Settings::merge(vec![(Layer::Project, json!({ "hooks": section }))]).unwrap();
+    Hooks::from_settings(&settings, None)
+}
+
+async fn run_for(hooks: &Hooks, event: &HookEvent, cancel: &CancellationToken) -> HookOutcome {
+    let gate = Gate::from_settings(&Settings::default(), None).unwrap();
+    hooks.run(event, HookScope { gate: Some(&gate), background: None, cancel }).await
 }
 
 fn for_tools(commands: &[&str]) -> Hooks {
@@ -43,13 +48,13 @@ fn event(cwd: &Path) -> HookEvent {
 }
 
 async fn run(hooks: &Hooks, cwd: &Path) -> HookOutcome {
-    in_time("the hooks have ended", hooks.run(&event(cwd), &CancellationToken::new())).await
+    in_time("the hooks have ended", run_for(hooks, &event(cwd), &CancellationToken::new())).await
 }
 
 #[tokio::test]
 async fn a_hook_gets_the_payload_in_the_working_folder_and_answers() {
     let dir = tempfile::tempdir().unwrap();
-    let command = r#"cat > seen.json; echo '{"hookSpecificOutput":{"additionalContext":"mail"}}'"#;
+    let command = r#"cat > seen.json; echo '{"hookSpecificOutput":{"hookEventName":"PreToolUse","additionalContext":"mail"}}'"#;
     let outcome = run(&for_tools(&[command]), dir.path()).await;
     assert_eq!(outcome.additional_context, ["mail"]);
     assert!(outcome.warnings.is_empty(), "{outcome:?}");
@@ -89,8 +94,8 @@ async fn a_hook_that_does_not_read_a_big_payload_is_no_failure() {
         tool_input: json!({"command": "x".repeat(1 << 20)}),
         tool_use_id: "t1".to_owned(),
     };
-    let hooks = for_tools(&["exec 0<&-; echo '{\"permissionDecision\":\"allow\"}'"]);
-    let outcome = hooks.run(&event, &CancellationToken::new()).await;
+    let hooks = for_tools(&["exec 0<&-; echo '{\"decision\":\"approve\"}'"]);
+    let outcome = run_for(&hooks, &event, &CancellationToken::new()).await;
     assert!(matches!(outcome.decision, Some(Decision::Allow { .. })), "{outcome:?}");
     assert!(outcome.warnings.is_empty(), "{outcome:?}");
 }
@@ -131,7 +136,7 @@ async fn a_cancelled_hook_is_killed() {
         cancel.cancel();
     };
     let event = event(dir.path());
-    let (outcome, ()) = tokio::join!(hooks.run(&event, &cancel), cancelling);
+    let (outcome, ()) = tokio::join!(run_for(&hooks, &event, &cancel), cancelling);
     assert!(outcome.warnings.first().unwrap().ends_with("was cancelled"));
     assert_gone(&file).await;
 }
@@ -139,7 +144,7 @@ async fn a_cancelled_hook_is_killed() {
 #[tokio::test]
 async fn a_grandchild_that_keeps_the_pipe_does_not_hold_the_hook_up() {
     let dir = tempfile::tempdir().unwrap();
-    let command = "sh -c 'echo $$ > child; exec sleep 1000' & until [ -s child ]; do sleep 0.01; done; echo '{\"permissionDecision\":\"allow\"}'";
+    let command = "sh -c 'echo $$ > child; exec sleep 1000' & until [ -s child ]; do sleep 0.01; done; echo '{\"decision\":\"approve\"}'";
     let outcome = run(&for_tools(&[command]), dir.path()).await;
     assert!(matches!(outcome.decision, Some(Decision::Allow { .. })), "{outcome:?}");
     assert_gone(&dir.path().join("child")).await;
@@ -205,6 +210,7 @@ fn rebuild(payload: &Value) -> Option<HookEvent> {
         "TeammateIdle" => HookKind::TeammateIdle {
             teammate_name: text("teammate_name"),
             team_name: text("team_name"),
+            stop_hook_active: false,
         },
         "TaskCompleted" => HookKind::TaskCompleted(TaskFields {
             task_id: text("task_id"),

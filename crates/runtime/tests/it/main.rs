@@ -43,6 +43,7 @@ mod team_documents;
 mod team_elsewhere;
 mod team_env;
 mod team_forged;
+mod team_hooks;
 mod team_host;
 mod team_modes;
 mod team_plan_mode;

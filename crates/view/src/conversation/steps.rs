@@ -27,6 +27,7 @@ impl Conversation {
                     self.event(fault.in_words());
                 }
             }
+            Step::Replaced { call, input } => self.replaced(call, input),
             Step::Began { .. } | Step::Rested => {}
             Step::Asked { call, .. } => self.permission(call, Permission::Asked),
             Step::Granted { call, grant, .. } => self.permission(

@@ -13,6 +13,7 @@ fn bash(command: &str, result: &str) -> Part {
         id: "c1".to_owned(),
         tool: "Bash".to_owned(),
         input: json!({"command": command}),
+        original_input: None,
         permission: None,
         result: Some(CallResult { text: result.to_owned(), is_error: false }),
     })
@@ -214,6 +215,7 @@ fn no_secret_is_in_a_document_and_its_end_lists_the_masked_ones() {
             id: "c2".to_owned(),
             tool: KEY.to_owned(),
             input: json!({}),
+            original_input: None,
             permission: None,
             result: None,
         }),

@@ -71,6 +71,7 @@ impl StepTimes {
             | Step::Parted { .. }
             | Step::Rejoined { .. }
             | Step::TeamMade
+            | Step::Replaced { .. }
             | Step::Began { .. }
             | Step::Rested
             | Step::Asked { .. }

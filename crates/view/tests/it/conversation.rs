@@ -94,6 +94,18 @@ fn a_transcript_reads_in_order_with_each_result_at_its_call() {
 }
 
 #[test]
+fn a_call_whose_input_a_hook_replaced_shows_what_ran_and_keeps_what_the_model_wrote() {
+    let conversation = of_steps(vec![
+        told("mend it"),
+        answers(vec![Block::tool_use("a", "Bash", json!({"command": "rm -r /"}))]),
+        Step::Replaced { call: "a".to_owned(), input: json!({"command": "ls"}) },
+    ]);
+    let call = conversation.open_calls().next().unwrap();
+    assert_eq!(call.input, json!({"command": "ls"}));
+    assert_eq!(call.original_input, Some(json!({"command": "rm -r /"})));
+}
+
+#[test]
 fn a_prompt_of_the_lead_is_mail_and_a_goal_that_quotes_a_message_stays_whole() {
     let quoted = format!("What does this mean?\n{}", message("bob", "wait"));
     assert_eq!(short(&of_steps(vec![told(&quoted)])), [format!("prompt {quoted}")]);

@@ -110,7 +110,7 @@ fn works_and_shuts_down(client: Client) {
     });
     stage.enter(&lead, "n");
     if client == Client::Recorded {
-        // Version 2.1.330 of the client removes each message from its inbox after it has read the
+        // Version 2.1.332 of the client removes each message from its inbox after it has read the
         // message. Only with version 2.1.39, the test finds the answers to the permission requests
         // in the inbox.
         let answers = [1, 2, 3]
@@ -236,7 +236,7 @@ fn deny_rules_of_the_run_bind_todays_client_whatever_its_own_mode_would_be() {
 }
 
 /// Checks that the deny rules of the run apply to a client that asks for no permission. Version
-/// 2.1.330 of the client asks for none if it uses its default model and its command line contains
+/// 2.1.332 of the client asks for none if it uses its default model and its command line contains
 /// no permission mode.
 fn is_bound_by_deny_rules(client: Client) {
     let mut spawn = spawns("worker", "default");

@@ -7,6 +7,7 @@
 
 mod bounded;
 mod client_writes;
+mod hooks;
 mod joined;
 mod led;
 mod planned;

@@ -43,7 +43,7 @@ const NEEDED: [(&str, &str); 6] = [
 pub(crate) enum Client {
     /// Version 2.1.39, which writes the team's files in the older form, the named dialect.
     Recorded,
-    /// Version 2.1.330, which writes the team's files in the newer form, the session dialect.
+    /// Version 2.1.332, which writes the team's files in the newer form, the session dialect.
     Today,
 }
 
@@ -236,10 +236,25 @@ impl Stage {
     pub(crate) fn client_leads_with(&self, env: &[(&str, &str)]) -> Pane {
         let (argv, prompt): (&[&str], _) = match self.client {
             Client::Recorded => (&["claude", "--teammate-mode", "tmux"], "? for shortcuts"),
-            // The client offers its task tools to most models only on request. The model on this
-            // command line always has these tools.
+            // The client offers its task tools to most models only if they are named. Without a
+            // mode it would begin in `auto`, whose check needs a server of its maker.
             Client::Today => (
-                &["claude", "--teammate-mode", "tmux", "--model", "claude-sonnet-4-5-20250929"],
+                &[
+                    "claude",
+                    "--teammate-mode",
+                    "tmux",
+                    "--model",
+                    "claude-sonnet-5-5",
+                    "--permission-mode",
+                    "default",
+                    "--allowedTools",
+                    "Agent",
+                    "SendMessage",
+                    "TaskCreate",
+                    "TaskGet",
+                    "TaskList",
+                    "TaskUpdate",
+                ],
                 "❯",
             ),
         };
@@ -267,19 +282,33 @@ impl Stage {
 
     /// Runs the pitcrew binary inside the environment, and waits for its end.
     pub(crate) fn pitcrew(&self, args: &[&str]) -> Ran {
-        let file = |kind| self.dir.path().join(format!("ran.{kind}"));
         let words = args.iter().map(|arg| quoted(arg)).collect::<Vec<_>>().join(" ");
+        self.run(&format!("pitcrew {words}"))
+    }
+
+    /// Runs a line of shell text inside the environment, in the working folder, and returns what it
+    /// prints. The line may fail.
+    pub(crate) fn shell(&self, line: &str) -> String {
+        // The server of tmux starts with its first session.
+        if !self.tmux(&["has-session", "-t", "main"]).status.success() {
+            self.pane(&["sh", "-c", "exec sleep 100000"]);
+        }
+        self.run(&format!("{{ {line}; }}")).stdout
+    }
+
+    fn run(&self, line: &str) -> Ran {
+        let file = |kind| self.dir.path().join(format!("ran.{kind}"));
         let [work, out, err] =
             [self.work(), file("out"), file("err")].map(|path| quoted(path.to_str().unwrap()));
         let code = file("code");
         let line = format!(
-            "cd {work} && pitcrew {words} >{out} 2>{err} </dev/null; echo $? >{}",
+            "cd {work} && {line} >{out} 2>{err} </dev/null; echo $? >{}",
             quoted(code.to_str().unwrap())
         );
         let script = file("sh");
-        fs::write(&script, line).unwrap();
+        fs::write(&script, &line).unwrap();
         let ran = self.tmux(&["run-shell", &format!("sh {}", quoted(script.to_str().unwrap()))]);
-        assert!(ran.status.success(), "{args:?}: {ran:?}");
+        assert!(ran.status.success(), "{line}: {ran:?}");
         let read = |path: PathBuf| fs::read_to_string(path).unwrap();
         Ran {
             code: read(code).trim().parse().unwrap(),

@@ -1,4 +1,4 @@
-//! Tests in which version 2.1.330 of the reference client leads a session. In some tests, a pitcrew
+//! Tests in which version 2.1.332 of the reference client leads a session. In some tests, a pitcrew
 //! teammate joins the session. In the other tests, the client itself starts a pitcrew teammate
 //! instead of a teammate in the client.
 
@@ -60,7 +60,7 @@ fn a_teammate_of_ours_works_in_a_session_of_today_and_nothing_that_is_written_is
         "--append-system-prompt",
         "ROLE:joiner",
         "--model",
-        "anthropic/claude-sonnet-4-5-20250929",
+        "anthropic/claude-sonnet-5-5",
     ]);
     let answered =
         || stage.kept("joiner").into_iter().find(|text| text.contains("permission_response"));
@@ -68,7 +68,7 @@ fn a_teammate_of_ours_works_in_a_session_of_today_and_nothing_that_is_written_is
     stage.told("lead", "it is made");
     assert_eq!(fs::read_to_string(stage.work().join("made.txt")).unwrap(), "mine\n");
 
-    stage.record("claude-2.1.330/session-team");
+    stage.record("claude-2.1.332/session-team");
 
     // The client runs the teammate `worker` of its session in a pane. pitcrew must find the process
     // of `worker`, and therefore must show `worker` as running.
@@ -88,7 +88,7 @@ fn a_teammate_of_ours_works_in_a_session_of_today_and_nothing_that_is_written_is
     assert!(
         compared
             .stdout
-            .starts_with("claude 2.1.330, which was recorded\nnothing new in 1 config, "),
+            .starts_with("claude 2.1.332, which was recorded\nnothing new in 1 config, "),
         "{}",
         compared.stdout
     );

@@ -50,8 +50,8 @@ impl Driver {
                 self.begin(inspect::inspect(agent_context, self.gate.clone(), mode, call))
             }
             Effect::EndTurn(end) => {
-                let was_kept_going = std::mem::replace(&mut self.was_kept_going, true);
-                self.begin(calls::end_turn(agent_context, mode, end, was_kept_going))
+                let gate = self.gate.clone();
+                self.begin(calls::end_turn(agent_context, gate, mode, end, self.stops_refused))
             }
             Effect::SendIdle(report) => self.send_idle(report).await?,
             Effect::SetMode(mode) => self.record_mode(mode).await?,
@@ -105,9 +105,6 @@ impl Driver {
     }
 
     async fn announce(&mut self, status: Status) -> Outcome {
-        if status == Status::Idle {
-            self.was_kept_going = false;
-        }
         // If the agent has ended, report nothing here: the effect `End` reports the end together
         // with its reason.
         if status.is_over() {
