@@ -1,15 +1,23 @@
 //! Manages the git worktrees of teammates. Each worktree is a folder with its own branch. Only
 //! pitcrew creates and removes these worktrees.
 //!
-//! Pitcrew puts a marker file into git's data about each worktree that it creates, below the
-//! repository's `.git/worktrees`. A folder without a marker, or outside pitcrew's folder for
-//! worktrees, is never removed. Work that is not committed or not merged is kept and reported.
+//! Pitcrew remembers each worktree that it creates in a record of its own (`record`). The records
+//! are below pitcrew's root, where no agent can write, and never in the repository. A repository's
+//! author and the agents that work in it can write everything in its `.git` folder.
+//!
+//! Nothing is removed unless a record and git's own list (`registrations`) both name it, and it is
+//! in pitcrew's folder for worktrees. Work that is not committed or not merged is kept and reported.
+//! Records and markers that earlier versions kept in `.git` are shown as hints (`leftovers`), and
+//! nothing is done by them.
 
 mod changes;
 mod contents;
 mod error;
 mod git;
-mod repo_lock;
+mod leftovers;
+mod record;
+mod recovery;
+mod registrations;
 mod review;
 
 use std::fs;
@@ -17,7 +25,6 @@ use std::io;
 use std::path::{Component, Path, PathBuf};
 
 use contents::{Contents, Place};
-use serde::{Deserialize, Serialize};
 
 use crate::own_mode;
 use crate::sandbox::Sandbox;
@@ -26,20 +33,21 @@ use crate::sandbox::git_folder::TrustedStores;
 pub use changes::{Changes, NewCommits};
 pub use error::{KeepReason, WorktreeError};
 use git::Git;
-use repo_lock::{Making, Turn, lock};
+pub use leftovers::Leftover;
+use record::{Record, Repository, Stage, Turn};
+use recovery::{is_empty, leads_to, sole_admin};
+use registrations::Registrations;
 pub use review::{BranchState, FileText, Merged, Versions};
-
-/// The name of pitcrew's marker file in the folder where git stores data about a worktree.
-const MARKER: &str = "pitcrew-worktree";
-
-/// The lock file that allows only one process at a time to change the worktrees of a repository.
-const LOCK: &str = "pitcrew-worktrees.lock";
 
 /// Maximum number of worktrees that exist at a time for one member of a team.
 const MOST_KEPT: u32 = 100;
 
 /// The folder below a configuration root for the worktrees of all teams.
 pub const BELOW_ROOT: &str = "pitcrew/worktrees";
+
+/// The folder beside the folder for worktrees that contains the records of all repositories.
+/// Commands can write into the folder for worktrees, but not into this one.
+const RECORDS: &str = "repositories";
 
 /// Maximum length in bytes of a team's or member's name in a branch name.
 const NAME_BYTES: usize = 128;
@@ -70,29 +78,6 @@ pub enum Finished {
     },
 }
 
-/// The content of the marker file that pitcrew stores for a worktree.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Marker {
-    team: String,
-    member: String,
-    branch: String,
-    /// The commit at which the worktree's branch started.
-    start: String,
-    /// The branch that was checked out in the repository's own checkout when the worktree was
-    /// created, as a full reference. `None` if no branch was checked out (detached HEAD).
-    base: Option<String>,
-}
-
-/// A worktree with the data that git and pitcrew stored about it.
-#[derive(Debug)]
-struct Record {
-    worktree: Worktree,
-    marker: Marker,
-    /// The folder in which git stores data about the worktree.
-    admin: PathBuf,
-}
-
 /// How to handle ignored files if a worktree contains no other work.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum IgnoredFiles {
@@ -119,7 +104,7 @@ impl Worktrees {
     }
 
     /// Creates the manager for the repository that contains `repo_root`. Its worktrees are below
-    /// `folder`.
+    /// `folder`, and their records are in the folder `repositories` beside `folder`.
     ///
     /// Nothing on disk changes before the first worktree is created.
     pub fn new(repo_root: impl Into<PathBuf>, folder: impl Into<PathBuf>) -> Self {
@@ -210,66 +195,95 @@ impl Worktrees {
                 return Err(WorktreeError::Name { name: name.to_owned() });
             }
         }
-        let common = self.git.common_folder().await?;
+        let repository = self.repository().await?;
         let start = self.git.commit("HEAD").await?;
         let start = start
             .ok_or_else(|| WorktreeError::NoCommit { path: self.git.checkout().to_owned() })?;
         let base = self.git.head_reference().await?;
         let folder = self.prepare_folder(team).await?;
-        let turn = self.turn(&common).await?;
-        let (path, branch) = self.free_name(&folder, team, member).await?;
+        let turn = self.turn(repository).await?;
+        let (path, branch) = self.free_name(&turn, &folder, team, member).await?;
         // Record on disk that a worktree is about to be created, so that crash recovery can remove
         // an unfinished one.
-        turn.say(&Making { path: path.clone(), branch: branch.clone(), removed: None })?;
-        let marker = Marker {
+        let mut record = Record {
+            stage: Stage::Creating,
+            path,
             team: team.to_owned(),
             member: member.to_owned(),
-            branch: branch.clone(),
-            start: start.clone(),
+            branch,
+            start,
             base,
+            admin: None,
         };
-        let made = match self.git.add_worktree(&path, &branch, &start).await {
-            Ok(()) => self.mark(&path, &marker).await,
+        turn.write(&record)?;
+        let made = match self.git.add_worktree(&record.path, &record.branch, &record.start).await {
+            Ok(()) => Self::made(&turn, &mut record),
             Err(problem) => Err(problem),
         };
         if let Err(problem) = made {
-            self.undo(&path, &branch).await;
-            turn.done()?;
+            self.undo(&turn, &record).await?;
             return Err(problem);
         }
-        turn.done()?;
-        Ok(Worktree { path, branch, team: marker.team, member: marker.member })
+        Ok(record.worktree())
+    }
+
+    /// Records that git has created a worktree, and where git stores data about it.
+    fn made(turn: &Turn, record: &mut Record) -> Result<(), WorktreeError> {
+        let admin = sole_admin(turn.repository().common(), &record.path)?;
+        let path = || record.path.clone();
+        record.admin = Some(admin.ok_or_else(|| WorktreeError::Replaced { path: path() })?);
+        record.stage = Stage::Made;
+        turn.write(record)
     }
 
     /// Finds the worktree at a path. Pitcrew calls this function before it cleans up a member's
     /// worktree.
     ///
     /// # Errors
-    /// `NotOurs` if pitcrew did not create the worktree.
+    /// `NotOurs` if pitcrew did not create the worktree, `Unrecorded` if pitcrew has no record of
+    /// it.
     pub async fn open(&self, path: &Path) -> Result<Worktree, WorktreeError> {
-        Ok(self.record(path).await?.worktree)
+        Ok(self.record(path).await?.worktree())
     }
 
     /// Finds the worktree at a path, for a member that continues. If the worktree's folder exists,
     /// returns false. If the folder is gone, creates the worktree again on its existing branch and
     /// returns true.
     ///
+    /// A worktree without a record, which an earlier version of pitcrew created, can be used on as
+    /// long as it exists.
+    ///
     /// # Errors
     /// `NotOurs` if pitcrew did not create the worktree or git has no data about it any more,
-    /// `Replaced` if the path contains something other than the worktree.
+    /// `Replaced` if the path contains something other than the worktree, `Unrecorded` if pitcrew
+    /// has no record from which it could create the worktree again.
     pub async fn reopen(&self, path: &Path) -> Result<bool, WorktreeError> {
-        let record = self.record(path).await?;
+        let record = match self.record(path).await {
+            Err(WorktreeError::Unrecorded { .. }) if self.is_there(path).await? => {
+                return Ok(false);
+            }
+            record => record?,
+        };
         match self.place_of(&record).await? {
             Place::There => Ok(false),
             Place::Replaced => Err(WorktreeError::Replaced { path: path.to_owned() }),
             Place::Gone => {
-                let turn = self.turn(&self.git.common_folder().await?).await?;
-                self.git.add_worktree_again(path, &record.marker.branch).await?;
-                self.mark(path, &record.marker).await?;
-                drop(turn);
+                let turn = self.turn(self.repository().await?).await?;
+                let mut record = self.record_in(turn.repository(), path)?;
+                if !self.is_agreed(&record).await? {
+                    return Err(WorktreeError::Replaced { path: path.to_owned() });
+                }
+                self.git.add_worktree_again(path, &record.branch).await?;
+                Self::made(&turn, &mut record)?;
                 Ok(true)
             }
         }
+    }
+
+    /// Whether the folder at a path is the worktree that git lists there.
+    async fn is_there(&self, path: &Path) -> Result<bool, WorktreeError> {
+        let admin = sole_admin(self.repository().await?.common(), &placed(path))?;
+        Ok(admin.is_some_and(|admin| is_real_folder(path) && leads_to(path, &admin)))
     }
 
     /// Removes a worktree and its branch if no work would be lost. Otherwise returns the reason why
@@ -286,20 +300,29 @@ impl Worktrees {
     /// If another folder has taken the worktree's place, that folder is never changed.
     ///
     /// # Errors
-    /// `NotOurs` if pitcrew did not create the worktree, `Git` and `Io` for other failures.
+    /// `NotOurs` if pitcrew did not create the worktree, `Unrecorded` if pitcrew has no record of
+    /// it, `Git` and `Io` for other failures.
     pub async fn finish(&self, worktree: &Worktree) -> Result<Finished, WorktreeError> {
-        let record = self.record(&worktree.path).await?;
-        let turn = self.turn(&self.git.common_folder().await?).await?;
+        let repository = self.repository().await?;
+        // Without a record, not even a lock file is created.
+        self.record_in(&repository, &worktree.path)?;
+        let turn = self.turn(repository).await?;
+        let mut record = self.record_in(turn.repository(), &worktree.path)?;
         let has_submodules = match self.look_into(&record).await? {
             Contents::Own(reason) => return Ok(Finished::Kept { reason }),
             Contents::Nothing { has_submodules } => has_submodules,
         };
-        let (path, branch) = (record.worktree.path.clone(), record.worktree.branch.clone());
         // Record on disk that the worktree is about to be removed. If this process crashes, the
         // next process that takes the lock deletes the branch too.
-        turn.say(&Making { path, branch, removed: Some(record.marker.clone()) })?;
+        record.stage = Stage::Removing;
+        turn.write(&record)?;
         let finished = self.remove(&record, has_submodules).await;
-        turn.done()?;
+        if let Ok(Finished::Removed) = finished {
+            turn.forget(&record)?;
+        } else {
+            record.stage = Stage::Made;
+            turn.write(&record)?;
+        }
         finished
     }
 
@@ -308,12 +331,10 @@ impl Worktrees {
         record: &Record,
         has_submodules: bool,
     ) -> Result<Finished, WorktreeError> {
-        let path = &record.worktree.path;
+        let path = &record.path;
         // Git does not remove a worktree whose folder is empty, but it removes a worktree whose
         // folder is missing. Therefore remove an empty folder first.
-        if is_real_folder(path)
-            && fs::read_dir(path).is_ok_and(|mut entries| entries.next().is_none())
-        {
+        if is_empty(path) {
             fs::remove_dir(path).map_err(WorktreeError::io("remove", path))?;
         }
         // Git removes a worktree with submodules only by force. Even with force, git keeps a locked
@@ -327,7 +348,7 @@ impl Worktrees {
             Err(problem) => return Err(problem),
         }
         self.delete_branch_if_merged(record).await?;
-        self.tidy(&record.worktree.path);
+        self.tidy(path);
         Ok(Finished::Removed)
     }
 
@@ -337,71 +358,33 @@ impl Worktrees {
     /// # Errors
     /// `NotARepository`, `Git` or `Io`.
     pub async fn orphans(&self, live: &[PathBuf]) -> Result<Vec<Worktree>, WorktreeError> {
-        let live: Vec<_> = live.iter().map(|path| real(path)).collect();
-        let records = self.records().await?;
+        let live: Vec<_> = live.iter().map(|path| placed(path)).collect();
+        let repository = self.repository().await?;
+        let listed = Registrations::read(repository.common())?;
+        let records = repository.all()?.readable.into_iter();
         Ok(records
-            .into_iter()
-            .map(|record| record.worktree)
-            .filter(|worktree| !live.contains(&real(&worktree.path)))
+            .filter(|record| record.stage == Stage::Made && self.is_place(&record.path))
+            .filter(|record| !listed.naming(&record.path).is_empty())
+            .map(|record| record.worktree())
+            .filter(|worktree| !live.contains(&worktree.path))
             .collect())
     }
 
-    /// Cleans up after a process that died while it created or removed a worktree. An unfinished
-    /// creation is undone, and an unfinished removal is completed.
-    ///
-    /// # Errors
-    /// `NotARepository`, `Git` or `Io`.
-    pub async fn recover(&self) -> Result<(), WorktreeError> {
-        self.turn(&self.git.common_folder().await?).await.map(drop)
+    /// Returns the records of the repository.
+    async fn repository(&self) -> Result<Repository, WorktreeError> {
+        let common = self.git.common_folder().await?;
+        Repository::of(&self.folder.with_file_name(RECORDS), &common)
     }
 
-    /// Waits for the lock on the worktrees of the repository, and returns the lock. If the previous
-    /// holder of the lock died while it created a worktree, this function undoes the creation. If
-    /// the holder died while it removed a worktree, this function completes the removal.
-    async fn turn(&self, common: &Path) -> Result<Turn, WorktreeError> {
-        let turn = lock(common).await?;
-        if let Some(Making { path, branch, removed }) = turn.said() {
-            // Do not trust the content of the lock file, because another process may have written
-            // it.
-            if self.can_be_ours(&path) && branch.starts_with("pitcrew/") {
-                match removed {
-                    None => self.undo(&path, &branch).await,
-                    // Delete the branch only if the worktree's folder is gone. If the folder still
-                    // exists, a member may need the worktree again, and a later removal checks the
-                    // worktree anew.
-                    Some(marker) if !path.exists() => {
-                        self.forget_branch(path, branch, marker).await
-                    }
-                    Some(_) => {}
-                }
-            }
-            turn.done()?;
-        }
-        Ok(turn)
-    }
-
-    /// Returns true if the path has the form `<folder>/<team>/<member>` of pitcrew's worktrees.
-    /// This check is needed because any process may have written the path into the lock file.
-    fn can_be_ours(&self, path: &Path) -> bool {
+    /// Returns true if the path has the form `<folder>/<team>/<member>` of pitcrew's worktrees, and
+    /// nothing above its last part is a symbolic link. Commands can create links in this folder.
+    fn is_place(&self, path: &Path) -> bool {
         let names = path
             .strip_prefix(real(&self.folder))
             .map(|below| below.components().collect::<Vec<_>>());
         let is_name = |part: &Component<'_>| matches!(part, Component::Normal(_));
-        names.is_ok_and(|names| names.len() == 2 && names.iter().all(is_name)) && real(path) == path
-    }
-
-    /// Deletes the branch of a worktree whose removal was interrupted.
-    async fn forget_branch(&self, path: PathBuf, branch: String, marker: Marker) {
-        let worktree =
-            Worktree { path, branch, team: marker.team.clone(), member: marker.member.clone() };
-        let record = Record { worktree, marker, admin: PathBuf::new() };
-        match self.delete_branch_if_merged(&record).await {
-            Ok(is_deleted) => {
-                tracing::debug!(branch = record.worktree.branch, is_deleted, "ended a removal")
-            }
-            Err(error) => tracing::warn!(branch = record.worktree.branch, %error, "a branch stays"),
-        }
-        self.tidy(&record.worktree.path);
+        names.is_ok_and(|names| names.len() == 2 && names.iter().all(is_name))
+            && placed(path) == path
     }
 
     /// Creates the folder for a team's worktrees. The folder must not be inside the checkout.
@@ -419,10 +402,12 @@ impl Worktrees {
 
     async fn free_name(
         &self,
+        turn: &Turn,
         folder: &Path,
         team: &str,
         member: &str,
     ) -> Result<(PathBuf, String), WorktreeError> {
+        let listed = Registrations::read(turn.repository().common())?;
         for number in 1..=MOST_KEPT {
             let name = match number {
                 1 => member.to_owned(),
@@ -431,6 +416,7 @@ impl Worktrees {
             let branch = format!("pitcrew/{team}/{name}");
             let path = folder.join(team).join(name);
             let is_taken = path.symlink_metadata().is_ok()
+                || !listed.naming(&path).is_empty()
                 || self.git.commit(&format!("refs/heads/{branch}")).await?.is_some();
             if !is_taken {
                 return Ok((path, branch));
@@ -440,70 +426,39 @@ impl Worktrees {
         Err(WorktreeError::Taken { branch })
     }
 
-    /// Removes everything that a failed or interrupted creation left. The path and the branch did
-    /// not exist before that creation.
-    async fn undo(&self, path: &Path, branch: &str) {
-        // The failed creation may have stopped before the worktree or the branch existed. In that
-        // case, removing the worktree or the branch fails. Only log such failures, because the
-        // caller already reports why the creation failed.
-        let mut removed = self.git.remove_worktree(path, true).await;
-        if removed.is_err() && remove_folder(path.to_owned()).await.is_ok() {
-            // Git removes its data about a half-created worktree once the folder is gone.
-            removed = self.git.remove_worktree(path, true).await;
-        }
-        let deleted = self.git.delete_branch(branch).await;
-        tracing::debug!(branch, ?removed, ?deleted, "took back a worktree");
-        self.tidy(path);
-    }
-
-    async fn mark(&self, path: &Path, marker: &Marker) -> Result<(), WorktreeError> {
-        let file = self.git.admin_folder(path).await?.join(MARKER);
-        let doing = "write the marker";
-        let content = serde_json::to_vec(marker)
-            .map_err(|problem| WorktreeError::io(doing, &file)(problem.into()))?;
-        fs::write(&file, content).map_err(WorktreeError::io(doing, &file))
-    }
-
-    /// Returns the worktree at a path. Fails if pitcrew did not create it.
+    /// Returns the record of the worktree at a path. Fails if pitcrew did not create the worktree,
+    /// or if git does not list it.
     async fn record(&self, path: &Path) -> Result<Record, WorktreeError> {
-        let wanted = real(path);
-        let records = self.records().await?;
-        let found = records.into_iter().find(|record| real(&record.worktree.path) == wanted);
-        found.ok_or_else(|| WorktreeError::NotOurs {
-            path: path.to_owned(),
-            folder: self.folder.clone(),
-        })
+        self.record_in(&self.repository().await?, path)
     }
 
-    /// Returns all worktrees of the repository that have pitcrew's marker and are below pitcrew's
-    /// folder.
-    async fn records(&self) -> Result<Vec<Record>, WorktreeError> {
-        let folder = real(&self.folder);
-        let admins = self.git.common_folder().await?.join("worktrees");
-        let entries = match fs::read_dir(&admins) {
-            Ok(entries) => entries,
-            // Git's folder `worktrees` does not exist before the first worktree is created.
-            Err(problem) if problem.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-            Err(source) => return Err(WorktreeError::io("list", &admins)(source)),
-        };
-        let mut records: Vec<_> = entries
-            .filter_map(Result::ok)
-            .filter_map(|entry| Record::read(entry.path()))
-            .filter(|record| {
-                // Compare the folder in which the worktree was created. Do not compare the path of
-                // the worktree itself, because a symbolic link may be at that path now.
-                let made_in = record.worktree.path.parent().map(real);
-                made_in.is_some_and(|made_in| made_in.starts_with(&folder))
-            })
-            .collect();
-        records.sort_by(|one, other| one.worktree.path.cmp(&other.worktree.path));
-        Ok(records)
+    fn record_in(&self, repository: &Repository, path: &Path) -> Result<Record, WorktreeError> {
+        let wanted = placed(path);
+        let listed = Registrations::read(repository.common())?;
+        let records = repository.all()?.readable;
+        let found = records
+            .into_iter()
+            .find(|record| record.path == wanted && record.stage != Stage::Creating);
+        match (found, self.is_place(&wanted) && !listed.naming(&wanted).is_empty()) {
+            (Some(record), true) => Ok(record),
+            (None, true) => Err(WorktreeError::Unrecorded { path: wanted }),
+            (Some(_) | None, false) => {
+                Err(WorktreeError::NotOurs { path: path.to_owned(), folder: self.folder.clone() })
+            }
+        }
+    }
+
+    /// Whether git's list has exactly one entry for the worktree of a record, and it is the entry
+    /// that git made when the worktree was created.
+    async fn is_agreed(&self, record: &Record) -> Result<bool, WorktreeError> {
+        let admin = sole_admin(self.repository().await?.common(), &record.path)?;
+        Ok(admin.is_some() && admin == record.admin)
     }
 
     /// Deletes the branch of a removed worktree. Keeps the branch if it has commits that exist
     /// nowhere else. Returns true if the branch was deleted.
     async fn delete_branch_if_merged(&self, record: &Record) -> Result<bool, WorktreeError> {
-        let reference = format!("refs/heads/{}", record.marker.branch);
+        let reference = format!("refs/heads/{}", record.branch);
         if self.git.commit(&reference).await?.is_none() {
             return Ok(true);
         }
@@ -511,7 +466,7 @@ impl Worktrees {
         if commits > 0 {
             return Ok(false);
         }
-        self.git.delete_branch(&record.marker.branch).await?;
+        self.git.delete_branch(&record.branch).await?;
         Ok(true)
     }
 
@@ -523,23 +478,6 @@ impl Worktrees {
             // This call fails if the folder is not empty. In that case the folder must stay.
             let _ = fs::remove_dir(team);
         }
-    }
-}
-
-impl Record {
-    /// Reads what git and pitcrew recorded about a worktree. Returns `None` if the worktree has no
-    /// marker of pitcrew.
-    fn read(admin: PathBuf) -> Option<Self> {
-        let marker: Marker = serde_json::from_slice(&fs::read(admin.join(MARKER)).ok()?).ok()?;
-        let dot_git = fs::read_to_string(admin.join("gitdir")).ok()?;
-        let dot_git = admin.join(dot_git.trim_end_matches('\n'));
-        let worktree = Worktree {
-            path: dot_git.parent()?.to_owned(),
-            branch: marker.branch.clone(),
-            team: marker.team.clone(),
-            member: marker.member.clone(),
-        };
-        Some(Self { worktree, marker, admin })
     }
 }
 
@@ -566,6 +504,15 @@ async fn in_background<T: Send + 'static>(
 ) -> Result<T, WorktreeError> {
     let joined = tokio::task::spawn_blocking(work).await;
     joined.map_err(|problem| WorktreeError::io(doing, path)(io::Error::other(problem)))?
+}
+
+/// Resolves all symbolic links in the path, except in its last part. A worktree keeps its place even
+/// if somebody puts a symbolic link there.
+fn placed(path: &Path) -> PathBuf {
+    match (path.parent(), path.file_name()) {
+        (Some(folder), Some(name)) => real(folder).join(name),
+        (None, _) | (_, None) => real(path),
+    }
 }
 
 /// Resolves all symbolic links in the existing part of the path.

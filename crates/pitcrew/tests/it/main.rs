@@ -34,6 +34,7 @@ mod for_the_lead;
 mod founding;
 mod git_folders;
 mod help;
+mod hostile_archive;
 mod hostile_files;
 mod hostile_repository;
 mod idle_faces;

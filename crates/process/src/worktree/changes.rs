@@ -88,7 +88,7 @@ impl Worktrees {
             changes.commit_count = self.git.commits_beyond(&tip, &known).await?;
             changes.commits = self.git.titles_beyond(&tip, &known, COMMITS_MOST).await?;
             if changes.commit_count > 0 {
-                changes.add(self.git.files_since(&record.marker.start, &tip).await?);
+                changes.add(self.git.files_since(&record.start, &tip).await?);
             }
         }
         if is_there {
@@ -105,8 +105,8 @@ impl Worktrees {
     ) -> Result<(Option<String>, bool), WorktreeError> {
         let is_there = matches!(self.place_of(record).await?, Place::There);
         let tip = match is_there {
-            true => self.git.commit_in(&record.worktree.path, "HEAD").await?,
-            false => self.git.commit(&format!("refs/heads/{}", record.marker.branch)).await?,
+            true => self.git.commit_in(&record.path, "HEAD").await?,
+            false => self.git.commit(&format!("refs/heads/{}", record.branch)).await?,
         };
         Ok((tip, is_there))
     }

@@ -28,8 +28,11 @@ pub(super) enum Place {
 impl Worktrees {
     /// Checks which work would be lost if the worktree were removed.
     pub(super) async fn look_into(&self, record: &Record) -> Result<Contents, WorktreeError> {
-        let path = &record.worktree.path;
-        let mut tips = vec![format!("refs/heads/{}", record.marker.branch)];
+        let path = &record.path;
+        if !self.is_agreed(record).await? {
+            return Ok(Contents::Own(KeepReason::Disputed));
+        }
+        let mut tips = vec![format!("refs/heads/{}", record.branch)];
         let mut has_submodules = false;
         match self.place_of(record).await? {
             Place::Gone => {}
@@ -57,7 +60,7 @@ impl Worktrees {
     /// Checks whether the worktree is still in the folder in which it was created. If that folder
     /// is empty, the worktree is treated as gone.
     pub(super) async fn place_of(&self, record: &Record) -> Result<Place, WorktreeError> {
-        let path = &record.worktree.path;
+        let path = &record.path;
         if path.symlink_metadata().is_err() {
             return Ok(Place::Gone);
         }
@@ -69,8 +72,9 @@ impl Worktrees {
         }
         // If another folder is now at the worktree's path, git finds no repository in that folder,
         // or finds the repository that contains the folder.
+        let own = record.admin.as_deref().map(real);
         match self.git.admin_folder(path).await {
-            Ok(admin) if real(&admin) == real(&record.admin) => Ok(Place::There),
+            Ok(admin) if own == Some(real(&admin)) => Ok(Place::There),
             Ok(_) | Err(WorktreeError::Git { .. }) => Ok(Place::Replaced),
             Err(problem) => Err(problem),
         }
@@ -134,13 +138,13 @@ impl Worktrees {
         &self,
         record: &Record,
     ) -> Result<Vec<String>, WorktreeError> {
-        let base = match &record.marker.base {
+        let base = match &record.base {
             Some(base) if self.git.commit(base).await?.is_some() => base.as_str(),
             // The base branch was deleted, or there was no base branch (detached HEAD). Compare
             // with the current HEAD of the repository's checkout.
             Some(_) | None => "HEAD",
         };
-        let start = self.git.commit(&record.marker.start).await?;
+        let start = self.git.commit(&record.start).await?;
         Ok(std::iter::once(base.to_owned()).chain(start).collect())
     }
 }

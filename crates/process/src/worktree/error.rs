@@ -36,6 +36,9 @@ pub enum KeepReason {
     /// Something else has taken the place of the worktree's folder.
     #[error("another file or folder is in its place now")]
     Replaced,
+    /// Git's own list and pitcrew's record do not agree about the worktree.
+    #[error("git lists it differently than when pitcrew made it")]
+    Disputed,
     /// The worktree has commits that the base branch does not have.
     #[error("{} not merged into {base}", counted_is(*.commits, "commit"))]
     Unmerged {
@@ -99,6 +102,17 @@ pub enum WorktreeError {
         path: PathBuf,
         /// The folder that contains pitcrew's worktrees.
         folder: PathBuf,
+    },
+    /// Git lists a worktree in pitcrew's folder, but pitcrew has no record of it. An earlier version
+    /// of pitcrew may have created it.
+    #[error(
+        "pitcrew has no record of {} and keeps it (an earlier version may have made it); \
+         `git worktree remove` removes it",
+        .path.display()
+    )]
+    Unrecorded {
+        /// The folder of the worktree.
+        path: PathBuf,
     },
     /// Something else has taken the place of the worktree.
     #[error("{} is not the worktree that pitcrew made there", .path.display())]

@@ -405,9 +405,23 @@ impl Git {
         path: &Path,
         force: bool,
     ) -> Result<(), WorktreeError> {
-        let words: &[&str] =
-            if force { &["worktree", "remove", "--force"] } else { &["worktree", "remove"] };
-        let words = words.iter().map(OsStr::new).chain([OsStr::new("--"), path.as_os_str()]);
+        let force: &[&str] = if force { &["--force"] } else { &[] };
+        self.remove(path, force).await
+    }
+
+    /// Removes a worktree whose creation was interrupted. Git has locked it until the end of that
+    /// creation.
+    pub(super) async fn remove_unfinished_worktree(
+        &self,
+        path: &Path,
+    ) -> Result<(), WorktreeError> {
+        self.remove(path, &["--force", "--force"]).await
+    }
+
+    async fn remove(&self, path: &Path, force: &[&str]) -> Result<(), WorktreeError> {
+        let words = ["worktree", "remove"];
+        let words =
+            words.iter().chain(force).map(OsStr::new).chain([OsStr::new("--"), path.as_os_str()]);
         // Only a folder that is really there is a checkout, into which git goes.
         let path = path.to_owned();
         let folders: &[&Path] = if is_real_folder(&path) { &[&path] } else { &[] };

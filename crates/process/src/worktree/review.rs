@@ -91,7 +91,7 @@ impl Worktrees {
         let (mut files, uncommitted) = (committed.list, uncommitted.list);
         files.extend(uncommitted.iter().cloned());
         Ok(BranchState {
-            branch: record.marker.branch,
+            branch: record.branch,
             ahead: self.git.commits_beyond(&tip, std::slice::from_ref(&base)).await?,
             behind: self.git.commits_beyond(&base, std::slice::from_ref(&tip)).await?,
             base: short(&base),
@@ -180,7 +180,7 @@ impl Worktrees {
         let known = self.known_commits(record).await?;
         let base = known.into_iter().next().unwrap_or_else(|| "HEAD".to_owned());
         let parted = self.git.merge_base(&base, tip).await?;
-        Ok((base, parted.unwrap_or_else(|| record.marker.start.clone())))
+        Ok((base, parted.unwrap_or_else(|| record.start.clone())))
     }
 
     async fn committed(&self, commit: &str, file: &str) -> Result<FileText, WorktreeError> {

@@ -40,6 +40,7 @@ impl Ground {
             "plans",
             "pitcrew/rates",
             "pitcrew/archive",
+            "pitcrew/repositories/k/worktrees",
             "pitcrew/tmp",
             "pitcrew/worktrees",
             "agents",
@@ -50,9 +51,15 @@ impl Ground {
         fs::write(root.join("teams/t/inboxes/lead.json"), "[]").unwrap();
         fs::write(root.join("teams/t/config.json"), "{}").unwrap();
         fs::write(root.join("tasks/t/1.json"), "{\"id\":\"1\"}").unwrap();
-        for file in
-            ["pitcrew/rates/calls", "settings.json", "agents/a.md", "hooks/check.sh", "history"]
-        {
+        for file in [
+            "pitcrew/rates/calls",
+            "pitcrew/repositories/k/lock",
+            "pitcrew/repositories/k/worktrees/w.json",
+            "settings.json",
+            "agents/a.md",
+            "hooks/check.sh",
+            "history",
+        ] {
             fs::write(root.join(file), "kept").unwrap();
         }
         let variables =

@@ -11,6 +11,9 @@ use tempfile::TempDir;
 
 use crate::git::apart;
 
+mod attacks;
+mod cut_off;
+mod earlier;
 mod long_answers;
 
 /// A repository with one commit, and beside it a folder for worktrees.
@@ -231,24 +234,6 @@ async fn a_folder_that_was_made_anew_in_the_place_of_a_worktree_is_not_touched()
 }
 
 #[tokio::test]
-async fn a_forged_turn_removes_nothing_outside_the_folder_of_worktrees() {
-    let setting = TestEnv::new();
-    setting.worker().await;
-    let victim = setting.folder.with_file_name("victim");
-    fs::create_dir(&victim).unwrap();
-    fs::write(victim.join("notes"), "mine").unwrap();
-    let inside = setting.folder.join("notes");
-    fs::create_dir(&inside).unwrap();
-    for path in [setting.folder.join("probe/../../victim"), inside.clone(), setting.folder.clone()]
-    {
-        let forged = format!(r#"{{"path": {path:?}, "branch": "pitcrew/x"}}"#);
-        fs::write(setting.repository.join(".git/pitcrew-worktrees.lock"), forged).unwrap();
-        setting.worktrees.recover().await.unwrap();
-        assert!(victim.join("notes").exists() && inside.exists(), "{path:?}");
-    }
-}
-
-#[tokio::test]
 async fn what_is_not_committed_is_kept() {
     let setting = TestEnv::new();
     let worktree = setting.worker().await;
@@ -369,44 +354,6 @@ async fn worktrees_of_nobody_are_listed() {
     let orphan = setting.worktrees.create("probe", "gone").await.unwrap();
     let orphans = setting.worktrees.orphans(std::slice::from_ref(&live.path)).await.unwrap();
     assert_eq!(orphans, [orphan]);
-}
-
-#[tokio::test]
-async fn a_worktree_whose_maker_died_over_it_is_taken_back() {
-    let setting = TestEnv::new();
-    let whole = setting.worktrees.create("probe", "whole").await.unwrap();
-    let half = whole.path.with_file_name("half");
-    let branch = "pitcrew/probe/half";
-    git(&setting.repository, &format!("worktree add -q -b {branch} {}", half.display()));
-    std::fs::remove_file(half.join(".git")).unwrap();
-    let said = serde_json::json!({"path": half, "branch": branch}).to_string();
-    std::fs::write(setting.repository.join(".git/pitcrew-worktrees.lock"), said).unwrap();
-    setting.worktrees.recover().await.unwrap();
-    assert!(!half.exists() && whole.path.exists());
-    assert!(!git(&setting.repository, "worktree list").contains("half"), "git still knows it");
-    assert_eq!(git(&setting.repository, &format!("branch --list {branch}")), "");
-    let made = setting.worktrees.create("probe", "half").await.unwrap();
-    assert_eq!((made.path, made.branch.as_str()), (half, branch));
-}
-
-#[tokio::test]
-async fn a_removal_that_was_cut_off_is_ended_and_a_worktree_that_still_stands_is_left() {
-    let setting = TestEnv::new();
-    let said = |worktree: &Worktree, marker: &serde_json::Value| {
-        let said = serde_json::json!({"path": worktree.path, "branch": worktree.branch, "removed": marker}).to_string();
-        std::fs::write(setting.repository.join(".git/pitcrew-worktrees.lock"), said).unwrap();
-    };
-    let worktree = setting.worktrees.create("probe", "worker").await.unwrap();
-    let marker = setting.repository.join(".git/worktrees/worker/pitcrew-worktree");
-    let marker: serde_json::Value =
-        serde_json::from_str(&std::fs::read_to_string(marker).unwrap()).unwrap();
-    said(&worktree, &marker);
-    setting.worktrees.recover().await.unwrap();
-    assert!(worktree.path.exists(), "somebody may have come to need it");
-    git(&setting.repository, &format!("worktree remove {}", worktree.path.display()));
-    said(&worktree, &marker);
-    setting.worktrees.recover().await.unwrap();
-    assert_eq!(git(&setting.repository, "branch --list pitcrew/*"), "");
 }
 
 #[tokio::test(flavor = "multi_thread")]

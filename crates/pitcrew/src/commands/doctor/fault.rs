@@ -41,6 +41,8 @@ pub(super) enum Remedy {
     /// Removes a worktree that belongs to no member. The worktree stays if work in it would be
     /// lost.
     FinishWorktree(Worktrees, Worktree),
+    /// Ends the creation or removal of a worktree whose process has died.
+    RecoverWorktree(Worktrees, Worktree),
     /// Moves files that a command of a killed run created. At their new place, the files have no
     /// effect.
     PutAside(Unfinished),
@@ -104,6 +106,9 @@ impl Remedy {
             Self::GiveUpMail { team, name, ids } => mail::give_up(&team, &name, &ids).await,
             Self::FinishWorktree(repository, worktree) => {
                 worktrees::finish(&repository, &worktree).await
+            }
+            Self::RecoverWorktree(repository, worktree) => {
+                worktrees::recover(&repository, worktree).await
             }
             Self::PutAside(command) => Ok(planted::put_aside(command)),
         }

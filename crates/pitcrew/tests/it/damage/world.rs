@@ -1,13 +1,16 @@
 //! Damages in which members, tasks, messages, processes, settings and worktrees contradict each
 //! other.
 
+use std::fs;
 use std::process::Command;
 
 use pitcrew_process::identity::ProcessIdentity;
+use pitcrew_process::worktree::Worktrees;
 use serde_json::{Value, json};
 
 use super::scene::{Scene, paths};
 use super::{Damage, Expect};
+use crate::supervision::block_on;
 
 const CONFIG: &str = "root/teams/crew/config.json";
 
@@ -230,9 +233,8 @@ fn git(scene: &Scene, words: &[&str]) {
     assert!(output.status.success(), "{words:?}: {output:?}");
 }
 
-/// Makes a worktree below the root, in the form in which a run makes it. The worktree belongs to no
-/// member.
-fn worktree(scene: &Scene) -> &'static str {
+/// Makes a repository with one commit in the working folder.
+fn repository(scene: &Scene) {
     git(scene, &["init", "--quiet", "--initial-branch=main"]);
     scene.write("work/.gitignore", "ignored\n");
     git(scene, &["add", "--all"]);
@@ -247,7 +249,25 @@ fn worktree(scene: &Scene) -> &'static str {
         "first",
     ];
     git(scene, &commit);
-    let path = scene.at("root/pitcrew/worktrees/crew/gone").display().to_string();
+}
+
+/// The worktree that belongs to no member.
+const WORKTREE: &str = "root/pitcrew/worktrees/crew/gone";
+
+/// Makes a worktree below the root, as a run makes it. The worktree belongs to no member.
+fn worktree(scene: &Scene) -> &'static str {
+    repository(scene);
+    let folder = Worktrees::folder_below(&scene.at("root"));
+    let made = Worktrees::new(scene.at("work"), folder);
+    block_on(made.create("crew", "gone")).unwrap();
+    WORKTREE
+}
+
+/// Makes a worktree below the root, as an earlier version of pitcrew made it: it has a marker in the
+/// repository, and no record.
+fn earlier_worktree(scene: &Scene) {
+    repository(scene);
+    let path = scene.at(WORKTREE).display().to_string();
     git(scene, &["worktree", "add", "--quiet", "-b", "pitcrew/crew/gone", &path]);
     let head = scene.room.tool("git", &["rev-parse", "HEAD"]).output().unwrap();
     let head = String::from_utf8(head.stdout).unwrap();
@@ -255,7 +275,15 @@ fn worktree(scene: &Scene) -> &'static str {
         "team": "crew", "member": "gone", "branch": "pitcrew/crew/gone", "start": head.trim(), "base": "refs/heads/main",
     });
     scene.write("work/.git/worktrees/gone/pitcrew-worktree", marker.to_string());
-    "root/pitcrew/worktrees/crew/gone"
+    scene.write("work/.git/pitcrew-worktrees.lock", "");
+}
+
+/// Changes the only record of a worktree.
+fn edit_record(scene: &Scene, change: impl Fn(&str) -> String) {
+    let repositories = fs::read_dir(scene.at("root/pitcrew/repositories")).unwrap();
+    let folder = repositories.map(|it| it.unwrap().path()).next().unwrap().join("worktrees");
+    let record = fs::read_dir(folder).unwrap().map(|it| it.unwrap().path()).next().unwrap();
+    fs::write(&record, change(&fs::read_to_string(&record).unwrap())).unwrap();
 }
 
 fn worktrees() -> Vec<Damage> {
@@ -263,9 +291,6 @@ fn worktrees() -> Vec<Damage> {
         Damage::new(name, Expect::Named("orphaned_worktree"), move |scene| {
             let path = worktree(scene);
             damage(scene, path);
-            // Any command that locks the repository creates this lock file and leaves it there. The
-            // test creates the file before `doctor` runs, so that `doctor` changes nothing.
-            scene.write("work/.git/pitcrew-worktrees.lock", "");
             Vec::new()
         })
     };
@@ -275,7 +300,24 @@ fn worktrees() -> Vec<Damage> {
             damage(scene, path);
             scene.no_loss("work/.git");
             scene.no_loss("root/pitcrew/worktrees");
-            paths(&["work/.git", "root/pitcrew/worktrees"])
+            scene.no_loss("root/pitcrew/repositories");
+            paths(&["work/.git", "root/pitcrew/worktrees", "root/pitcrew/repositories"])
+        })
+    };
+    let other = |name: &str, kind: &'static str, damage: fn(&Scene)| {
+        Damage::new(name, Expect::Named(kind), move |scene| {
+            damage(scene);
+            Vec::new()
+        })
+    };
+    let cut_off = |name: &str, damage: fn(&Scene)| {
+        Damage::new(name, Expect::Mended("unfinished_worktree"), move |scene| {
+            worktree(scene);
+            edit_record(scene, |text| text.replace("\"made\"", "\"creating\""));
+            damage(scene);
+            scene.no_loss("work/.git");
+            scene.no_loss("root/pitcrew");
+            paths(&["work/.git", "root/pitcrew/worktrees", "root/pitcrew/repositories"])
         })
     };
     vec![
@@ -305,6 +347,25 @@ fn worktrees() -> Vec<Damage> {
             scene.remove(path);
             scene.folder(path);
             git(scene, &["init", "--quiet", &scene.at(path).display().to_string()]);
+        }),
+        cut_off("a worktree whose maker died over it", |_| {}),
+        cut_off("a worktree whose maker died before git started", |scene| {
+            scene.remove("root/pitcrew/worktrees/crew");
+            git(scene, &["worktree", "prune"]);
+            git(scene, &["branch", "--quiet", "-D", "pitcrew/crew/gone"]);
+        }),
+        other("a worktree of an earlier version", "unrecorded_worktree", earlier_worktree),
+        other("a worktree whose record is damaged", "unreadable_record", |scene| {
+            worktree(scene);
+            edit_record(scene, |text| text.replace('{', "["));
+        }),
+        other("a worktree whose repository is gone", "worktree_without_repository", |scene| {
+            worktree(scene);
+            scene.remove("work/.git");
+        }),
+        other("a worktree that git does not list", "unlisted_worktree", |scene| {
+            worktree(scene);
+            scene.remove("work/.git/worktrees");
         }),
     ]
 }

@@ -52,6 +52,12 @@ const ATTACKS: &[&str] = &[
     "mkdir $ROOT/pitcrew/new",
     "mv $ROOT/pitcrew $ROOT/aside && mkdir -p $ROOT/pitcrew/rates",
     "mv $ROOT/pitcrew/tmp $ROOT/pitcrew/rates/",
+    "echo forged > $ROOT/pitcrew/repositories/k/worktrees/w.json",
+    "echo forged > $ROOT/pitcrew/repositories/k/worktrees/new.json",
+    "rm $ROOT/pitcrew/repositories/k/lock; ln -s $PWD/mine $ROOT/pitcrew/repositories/k/lock",
+    "mv $ROOT/pitcrew/repositories $ROOT/pitcrew/worktrees/r && echo forged > $ROOT/pitcrew/worktrees/r/k/worktrees/w.json",
+    "ln -s ../repositories $ROOT/pitcrew/worktrees/r && echo forged > $ROOT/pitcrew/worktrees/r/k/worktrees/w.json; rm $ROOT/pitcrew/worktrees/r",
+    "mkdir $ROOT/pitcrew/repositories/new",
     "git init -q g && cd g && echo 'echo forged >> $ROOT/teams/t/inboxes/lead.json' > .git/hooks/post-commit && \
      chmod +x .git/hooks/post-commit && git -c user.name=a -c user.email=b@c commit -q --allow-empty -m x",
 ];
