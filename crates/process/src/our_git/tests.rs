@@ -58,7 +58,7 @@ impl Guard {
             Self::Both | Self::FirstAlone => None,
             Self::ConfinementAlone | Self::None => Some(layer),
         };
-        OurGit { sandbox, without }
+        OurGit { sandbox, without, ..OurGit::default() }
     }
 
     /// Whether the machine has what the test needs.

@@ -38,7 +38,7 @@ impl Slow {
                 let has_ended = slow.server.try_wait().unwrap().is_some();
                 (is_mounted.is_some() || has_ended).then_some(())
             },
-            || slow_said(),
+            slow_said,
         );
         is_mounted.map(|()| slow)
     }

@@ -63,11 +63,6 @@ fn whatever_lies_at_a_path_of_a_checkout_nothing_outside_is_touched_and_nothing_
     let places = recorded_places(&prepared);
     let cases = chosen(&places);
     eprintln!("{} paths, {} cases", places.len(), cases.len());
-    if std::env::var_os("PITCREW_DEV").is_some() {
-        for p in &places {
-            eprintln!("PATH {:?} {}", p.checkout, p.below.display());
-        }
-    }
     let (todo, found) = (Mutex::new(cases.iter()), Mutex::new(Vec::new()));
     thread::scope(|scope| {
         for _ in 0..AT_ONCE {

@@ -51,7 +51,7 @@ pub(super) fn plant(path: &Path, kind: Kind, outside: &Path) -> bool {
             if !was_there {
                 fs::write(path, "x\n").unwrap();
             }
-            fs::set_permissions(path, fs::Permissions::from_mode(0)).unwrap();
+            fs::set_permissions(path, fs::Permissions::from_mode(0o0)).unwrap();
             return true;
         }
         Kind::LinkToCopy if !was_there => return false,
