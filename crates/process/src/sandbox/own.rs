@@ -17,7 +17,7 @@ use super::confined_thread::{apart, give_up};
 use super::kept::{Offered, Trial};
 use super::landlock::{Landlock, Network, OwnChanges};
 use super::syscalls::{Filters, Signals};
-use super::{Profile, Sandbox, environment};
+use super::{Grant, Profile, Sandbox, environment};
 use crate::job::Job;
 
 /// What a program of pitcrew's own may reach beyond reading files.
@@ -92,7 +92,9 @@ impl Sandbox {
         let mut command = Command::new(program);
         match (&self.kept, self.own_means()) {
             // The files of teams stay protected, where bubblewrap or nothing does that.
-            (Some(kept), Err(_no_landlock)) => return kept.start_freely(cwd, program, fill),
+            (Some(kept), Err(_no_landlock)) => {
+                return kept.start_freely(&Grant::at(cwd), program, fill);
+            }
             (Some(kept), Ok(_)) => {
                 fill(command.current_dir(cwd));
                 kept.withhold(Profile::Free, &mut command);

@@ -25,7 +25,7 @@ struct Compared {
     /// The output of `claude --version`. `None` if no client is installed.
     version: Option<String>,
     /// The client versions whose files were recorded. The format of these files is known.
-    recorded_versions: [&'static str; 3],
+    recorded_versions: [&'static str; 4],
     /// The number of files that were compared, by kind.
     looked_at: LookedAt,
     findings: Vec<Finding>,
