@@ -60,6 +60,7 @@ mod kept;
 mod key_files;
 mod landlock;
 mod machine;
+mod passed;
 mod places;
 mod private;
 mod profile;
