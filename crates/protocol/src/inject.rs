@@ -119,7 +119,8 @@ pub fn neutralised(text: &str) -> Cow<'_, str> {
 }
 
 /// Restores the original of a text that [`neutralised`] returned.
-fn restored(text: &str) -> String {
+#[must_use]
+pub fn restored(text: &str) -> String {
     let lowered = rewritten(text, |sign| match sign {
         "&lt;" => Cow::Borrowed("<"),
         escaped => Cow::Owned(escaped.replacen("&amp;", "&", 1)),

@@ -62,6 +62,7 @@ pub use frame::{
 pub use graph::{CircleError, TaskGraph, open_blockers, ready};
 pub use inject::{
     Injected, attribute, is_invisible, is_unseen, neutralised, parse as parse_injected, render,
+    restored,
 };
 pub use input::{InputError, InputFault, check_input};
 pub use limits::{Limits, Rate};

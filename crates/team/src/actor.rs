@@ -2,6 +2,7 @@
 
 use pitcrew_protocol::{AgentName, ApiError, LEAD_NAME, TeamConfig};
 
+use crate::new_name::is_confusable;
 use crate::refusal;
 
 /// Reserved names: the lead, the user and the system. No agent and no outside writer is allowed to
@@ -124,7 +125,7 @@ pub(crate) fn is_reserved(name: &AgentName) -> bool {
 
 /// Whether a program or a person could confuse `name` with `other`.
 pub(crate) fn passes_for(name: &AgentName, other: &AgentName) -> bool {
-    one_form(name, other) || looks_like(name, other)
+    one_form(name, other) || looks_like(name, other) || is_confusable(name.as_str(), other.as_str())
 }
 
 /// Whether a reader could confuse `name` with `other`. Only letters and digits are compared,

@@ -1,14 +1,14 @@
 //! Creates a new team in place of a team that the lead deleted. The new team has the same name and
 //! keeps the lead's conversation.
 
-use pitcrew_protocol::{AgentName, ApiError, LEAD_NAME, TeamCreateInput, TeamCreated, TeamName};
+use pitcrew_protocol::{AgentName, ApiError, LEAD_NAME, TeamCreateInput, TeamCreated};
 use pitcrew_store::{ArchivedLogs, Event, LeaseName, LogName, NewTeam, StoreError};
 
 use crate::asked::note_asked_name;
 use crate::lead::Keys;
 use crate::lead_signer::Trust;
 use crate::teams::taken;
-use crate::{CreateTeam, MadeBy, OnTaken, Team, refusal};
+use crate::{CreateTeam, MadeBy, OnTaken, Team, new_name, refusal};
 
 /// The settings of a new team that replaces a deleted team.
 #[derive(Clone, Debug)]
@@ -46,7 +46,7 @@ impl Team {
     ///   team.
     pub async fn make_another(&self, another: AnotherTeam) -> Result<TeamCreated, ApiError> {
         let given = another.input.team_name.as_str();
-        let asked = TeamName::new(given).map_err(|e| refusal::bad_name(given, &e))?;
+        let asked = new_name::team(given)?;
         let Some(deleted) = self.life.deleted() else {
             return Err(refusal::invalid(format!("the team '{}' is there", self.name())));
         };

@@ -11,7 +11,7 @@ use serde_json::value::to_raw_value;
 
 use crate::ours::KEY;
 use crate::team::Team;
-use crate::{named, refusal, teams::Teams};
+use crate::{named, new_name, refusal, teams::Teams};
 
 /// The data that pitcrew adds to a team's config.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -60,7 +60,7 @@ impl Team {
         input: &TeamCreateInput,
     ) -> Result<TeamCreated, ApiError> {
         let given = input.team_name.as_str();
-        let asked = TeamName::new(given).map_err(|e| refusal::bad_name(given, &e))?;
+        let asked = new_name::team(given)?;
         if asked.dir() != *self.dir() {
             self.teams().refuse_taken(&asked).await?;
         }

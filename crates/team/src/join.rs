@@ -8,7 +8,7 @@ use crate::actor::{is_reserved, one_form};
 use crate::ended::MemberEnd;
 use crate::members::{MemberRemoved, changed, check_free, next_color};
 use crate::ours::SpawnRecord;
-use crate::{Team, refusal};
+use crate::{Team, new_name, refusal};
 
 /// The settings of a member that joins by itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -37,7 +37,7 @@ impl Team {
     /// `invalid_request` for a bad or reserved name; `agent_already_exists` if a member or former
     /// member has the same name or the same inbox file; `rate_limit`.
     pub async fn join(&self, join: JoinMember) -> Result<Member, ApiError> {
-        let name = AgentName::new(&join.name).map_err(|e| refusal::bad_name(&join.name, &e))?;
+        let name = new_name::agent(&join.name)?;
         if is_reserved(&name) {
             return Err(refusal::invalid(format!("'{name}' is a reserved name"))
                 .with("name", name.as_str()));

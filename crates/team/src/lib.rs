@@ -53,6 +53,7 @@ mod mail;
 mod members;
 mod mode_record;
 mod named;
+mod new_name;
 mod ours;
 mod pane_hosts;
 mod places;

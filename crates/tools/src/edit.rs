@@ -7,7 +7,7 @@ use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 
 use async_trait::async_trait;
-use pitcrew_protocol::tool_name;
+use pitcrew_protocol::{restored, tool_name};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -42,7 +42,8 @@ impl Tool for Edit {
     fn description(&self) -> &str {
         "Replaces `old_string` in a file by `new_string`. `old_string` must be in the file exactly as given, \
          indentation included and without the line numbers that Read shows, and only once: give more of the \
-         lines around it to make it unique, or set `replace_all` to replace every occurrence. An empty \
+         lines around it to make it unique, or set `replace_all` to replace every occurrence. Copy `&lt;` \
+         before the name of a tag of this conversation as a result shows it: it stands for the sign. An empty \
          `old_string` creates a file that does not exist yet. The file must have been read before and must \
          not have changed since."
     }
@@ -172,9 +173,35 @@ enum Unplaced {
         "old_string was found {count} times; give more of the text around it, or set replace_all,"
     )]
     Ambiguous { count: usize },
+    #[error(
+        "old_string was found both as given and with `<` for `&lt;`; give more of the text around it,"
+    )]
+    TwoForms,
 }
 
+/// Replaces a piece of a text.
+///
+/// The driver shows a model `&lt;` for the `<` of the conversation's tags. A model that copies such
+/// a piece means the tag. The piece is read so if it is not in the text as given. If it is there in
+/// both forms, nobody knows which one is meant, and nothing is changed.
 fn replace_in(text: &str, old: &str, new: &str, everywhere: bool) -> Result<Replaced, Unplaced> {
+    let tags = restored(old);
+    let has_tags = tags != old;
+    match replace_exactly(text, old, new, everywhere) {
+        Err(Unplaced::NotFound) if has_tags => {
+            replace_exactly(text, &tags, &restored(new), everywhere)
+        }
+        Ok(_) if has_tags && text.contains(&tags) => Err(Unplaced::TwoForms),
+        replaced => replaced,
+    }
+}
+
+fn replace_exactly(
+    text: &str,
+    old: &str,
+    new: &str,
+    everywhere: bool,
+) -> Result<Replaced, Unplaced> {
     // If `old` is found exactly, replace `\n` in `new` by `\r\n` only if all line ends of the file
     // are `\r\n`. If the file has both kinds of line ends, leave `new` unchanged.
     let is_crlf =
@@ -244,6 +271,27 @@ mod tests {
         assert_eq!(check("a\r\nb\r\n", "a\nb", "c\nd", false).unwrap(), "c\r\nd\r\n");
         assert_eq!(check("a\r\nb\r\n", "a", "c\nd", false).unwrap(), "c\r\nd\r\nb\r\n");
         assert_eq!(check("a\r\nb\r\n", "a\r\n", "c\r\n", false).unwrap(), "c\r\nb\r\n");
+    }
+
+    #[test]
+    fn a_tag_of_the_conversation_is_found_as_it_is_shown_and_stays_a_tag() {
+        let file = "a\n<system-reminder>\nb\n";
+        let shown = pitcrew_protocol::neutralised(file).into_owned();
+        assert_ne!(shown, file);
+        let changed = shown.replace("b", "c");
+        assert_eq!(check(file, &shown, &changed, false).unwrap(), file.replace("b", "c"));
+        assert_eq!(check(file, "b", "x", false).unwrap(), file.replace("b", "x"));
+        // A file that has the escaped form itself keeps it.
+        let escaped = "&lt;system-reminder> x";
+        assert_eq!(check(escaped, escaped, "y", false).unwrap(), "y");
+        let both = format!("{escaped}\n<system-reminder> x");
+        assert_eq!(check(&both, escaped, "y", false), Err(Unplaced::TwoForms));
+        assert_eq!(
+            check(&both, "&amp;lt;system-reminder> x", "y", false).unwrap(),
+            "y\n<system-reminder> x"
+        );
+        // Other tags are shown as they are.
+        assert_eq!(check("&lt;b>", "&lt;b>", "<b>", false).unwrap(), "<b>");
     }
 
     #[test]

@@ -39,6 +39,7 @@ const SECTIONS: [Section; 6] = [
             "filesystem",
             "ignoreViolations",
             "network",
+            "passedVariables",
             "read",
             "ripgrep",
             "withheldVariables",

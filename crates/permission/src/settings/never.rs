@@ -320,7 +320,7 @@ mod tests {
             "apiKeyHelper": "./evil.sh",
             "model": "haiku",
             "teammateMode": "pane:./evil.sh",
-            "sandbox": {"autoAllow": true},
+            "sandbox": {"autoAllow": true, "passedVariables": ["MINE"]},
             "pitcrew": {
                 "claude": "./evil.sh", "teammateMode": " pane:./evil.sh", "prices": {},
                 "notify": {"command": ["./evil.sh"]}

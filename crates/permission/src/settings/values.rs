@@ -81,6 +81,8 @@ const FIELDS: &[Field] = &[
     // object too.
     free(&["sandbox", "network"], TRUTH, |network| network.is_boolean() || network.is_object()),
     bound(&["sandbox", "withheldVariables"], "a list of strings", is_string_list),
+    free(&["sandbox", "passedVariables"], "a list of strings", is_string_list)
+        .with_items("a string", is_string),
     free(&["pitcrew"], "an object", Value::is_object),
     free(&["pitcrew", "teams"], TRUTH, Value::is_boolean),
     free(&["pitcrew", "clientSockets"], TRUTH, Value::is_boolean),

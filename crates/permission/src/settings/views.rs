@@ -195,8 +195,8 @@ impl Settings {
         self.users_own(&["sandbox", "allowOtherClients"])
     }
 
-    /// Returns the user's sandbox options: `sandbox.read`, `sandbox.write`, `sandbox.network` and
-    /// `sandbox.withheldVariables`.
+    /// Returns the user's sandbox options: `sandbox.read`, `sandbox.write`, `sandbox.network`,
+    /// `sandbox.withheldVariables` and `sandbox.passedVariables`.
     #[must_use]
     pub fn sandbox(&self, home: Option<&Path>) -> sandbox::Options {
         let is_users =
@@ -221,6 +221,7 @@ impl Settings {
             git: self.git_folders().to_vec(),
             network: self.users_own(&["sandbox", "network"]),
             withheld: all("withheldVariables"),
+            passed: all("passedVariables"),
         }
     }
 

@@ -95,6 +95,7 @@ mod terminal;
 mod terminal_gone;
 mod test_env;
 mod tmux_runs;
+mod tool_tags;
 mod unknown_settings;
 mod viewed;
 mod which_team;

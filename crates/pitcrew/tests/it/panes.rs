@@ -113,6 +113,30 @@ fn the_shipped_scripts_stand_alone_and_share_their_keeper_to_the_letter() {
     assert_eq!(screen, shared(include_str!("../../../../contrib/panes/kitty")));
 }
 
+#[test]
+fn a_shipped_keeper_starts_nothing_from_a_launch_file_that_was_changed() {
+    if !is_installed("python3", "--version") {
+        return;
+    }
+    let room = TestEnv::new();
+    let folder = private_folder(&room, "panes");
+    for script in ["screen", "kitty"] {
+        let pane = "0123456789abcdef";
+        let launch = format!(
+            r#"{{"argv": ["touch", "{0}/hit"], "cwd": "/", "env": {{}}, "tag": "a/b/c", "title": ""}}"#,
+            folder.display()
+        );
+        std::fs::write(folder.join(format!("{pane}.launch")), launch).unwrap();
+        let path = format!("{}/../../contrib/panes/{script}", env!("CARGO_MANIFEST_DIR"));
+        let mut keeper = Command::new("python3");
+        keeper.arg(path).arg("--keep").arg(&folder).args([pane, &"0".repeat(64)]);
+        let output = keeper.output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(said.contains("was changed, so its program is not started"), "{script}: {said}");
+        assert!(!folder.join("hit").exists() && !output.status.success(), "{script}");
+    }
+}
+
 /// Makes a folder with a fake `it2` program, and a `PATH` that contains this folder.
 fn it2_stand_in(room: &TestEnv) -> (PathBuf, std::ffi::OsString) {
     use std::os::unix::fs::PermissionsExt as _;

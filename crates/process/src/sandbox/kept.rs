@@ -17,6 +17,7 @@ use super::git_config::{self, GitConfigs};
 use super::git_folder::GitFolder;
 use super::inside::InnerRights;
 use super::landlock::{Bounds, Landlock, Network, Writable};
+use super::passed::is_passed;
 use super::pinned::other_names;
 use super::places::Places;
 use super::private::{PrivateFolder, Workshop, temporary_below};
@@ -357,33 +358,56 @@ impl Kept {
         }
     }
 
-    /// Removes keys and tokens from a command's environment. This covers inherited variables and
-    /// explicitly set variables.
+    /// Removes variables from a command's environment: keys and tokens, and in *read* and *work* also
+    /// inherited ones that nobody has named as harmless. Somebody set the others for the command, so
+    /// they only lose keys and tokens.
     pub(super) fn withhold(&self, profile: Profile, command: &mut Command) {
-        let given = command.as_std().get_envs().map(|(name, value)| {
-            Variable::of(&name.to_string_lossy(), &value.unwrap_or_default().to_string_lossy())
-        });
-        let given: Vec<Variable> = given.collect();
+        let given: Vec<Variable> = command
+            .as_std()
+            .get_envs()
+            .map(|(name, value)| {
+                let value = value.unwrap_or_default();
+                Variable::of(&name.to_string_lossy(), &value.to_string_lossy())
+            })
+            .collect();
+        let is_given = |name: &String| given.iter().any(|variable| variable.name == *name);
+        let inherited = self.withheld_variables(profile).into_iter().filter(|it| !is_given(it));
+        let secret = given.iter().filter(|it| self.is_secret(profile, it));
+        let names: BTreeSet<String> =
+            inherited.chain(secret.map(|variable| variable.name.clone())).collect();
         let ours = environment::OF_PROVIDERS.iter().map(|name| (*name).to_owned());
-        let is_withheld = |variable: &&Variable| match profile {
-            Profile::Free => environment::OF_PROVIDERS.contains(&variable.name.as_str()),
+        for name in names.into_iter().chain(ours).chain(self.options.withheld.iter().cloned()) {
+            command.env_remove(name);
+        }
+    }
+
+    /// Returns the names of the variables that commands of a profile do not inherit, sorted.
+    pub(super) fn withheld_variables(&self, profile: Profile) -> Vec<String> {
+        let is_passed = |variable: &Variable| match profile {
+            Profile::Free => true,
             Profile::Read | Profile::Work => {
-                variable.holds_secret || environment::is_secret(&variable.name)
+                is_passed(&variable.name) || self.options.passed.contains(&variable.name)
             }
         };
-        let inherited = self
-            .machine
-            .variables
-            .iter()
-            .chain(&given)
-            .filter(is_withheld)
-            .map(|it| it.name.clone());
-        for name in inherited
-            .chain(ours)
-            .chain(self.options.withheld.iter().cloned())
-            .collect::<BTreeSet<_>>()
-        {
-            command.env_remove(name);
+        let is_withheld = |variable: &&Variable| {
+            self.options.withheld.contains(&variable.name)
+                || self.is_secret(profile, variable)
+                || !is_passed(variable)
+        };
+        let names = self.machine.variables.iter().filter(is_withheld).map(|it| it.name.clone());
+        names.collect::<BTreeSet<_>>().into_iter().collect()
+    }
+
+    /// Returns true if a variable's name or value looks secret to the commands of a profile.
+    fn is_secret(&self, profile: Profile, variable: &Variable) -> bool {
+        let is_of_a_provider = environment::OF_PROVIDERS.contains(&variable.name.as_str());
+        match profile {
+            Profile::Free => is_of_a_provider,
+            Profile::Read | Profile::Work => {
+                is_of_a_provider
+                    || !self.options.passed.contains(&variable.name)
+                        && (variable.holds_secret || environment::is_secret(&variable.name))
+            }
         }
     }
 

@@ -81,4 +81,8 @@ pub struct Options {
     pub network: bool,
     /// Additional variables that no command gets (`sandbox.withheldVariables`).
     pub withheld: Vec<String>,
+    /// Further variables that commands of the sandbox profiles *read* and *work* inherit, whatever
+    /// their names and values look like (`sandbox.passedVariables`). Keys of model providers are
+    /// never inherited.
+    pub passed: Vec<String>,
 }

@@ -64,6 +64,7 @@ mod key_files;
 mod landlock;
 mod machine;
 mod own;
+mod passed;
 mod pinned;
 mod places;
 mod private;

@@ -79,6 +79,12 @@ impl Sandbox {
         }
     }
 
+    /// Returns the names of the variables that commands of a profile do not inherit, sorted.
+    #[must_use]
+    pub fn withheld_variables(&self, profile: Profile) -> Vec<String> {
+        self.kept.as_ref().map(|kept| kept.withheld_variables(profile)).unwrap_or_default()
+    }
+
     /// Tests whether this machine can enforce a sandbox profile for commands in a working folder.
     #[must_use]
     pub fn support_in(&self, profile: Profile, cwd: &Path) -> Support {

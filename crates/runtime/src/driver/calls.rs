@@ -1,6 +1,7 @@
 //! Runs one tool call in this order: the hooks before the call, the permission gate, the tool, and
 //! the hooks after the call.
 
+use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -10,7 +11,7 @@ use pitcrew_permission::gate::{Call, Gate, Judged, Verdict};
 use pitcrew_process::sandbox::Profile;
 use pitcrew_protocol::{
     AgentName, CallEffect, LEAD_NAME, PermissionMode, StatusChange, TaskStatus, TeamCall,
-    ToolTraits, canonical_tool, tool_name,
+    ToolTraits, canonical_tool, neutralised, tool_name,
 };
 use pitcrew_tools::{ToolContext, ToolOutcome};
 use serde_json::{Value, json};
@@ -36,7 +37,7 @@ pub(super) async fn judge(
 ) -> (Event, Option<JudgedCall>) {
     let Judging { mut call, mode } = judging;
     if let Err(unknown) = agent_context.tools.find(canonical_tool(&call.tool)) {
-        let judgement = Judgement::Deny { reason: unknown.text };
+        let judgement = Judgement::Deny { reason: for_the_model(unknown.text) };
         let judged =
             Event::Judged { call: call.id, replaced: None, judgement, context: Vec::new() };
         return (judged, None);
@@ -53,7 +54,7 @@ pub(super) async fn judge(
         Some(Decision::Allow { .. } | Decision::Ask { .. }) | None => None,
     };
     if let Some(reason) = said.stop.or(denied) {
-        let judgement = Judgement::Deny { reason };
+        let judgement = Judgement::Deny { reason: for_the_model(reason) };
         return (Event::Judged { call: call.id, replaced: None, judgement, context }, None);
     }
     // Everything from here on is about the input that will run: the gate's rules, the question, and
@@ -61,6 +62,10 @@ pub(super) async fn judge(
     let replaced = said.updated_input;
     call.input = replaced.clone().unwrap_or(call.input);
     let (judgement, path) = judge_input(&agent_context, &gate, mode, &call, said.decision).await;
+    let judgement = match judgement {
+        Judgement::Deny { reason } => Judgement::Deny { reason: for_the_model(reason) },
+        judgement @ (Judgement::Allow { .. } | Judgement::Ask(_)) => judgement,
+    };
     let event = Event::Judged { call: call.id.clone(), replaced, judgement, context };
     (event, path.map(|path| JudgedCall { call, path }))
 }
@@ -293,13 +298,27 @@ pub(super) async fn run(
         .collect();
     let seen = agent_context.context.reads.take_news();
     let ending = Ending {
-        text: outcome.text,
+        text: for_the_model(outcome.text),
         data: outcome.data,
         is_error: outcome.is_error,
         context,
         seen,
     };
     Event::ToolFinished { call: call.id, ending }
+}
+
+/// Added to a result in which a tag was rewritten. Without it, a model that writes the whole file
+/// anew would change the tag in the file.
+const REWRITTEN: &str = "\n\n(Above, `&lt;` before the name of a tag of this conversation stands for the sign itself. Edit reads it \
+    so in `old_string` and `new_string`; elsewhere write the sign.)";
+
+/// Rewrites the tags of the conversation in the text of a result. A file, an output of a command or
+/// a task may contain them, and the model would read them as messages or as notes of pitcrew.
+fn for_the_model(text: String) -> String {
+    match neutralised(&text) {
+        Cow::Borrowed(_) => text,
+        Cow::Owned(rewritten) => rewritten + REWRITTEN,
+    }
 }
 
 /// Returns a name for the call that is unique in the team. By this name, the team recognises a call

@@ -349,11 +349,9 @@ pub(crate) fn outcome(
 ) -> ToolOutcome {
     match (status, text) {
         (Status::Completed, Some(text)) => {
-            let shown = neutralised(&text);
             let content = json!([{"type": "text", "text": text}]);
-            let shown = format!(
-                "{shown}\n\nagentId: {name} (give it as `resume` to go on with this agent)"
-            );
+            let shown =
+                format!("{text}\n\nagentId: {name} (give it as `resume` to go on with this agent)");
             ToolOutcome::done(
                 shown,
                 json!({"status": "completed", "agentId": name, "content": content}),

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use pitcrew_protocol::{
-    ApiError, TaskCreated, TaskListed, TaskShown, TeamCall, ToolAnswer, neutralised, tool_name,
+    ApiError, TaskCreated, TaskListed, TaskShown, TeamCall, ToolAnswer, tool_name,
 };
 use pitcrew_team::{Actor, Team, task_times};
 use pitcrew_tools::{Tool, ToolContext, ToolOutcome};
@@ -128,10 +128,10 @@ impl TeamTool {
 }
 
 /// Converts an answer of the team into a tool result. The answer may contain text of other agents,
-/// such as a task's subject.
+/// such as a task's subject. The driver neutralises all results.
 pub(crate) fn answer(answer: &ToolAnswer) -> ToolOutcome {
     match serde_json::to_value(answer) {
-        Ok(data) => ToolOutcome::done(neutralised(&answer.text()), data),
+        Ok(data) => ToolOutcome::done(answer.text(), data),
         Err(error) => ToolOutcome::failed(format!("the answer cannot be written: {error}")),
     }
 }

@@ -8,7 +8,7 @@ use std::fs;
 use std::net::TcpListener;
 use std::os::unix::net::{UnixDatagram, UnixListener};
 
-use pitcrew_process::sandbox::{Profile, Sandbox, Support};
+use pitcrew_process::sandbox::{Machine, Options, Profile, Sandbox, Support, Variable};
 use serde_json::json;
 
 mod commands;
@@ -218,4 +218,54 @@ async fn a_command_in_read_is_not_started_where_nothing_holds_it() {
     assert!(matches!(ground.sandbox.support(Profile::Read), Support::Missing { .. }));
     let said = ground.bash("echo ran").await;
     assert!(said.contains("could not be run") && !said.contains("\nran"), "{said}");
+}
+
+#[test]
+fn commands_without_a_question_inherit_only_named_variables_that_look_harmless() {
+    let variables = [
+        // The variable, its value, and whether commands of read and work inherit it, without and
+        // with the user's setting that names it.
+        ("PATH", "/bin", [true, true]),
+        ("CARGO_HOME", "/c", [true, true]),
+        ("LC_TIME", "C", [true, true]),
+        ("BW_SESSION", "0fX=", [false, true]),
+        ("OP_SESSION_my", "0fX", [false, true]),
+        ("SENDGRID_ID", "SG.x", [false, true]),
+        ("TWILIO_SID", "AC0", [false, true]),
+        ("SOPS_AGE_RECIPIENTS", "age1x", [false, true]),
+        ("REDIS_URL", "redis://:pw@h", [false, true]),
+        ("HTTPS_PROXY", "http://u:pw@h", [false, true]),
+        ("https_proxy", "http://h:1", [true, true]),
+        ("CARGO_REGISTRY_TOKEN", "x", [false, true]),
+        ("MINE", "x", [false, true]),
+        // Keys of model providers reach nobody, whatever the user names.
+        ("ANTHROPIC_API_KEY", "sk-x", [false, false]),
+    ];
+    for (at, passed) in [false, true].into_iter().enumerate() {
+        let machine = Machine {
+            variables: variables.iter().map(|(name, value, _)| Variable::of(name, value)).collect(),
+            ..Machine::default()
+        };
+        let names = variables.iter().map(|(name, ..)| (*name).to_owned());
+        let passed = if passed { names.collect() } else { Vec::new() };
+        let withheld = vec!["LC_TIME".to_owned()];
+        let sandbox = Sandbox::with_options(
+            machine.clone(),
+            Options { passed: passed.clone(), ..Options::default() },
+        );
+        let narrowed =
+            Sandbox::with_options(machine, Options { passed, withheld, ..Options::default() });
+        for profile in [Profile::Read, Profile::Work] {
+            let left_out = sandbox.withheld_variables(profile);
+            for (name, _, is_inherited) in variables {
+                assert_eq!(
+                    !left_out.contains(&name.to_owned()),
+                    is_inherited[at],
+                    "{name} {profile:?}"
+                );
+            }
+            assert!(narrowed.withheld_variables(profile).contains(&"LC_TIME".to_owned()));
+        }
+        assert_eq!(sandbox.withheld_variables(Profile::Free), ["ANTHROPIC_API_KEY"]);
+    }
 }

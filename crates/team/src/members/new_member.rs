@@ -6,6 +6,7 @@ use pitcrew_protocol::{
 
 use super::spawn::SpawnMember;
 use crate::actor::one_form;
+use crate::new_name::is_confusable;
 use crate::ours::SpawnRecord;
 
 pub(super) fn spawned_by<'a>(config: &'a TeamConfig, call: Option<&str>) -> Option<&'a Member> {
@@ -56,19 +57,22 @@ pub(super) fn new_member(
     })
 }
 
-/// Refuses `name` if a member or former member has the same name or the same inbox.
+/// Refuses `name` if a member or former member has the same name or the same inbox, or a name that
+/// looks the same.
 pub(crate) fn check_free(
     config: &TeamConfig,
     ended: &[AgentName],
     name: &AgentName,
 ) -> Result<(), ApiError> {
-    let Some(other) =
-        config.members.iter().map(|m| &m.name).chain(ended).find(|known| one_form(known, name))
-    else {
-        return Ok(());
-    };
+    let known = || config.members.iter().map(|m| &m.name).chain(ended);
+    let is_alike = |known: &&AgentName| is_confusable(known.as_str(), name.as_str());
+    // A name with the same inbox is first, because its error says more.
+    let other = known().find(|known| one_form(known, name)).or_else(|| known().find(is_alike));
+    let Some(other) = other else { return Ok(()) };
     let message = if other == name {
         format!("Agent '{name}' is, or was, in team '{}'", config.name)
+    } else if !one_form(other, name) {
+        format!("Agent '{name}' could be confused with '{other}', which is, or was, in the team")
     } else {
         format!("Agent '{name}' would share the inbox '{}' with '{other}'", name.inbox_file())
     };

@@ -9,7 +9,7 @@ use super::modes::check_mode;
 use super::new_member::{new_member, spawned_by};
 use crate::actor::{is_reserved, one_form};
 use crate::ours::SpawnRecord;
-use crate::{Team, refusal};
+use crate::{Team, new_name, refusal};
 
 /// The settings of a new teammate.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -82,7 +82,7 @@ impl Team {
     /// # Errors
     /// The errors of [`Team::spawn`].
     pub async fn enlist(&self, spawn: SpawnMember) -> Result<Enlisted, ApiError> {
-        let name = AgentName::new(&spawn.name).map_err(|e| refusal::bad_name(&spawn.name, &e))?;
+        let name = new_name::agent(&spawn.name)?;
         if is_reserved(&name) && !one_form(&name, &AgentName::lead()) {
             return Err(refusal::invalid(format!("'{name}' is a reserved name"))
                 .with("name", name.as_str()));

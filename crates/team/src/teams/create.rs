@@ -10,7 +10,7 @@ use super::Teams;
 use crate::bounds::{FirstGoal, RunBounds};
 use crate::document::new_document;
 use crate::ours::SpawnRecord;
-use crate::{Team, refusal};
+use crate::{Team, new_name, refusal};
 
 /// If the name of a new team is taken, pitcrew tries the name with a number at its end. This is the
 /// highest number that it tries. A store has far fewer teams.
@@ -72,7 +72,7 @@ impl Teams {
     /// `invalid_request` for a bad name, `team_already_exists`, `rate_limit`.
     pub async fn create(&self, create: CreateTeam) -> Result<(Team, TeamCreated), ApiError> {
         let given = create.input.team_name.as_str();
-        let name = TeamName::new(given).map_err(|e| refusal::bad_name(given, &e))?;
+        let name = new_name::team(given)?;
         self.count_call().await?;
         if create.on_taken == OnTaken::Refuse {
             self.refuse_taken(&name).await?;

@@ -3,7 +3,7 @@
 use insta::assert_snapshot;
 use pitcrew_protocol::{ErrorCode, Limits, TaskStatus};
 use pitcrew_store::Event;
-use pitcrew_team::{Actor, Enlisted, SpawnRecord};
+use pitcrew_team::{Actor, Enlisted, JoinMember, SpawnRecord};
 
 use crate::team_env::{Crew, as_member, is, limits, member, message, name, task};
 
@@ -53,6 +53,41 @@ async fn whoever_starts_a_new_teammate_notes_it_and_a_call_made_again_notes_noth
     crew.team.note_spawned(&there.name, "team-lead").await;
     assert_eq!(crew.team.spawn(spawn).await.unwrap(), there);
     assert_eq!(noted().await, 1);
+}
+
+#[tokio::test]
+async fn a_new_name_that_could_be_confused_is_refused_with_the_reason() {
+    let crew = Crew::new().await;
+    crew.team.spawn(member("bob1")).await.unwrap();
+    crew.team.spawn(member("Борис1")).await.unwrap();
+    let refused = [
+        // The new name and the words of the refusal.
+        ("team-le\u{430}d", "mixes letters of scripts"),
+        ("b\u{43E}b", "mixes letters of scripts"),
+        ("us\u{435}r", "mixes letters of scripts"),
+        ("\u{443}ser1\u{3B1}", "mixes letters of scripts"),
+        ("bobl", "could be confused with 'bob1'"),
+        ("BOBI", "could be confused with 'bob1'"),
+        ("Борисl", "mixes letters of scripts"),
+        ("u5er\u{200B}", "invisible"),
+        ("user", "is a reserved name"),
+    ];
+    let joining = |name: &str| JoinMember { name: name.into(), ..JoinMember::default() };
+    for (given, words) in refused {
+        for error in [
+            crew.team.spawn(member(given)).await.unwrap_err(),
+            crew.team.join(joining(given)).await.unwrap_err(),
+        ] {
+            assert!(error.message.contains(words), "{given}: {error:?}");
+            let is_name_error =
+                matches!(error.code, ErrorCode::InvalidRequest | ErrorCode::AgentAlreadyExists);
+            assert!(is_name_error, "{given}: {error:?}");
+        }
+    }
+    for given in ["Борис2", "ひらがなカタカナ漢字1", "한국a1", "דוד1", "bob-2", "ana"]
+    {
+        assert_eq!(crew.team.spawn(member(given)).await.unwrap().name.as_str(), given);
+    }
 }
 
 #[tokio::test]

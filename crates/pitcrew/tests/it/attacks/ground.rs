@@ -101,6 +101,11 @@ impl Drop for Ground {
     }
 }
 
+/// The variables that tell the attacks their targets. Commands that nobody was asked about get them
+/// only because the user's settings name them.
+pub(super) const PASSED: [&str; 10] =
+    ["W", "OUT", "SOCK", "DGRAM", "ROOT", "ABSTRACT", "PITCREW", "TCP", "UDP", "PID"];
+
 impl Ground {
     pub(super) fn new(host: &Host) -> Self {
         let base = tempfile::tempdir_in(host.folder()).unwrap();
@@ -115,7 +120,7 @@ impl Ground {
         for path in SECRETS {
             write(path, &format!("{CANARY}\n"));
         }
-        let settings = json!({"permissions": {"deny": ["Read(./denied/**)"]}, "sandbox": {"allowUnsandboxedCommands": true}});
+        let settings = json!({"permissions": {"deny": ["Read(./denied/**)"]}, "sandbox": {"allowUnsandboxedCommands": true, "passedVariables": PASSED}});
         write("home/.claude/settings.json", &settings.to_string());
         write("work/kept", "kept\n");
         write("work/own", "own\n");

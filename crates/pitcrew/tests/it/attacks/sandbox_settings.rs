@@ -6,7 +6,7 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use super::ground::Ground;
+use super::ground::{Ground, PASSED};
 use super::host::{Host, User};
 use super::list::Attack;
 use super::play::run;
@@ -26,7 +26,9 @@ fn results(
 }
 
 /// Writes sandbox settings into the user's settings file.
-fn set(ground: &Ground, sandbox: Value) {
+fn set(ground: &Ground, mut sandbox: Value) {
+    let passed = sandbox.get("passedVariables").cloned().unwrap_or_else(|| json!(PASSED));
+    sandbox["passedVariables"] = passed;
     fs::write(ground.at("home/.claude/settings.json"), json!({ "sandbox": sandbox }).to_string())
         .unwrap();
 }
@@ -171,6 +173,13 @@ fn variables_that_the_settings_withhold_reach_no_command() {
         [&["--sandbox"], &["--yes"], &["--permission-mode", "bypassPermissions"]];
     for arguments in ways {
         assert!(value(arguments).contains(withheld.to_str().unwrap()), "{arguments:?}");
+    }
+    // Only a command that somebody was asked about gets a variable that nobody has named.
+    set(&ground, json!({"passedVariables": ["SOCK"]}));
+    for (arguments, named) in ways.into_iter().zip([false, false, true]) {
+        let other = if named { kept.display().to_string() } else { String::new() };
+        let expected = format!("got {} {other}", withheld.display());
+        assert_eq!(value(arguments).trim_end(), expected.trim_end(), "{arguments:?}");
     }
     set(&ground, json!({"withheldVariables": ["SOCK"]}));
     for arguments in ways {

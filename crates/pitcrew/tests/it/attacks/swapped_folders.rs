@@ -6,7 +6,7 @@ use std::fs;
 
 use serde_json::json;
 
-use super::ground::Ground;
+use super::ground::{Ground, PASSED};
 use super::host::{Host, User};
 use super::list::Attack;
 use super::play::{Way, play, run};
@@ -69,7 +69,7 @@ fn calls(ground: &Ground, nth: usize) -> Vec<Attack> {
 
 fn check(host: &Host, target: &str) {
     let ground = Ground::new(host);
-    let settings = json!({"permissions": {"deny": ["Read(./denied/**)", "Edit(./denied/**)"]}, "sandbox": {"autoAllow": true}});
+    let settings = json!({"permissions": {"deny": ["Read(./denied/**)", "Edit(./denied/**)"]}, "sandbox": {"autoAllow": true, "passedVariables": PASSED}});
     fs::write(ground.at("home/.claude/settings.json"), settings.to_string()).unwrap();
     let mut attacks: Vec<Attack> = swapping(&ground, target).into();
     attacks.extend((0..ROUNDS).flat_map(|nth| calls(&ground, nth)));
