@@ -136,15 +136,13 @@ impl Reader<'_> {
             return self.unreadable(matcher.clone(), None, "is no object");
         };
         let label = label(fields);
-        let read = self.condition(fields).and_then(|condition| {
-            let program = program(fields).map_err(|fault| (condition.clone(), fault))?;
-            Ok((condition, program))
-        });
-        let (condition, program) = match read {
-            Ok(read) => read,
-            Err((condition, fault)) => {
-                return self.unreadable_hook(matcher.clone(), condition, label, &fault);
-            }
+        let condition = match self.condition(fields) {
+            Ok(condition) => condition,
+            Err(fault) => return self.unreadable_hook(matcher.clone(), None, label, &fault),
+        };
+        let program = match program(fields) {
+            Ok(program) => program,
+            Err(fault) => return self.unreadable_hook(matcher.clone(), condition, label, &fault),
         };
         let name = self.name_of(label);
         let event = self.event.name;
@@ -171,13 +169,10 @@ impl Reader<'_> {
     }
 
     /// Reads the `if` of a hook. An error contains what is wrong with it.
-    fn condition(
-        &self,
-        fields: &Map<String, Value>,
-    ) -> Result<Option<Condition>, (Option<Condition>, String)> {
+    fn condition(&self, fields: &Map<String, Value>) -> Result<Option<Condition>, String> {
         let Some(value) = fields.get("if") else { return Ok(None) };
         let Some(text) = value.as_str() else {
-            return Err((None, "has an `if` that is no text".to_owned()));
+            return Err("has an `if` that is no text".to_owned());
         };
         let rule = SourcedRule {
             text: text.to_owned(),
@@ -187,7 +182,7 @@ impl Reader<'_> {
         };
         match CallCondition::parse(&rule, self.home) {
             Ok(rule) => Ok(Some(Condition { text: text.to_owned(), rule })),
-            Err(error) => Err((None, format!("has an `if` that cannot be read: {}", error.fault))),
+            Err(error) => Err(format!("has an `if` that cannot be read: {}", error.fault)),
         }
     }
 
@@ -278,7 +273,7 @@ fn program(fields: &Map<String, Value>) -> Result<HookProgram, String> {
     let shell = match fields.get("shell").map(Value::as_str) {
         None => Shell::Sh,
         Some(Some("bash")) => Shell::Bash,
-        Some(Some("powershell")) => Shell::PowerShell,
+        Some(Some("powershell")) => Shell::Pwsh,
         Some(_) => return Err(fault("shell", "`bash` or `powershell`")),
     };
     let args = fields.get("args").map(|args| {

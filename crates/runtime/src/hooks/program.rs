@@ -32,7 +32,7 @@ pub(super) enum Form {
 pub(super) enum Shell {
     Sh,
     Bash,
-    PowerShell,
+    Pwsh,
 }
 
 impl HookProgram {
@@ -43,7 +43,7 @@ impl HookProgram {
                 let (program, flags): (&str, &[&str]) = match shell {
                     Shell::Sh => ("sh", &["-c"]),
                     Shell::Bash => ("bash", &["-c"]),
-                    Shell::PowerShell => ("pwsh", &["-NoProfile", "-NonInteractive", "-Command"]),
+                    Shell::Pwsh => ("pwsh", &["-NoProfile", "-NonInteractive", "-Command"]),
                 };
                 let mut command = Command::new(program);
                 command.args(flags).arg(&self.command);

@@ -150,8 +150,11 @@ async fn no_command_in_work_takes_a_denied_file_out_of_a_rule_s_sight() {
     }
 }
 
+/// A change of the working folder by another program.
+type Change = fn(&Path);
+
 /// Ways in which a person, or a command that runs freely, gives a denied file another path.
-const BY_OTHERS: &[(&str, fn(&Path), &str)] = &[
+const BY_OTHERS: &[(&str, Change, &str)] = &[
     (
         "the folder is renamed",
         |it| fs::rename(it.join("a/b/secrets"), it.join("s")).unwrap(),

@@ -34,8 +34,11 @@ const PATHS: &[&str] = &[
     "worktrees/other",
 ];
 
+/// Makes something at a path. The second path lies outside of the repository.
+type Make = fn(&Path, &Path);
+
 /// Each kind of file that is put there.
-const KINDS: &[(&str, fn(&Path, &Path))] = &[
+const KINDS: &[(&str, Make)] = &[
     ("a link to a file of the user's", |path, home| symlink(home.join(".bashrc"), path).unwrap()),
     ("a link to a folder of the user's", |path, home| symlink(home, path).unwrap()),
     ("a link to a file that is not there", |path, home| symlink(home.join("new"), path).unwrap()),
@@ -83,7 +86,7 @@ async fn a_link_or_special_file_where_git_writes_is_refused_by_name_before_anyth
             assert!(said.contains(end) || is_unread, "{path}, {kind}: {said}");
             assert!(scene.is_home_untouched(), "{path}, {kind}");
             // The git of the test would wait at a FIFO in the place of other files.
-            let is_made = || git(&scene.repository, "branch --list pitcrew/*") != "";
+            let is_made = || !git(&scene.repository, "branch --list pitcrew/*").is_empty();
             assert!(!path.starts_with("logs") || !is_made(), "{path}, {kind}");
         }
     }

@@ -61,7 +61,8 @@ async fn a_file_of_an_earlier_version_is_shown_and_nothing_is_read_without_a_bou
         found.iter().map(claim).collect::<Vec<_>>().join("\n")
     };
     let mut told = Vec::new();
-    let plants: [(&str, fn(&Path)); 7] = [
+    type Plant = fn(&Path);
+    let plants: [(&str, Plant); 7] = [
         ("nothing", |_| {}),
         ("empty", |at| fs::write(at, "").unwrap()),
         ("a record", |at| {
