@@ -3,14 +3,14 @@
 //! A working copy can come from an archive, and agents write in it. Its configuration names
 //! programs, and links in its git folder lead anywhere. Therefore two layers guard each command:
 //!
-//! - [`programs`] gives git settings that replace each program which the repository names. Git
+//! - `programs` gives git settings that replace each program which the repository names. Git
 //!   starts none of them. Filters of the user's own configuration, such as git-lfs, keep working.
-//!   [`written`] refuses to write through links that leave the git folder.
+//!   `written` refuses to write through links that leave the git folder.
 //! - The sandbox confines git. A program or a link that the first layer misses changes nothing
 //!   outside of the grant: nothing at all where git only looks, and where git writes, the git
 //!   folder and the folders that the caller names.
 //!
-//! [`nested`] lists the repositories inside a checkout. Git does not descend into them, because
+//! `nested` lists the repositories inside a checkout. Git does not descend into them, because
 //! each has a configuration of its own. The caller looks into each of them by a command of its own.
 
 mod confined;
