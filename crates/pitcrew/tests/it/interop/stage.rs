@@ -505,10 +505,12 @@ impl Request {
         self.body["messages"].to_string()
     }
 
-    /// Whether the request continues a turn. Such a request contains the result of a tool call.
+    /// Whether the request continues a turn: since the model's last answer, the result of a tool call
+    /// was added. Mail can follow the result in a message of its own.
     pub(crate) fn is_within_a_turn(&self) -> bool {
-        let last = self.body["messages"].as_array().and_then(|messages| messages.last());
-        last.is_some_and(|last| last["content"].to_string().contains("tool_result"))
+        let messages = self.body["messages"].as_array().map_or(&[][..], Vec::as_slice);
+        let added = messages.iter().rev().take_while(|message| message["role"] != "assistant");
+        added.into_iter().any(|message| message["content"].to_string().contains("tool_result"))
     }
 
     /// Whether any part of the conversation contains `text`.
