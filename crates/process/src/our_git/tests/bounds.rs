@@ -27,6 +27,9 @@ enum Then {
 }
 use Then::{IsRefused, IsStopped, Works};
 
+/// Makes a file without an end.
+type Make = fn(&Path);
+
 /// Each setting that makes git read a file. `FILE` stands for the file's path.
 const SETTINGS: &[(&str, Then)] = &[
     ("[core]\n\tattributesFile = FILE\n", Works),
@@ -57,7 +60,7 @@ async fn live(scene: &Scene, our_git: OurGit) -> Result<(), WorktreeError> {
 
 #[tokio::test]
 async fn a_file_without_an_end_that_a_setting_names_is_not_read() {
-    let kinds: [(&str, fn(&Path)); 2] = [
+    let kinds: [(&str, Make); 2] = [
         ("a FIFO", |path| {
             let made = std::process::Command::new("mkfifo").arg(path).status().unwrap();
             assert!(made.success());
