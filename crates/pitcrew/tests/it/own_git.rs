@@ -14,8 +14,10 @@ const OWNER: &str = "process/src/our_git";
 /// shell command, and start nothing.
 const READ_COMMANDS: &[&str] = &[
     "permission/src/gate/bash.rs",
+    "permission/src/gate/bash/repository.rs",
     "permission/src/gate/bash/rules.rs",
     "permission/src/gate/shell/effect.rs",
+    "process/src/protected/names.rs",
 ];
 
 fn sources(folder: &Path) -> Vec<PathBuf> {
@@ -184,6 +186,6 @@ fn a_reflog_that_is_a_link_to_the_start_file_of_the_shell_makes_no_worktree_and_
     assert!(!worktree.exists(), "{ran:?}");
     let seen = unpacked.room.find("teams/work/pitcrew/transcripts/team-lead.ndjson");
     let seen = fs::read_to_string(seen).unwrap();
-    let link = logs.join("bob").display().to_string();
-    assert!(seen.contains(&link) && seen.contains("leads out of the git folder"), "{seen}");
+    let link = ".git/logs/refs/heads/pitcrew/work/bob";
+    assert!(seen.contains(link) && seen.contains("outside of the checkout"), "{seen}");
 }

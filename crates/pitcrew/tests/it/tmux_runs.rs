@@ -576,7 +576,7 @@ fn a_teammate_that_the_user_spawns_gets_a_pane_like_one_that_the_lead_spawns() {
     let Some(terminal) = Terminal::new() else { return };
     let turns = "[{delay_ms: 100, tools: [{name: TaskList}]}]";
     let script = format!(
-        "agents:\n  team-lead:\n    - repeat: {{at_most: 100000, until: {{contains: 'The user has added the teammate carl'}}, turns: {turns}}}\n    - tools: [{{name: SendMessage, input: {{type: shutdown_request, recipient: carl}}}}]\n    - wait_for: {{contains: teammate_terminated, from: message}}\n    - text: Carl was here.\n  carl:\n    - text: I wait.{GOODBYE}"
+        "agents:\n  team-lead:\n    - repeat: {{at_most: 100000, until: {{contains: 'The user has added the teammate carl'}}, turns: {turns}}}\n    - tools: [{{name: SendMessage, input: {{type: shutdown_request, recipient: carl}}}}]\n    - wait_for: {{contains: teammate_terminated, from: message}}\n    - text: Carl was here.\n  carl:{GOODBYE}"
     );
     let mut run = terminal.run_in("tmux", &script, &["--permission-mode", "acceptEdits"]);
     let run =

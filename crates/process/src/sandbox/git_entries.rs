@@ -22,7 +22,10 @@ const MOST_ENTRIES: usize = 500_000;
 
 /// Entries of a git folder that are not searched: git of pitcrew's runs no hooks, and each submodule
 /// and each worktree is a checkout of its own.
-const APART: [&str; 3] = ["hooks", "modules", "worktrees"];
+const APART: [&str; 3] = [HOOKS, "modules", "worktrees"];
+
+/// The entry of a git folder with its hooks.
+const HOOKS: &str = "hooks";
 
 /// The folder of a git folder with the packs, which can be large.
 const PACKS: &str = "objects/pack";
@@ -87,6 +90,8 @@ impl Entries {
                 match kind {
                     FileType::Directory if is_searched(&entry, extent) => todo.push(entry),
                     FileType::Directory => {}
+                    // Git of pitcrew's runs no hooks, wherever they are.
+                    FileType::Symlink if entry == Path::new(HOOKS) => {}
                     FileType::Symlink => {
                         found
                             .links

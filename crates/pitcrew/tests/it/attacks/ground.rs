@@ -51,7 +51,7 @@ const PROTECTED: [&str; 7] = [
 ];
 
 /// Paths in the root that the run itself writes. The tests ignore changes there.
-const OF_THE_RUN: [&str; 10] = [
+const OF_THE_RUN: [&str; 13] = [
     "teams/attacked",
     "tasks/attacked",
     "pitcrew/shells/attacked",
@@ -61,6 +61,9 @@ const OF_THE_RUN: [&str; 10] = [
     "pitcrew/lifecycle.lock",
     "pitcrew/worktrees",
     "pitcrew/quarantine",
+    "pitcrew/denied-files",
+    "pitcrew/launches",
+    "pitcrew/repositories",
     // When the run ends, it moves the team's files to the archive.
     "pitcrew/archive",
 ];

@@ -39,6 +39,7 @@ const DEMO: &str = "the tests of the demo run it";
 const TERMINAL: &str = "it needs a terminal; the tests of `interface` run it there";
 const SERVED: &str = "it listens at a fixed port; the tests of `serve` take a free one";
 const VIEWED: &str = "it needs a terminal; the tests of `viewed` run it there";
+const LAUNCHED: &str = "a run starts it in a pane; the tests of `pane_launch` look at it";
 const CLIENT: &str = "it needs Claude Code; the tests of `interop` run it where it can be had";
 
 /// All shown command lines without their comments, each with the situation in which it runs.
@@ -149,6 +150,8 @@ pub(super) const SHOWN: &[(&str, Stage)] = &[
     ("pitcrew pane check ./my-terminal.py --socket /tmp/s", Not("the program is the reader's own")),
     ("pitcrew pane check PROGRAM", Tmux),
     ("pitcrew pane check pitcrew pane serve tmux", Tmux),
+    ("pitcrew pane-exec", Not(LAUNCHED)),
+    ("pitcrew pane-exec SOCKET STARTER", Not(LAUNCHED)),
     ("pitcrew pane serve iterm2", Not("iTerm2 is on macOS only")),
     ("pitcrew pane serve tmux", Tmux),
     ("pitcrew plan approve bob", Planned),
