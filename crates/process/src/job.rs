@@ -17,6 +17,7 @@ mod member;
 mod tags;
 
 use std::collections::HashSet;
+use std::ffi::OsStr;
 use std::io;
 use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
@@ -59,8 +60,7 @@ const KILL_TIME: Duration = Duration::from_secs(5);
 /// Maximum number of bytes read from a pipe at once.
 const CHUNK_BYTES: usize = 16 * 1024;
 
-/// The environment variables that are removed from the environment of every command that pitcrew
-/// starts. Git sets these variables for its hooks, and pitcrew inherits them when it runs in a git
+/// The environment variables that no command inherits that pitcrew starts. Git sets these variables for its hooks, and pitcrew inherits them when it runs in a git
 /// hook. With them, a git command started by pitcrew or by an agent would use the wrong repository.
 const GIT_LEAKS: [&str; 6] = [
     "GIT_DIR",
@@ -185,7 +185,11 @@ impl Job {
         let tag = uuid::Uuid::new_v4().to_string();
         // If pitcrew runs inside a git hook, these variables point to the repository of that hook.
         for name in GIT_LEAKS {
-            command.env_remove(name);
+            let is_set = |(key, value): (&OsStr, Option<_>)| key == name && value.is_some();
+            // A variable that the caller has set is not inherited.
+            if !command.as_std().get_envs().any(is_set) {
+                command.env_remove(name);
+            }
         }
         let mut child = command
             .env(TAG_VARIABLE, &tag)
@@ -210,6 +214,11 @@ impl Job {
     pub fn with_aftermath(mut self, aftermath: Aftermath) -> Self {
         self.group.aftermath = Some(aftermath);
         self
+    }
+
+    /// Returns the process of the command. It leads the process group of the job.
+    pub(crate) fn leader(&self) -> ProcessIdentity {
+        self.group.claim.leader
     }
 
     /// Reads both pipes until the command ends, is cancelled or reaches its deadline.

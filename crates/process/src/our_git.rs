@@ -13,10 +13,12 @@
 //! `nested` lists the repositories inside a checkout. Git does not descend into them, because
 //! each has a configuration of its own. The caller looks into each of them by a command of its own.
 
+mod bounds;
 mod confined;
 mod error;
 mod nested;
 mod programs;
+mod running;
 mod settings;
 mod user_config;
 mod written;
@@ -31,12 +33,14 @@ use tokio::time::Instant;
 
 use crate::job::{Ended, Ending, Stream};
 use crate::sandbox::git_folder::{GitFolder, TrustedStores};
-use crate::sandbox::{Extent, Sandbox};
+use crate::sandbox::{Extent, Sandbox, unfit_include};
 use crate::stuck_git::Stuck;
+use bounds::Bounds;
 use confined::grant;
 pub use error::OurGitError;
 pub(crate) use nested::Listed;
 use programs::Programs;
+pub use running::RunningGit;
 use settings::Settings;
 pub(crate) use user_config::all as user_settings;
 pub use user_config::setting as user_setting;
@@ -60,6 +64,8 @@ pub struct OurGit {
     sandbox: Sandbox,
     /// The folders outside of a checkout that git may use in it.
     stores: TrustedStores,
+    running: RunningGit,
+    bounds: Bounds,
     /// The check that a test switches off.
     #[cfg(test)]
     without: Option<tests::Layer>,
@@ -113,10 +119,22 @@ impl OurGit {
         Self { sandbox, ..Self::default() }
     }
 
+    /// Returns a runner with another sandbox.
+    #[must_use]
+    pub(crate) fn confined(self, sandbox: Sandbox) -> Self {
+        Self { sandbox, ..self }
+    }
+
     /// Returns a runner that works in checkouts that borrow these stores.
     #[must_use]
     pub fn trusting(self, stores: TrustedStores) -> Self {
         Self { stores, ..self }
+    }
+
+    /// Returns a runner whose commands `running` ends.
+    #[must_use]
+    pub fn ended_by(self, running: RunningGit) -> Self {
+        Self { running, ..self }
     }
 
     /// Refuses to run git where it would use another's store, wait for a FIFO, or read without end.
@@ -167,11 +185,8 @@ impl OurGit {
         if answer.is_success {
             return Ok(answer);
         }
-        let shown = words.iter().take(2).map(|word| word.to_string_lossy());
-        Err(OurGitError::Git {
-            command: shown.collect::<Vec<_>>().join(" "),
-            answer: String::from_utf8_lossy(&answer.stderr).trim().to_owned(),
-        })
+        let said = String::from_utf8_lossy(&answer.stderr).trim().to_owned();
+        Err(OurGitError::Git { command: shown(&words), answer: said })
     }
 
     /// Runs git. Returns the result even if the command fails.
@@ -214,7 +229,7 @@ impl OurGit {
         sink: impl FnMut(&[u8]) + Send,
     ) -> Result<Answer, OurGitError> {
         let programs = match access {
-            Access::Look => Programs::default(),
+            Access::Look => Programs::of_look(),
             Access::Compare => self.programs(folder).await?,
             // A command about another worktree reads the configuration of that worktree too.
             Access::Write(written) => {
@@ -244,11 +259,15 @@ impl OurGit {
         let mut listed = Vec::new();
         let keep = |bytes: &[u8]| keep(&mut listed, bytes, ANSWER_BYTES);
         let none = Programs::default();
-        self.run(folder, words, Access::Look, none, keep).await?;
+        let answer = self.run(folder, words, Access::Look, none, keep).await?;
+        let failed = |answer| Err(OurGitError::Git { command: "config".to_owned(), answer });
         // A filter that was cut off would stay active.
         if listed.len() >= ANSWER_BYTES {
-            let answer = "the configuration has too many filters".to_owned();
-            return Err(OurGitError::Git { command: "config".to_owned(), answer });
+            return failed("the configuration has too many filters".to_owned());
+        }
+        // Git also reports no success if there is no such setting.
+        if !answer.is_success && answer.stderr.starts_with(b"fatal:") {
+            return failed(String::from_utf8_lossy(&answer.stderr).trim().to_owned());
         }
         let programs = Programs::of(&listed);
         self.check_can_run(folder, &programs)?;
@@ -278,6 +297,13 @@ impl OurGit {
         let words: Vec<_> = words.into_iter().map(|word| word.as_ref().to_os_string()).collect();
         self.check_git_folder(folder)?;
         written::check_files(folder, &words).map_err(failed)?;
+        let (top, configuration) = GitFolder::configured(folder).unzip();
+        let included = unfit_include(configuration.unwrap_or_default(), self.sandbox.home());
+        if let Some((path, why)) = included {
+            return Err(OurGitError::Configured { path, why });
+        }
+        // Git refuses to make a repository in a given checkout.
+        let top = top.filter(|_| words.first().is_some_and(|word| word != "init"));
         let (grant, temporary) = match grant(&self.sandbox, folder, access, &programs) {
             #[cfg(test)]
             Err(_link) if self.without == Some(tests::Layer::Links) => {
@@ -285,12 +311,13 @@ impl OurGit {
             }
             granted => granted?,
         };
-        let settings = Settings::of(programs);
+        let settings = Settings::of(programs).in_work_tree(top);
         #[cfg(test)]
         let settings = match self.without {
             Some(tests::Layer::Settings) => Settings::none(),
             Some(tests::Layer::Links) | None => settings,
         };
+        let shown = shown(&words);
         let fill = |command: &mut tokio::process::Command| {
             settings.apply(command.as_std_mut());
             if let Some(temporary) = &temporary {
@@ -299,9 +326,10 @@ impl OurGit {
             command.args(words);
         };
         let job = self.sandbox.start_own(folder, &grant, "git", fill).map_err(failed)?;
+        self.bounds.hold(job.leader());
         let mut answer = Answer::default();
         let deadline = Some(Instant::now() + CALL_TIME);
-        let stuck = Stuck::watch(folder);
+        let stuck = Stuck::watch(folder, job.leader(), &self.running);
         let ended = job
             .run(deadline, STOP_GRACE, stuck.cancel(), |stream, bytes| match stream {
                 Stream::Stdout => sink(bytes),
@@ -314,14 +342,25 @@ impl OurGit {
         drop(left_behind);
         match ending {
             Ending::Exited(status) => answer.is_success = status.success(),
-            Ending::Cancelled => answer.stderr = stuck.reason().into_bytes(),
+            // What git said until then is no answer, not even that there is none.
+            Ending::Cancelled => return Err(stopped(&shown, stuck.reason())),
             Ending::DeadlinePassed => {
-                answer.stderr =
-                    format!("it took longer than {} s", CALL_TIME.as_secs()).into_bytes();
+                let reason = format!("it took longer than {} s", CALL_TIME.as_secs());
+                return Err(stopped(&shown, reason));
             }
         }
         Ok(answer)
     }
+}
+
+/// Returns the part of a command that error messages name.
+fn shown(words: &[OsString]) -> String {
+    let shown = words.iter().take(2).map(|word| word.to_string_lossy());
+    shown.collect::<Vec<_>>().join(" ")
+}
+
+fn stopped(command: &str, answer: String) -> OurGitError {
+    OurGitError::Git { command: command.to_owned(), answer }
 }
 
 /// Appends bytes to an answer up to a limit.

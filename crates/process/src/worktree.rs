@@ -26,6 +26,7 @@ use std::path::{Component, Path, PathBuf};
 
 use contents::{Contents, Place};
 
+use crate::our_git::RunningGit;
 use crate::own_mode;
 use crate::sandbox::Sandbox;
 use crate::sandbox::git_folder::TrustedStores;
@@ -173,6 +174,12 @@ impl Worktrees {
     #[must_use]
     pub fn trusting(self, stores: TrustedStores) -> Self {
         Self { git: self.git.trusting(stores), ..self }
+    }
+
+    /// Returns a manager whose git commands `running` ends.
+    #[must_use]
+    pub fn ended_by(self, running: RunningGit) -> Self {
+        Self { git: self.git.ended_by(running), ..self }
     }
 
     /// Returns a manager that runs git by this runner.

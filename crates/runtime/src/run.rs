@@ -14,6 +14,7 @@ use std::time::Duration;
 use pitcrew_agent::Role;
 use pitcrew_model::{Model, ModelError, PriceTable, Usage, in_dollars};
 use pitcrew_permission::settings::Settings;
+use pitcrew_process::our_git::RunningGit;
 use pitcrew_process::sandbox::Machine;
 use pitcrew_protocol::{AgentName, ApiError, PermissionMode};
 use pitcrew_team::{RunBounds, SecretText, Teams};
@@ -487,18 +488,26 @@ pub struct Stopper {
     stop: tokio_util::sync::CancellationToken,
     kill: tokio_util::sync::CancellationToken,
     interrupt: Arc<Notify>,
+    git: RunningGit,
 }
 
 impl Stopper {
     /// Asks every agent to shut down. After the grace period, stops the agents that are still
-    /// running.
+    /// running. Ends the git command for which the run waits.
     pub fn stop(&self) {
         self.stop.cancel();
+        self.git.end();
     }
 
     /// Cancels all work of the run at once.
     pub fn kill(&self) {
         self.kill.cancel();
+        self.git.end();
+    }
+
+    /// Returns the git commands of the run.
+    pub(crate) fn git(&self) -> RunningGit {
+        self.git.clone()
     }
 
     /// Interrupts the current turn of the lead, or of the member that runs alone. The running work

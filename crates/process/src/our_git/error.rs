@@ -39,6 +39,14 @@ pub enum OurGitError {
         /// What is wrong with it.
         why: String,
     },
+    /// The configuration includes a file that git cannot read to an end.
+    #[error("git is not run, because its configuration reads {}: {why}", .path.display())]
+    Configured {
+        /// The file of the configuration.
+        path: PathBuf,
+        /// What is wrong with it.
+        why: String,
+    },
     /// Nothing would keep a program that the repository names from running with all rights.
     #[error(
         "git is not run in {}: the repository's setting {setting} may name a program, and nothing \

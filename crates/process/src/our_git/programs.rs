@@ -1,5 +1,5 @@
-//! Finds the programs that the configuration of a working copy names, and replaces those that the
-//! repository itself names.
+//! Finds the programs and files that the configuration of a working copy names, and replaces those
+//! that the repository itself names.
 //!
 //! Git lists the configuration, so conditions and included files count exactly as they do when git
 //! runs the command in the same folder.
@@ -10,8 +10,11 @@ use std::os::unix::ffi::OsStringExt as _;
 
 /// A pattern for the names of all settings that matter here. `git config --get-regexp` reads it.
 pub(super) const NAMES: &str = "^(filter|lfs|hook|credential)\\.\
-    |^core\\.(sshcommand|askpass|sharedrepository)$\
+    |^core\\.(sshcommand|askpass|sharedrepository|attributesfile|excludesfile)$\
     |(command|cmd|program|helper|driver|textconv|clean|smudge|process|agent)$";
+
+/// The value of a setting that names no file. An empty value is an error in some settings.
+pub(super) const NO_FILE: &str = "/dev/null";
 
 /// What a setting of the repository's becomes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,6 +46,9 @@ const TREATMENTS: &[(&str, &str, Treatment)] = &[
     ("lfs", "", Treatment::AsItIs),
     ("core", "sshcommand", Treatment::UsersOr("")),
     ("core", "askpass", Treatment::UsersOr("")),
+    // Git reads these files, whatever they are.
+    ("core", "attributesfile", Treatment::UsersOr(NO_FILE)),
+    ("core", "excludesfile", Treatment::UsersOr(NO_FILE)),
     ("credential", "helper", Treatment::UsersList),
     ("credential", "", Treatment::AsItIs),
     ("hook", "", Treatment::Off),
@@ -86,6 +92,14 @@ struct Entry<'a> {
 }
 
 impl Programs {
+    /// Returns the settings of a command that reads no file of a checkout. It needs no file of the
+    /// user's that tells about them.
+    pub(super) fn of_look() -> Self {
+        let names = ["core.attributesFile", "core.excludesFile"];
+        let settings = names.map(|name| (name.into(), NO_FILE.into())).into();
+        Self { settings, ..Self::default() }
+    }
+
     /// Reads a list of git's. For each setting it contains the scope, the key, a line break and the
     /// value, with a zero byte after the scope and after the value.
     pub(super) fn of(listed: &[u8]) -> Self {

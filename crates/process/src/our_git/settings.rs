@@ -1,12 +1,13 @@
 //! The settings and environment variables of every git command.
 
 use std::ffi::OsString;
+use std::path::PathBuf;
 use std::process::Command;
 
-use super::programs::Programs;
+use super::programs::{NO_FILE, Programs};
 
 /// Settings for every git command. They have priority over all configuration files.
-const FIXED: [(&str, &str); 12] = [
+const FIXED: [(&str, &str); 20] = [
     // Each of these would start a program that the repository names.
     ("core.fsmonitor", "false"),
     ("core.hooksPath", "/dev/null"),
@@ -18,6 +19,15 @@ const FIXED: [(&str, &str); 12] = [
     ("submodule.recurse", "false"),
     ("status.submoduleSummary", "false"),
     ("diff.ignoreSubmodules", "dirty"),
+    // Git would read any file that the repository names. No command of ours needs one of them.
+    ("blame.ignoreRevsFile", ""),
+    ("commit.template", NO_FILE),
+    ("diff.orderFile", NO_FILE),
+    ("fetch.fsck.skipList", ""),
+    ("fsck.skipList", ""),
+    ("gpg.ssh.allowedSignersFile", NO_FILE),
+    ("mailmap.blob", ""),
+    ("mailmap.file", NO_FILE),
     // Git would start background work.
     ("gc.auto", "0"),
     ("maintenance.auto", "false"),
@@ -83,19 +93,29 @@ const REMOVED: [&str; 34] = [
 ];
 
 /// The settings of one git command.
-pub(super) struct Settings(Vec<(OsString, OsString)>);
+#[derive(Default)]
+pub(super) struct Settings {
+    pairs: Vec<(OsString, OsString)>,
+    /// The folder that git uses as the checkout, whatever the setting `core.worktree` says.
+    work_tree: Option<PathBuf>,
+}
 
 impl Settings {
     /// Returns the fixed settings, and those that replace the programs of a repository.
     pub(super) fn of(programs: Programs) -> Self {
         let fixed = FIXED.into_iter().map(|(key, value)| (key.into(), value.into()));
-        Self(fixed.chain(programs.into_settings()).collect())
+        Self { pairs: fixed.chain(programs.into_settings()).collect(), work_tree: None }
+    }
+
+    /// Sets the folder that git uses as the checkout.
+    pub(super) fn in_work_tree(self, work_tree: Option<PathBuf>) -> Self {
+        Self { work_tree, ..self }
     }
 
     /// Returns no setting, to test the confinement alone.
     #[cfg(test)]
     pub(super) fn none() -> Self {
-        Self(Vec::new())
+        Self::default()
     }
 
     /// Gives the settings and variables to a command.
@@ -108,8 +128,11 @@ impl Settings {
         for name in REMOVED {
             command.env_remove(name);
         }
-        command.envs(VARIABLES).env("GIT_CONFIG_COUNT", self.0.len().to_string());
-        for (number, (key, value)) in self.0.iter().enumerate() {
+        // Git reads `core.worktree` while it looks for the repository, before all other settings.
+        // Only this variable has priority over it.
+        command.envs(self.work_tree.as_ref().map(|folder| ("GIT_WORK_TREE", folder)));
+        command.envs(VARIABLES).env("GIT_CONFIG_COUNT", self.pairs.len().to_string());
+        for (number, (key, value)) in self.pairs.iter().enumerate() {
             command.env(format!("GIT_CONFIG_KEY_{number}"), key);
             command.env(format!("GIT_CONFIG_VALUE_{number}"), value);
         }

@@ -1,6 +1,7 @@
 //! Attacks by a repository on pitcrew's own git, as tables. Each attack is tried with each of the
 //! two layers alone, and with none. The last shows that the attack works.
 
+mod bounds;
 mod links;
 mod programs;
 mod users;

@@ -6,8 +6,10 @@ use std::process::{Command, Stdio};
 use std::sync::mpsc;
 use std::time::Duration;
 
+use super::bounds::Bounds;
 use super::programs::Programs;
 use super::settings::Settings;
+use crate::identity::ProcessIdentity;
 use crate::sandbox::Sandbox;
 
 /// Time limit for git to print its configuration. Git can block, because it also reads the working
@@ -41,6 +43,7 @@ fn answer(folder: &Path, home: Option<&Path>, words: &[&str]) -> Option<Vec<u8>>
     git.arg("-C").arg(folder).args(["config", "--global"]).args(words);
     git.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
     let mut child = Sandbox::default().spawn_own_reader(&mut git).ok()?;
+    Bounds::default().hold(ProcessIdentity { pid: child.id(), start_ticks: 0 });
     let (said, answer) = mpsc::channel();
     let reader = child.stdout.take().map(|stdout| {
         std::thread::spawn(move || {

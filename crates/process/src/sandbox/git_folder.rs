@@ -184,6 +184,29 @@ impl GitFolder {
         of(&own).or_else(|| of(&common()?))
     }
 
+    /// Returns the checkout around `folder` that git would use, and the files of its configuration.
+    /// This function looks only at `.git` and at the files that lead to the git folder.
+    pub(crate) fn configured(folder: &Path) -> Option<(PathBuf, Vec<PathBuf>)> {
+        let folder = fs::canonicalize(folder).ok()?;
+        let mut nearest = None;
+        for top in folder.ancestors() {
+            let Ok(metadata) = fs::symlink_metadata(top.join(POINTER)) else { continue };
+            let Some(own) = own_of(top) else { return nearest };
+            let common = common_of(&own).unwrap_or_else(|| own.clone());
+            let is_whole = has_head(&own) && is_repository(&common);
+            let names =
+                [(&common, "config"), (&common, "config.worktree"), (&own, "config.worktree")];
+            let files = names.map(|(folder, name)| folder.join(name)).into();
+            let found = Some((top.to_path_buf(), files));
+            // Git skips a `.git` folder that is not a repository.
+            if is_whole || !metadata.is_dir() {
+                return found;
+            }
+            nearest = nearest.or(found);
+        }
+        nearest
+    }
+
     fn at(top: &Path, grants: &mut dyn FnMut(Claim) -> bool) -> Option<Self> {
         let own = own_of(top)?;
         let common = common_of(&own)?;

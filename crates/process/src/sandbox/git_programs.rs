@@ -11,13 +11,19 @@ use std::path::{Path, PathBuf};
 use std::str::Chars;
 
 use super::git_folder::GitFolder;
-use crate::given_file::read_git_config;
+use crate::given_file::{Given, Refused, read_git_config};
 
 /// Maximum size of a configuration file, in bytes.
 const MOST_BYTES: u64 = 1 << 20;
 
 /// Maximum number of configuration files that are read, including files that other files include.
 const MOST_FILES: usize = 32;
+
+/// Maximum size in bytes of a configuration file that git of pitcrew's reads.
+const MOST_INCLUDED_BYTES: u64 = 16 << 20;
+
+/// Maximum number of configuration files that git of pitcrew's reads.
+const MOST_INCLUDED: usize = 64;
 
 /// Settings whose values are commands, or names of files that select commands. Each setting is
 /// given by its section and the last part of its name.
@@ -150,6 +156,42 @@ pub(super) fn named(git: &GitFolder, home: Option<&Path>) -> Vec<PathBuf> {
         }
     }
     named
+}
+
+/// Returns the first file that configuration files include, in any depth, and that git cannot read to
+/// an end: a FIFO for instance. Returns its path and the reason. Conditions of includes are not
+/// examined.
+pub(crate) fn unfit_include(
+    mut files: Vec<PathBuf>,
+    home: Option<&Path>,
+) -> Option<(PathBuf, String)> {
+    let mut nth = 0;
+    while let Some(file) = files.get(nth).cloned() {
+        let refused = match Given::ByUser.read(&file, MOST_INCLUDED_BYTES) {
+            // Git reports a file that it may not read.
+            Ok(None) | Err(Refused::Io(_)) => None,
+            Ok(Some(_)) if nth >= MOST_INCLUDED => Some("too many files are included".to_owned()),
+            Ok(Some(bytes)) => {
+                let folder = file.parent().unwrap_or(&file);
+                let included = entries(&String::from_utf8_lossy(&bytes));
+                let included = included.iter().filter(|entry| {
+                    matches!(entry.section.as_str(), "include" | "includeif") && entry.key == "path"
+                });
+                for path in included.map(|entry| resolved(folder, &entry.value, home)) {
+                    if !files.contains(&path) {
+                        files.push(path);
+                    }
+                }
+                None
+            }
+            Err(refused) => Some(refused.to_string()),
+        };
+        if let Some(refused) = refused {
+            return Some((file, refused));
+        }
+        nth += 1;
+    }
+    None
 }
 
 fn resolved(folder: &Path, value: &str, home: Option<&Path>) -> PathBuf {

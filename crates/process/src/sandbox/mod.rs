@@ -87,6 +87,7 @@ pub use environment::is_secret as is_secret_name;
 pub(crate) use git_entries::unfit_in_checkout;
 pub use git_entries::{Extent, Unfit};
 pub use git_locks::GitLock;
+pub(crate) use git_programs::unfit_include;
 pub use grant::Grant;
 pub use inside::run_inside;
 pub use machine::{Machine, Options, TOOLCHAIN_VARIABLES, Variable};

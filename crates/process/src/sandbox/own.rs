@@ -71,6 +71,11 @@ impl Sandbox {
         self.kept.as_ref().map_or(&[], |kept| &kept.options.git)
     }
 
+    /// Returns the user's home folder.
+    pub(crate) fn home(&self) -> Option<&Path> {
+        self.kept.as_ref()?.machine.home.as_deref()
+    }
+
     /// Starts a program of pitcrew's own as a new job in the folder `cwd`. `fill` adds the
     /// program's arguments and environment variables.
     ///

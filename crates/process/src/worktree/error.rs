@@ -151,6 +151,7 @@ impl From<OurGitError> for WorktreeError {
             OurGitError::Io { doing, path, source } => Self::Io { doing, path, source },
             OurGitError::Borrowed { .. }
             | OurGitError::Written { .. }
+            | OurGitError::Configured { .. }
             | OurGitError::Unconfined { .. } => Self::Refused(error),
         }
     }

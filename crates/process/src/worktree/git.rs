@@ -8,7 +8,9 @@ use std::path::{Path, PathBuf};
 
 use super::{WorktreeError, is_real_folder, real};
 use crate::checkout::checkout_around;
-use crate::our_git::{ANSWER_BYTES, Access, Answer, Listed, OurGit, OurGitError, Written};
+use crate::our_git::{
+    ANSWER_BYTES, Access, Answer, Listed, OurGit, OurGitError, RunningGit, Written,
+};
 use crate::sandbox::Sandbox;
 use crate::sandbox::git_folder::TrustedStores;
 
@@ -65,11 +67,15 @@ impl Git {
     }
 
     pub(super) fn confined(self, sandbox: Sandbox) -> Self {
-        Self { ours: OurGit::new(sandbox), ..self }
+        Self { ours: self.ours.confined(sandbox), ..self }
     }
 
     pub(super) fn trusting(self, stores: TrustedStores) -> Self {
         Self { ours: self.ours.trusting(stores), ..self }
+    }
+
+    pub(super) fn ended_by(self, running: RunningGit) -> Self {
+        Self { ours: self.ours.ended_by(running), ..self }
     }
 
     /// Returns a copy that runs git in another checkout.

@@ -442,7 +442,7 @@ impl TeamLoop {
             .with_ignored(self.run_context.ignored_files);
         let sandbox = self.run_context.sandbox.clone();
         let stores = trusted_stores(&self.run_context.root, sandbox.trusted_git());
-        worktrees.confined(sandbox).trusting(stores)
+        worktrees.confined(sandbox).trusting(stores).ended_by(self.sources.stopper.git())
     }
 }
 

@@ -92,7 +92,7 @@ async fn a_link_or_special_file_where_git_writes_is_refused_by_name_before_anyth
     }
 }
 
-fn chain(error: &dyn std::error::Error) -> String {
+pub(super) fn chain(error: &dyn std::error::Error) -> String {
     let next = error.source().map(chain).unwrap_or_default();
     format!("{error}: {next}")
 }
@@ -161,20 +161,4 @@ async fn links_that_stay_inside_and_links_that_git_only_reads_are_no_obstacle() 
     symlink("refs/heads/main", git_folder.join("HEAD")).unwrap();
     scene.live(Guard::FirstAlone.git(&scene, Layer::Links), |_| ()).await.unwrap();
     assert_eq!(git(&scene.repository, "log --format=%s -1"), "own");
-}
-
-#[tokio::test]
-async fn work_of_a_repository_whose_setting_names_the_home_as_its_checkout_is_not_merged() {
-    let scene = Scene::new();
-    let home = scene.home.display().to_string();
-    let our_git = || Guard::FirstAlone.git(&scene, Layer::Links);
-    let worktrees = scene.worktrees(our_git());
-    let worktree = worktrees.create("probe", "worker").await.unwrap();
-    fs::write(worktree.path.join(".profile"), "evil").unwrap();
-    super::commit(&worktree.path, "own");
-    let state = worktrees.branch_state(&worktree.path).await.unwrap();
-    git(&scene.repository, &format!("config core.worktree {home}"));
-    let said = worktrees.merge(&worktree.path, &state.tip).await.unwrap_err().to_string();
-    assert!(said.contains("core.worktree") && said.contains(&home), "{said}");
-    assert!(scene.is_home_untouched());
 }
