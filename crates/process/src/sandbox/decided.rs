@@ -88,6 +88,21 @@ impl Decided {
         Some(open().is_some_and(|file| decided.is_content_of(file)))
     }
 
+    /// Returns the digest of the content that a person decided for the file at the path.
+    pub(super) fn digest_of(&self, path: &Path) -> Option<&str> {
+        self.files.iter().find(|file| file.path == path).map(|file| file.sha256.as_str())
+    }
+
+    /// Returns the files whose content a person decided.
+    pub(super) fn paths(&self) -> impl Iterator<Item = &Path> {
+        self.files.iter().map(|file| file.path.as_path())
+    }
+
+    /// Returns true if the content with this digest is that of a decision.
+    pub(super) fn names(&self, sha256: &str) -> bool {
+        self.files.iter().any(|file| file.sha256 == sha256)
+    }
+
     /// Returns true if a person decided the content of a file inside the folder.
     pub(super) fn is_inside(&self, folder: &Path) -> bool {
         let mut paths = self.files.iter().map(|file| &file.path).chain(&self.pending);
@@ -130,6 +145,6 @@ impl DecidedFile {
     }
 }
 
-fn digest(content: &[u8]) -> String {
+pub(super) fn digest(content: &[u8]) -> String {
     Sha256::digest(content).iter().map(|byte| format!("{byte:02x}")).collect()
 }

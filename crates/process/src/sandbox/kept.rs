@@ -507,6 +507,7 @@ impl Kept {
             return Err(io::Error::other(obstacle));
         }
         let seen = self.readable(grant)?;
+        let unread = seen.0.withheld.clone();
         let records = Records::lock(&self.machine.root)?;
         // Look at the protected places without the files that other commands have created there.
         let folders = self.open_folders(grant, seen.1.as_ref());
@@ -516,7 +517,7 @@ impl Kept {
         // Before the command starts, write a record of the protected places that no mount covers.
         // If this process is killed, a later pitcrew process reads the record and checks these
         // places.
-        let record = records.begin(&mounts.opened, mounts.uncovered, mounts.covered)?;
+        let record = records.begin(&mounts.opened, mounts.uncovered, mounts.covered, &unread)?;
         drop(records);
         command.arg(program);
         fill(&mut command);

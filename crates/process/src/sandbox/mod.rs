@@ -52,6 +52,7 @@ mod decided;
 mod denied;
 mod denied_paths;
 mod environment;
+mod existing;
 mod git_config;
 mod git_entries;
 pub mod git_folder;

@@ -6,7 +6,7 @@
 //! share one list below the configuration root. They only append to it, so no lock is needed. The
 //! first process that finds nobody else at the list empties it.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::fs::{self, File, Metadata, TryLockError};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
@@ -31,6 +31,9 @@ const MOST_BYTES: u64 = 16 << 20;
 
 /// Maximum number of entries of denied folders that are searched for files with several names.
 const MOST_SEARCHED: usize = 100_000;
+
+/// Maximum number of entries of a protected folder that are searched for links.
+const MOST_SEARCHED_FOR_LINKS: usize = 20_000;
 
 /// The files that rules matched, of this process and of all others at the same root.
 #[derive(Debug, Default)]
@@ -251,6 +254,29 @@ fn linked_below(folder: &Path) -> Vec<Metadata> {
         }
     }
     linked
+}
+
+/// Returns the symbolic links in a folder and its subfolders.
+pub(super) fn links_below(folder: &Path) -> Vec<PathBuf> {
+    let mut links = Vec::new();
+    let mut searched = 0;
+    let mut todo = VecDeque::from([folder.to_path_buf()]);
+    // The outer folders come first, because programs read most of their files there.
+    while let Some(folder) = todo.pop_front() {
+        for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+            searched += 1;
+            if searched > MOST_SEARCHED_FOR_LINKS {
+                tracing::warn!("not all links in protected folders are known: there are too many");
+                return links;
+            }
+            match entry.file_type() {
+                Ok(kind) if kind.is_dir() => todo.push_back(entry.path()),
+                Ok(kind) if kind.is_symlink() => links.push(entry.path()),
+                Ok(_) | Err(_) => {}
+            }
+        }
+    }
+    links
 }
 
 /// Returns the paths in `folders` at which a file below one of `kept` has another name.

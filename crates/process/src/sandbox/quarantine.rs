@@ -43,6 +43,22 @@ impl Appeared {
         self.aside.push(format!("{} is now {}{hint}", path.display(), aside.display()));
     }
 
+    /// Adds a protected file that was replaced while a command ran. It was renamed from `path` to
+    /// `aside`. `is_restored` says whether its content from before is at the path again.
+    pub(super) fn note_replaced(&mut self, path: &Path, aside: &Path, is_restored: bool) {
+        tracing::warn!(path = %path.display(), "a protected file was replaced while a command ran");
+        let rest = if is_restored {
+            "the content from before is at the path again"
+        } else {
+            "nothing is at the path now, because its content from before was not kept"
+        };
+        self.aside.push(format!(
+            "{} is now {}; it was replaced while the command ran, so the command could change it, and another program              may have written it; {rest}",
+            path.display(),
+            aside.display()
+        ));
+    }
+
     /// Adds a file at `path` that could not be renamed.
     pub(super) fn note_left(&mut self, path: &Path, problem: &io::Error) {
         tracing::error!(path = %path.display(), %problem, "what a command made is not put aside");
@@ -145,8 +161,10 @@ mod tests {
         let shown = screen.clone();
         told.alarm_by(Box::new(move |text| shown.lock().unwrap().push(text)));
         let places = vec![Uncovered::nothing(&open, &open.join(".mcp.json")).unwrap()];
-        let record =
-            Records::lock(&root).unwrap().begin(&BTreeSet::new(), places, BTreeSet::new()).unwrap();
+        let record = Records::lock(&root)
+            .unwrap()
+            .begin(&BTreeSet::new(), places, BTreeSet::new(), &BTreeSet::new())
+            .unwrap();
         drop(Aftermath::new(Some(record), told.clone()));
         let shown = screen.lock().unwrap().clone();
         assert!(matches!(shown.as_slice(), [text] if text.contains("work/.mcp.json")), "{shown:?}");

@@ -21,6 +21,7 @@ use std::time::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 
 use super::decided::Decided;
+use super::existing::{Contents, Existing};
 use super::quarantine::Appeared;
 use super::uncovered::Uncovered;
 use crate::identity::ProcessIdentity;
@@ -54,6 +55,10 @@ struct Content {
     /// command finds some of them only by a link, which this command can replace.
     #[serde(default)]
     covered: BTreeSet<PathBuf>,
+    /// The state of these files before the command. A mount ends when another program replaces a
+    /// file, so they are checked after the command.
+    #[serde(default)]
+    existing: Vec<Existing>,
     #[serde(default)]
     decided: Decided,
     /// The protected files and folders that the command itself is allowed to change. Such a command
@@ -134,6 +139,11 @@ impl Records {
             for place in record.content.places.iter().filter(is_concerned) {
                 appeared.add(place.restore(&decided));
             }
+            for file in &record.content.existing {
+                if allowed.iter().any(|path| file.has(path)) {
+                    appeared.add(file.restore(&decided, &self.contents()));
+                }
+            }
         }
         let record = self.write_new(Content { allowed, ..Content::default() })?;
         Ok((record, appeared))
@@ -149,8 +159,8 @@ impl Records {
 
     /// Stores the places to check after a command that this process is about to start. `opened` are
     /// the folders that the command can write, and `places` are the protected places in them as
-    /// they are now. Mounts protect the files `covered`. Places that other commands recorded earlier replace those of `places` that
-    /// differ.
+    /// they are now. Mounts protect the files `covered`. The contents of the files in `unread` are
+    /// not kept. What other commands recorded earlier replaces what differs from it now.
     ///
     /// # Errors
     /// If the record cannot be written. In this case the caller must not start the command.
@@ -159,13 +169,18 @@ impl Records {
         opened: &BTreeSet<PathBuf>,
         mut places: Vec<Uncovered>,
         covered: BTreeSet<PathBuf>,
+        unread: &BTreeSet<PathBuf>,
     ) -> io::Result<Record> {
-        let mut content = Content { covered, ..Content::default() };
+        let mut content = Content::default();
         let mut taken_over = Vec::new();
         for other in self.all() {
             let (shared, rest): (Vec<_>, Vec<_>) =
                 other.content.places.iter().cloned().partition(|place| place.is_about(opened));
-            if other.is_of_killed() && rest.is_empty() {
+            let is_about =
+                |file: &Existing| opened.iter().any(|folder| file.path().starts_with(folder));
+            let (existing, rest_of_existing): (Vec<_>, Vec<_>) =
+                other.content.existing.iter().cloned().partition(is_about);
+            if other.is_of_killed() && rest.is_empty() && rest_of_existing.is_empty() {
                 taken_over.push(other.file);
             }
             for place in shared {
@@ -173,16 +188,49 @@ impl Records {
                     content.places.push(place);
                 }
             }
+            let is_known =
+                |file: &Existing| content.existing.iter().any(|known| known.path() == file.path());
+            let existing: Vec<_> = existing.into_iter().filter(|file| !is_known(file)).collect();
+            content.existing.extend(existing);
             content.decided.add(&other.content.decided);
         }
         places.retain(|place| !content.places.iter().any(|earlier| place.yields_to(earlier)));
         content.places.extend(places);
+        content.existing.extend(self.existing(opened, &covered, unread, &content.existing));
+        // A running command may have made such a file since the places were looked at. It is put
+        // aside, so it is not the state from before.
+        let Content { existing, places, .. } = &mut content;
+        existing.retain(|file| !places.iter().any(|place| place.is_around(&file.path())));
+        content.covered = covered;
         let record = self.write_new(content)?;
         for file in taken_over {
             // Nobody else will remove the record of a killed process while this process runs.
             let _kept_until_later = fs::remove_file(file);
         }
         Ok(record)
+    }
+
+    /// Returns the state of the protected files, except those whose state from before is known.
+    fn existing(
+        &self,
+        opened: &BTreeSet<PathBuf>,
+        covered: &BTreeSet<PathBuf>,
+        unread: &BTreeSet<PathBuf>,
+        known: &[Existing],
+    ) -> Vec<Existing> {
+        let known: BTreeSet<PathBuf> = known.iter().map(Existing::path).collect();
+        let contents = self.contents();
+        let new = covered.iter().filter(|path| !known.contains(*path));
+        let state = |path: &PathBuf| {
+            let is_around = |open: &&PathBuf| path != *open && path.starts_with(open);
+            let is_read = !path.ancestors().any(|it| unread.contains(it));
+            Existing::at(opened.iter().find(is_around)?, path, is_read.then_some(&contents))
+        };
+        new.filter_map(state).collect()
+    }
+
+    fn contents(&self) -> Contents {
+        Contents::beside(&self.folder)
     }
 
     /// Calls `write`, which writes `content` to `file` because a person or a rule allowed it. The
@@ -200,12 +248,15 @@ impl Records {
     ) -> io::Result<Result<T, E>> {
         let mut records = self.all();
         let pending = pending(&records);
-        records.retain(|record| record.content.places.iter().any(|place| place.has(file)));
+        records.retain(|record| record.is_about(file));
         let mut appeared = Appeared::default();
         for record in &records {
             let decided = record.decided(&pending);
             for place in record.content.places.iter().filter(|place| place.has(file)) {
                 appeared.add(place.restore(&decided));
+            }
+            for existing in record.content.existing.iter().filter(|it| it.has(file)) {
+                appeared.add(existing.restore(&decided, &self.contents()));
             }
         }
         if appeared != Appeared::default() {
@@ -219,6 +270,9 @@ impl Records {
         let written = write();
         if written.is_ok() {
             let decided = Decided::one(file, content);
+            if !records.is_empty() {
+                self.contents().keep(content);
+            }
             for mut record in records {
                 record.content.decided.add(&decided);
                 if let Err(problem) = record.write() {
@@ -269,11 +323,11 @@ impl Record {
             all.add(&more);
             all
         });
-        let concerned = |record: &Self| {
-            let places = &record.content.places;
-            self.content.allowed.iter().any(|path| places.iter().any(|place| place.has(path)))
-        };
+        let concerned =
+            |record: &Self| self.content.allowed.iter().any(|path| record.is_about(path));
         for mut record in all_in(folder).into_iter().filter(concerned) {
+            let contents = Contents::beside(folder);
+            found.iter().flat_map(Decided::paths).for_each(|path| contents.keep_file(path));
             record.content.decided.add(found.as_ref().unwrap_or(&Decided::default()));
             if let Err(problem) = record.write() {
                 tracing::warn!(%problem, "a file that a command was allowed to make may be put aside");
@@ -282,6 +336,13 @@ impl Record {
         if let Err(problem) = fs::remove_file(&self.file) {
             tracing::warn!(record = %self.file.display(), %problem, "a record of a command stays");
         }
+    }
+
+    /// Returns true if a change of the file at the path changes a protected place or file of the
+    /// record.
+    fn is_about(&self, file: &Path) -> bool {
+        let Content { places, existing, .. } = &self.content;
+        places.iter().any(|place| place.has(file)) || existing.iter().any(|it| it.has(file))
     }
 
     /// Returns the decisions that this record knows, together with the files that running commands
@@ -311,9 +372,10 @@ impl Record {
     /// Returns the protected places where commands seem to have created something. This function
     /// changes nothing.
     pub(super) fn appeared(&self) -> Vec<PathBuf> {
-        let Content { places, decided, .. } = &self.content;
-        let found: BTreeSet<PathBuf> =
-            places.iter().flat_map(|place| place.has_appeared(decided)).collect();
+        let Content { places, existing, decided, .. } = &self.content;
+        let changed = existing.iter().filter(|file| file.is_changed(decided)).map(Existing::path);
+        let appeared = places.iter().flat_map(|place| place.has_appeared(decided));
+        let found: BTreeSet<PathBuf> = appeared.chain(changed).collect();
         found.into_iter().collect()
     }
 
@@ -322,7 +384,7 @@ impl Record {
     pub(super) fn settle(self) -> Appeared {
         // If somebody holds the lock for too long, the check is more important than the order.
         let folder = self.file.parent().map(Path::to_path_buf).unwrap_or_default();
-        let _lock = take_lock(&folder.join(LOCK));
+        let lock = take_lock(&folder.join(LOCK));
         // A person may have decided about a file since the command started.
         let record = Self::read(self.file.clone()).unwrap_or(self);
         let mut appeared = Appeared::default();
@@ -330,13 +392,28 @@ impl Record {
         for place in &record.content.places {
             appeared.add(place.restore(&decided));
         }
+        let contents = Contents::beside(&folder);
+        for file in &record.content.existing {
+            appeared.add(file.restore(&decided, &contents));
+        }
         if appeared.left.is_empty()
             && let Err(problem) = fs::remove_file(&record.file)
             && problem.kind() != io::ErrorKind::NotFound
         {
             tracing::warn!(record = %record.file.display(), %problem, "a record of a command stays");
         }
+        // Without the lock, a content may be there whose record is not written yet.
+        if lock.is_ok() {
+            let records = all_in(&folder);
+            contents.keep_only(|sha256| records.iter().any(|it| it.names(sha256)));
+        }
         appeared
+    }
+
+    /// Returns true if the record names the content with this digest.
+    fn names(&self, sha256: &str) -> bool {
+        let Content { existing, decided, .. } = &self.content;
+        existing.iter().any(|file| file.sha256() == Some(sha256)) || decided.names(sha256)
     }
 }
 
@@ -392,13 +469,15 @@ mod tests {
         let records = Records::lock(&root).unwrap();
         let covered = BTreeSet::from([open.join("real")]);
         let places = vec![nothing.clone(), link.clone()];
-        let first = records.begin(&opened, places.clone(), covered.clone()).unwrap();
+        let first =
+            records.begin(&opened, places.clone(), covered.clone(), &BTreeSet::new()).unwrap();
         // The first command replaces the link, and makes a link on the way to the other place.
         fs::remove_file(open.join(".idea")).unwrap();
         symlink("evil", open.join(".idea")).unwrap();
         symlink("evil", open.join(".git")).unwrap();
         let seen = [".idea", ".git"].map(|name| Uncovered::link(&open, &open.join(name)).unwrap());
-        let second = records.begin(&opened, seen.to_vec(), BTreeSet::new()).unwrap();
+        let second =
+            records.begin(&opened, seen.to_vec(), BTreeSet::new(), &BTreeSet::new()).unwrap();
         assert_eq!(second.content.places, places);
         assert_eq!(records.covered_in(&opened), covered);
         drop(records);
@@ -417,7 +496,9 @@ mod tests {
             let open = base.join(name);
             let places = vec![Uncovered::nothing(&open, &open.join(".mcp.json")).unwrap()];
             let records = Records::lock(&base).unwrap();
-            records.begin(&BTreeSet::from([open]), places, BTreeSet::new()).unwrap()
+            records
+                .begin(&BTreeSet::from([open]), places, BTreeSet::new(), &BTreeSet::new())
+                .unwrap()
         };
         let (one, other) = (begin("one"), begin("other"));
         assert_eq!((one.content.places.len(), other.content.places.len()), (1, 1));

@@ -142,6 +142,14 @@ impl Uncovered {
         }
     }
 
+    /// Returns true if a file at the path is at the protected place or inside it.
+    pub(super) fn is_around(&self, file: &Path) -> bool {
+        match &self.state {
+            State::Nothing | State::Link { .. } => file.starts_with(self.path()),
+            State::EachFolder { .. } | State::OtherCase { .. } => self.has(file),
+        }
+    }
+
     /// Returns true if this place says nothing that `earlier` does not say, or if it contradicts
     /// `earlier`. `earlier` is a place that another command recorded before. A command may have
     /// changed the folder since then, so only the earlier state is that from before all commands.
@@ -343,7 +351,7 @@ impl Uncovered {
 
 /// Renames the entry `name` of the folder `way`, whose path is `at`. If a person decided the content
 /// of files inside the entry, moves everything else out of it.
-fn sift(
+pub(super) fn sift(
     way: &mut Way,
     at: &Path,
     name: &OsStr,

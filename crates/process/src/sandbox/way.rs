@@ -5,7 +5,7 @@
 //! needed.
 
 use std::ffi::{OsStr, OsString};
-use std::fs::{self, File, Permissions};
+use std::fs::{self, File, Metadata, Permissions};
 use std::io;
 use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStringExt as _;
@@ -14,6 +14,8 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{AtFlags, CWD, Dir, Mode, OFlags, fstat, openat, renameat, statat};
 use rustix::io::Errno;
+
+use crate::own_mode::FILE_MODE;
 
 /// A part of the new name of a renamed file. It marks the file as quarantined.
 const MARK: &str = ".quarantined-";
@@ -24,9 +26,15 @@ const UNIQUE_LETTERS: usize = 8;
 /// Mode bits that allow the user to list, change and enter a folder.
 const ALL_OF_USER: u32 = 0o700;
 
-/// Returns a new quarantine name for an entry.
+/// Maximum length of the name of an entry, in bytes. Linux file systems have this limit.
+const LONGEST_NAME: usize = 255;
+
+/// Returns a new quarantine name for an entry. If the name would be too long, its end is cut off.
 fn quarantine_name(name: &str) -> String {
     let unique = uuid::Uuid::new_v4().simple().to_string();
+    let longest = LONGEST_NAME - MARK.len() - UNIQUE_LETTERS;
+    let end = (0..=longest.min(name.len())).rev().find(|end| name.is_char_boundary(*end));
+    let name = end.and_then(|end| name.get(..end)).unwrap_or_default();
     format!("{name}{MARK}{}", unique.get(..UNIQUE_LETTERS).unwrap_or(&unique))
 }
 
@@ -86,6 +94,23 @@ impl Way {
             Err(Errno::NOENT) => Ok(false),
             Err(error) => Err(error.into()),
         }
+    }
+
+    /// Returns the metadata of the entry `name` of the current folder. Does not follow a link.
+    pub(super) fn metadata(&mut self, name: &OsStr) -> io::Result<Option<Metadata>> {
+        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        match self.with_rights(|folder| openat(folder, name, flags, Mode::empty())) {
+            Ok(entry) => File::from(entry).metadata().map(Some),
+            Err(Errno::NOENT) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Creates the file `name` in the current folder. Only the user can read it.
+    pub(super) fn create(&mut self, name: &OsStr) -> io::Result<File> {
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
+        let mode = Mode::from_raw_mode(FILE_MODE);
+        Ok(File::from(self.with_rights(|folder| openat(folder, name, flags, mode))?))
     }
 
     /// Gives the entry `name` of the current folder a quarantine name. `at` is the path of the
@@ -179,4 +204,19 @@ fn set_mode(folder: &OwnedFd, mode: u32) -> io::Result<()> {
         format!("/proc/self/fd/{}", folder.as_raw_fd()),
         Permissions::from_mode(mode),
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_quarantine_name_is_never_too_long_and_is_cut_between_characters() {
+        for name in ["a".repeat(255), "\u{e9}".repeat(127), "\u{20ac}".repeat(85), "a".to_owned()] {
+            let aside = quarantine_name(&name);
+            assert!(aside.len() <= LONGEST_NAME && is_quarantined(&aside), "{aside}");
+            let kept = aside.split(MARK).next().unwrap();
+            assert!(name.starts_with(kept) && name.len() - kept.len() < 25, "{aside}");
+        }
+    }
 }

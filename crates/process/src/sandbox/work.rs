@@ -20,6 +20,7 @@ use std::path::{Path, PathBuf};
 
 use super::git_folder::GitFolder;
 use super::git_programs;
+use super::pinned::{links_below, other_names};
 use super::places::trail;
 use super::private::Workshop;
 use super::readable::Readable;
@@ -175,6 +176,7 @@ impl Mounts {
                 mounts.fix_way(&open, path);
             }
         }
+        mounts.cover_other_names(&machine.root);
         mounts.close_ways();
         mounts.mask(readable, &working, stand_ins);
         mounts.add_temporary(home, stand_ins.workshop)?;
@@ -344,9 +346,35 @@ impl Mounts {
             self.fix_way(&open, &end);
         }
         match metadata {
-            Ok(_) => self.cover(&end),
+            Ok(metadata) => {
+                let is_new = !self.covered.contains(&end);
+                self.cover(&end);
+                if metadata.is_dir() && is_new {
+                    self.protect_links_of(&end);
+                }
+            }
             Err(_) => self.uncovered.extend(Uncovered::nothing(&open, &end)),
         }
+    }
+
+    /// Protects the files to which the symbolic links in a protected folder lead. A program that
+    /// reads the folder reads these files, and they may be anywhere in the working folders.
+    fn protect_links_of(&mut self, folder: &Path) {
+        for link in links_below(folder) {
+            if let (Ok(target), Some(folder)) = (fs::read_link(&link), link.parent()) {
+                self.protect(&folder.join(target));
+            }
+        }
+    }
+
+    /// Makes the other names read-only that protected files have in the writable folders. Whoever
+    /// writes there changes the protected file. `root` is left out, because its plugins share files
+    /// with the repositories that they came from.
+    fn cover_other_names(&mut self, root: &Path) {
+        let root = fs::canonicalize(root).unwrap_or_else(|_not_there| root.to_path_buf());
+        let covered = self.covered.clone().into_iter().filter(|path| !path.starts_with(&root));
+        let names = other_names(covered, self.opened.iter().map(PathBuf::as_path));
+        names.iter().for_each(|name| self.protect(name));
     }
 
     /// Makes a path read-only that rules forbid to change. It may be a whole working folder.

@@ -20,6 +20,7 @@ mod panes_process;
 mod panes_tmux;
 mod patience;
 mod sandbox_attacks;
+mod sandbox_covered;
 mod sandbox_free;
 mod sandbox_pinned;
 mod sandbox_places;
