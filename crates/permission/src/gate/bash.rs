@@ -21,6 +21,7 @@ use super::shell::{
 };
 use super::steps::{Step, each, expand, look_through};
 
+mod doubtful;
 mod needs;
 mod repository;
 mod rules;
@@ -59,8 +60,13 @@ pub(super) fn judge(gate: &Gate, mode: PermissionMode, call: &Call<'_>) -> Verdi
         return denied_by(rule);
     }
     let shown = gate.rules.deny.iter().find(|rule| case.may_show_history_of(rule));
+    let hidden = gate.rules.deny.iter().find(|rule| case.may_hide(rule));
+    let read = || gate.rules.deny.iter().find(|rule| case.may_read_unseen(rule));
     // This check comes after the deny rules, because deny rules also apply in bypass mode.
     if mode == PermissionMode::BypassPermissions {
+        if let Some(rule) = hidden.or_else(read) {
+            return unread(rule);
+        }
         return shown.map_or_else(Verdict::freely, |rule| {
             Verdict::deny(format!(
                 "git would also show files that are denied by {}: name the files to show",
@@ -68,8 +74,9 @@ pub(super) fn judge(gate: &Gate, mode: PermissionMode, call: &Call<'_>) -> Verdi
             ))
         });
     }
-    let asks = |rule: &Rule| case.is_met_by(rule) || case.may_show_history_of(rule);
-    let is_asked = shown.is_some() || gate.rules.ask.iter().any(asks);
+    let asks =
+        |rule: &Rule| case.is_met_by(rule) || case.may_show_history_of(rule) || case.may_hide(rule);
+    let is_asked = shown.is_some() || hidden.is_some() || gate.rules.ask.iter().any(asks);
     if mode == PermissionMode::Plan && case.is_unproven() {
         // If pitcrew would ask a person about this command, deny the command instead. An approved
         // command runs without the sandbox, and then nothing would ensure in plan mode that the
@@ -87,7 +94,7 @@ pub(super) fn judge(gate: &Gate, mode: PermissionMode, call: &Call<'_>) -> Verdi
     let names_all =
         |rule: &Rule| rule.names_tool(tool_name::BASH) || rule.is_exactly(&squeeze(command));
     if case.allowing().any(names_all) {
-        return Verdict::freely();
+        return if read().is_some() { case.ask() } else { Verdict::freely() };
     }
     let unasked =
         case.unasked(mode).or_else(|| case.is_left_to_work(mode).then_some(Profile::Work));
@@ -110,7 +117,15 @@ pub(super) fn protected_changes(gate: &Gate, call: &Call<'_>, command: &str) -> 
 pub(super) fn is_met_by(gate: &Gate, rule: &Rule, call: &Call<'_>) -> bool {
     let Some(command) = call.input.get("command").and_then(Value::as_str) else { return true };
     let case = Case::read(gate, call, command);
-    case.is_met_by(rule) || case.may_show_history_of(rule)
+    case.is_met_by(rule) || case.may_show_history_of(rule) || case.may_hide(rule)
+}
+
+/// Refuses a command of which a part cannot be read.
+fn unread(rule: &Rule) -> Verdict {
+    Verdict::deny(format!(
+        "a part of the command cannot be read, and may be what is denied by {}: write it out",
+        rule.cite()
+    ))
 }
 
 /// A command, with everything that the permission gate has found out about the command.
@@ -120,6 +135,8 @@ struct Case<'a> {
     command: &'a str,
     steps: Vec<Step>,
     doubts: Vec<String>,
+    /// True if a part of the text was not read.
+    is_partial: bool,
     /// The folders in which parts of the command may be running.
     folders: Vec<PathBuf>,
     moves: bool,
@@ -140,7 +157,9 @@ struct Case<'a> {
 impl<'a> Case<'a> {
     fn read(gate: &'a Gate, call: &'a Call<'a>, command: &'a str) -> Self {
         let mut doubts = Vec::new();
-        let steps = look_through(Script::parse(command), 0, &mut doubts);
+        let script = Script::parse(command);
+        let is_partial = script.is_partial;
+        let steps = look_through(script, 0, &mut doubts);
         let folders = vec![call.cwd.to_path_buf()];
         let scope = Scope::new(&[]);
         let mut case = Self {
@@ -149,6 +168,7 @@ impl<'a> Case<'a> {
             command,
             steps,
             doubts,
+            is_partial,
             folders,
             moves: false,
             is_lost: false,
@@ -213,6 +233,7 @@ impl<'a> Case<'a> {
         each(&self.steps, &mut |step| {
             step.part.assigned.iter().for_each(|assigned| scope.assign(assigned))
         });
+        self.forget_computed(&mut scope);
         self.scope = scope.clone();
         expand(&mut self.steps, scope);
     }

@@ -31,6 +31,7 @@ mod history;
 mod in_force;
 mod judge;
 mod need;
+mod overlap;
 mod paths;
 mod programs;
 mod repositories;

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use pitcrew_protocol::{RuleScope, ToolKind, ToolTraits, canonical_tool, tool_name};
 
+use super::overlap::{Piece, letters, overlap};
 use super::paths::{PathPattern, PatternError, Target};
 use super::tools::{is_known, is_whole, kind_of, meant};
 use crate::settings::{Layer, Permissions, SourcedRule};
@@ -209,6 +210,12 @@ impl Rule {
         pattern.matches(command)
     }
 
+    /// Returns true if the rule matches a command that fits these pieces.
+    pub(crate) fn may_match_command(&self, command: &[Piece]) -> bool {
+        let Subject::Command(pattern) = &self.subject else { return false };
+        pattern.shapes().iter().any(|shape| overlap(shape, command))
+    }
+
     /// Returns true if the rule's text is exactly this command. The command may consist of several
     /// commands.
     pub(crate) fn is_exactly(&self, command: &str) -> bool {
@@ -336,6 +343,23 @@ impl CommandPattern {
         }
         let text = squeeze(text);
         Ok(if text.contains('*') { Self::Wildcard(text) } else { Self::Exact(text) })
+    }
+
+    /// Returns the shapes of the commands that the pattern matches.
+    fn shapes(&self) -> Vec<Vec<Piece>> {
+        let star = |text: &str| -> Vec<Piece> {
+            text.chars()
+                .map(|c| if c == '*' { Piece::Anything } else { Piece::Letter(c) })
+                .collect()
+        };
+        match self {
+            Self::Exact(text) => vec![letters(text).collect()],
+            Self::Prefix(prefix) => vec![letters(prefix).collect(), star(&format!("{prefix} *"))],
+            Self::Wildcard(pattern) => {
+                let bare = pattern.strip_suffix(" *").map(star);
+                std::iter::once(star(pattern)).chain(bare).collect()
+            }
+        }
     }
 
     fn matches(&self, command: &str) -> bool {

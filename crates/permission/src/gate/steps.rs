@@ -1,7 +1,7 @@
 //! Splits a command into its parts and removes their wrappers (commands such as `timeout` that run
 //! another command).
 
-use super::shell::{Effect, Inner, Scope, Script, ShellWord, SimpleCommand, effect, unwrap};
+use super::shell::{Effect, Inner, Scope, Script, ShellWord, SimpleCommand, effect, fed, unwrap};
 
 /// Maximum number of wrappers inside each other. The rest of a command with more wrappers is not
 /// analyzed.
@@ -18,6 +18,11 @@ pub(super) struct Step {
     pub(super) expanded: Vec<Vec<ShellWord>>,
     /// The parsed script that the command runs, as with `sh -c`.
     pub(super) script: Option<Vec<Step>>,
+    /// The parsed scripts that the command gets in another way, such as its input. Only rules that
+    /// restrict look into them.
+    pub(super) fed: Vec<Step>,
+    /// True if the command may also run commands that are not known.
+    pub(super) is_unread: bool,
 }
 
 impl Step {
@@ -43,6 +48,7 @@ pub(super) fn each(steps: &[Step], visit: &mut impl FnMut(&Step)) {
         if let Some(script) = &step.script {
             each(script, visit);
         }
+        each(&step.fed, visit);
     }
 }
 
@@ -57,6 +63,7 @@ pub(super) fn expand(steps: &mut [Step], mut scope: Scope) {
         if let Some(script) = &mut step.script {
             expand(script, scope.of_inner());
         }
+        expand(&mut step.fed, scope.of_inner());
     }
 }
 
@@ -66,12 +73,39 @@ pub(super) fn look_through(script: Script, depth: usize, doubts: &mut Vec<String
 }
 
 fn look_through_part(part: SimpleCommand, depth: usize, doubts: &mut Vec<String>) -> Step {
+    let mut step = unwrapped(part, depth, doubts);
+    let innermost = step.innermost();
+    let tails = (1..innermost.len()).filter(|_| step.hidden).filter_map(|at| innermost.get(at..));
+    // A script that was unwrapped needs no second look.
+    let forms = step.forms.iter().map(Vec::as_slice);
+    let own = usize::from(step.script.is_some());
+    let found: Vec<_> = forms
+        .take(step.forms.len() - own)
+        .chain(tails)
+        .map(|words| fed(words, step.part.input.as_deref()))
+        .collect();
+    for fed in found {
+        step.is_unread |= fed.is_unread || !fed.scripts.is_empty() && depth >= WRAP_LIMIT;
+        for text in fed.scripts.iter().filter(|_| depth < WRAP_LIMIT) {
+            let script = Script::parse(text);
+            step.is_unread |= script.is_partial;
+            // The command is unknown as a whole, so the doubts of the script add nothing.
+            step.fed.extend(look_through(script, depth + 1, &mut Vec::new()));
+        }
+    }
+    step
+}
+
+/// Removes the wrappers of a command.
+fn unwrapped(part: SimpleCommand, depth: usize, doubts: &mut Vec<String>) -> Step {
     let mut step = Step {
         forms: vec![part.words.clone()],
         part,
         hidden: false,
         expanded: Vec::new(),
         script: None,
+        fed: Vec::new(),
+        is_unread: false,
     };
     for _ in 0..WRAP_LIMIT {
         match unwrap(step.innermost()) {
@@ -88,11 +122,14 @@ fn look_through_part(part: SimpleCommand, depth: usize, doubts: &mut Vec<String>
             }
             Inner::Script(_) if depth >= WRAP_LIMIT => break,
             Inner::Script(text) => {
-                step.script = Some(look_through(Script::parse(&text), depth + 1, doubts));
+                let script = Script::parse(&text);
+                step.is_unread = script.is_partial;
+                step.script = Some(look_through(script, depth + 1, doubts));
                 return step;
             }
         }
     }
     doubts.push("its wrappers are nested too deeply".to_owned());
+    step.is_unread = true;
     step
 }

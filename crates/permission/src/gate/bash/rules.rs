@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use pitcrew_protocol::tool_name;
 
 use super::super::rules::{Access, Rule, squeeze};
-use super::super::shell::{Effect, Reach, Redirect, ShellWord, effect, history};
+use super::super::shell::{Effect, Reach, Redirect, ShellWord, effect, git_verb, history};
 use super::super::steps::{Step, each};
 use super::{Case, base_name, plain_text};
 
@@ -143,7 +143,13 @@ fn matches_any_spelling(rule: &Rule, words: &[ShellWord]) -> bool {
     let bare: Vec<&str> = std::iter::once(base_name(name))
         .chain(args.iter().map(|word| word.text.as_str()))
         .collect();
-    rule.matches_command(&plain_text(words))
+    // The options before a git command do not change which command it is.
+    let verb = git_verb(args).filter(|_| base_name(name) == "git").map(|(verb, args)| {
+        let rest = std::iter::once(verb).chain(args).map(|word| word.text.as_str());
+        std::iter::once("git").chain(rest).collect::<Vec<_>>().join(" ")
+    });
+    verb.is_some_and(|verb| rule.matches_command(&verb))
+        || rule.matches_command(&plain_text(words))
         || rule.matches_command(&unquoted.join(" "))
         || rule.matches_command(&bare.join(" "))
 }

@@ -79,6 +79,24 @@ fn sed_command(text: &str) -> Option<&str> {
     }
 }
 
+/// Returns true if a sed program may run a command. Deny rules use the result, so it may be true
+/// for a program that does not.
+pub(super) fn may_execute(text: &str) -> bool {
+    let runs = |piece: &str| {
+        let piece = piece.trim();
+        let is_flag = |c: char| matches!(c, 'e' | 'g' | 'p' | 'i' | 'I' | 'm' | 'M' | '0'..='9');
+        let before = piece.trim_end_matches(is_flag);
+        let flags = piece.get(before.len()..).unwrap_or_default();
+        let follows_mark = before.ends_with(|c: char| !c.is_alphanumeric() && c != ' ');
+        let is_replacing = before.contains('s') && follows_mark && flags.contains('e');
+        let command = piece.rsplit('/').next().unwrap_or_default();
+        let command =
+            command.trim_start_matches(|c: char| c.is_ascii_digit() || ",$!~+ I".contains(c));
+        is_replacing || command == "e" || command.starts_with("e ")
+    };
+    !sed(text) && text.split([';', '\n', '{', '}']).any(runs)
+}
+
 fn sed_address(text: &str) -> Option<&str> {
     if let Some(rest) = text.strip_prefix('$') {
         return Some(rest);

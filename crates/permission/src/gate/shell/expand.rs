@@ -40,6 +40,21 @@ impl Scope {
         Self { variables: BTreeMap::new(), set: BTreeSet::new(), folders: folders.to_vec() }
     }
 
+    /// Records that the script sets the variable in a way that is not evaluated.
+    pub(crate) fn forget(&mut self, name: &str) {
+        self.variables.insert(name.to_owned(), None);
+    }
+
+    /// Records that the script may set any variable, or split values in another way.
+    pub(crate) fn forget_all(&mut self) {
+        self.variables.values_mut().for_each(|values| *values = None);
+    }
+
+    /// Returns true if the script sets the variable at some point.
+    pub(crate) fn sets(&self, name: &str) -> bool {
+        self.variables.contains_key(name)
+    }
+
     /// Records that the script sets the variable at some point.
     pub(crate) fn assign(&mut self, assigned: &Assigned) {
         let values = match &assigned.values {

@@ -4,6 +4,7 @@
 //! Text that some shells may read differently is recorded as a doubt. The module `script` combines
 //! the words into commands.
 
+use super::ansi::decoded;
 use super::script::Script;
 use super::shell_word::{Quoting, ShellWord, Unit};
 
@@ -220,8 +221,10 @@ impl Reader {
             Some('\'') if quoting == Quoting::None => {
                 self.doubt("it contains a quote with escapes");
                 self.skip(1);
+                let start = self.at;
                 self.skip_to('\'');
-                units.push(Unit::Open(quoting));
+                let end = self.at.saturating_sub(1).max(start);
+                units.extend(decoded(self.text.get(start..end).unwrap_or_default()));
             }
             Some('"') if quoting == Quoting::None => {
                 self.doubt("it contains a text to be translated")
@@ -301,16 +304,17 @@ impl Reader {
         let inner = self.since(start);
         let inner = inner.strip_suffix('`').unwrap_or(&inner);
         // Between backquotes, the shell removes one level of backslashes before it reads the
-        // command. Pitcrew does not do this and records a doubt.
+        // command. Not every shell removes the same ones, so this is a doubt.
         if inner.contains('\\') {
             self.doubt("it contains escapes between backquotes");
         }
-        let mut within = Self::new(inner);
+        let mut within = Self::new(&without_escapes(inner));
         within.depth = self.depth + 1;
         within.loops = self.loops;
         within.substitutions = self.substitutions + 1;
         within.whole();
         self.script.parts.append(&mut within.script.parts);
+        self.script.is_partial |= within.script.is_partial;
         for doubt in within.script.doubts {
             self.doubt(&doubt);
         }
@@ -383,6 +387,7 @@ impl Reader {
     pub(super) fn nested(&mut self, read: impl FnOnce(&mut Self)) {
         if self.depth >= DEPTH_LIMIT {
             self.doubt("it is nested too deeply");
+            self.script.is_partial = true;
             // Skip the rest of the text. This ends the recursion.
             self.at = self.text.len();
             return;
@@ -391,6 +396,17 @@ impl Reader {
         read(self);
         self.depth -= 1;
     }
+}
+
+/// Removes the level of backslashes that a shell removes between backquotes.
+fn without_escapes(text: &str) -> String {
+    let mut letters = text.chars().peekable();
+    let mut plain = String::new();
+    while let Some(c) = letters.next() {
+        let is_escape = c == '\\' && matches!(letters.peek(), Some('$' | '`' | '\\'));
+        plain.extend(if is_escape { letters.next() } else { Some(c) });
+    }
+    plain
 }
 
 /// Returns true if the character ends a word.

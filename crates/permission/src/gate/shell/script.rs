@@ -17,6 +17,8 @@ pub(crate) struct Script {
     pub parts: Vec<SimpleCommand>,
     /// Descriptions of the text that was not understood.
     pub doubts: Vec<String>,
+    /// True if a part of the text was skipped, because it is too long or nested too deeply.
+    pub is_partial: bool,
 }
 
 /// One simple command, or the redirects of one compound command.
@@ -28,6 +30,9 @@ pub(crate) struct SimpleCommand {
     pub assigned: Vec<Assigned>,
     /// The files that the redirects open.
     pub redirects: Vec<Redirect>,
+    /// The text that the command reads as its standard input, where a here-string or an `echo`
+    /// before the pipe writes it out.
+    pub input: Option<String>,
     /// True if the part is in a loop's body or condition, so that it may run several times.
     pub repeated: bool,
     /// True if the part certainly runs, in the main shell, before everything written after it.
@@ -71,6 +76,8 @@ impl Script {
         }
         if command.len() <= LENGTH_LIMIT_BYTES {
             reader.whole();
+        } else {
+            reader.script.is_partial = true;
         }
         reader.script
     }
@@ -111,6 +118,7 @@ impl Reader {
     /// The kind of operator between commands is not recorded, because each command may run.
     pub(super) fn list(&mut self, ends: &[&str]) {
         let mut follows_end = true;
+        let mut piped = None;
         loop {
             self.skip_lines();
             let is_end = self.bare_word().is_some_and(|word| ends.contains(&word.as_str()));
@@ -131,6 +139,7 @@ impl Reader {
                 self.doubt("it has a syntax error");
             }
             self.skip_blanks();
+            piped = self.pipe_from(first, piped.take());
             if self.starts_with(";;")
                 || self.starts_with(";&")
                 || matches!(self.peek(), None | Some(')'))
@@ -159,6 +168,16 @@ impl Reader {
                 self.skip(1);
             }
         }
+    }
+
+    /// Gives the text before a pipe to the command after it. Returns the text that the command
+    /// itself prints into a pipe. Only a single command on each side of the pipe is looked at.
+    fn pipe_from(&mut self, first: usize, text: Option<String>) -> Option<String> {
+        let is_piped = self.peek() == Some('|') && self.peek_at(1) != Some('|');
+        let is_single = self.script.parts.len() == first + 1;
+        let part = self.script.parts.get_mut(first).filter(|_| is_single)?;
+        part.input = part.input.take().or(text);
+        printed(part).filter(|_| is_piped)
     }
 
     /// Skips blanks and line ends.
@@ -422,14 +441,15 @@ impl Reader {
         self.skip(length);
         let name = self.since(start);
         self.skip(sign);
-        if self.peek() == Some('(') {
+        let is_array = self.peek() == Some('(');
+        if is_array {
             self.doubt("it sets an array");
             self.skip(1);
             self.list(&[]);
             self.close(")");
         }
         let value = self.word().unwrap_or_default();
-        let values = if adds { Values::Unknown } else { Values::One(value) };
+        let values = if adds || is_array { Values::Unknown } else { Values::One(value) };
         part.assigned.push(Assigned { name, values });
         true
     }
@@ -471,7 +491,7 @@ impl Reader {
         };
         let is_number = || word.raw.trim_end_matches('-').chars().all(|c| c.is_ascii_digit());
         match operator {
-            "<<<" => {}
+            "<<<" => part.input = word.exact().map(str::to_owned),
             "<<" | "<<-" => self.announce(&word, operator == "<<-"),
             // With a number as the target, the redirect duplicates a file descriptor and opens no
             // file.
@@ -543,6 +563,19 @@ impl Reader {
         part.repeated = self.loops > 0;
         self.script.parts.push(part);
     }
+}
+
+/// Returns the text that a plain `echo` or `printf` prints.
+fn printed(part: &SimpleCommand) -> Option<String> {
+    let (name, args) = part.words.split_first()?;
+    let texts: Vec<&str> = args.iter().map(ShellWord::exact).collect::<Option<_>>()?;
+    let is_plain = texts.iter().all(|text| !text.contains('\\') && !text.starts_with('-'));
+    let is_printed = match name.exact()? {
+        "echo" => true,
+        "printf" => texts.len() == 1 && !texts.iter().any(|text| text.contains('%')),
+        _ => false,
+    };
+    (is_plain && is_printed && part.redirects.is_empty()).then(|| texts.join(" "))
 }
 
 fn is_name(text: &str) -> bool {

@@ -1,5 +1,7 @@
 //! One word of a command, with the part of its text that is known before the shell expands it.
 
+use super::super::overlap::Piece;
+
 /// A word, with the ways in which expansion may still change it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ShellWord {
@@ -83,6 +85,61 @@ impl ShellWord {
     /// Returns the text if the whole word is known, otherwise `None`.
     pub(crate) fn exact(&self) -> Option<&str> {
         (self.fate == Fate::Exact).then_some(self.text.as_str())
+    }
+
+    /// Returns the pieces of the text to which the word may expand.
+    pub(crate) fn pieces(&self) -> Vec<Piece> {
+        let mut pieces = Vec::new();
+        for (at, unit) in self.units.iter().enumerate() {
+            match unit {
+                Unit::Quotes => {}
+                Unit::Quoted(c) => pieces.push(Piece::Letter(*c)),
+                Unit::Plain(c) => match plain_fate(*c, at, &self.units) {
+                    Fate::Exact => pieces.push(Piece::Letter(*c)),
+                    // What braces become is not written in this order.
+                    _ if *c == '{' => return vec![Piece::Anything],
+                    _ => pieces.push(Piece::Anything),
+                },
+                Unit::Variable(_, Quoting::Double) | Unit::Open(Quoting::Double) => {
+                    pieces.push(Piece::WithinWord);
+                }
+                Unit::Variable(_, Quoting::None) | Unit::Open(Quoting::None) => {
+                    pieces.push(Piece::Anything);
+                }
+            }
+        }
+        pieces
+    }
+
+    /// Returns true if the word may expand to no word at all.
+    pub(crate) fn may_vanish(&self) -> bool {
+        let is_open = |unit: &Unit| {
+            matches!(unit, Unit::Variable(_, Quoting::None) | Unit::Open(Quoting::None))
+        };
+        self.fate == Fate::Anything && self.units.iter().all(is_open)
+    }
+
+    /// Returns the program's name without its folder, if all of the name is known. The folder may
+    /// be an expansion in quotes, or a variable that the environment sets (`is_set` says whether
+    /// the script sets it).
+    pub(crate) fn program_name(&self, is_set: impl Fn(&str) -> bool) -> Option<String> {
+        if let Some(text) = self.exact() {
+            return Some(text.rsplit('/').next().unwrap_or(text).to_owned());
+        }
+        let is_slash = |unit: &Unit| matches!(unit, Unit::Plain('/') | Unit::Quoted('/'));
+        let slash = self.units.iter().rposition(is_slash)?;
+        let (folder, name) = self.units.split_at_checked(slash + 1)?;
+        let is_one_word = |unit: &Unit| match unit {
+            Unit::Open(quoting) => *quoting == Quoting::Double,
+            Unit::Variable(name, Quoting::None) => {
+                name.chars().all(|c| c.is_ascii_uppercase() || c == '_') && !is_set(name)
+            }
+            Unit::Plain(c) => *c != '{',
+            Unit::Variable(_, Quoting::Double) | Unit::Quoted(_) | Unit::Quotes => true,
+        };
+        let name = Self::from_units(String::new(), name.to_vec());
+        let is_known = folder.iter().all(is_one_word) && !name.text.is_empty();
+        name.exact().filter(|_| is_known).map(str::to_owned)
     }
 
     /// Returns true if a command may read the word, or a word to which it expands, as a flag.
