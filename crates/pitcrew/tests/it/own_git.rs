@@ -14,10 +14,13 @@ const OWNER: &str = "process/src/our_git";
 /// shell command, and start nothing.
 const READ_COMMANDS: &[&str] = &[
     "permission/src/gate/bash.rs",
+    "permission/src/gate/bash/doubtful.rs",
     "permission/src/gate/bash/repository.rs",
     "permission/src/gate/bash/rules.rs",
     "permission/src/gate/shell/effect.rs",
+    "permission/src/gate/shell/unread.rs",
     "process/src/protected/names.rs",
+    "process/src/stuck_git.rs",
 ];
 
 fn sources(folder: &Path) -> Vec<PathBuf> {
