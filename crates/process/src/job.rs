@@ -17,7 +17,6 @@ mod member;
 mod tags;
 
 use std::collections::HashSet;
-use std::ffi::OsStr;
 use std::io;
 use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
@@ -60,7 +59,8 @@ const KILL_TIME: Duration = Duration::from_secs(5);
 /// Maximum number of bytes read from a pipe at once.
 const CHUNK_BYTES: usize = 16 * 1024;
 
-/// The environment variables that no command inherits that pitcrew starts. Git sets these variables for its hooks, and pitcrew inherits them when it runs in a git
+/// The environment variables that are removed from the environment of every command that pitcrew
+/// starts. Git sets these variables for its hooks, and pitcrew inherits them when it runs in a git
 /// hook. With them, a git command started by pitcrew or by an agent would use the wrong repository.
 const GIT_LEAKS: [&str; 6] = [
     "GIT_DIR",
@@ -182,15 +182,17 @@ impl Job {
     /// # Errors
     /// The error of the operating system if the process cannot be started.
     pub fn spawn(command: &mut Command) -> io::Result<Self> {
-        let tag = uuid::Uuid::new_v4().to_string();
         // If pitcrew runs inside a git hook, these variables point to the repository of that hook.
         for name in GIT_LEAKS {
-            let is_set = |(key, value): (&OsStr, Option<_>)| key == name && value.is_some();
-            // A variable that the caller has set is not inherited.
-            if !command.as_std().get_envs().any(is_set) {
-                command.env_remove(name);
-            }
+            command.env_remove(name);
         }
+        Self::spawn_git(command)
+    }
+
+    /// Starts pitcrew's own git, which gets the variables of git that are set for it. Otherwise the
+    /// same as [`Self::spawn`].
+    pub(crate) fn spawn_git(command: &mut Command) -> io::Result<Self> {
+        let tag = uuid::Uuid::new_v4().to_string();
         let mut child = command
             .env(TAG_VARIABLE, &tag)
             .envs([owner_variable()])

@@ -109,7 +109,7 @@ impl Sandbox {
                 environment::OF_PROVIDERS.iter().for_each(|name| _ = command.env_remove(name));
             }
         }
-        self.on_own_thread(grant, || Job::spawn(&mut command))
+        self.on_own_thread(grant, || Job::spawn_git(&mut command))
     }
 
     /// Starts a program of pitcrew's own, for a caller that waits for it without an async runtime.
