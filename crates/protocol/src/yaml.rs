@@ -30,7 +30,7 @@ impl YamlBounds {
     /// The bounds of the script of a scripted model. The user names the file, and the longest
     /// scripts of tests have some ten thousand turns.
     pub const SCRIPT: Self = Self {
-        bytes: 4 * 1024 * 1024,
+        bytes: 8 * 1024 * 1024,
         values: 250_000,
         depth: 64,
         aliases: 1000,
