@@ -228,9 +228,10 @@ impl Kept {
         grant: &Grant,
         program: &str,
         fill: impl FnOnce(&mut Command),
+        spawn: fn(&mut Command) -> io::Result<Job>,
     ) -> io::Result<Job> {
         let aftermath = self.allow(&grant.decided);
-        let job = self.start_free(grant, program, fill)?;
+        let job = self.start_free(grant, program, fill, spawn)?;
         Ok(match aftermath {
             Some(aftermath) => job.with_aftermath(aftermath),
             None => job,
@@ -262,6 +263,7 @@ impl Kept {
         grant: &Grant,
         program: &str,
         fill: impl FnOnce(&mut Command),
+        spawn: fn(&mut Command) -> io::Result<Job>,
     ) -> io::Result<Job> {
         self.make_open_folders();
         self.remember_denied(grant);
@@ -284,18 +286,15 @@ impl Kept {
         match (means, self.offered().landlock) {
             (Mechanism::Landlock, Some(landlock)) => {
                 self.lend(&mut command, &places);
-                apart(
-                    || landlock.give_up(&places).and_then(|()| mark()),
-                    || Job::spawn(&mut command),
-                )?
+                apart(|| landlock.give_up(&places).and_then(|()| mark()), || spawn(&mut command))?
             }
             // A set-user-ID bubblewrap does not gain its rights after a filter is applied.
             // Therefore start it without the filter that marks an agent's command.
             (Mechanism::Bubblewrap, _) if bubblewrap.is_some_and(Bubblewrap::gains_rights) => {
-                Job::spawn(&mut command)
+                spawn(&mut command)
             }
             (Mechanism::Landlock | Mechanism::Bubblewrap | Mechanism::Nothing, _) => {
-                apart(mark, || Job::spawn(&mut command))?
+                apart(mark, || spawn(&mut command))?
             }
         }
     }

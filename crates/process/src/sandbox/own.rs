@@ -98,7 +98,7 @@ impl Sandbox {
         match (&self.kept, self.own_means()) {
             // The files of teams stay protected, where bubblewrap or nothing does that.
             (Some(kept), Err(_no_landlock)) => {
-                return kept.start_freely(&Grant::at(cwd), program, fill);
+                return kept.start_freely(&Grant::at(cwd), program, fill, Job::spawn_git);
             }
             (Some(kept), Ok(_)) => {
                 fill(command.current_dir(cwd));

@@ -191,7 +191,7 @@ impl Sandbox {
             return Job::spawn(&mut command);
         };
         match profile {
-            Profile::Free => kept.start_freely(grant, program, fill),
+            Profile::Free => kept.start_freely(grant, program, fill, Job::spawn),
             Profile::Read => kept.start_reading(grant, program, fill),
             Profile::Work => kept.start_working(grant, program, fill),
         }
